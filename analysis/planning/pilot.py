@@ -38,7 +38,7 @@ class Pilot:
     results: int
 
     @property
-    def items(self) -> float:
+    def relative_size(self) -> float:
         """Return a number proportional to the items that 5 raters need: (1 − ties) (1 + 4 ICC)."""
         return (1 - self.ties) * (1 + 4 * (self.icc or 0.0))
 
@@ -73,7 +73,7 @@ def find_most_demanding(verdicts: pd.DataFrame) -> Pilot:
     """
     frame = verdicts[~verdicts["rater_kind"].isin(SIMULATED)]
     if frame.empty:
-        raise StudyError("all raters of the pilot are simulated, so it shows nothing about people or judges")
+        raise StudyError("all raters of the pilot are simulated. Name a pilot with people or judges")
     kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)
     scored = ScoredVerdicts.from_verdicts(frame[frame["rater_kind"] == kind])
     cells = list(group_by_result(scored.scores_by_kind))
@@ -84,7 +84,7 @@ def find_most_demanding(verdicts: pd.DataFrame) -> Pilot:
         )
         for criterion in criteria
     ]
-    return max(pilots, key=lambda pilot: pilot.items)
+    return max(pilots, key=lambda pilot: pilot.relative_size)
 
 
 def _summarise_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:

@@ -70,7 +70,7 @@ def report(
         source: A study's folder, or one or more tables of verdicts.
         output: The folder to write. Default: 'report' in the study, or TABLE-report in the current folder.
         compare: With three or more methods: the two whose comparison is shown in full.
-        by: Split results by the values of this column, such as the genre. More columns may follow. For a
+        by: Split results by the values of this column, such as the genre. Repeat it for more columns. For a
             study: a column of its prompts, `prompt_length`, or, with traces, `H`, `H_glob` or `k` of the
             texts.
         paper: Also write tables, a figure and text for a manuscript to paper/.

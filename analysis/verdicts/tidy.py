@@ -11,7 +11,9 @@ from analysis.verdicts.files import NESTED
 from analysis.verdicts.items import add_pairs_and_prompts, assign_raters, recognise_model_judges
 from analysis.verdicts.methods import (
     find_methods,
+    find_possible_methods,
     offer_methods,
+    refuse_divided_methods,
     refuse_sides_as_methods,
     refuse_texts_as_methods,
 )
@@ -51,15 +53,7 @@ def make_tidy(
         StudyError: The meaning of a column or a word is not clear. The message names the setting that
             declares the meaning.
     """
-    if isinstance(frame.columns, pd.MultiIndex) or isinstance(frame.index, pd.MultiIndex):
-        raise StudyError(
-            "the table has several header rows or index columns (a MultiIndex); give it one header row: "
-            "frame.stack(), frame.reset_index(), or join the parts of each heading"
-        )
-    names = list(map(str, frame.columns))
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
-    table = Table(frame.set_axis(names, axis=1), declared, items)
+    table = _make_table(frame, declared, items)
     are_pairs = declared.columns.get(HEADS) == "pair_id"
     _name_columns(table)
     _leave_out_index(table)
@@ -73,6 +67,7 @@ def make_tidy(
     if form is not None and form.asks:
         _keep_answers(table)
     refuse_texts_as_methods(table)
+    refuse_divided_methods(table)
     wide = find_verdicts(table)
     has_verdicts = bool(wide) or table.has_columns("verdict")
     if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
@@ -82,12 +77,27 @@ def make_tidy(
     if wide or HEADS in declared.columns:
         melt_wide_table(table, wide)
         find_methods(table)
+    if are_pairs and table.has_columns(*METHODS):
+        add_pairs_and_prompts(table, (), is_program=False)
     if table.has_columns("verdict", *METHODS):
         _complete_rows(table)
     _refuse_nested(table, frame)
     _refuse_incomplete(table, is_program=form is not None)
     table.frame.attrs = {**frame.attrs, READING: join_readings([get_reading(frame), table.make_reading()])}
     return table.frame
+
+
+def _make_table(frame: pd.DataFrame, declared: Declarations, items: pd.DataFrame | None) -> Table:
+    """Return a table to be read. Refuse a MultiIndex and equal headings."""
+    if isinstance(frame.columns, pd.MultiIndex) or isinstance(frame.index, pd.MultiIndex):
+        raise StudyError(
+            "the table has several header rows or index columns (a MultiIndex); give it one header row: "
+            "frame.stack(), frame.reset_index(), or join the parts of each heading"
+        )
+    names = list(map(str, frame.columns))
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
+    return Table(frame.set_axis(names, axis=1), declared, items)
 
 
 def _name_columns(table: Table) -> None:
@@ -130,6 +140,8 @@ def _declared_columns(table: Table) -> Mapping[str, str]:
             raise StudyError(f"{start}: there is no such column; {suggest_nearest(name, sorted(KNOWN))}")
         if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*heading.split(",")):
             table.join_columns(heading)
+        elif heading and table.items is not None and heading in table.items:
+            table.items = table.items.rename(columns={heading: name})
         elif heading and not table.has_columns(heading):
             raise StudyError(
                 f"{start}={heading}: there is no such heading; {suggest_nearest(heading, table.names)}"
@@ -172,13 +184,38 @@ def _leave_out_votes(table: Table) -> None:
         table.leave_out_rows((table.get_cells(LEFT_OUT) == why).to_numpy(), why)
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
     for rule in HEADINGS["left_out"]:
-        is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
         for name in table.free_columns:
-            if re.fullmatch(rule["heading"], simplify_heading(name)):
-                words = [text for text in table.list_values(name) if is_meant(text.strip())]
-                if words:
-                    table.record_role("filter", name, f"it says what is left out: {rule['why']}")
+            words = _find_words_of_rule(table, name, rule)
+            if words:
+                table.record_role("filter", name, f"it says what is left out: {rule['why']}")
                 table.leave_out_rows(table.get_cells(name).isin(words).to_numpy(), rule["why"])
+    _refuse_doubtful_filters(table)
+
+
+def _find_words_of_rule(table: Table, name: str, rule: Mapping[str, str]) -> list[str]:
+    """Return the cells of a column that mean by a rule of headings.toml that a row does not count."""
+    if not re.fullmatch(rule["heading"], simplify_heading(name)):
+        return []
+    texts = table.list_values(name)
+    is_possible = re.compile(rule.get("cells", ".*"), re.IGNORECASE | re.DOTALL).fullmatch
+    is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
+    return [text for text in texts if is_meant(text.strip())] if all(map(is_possible, texts)) else []
+
+
+def _refuse_doubtful_filters(table: Table) -> None:
+    """Refuse a column of yes and no that may say which rows do not count.
+
+    Raises:
+        StudyError: There is a column with both answers, and no rule says which of them counts.
+    """
+    filters = {role.column for role in table.roles if role.role == "filter"}
+    for name in table.free_columns:
+        is_meant = re.fullmatch(HEADINGS["may_leave_out"], simplify_heading(name))
+        if is_meant and name not in filters and table.is_boolean(name) and table.count_distinct(name) > 1:
+            raise StudyError(
+                f"the column {name!r} may say which rows do not count. If it does, call it 'excluded' (yes: "
+                "the row does not count) or 'valid' (no: it does not count). If not, remove it"
+            )
 
 
 def _refuse_counted_votes(table: Table) -> None:
@@ -272,6 +309,8 @@ def _refuse_incomplete(table: Table, *, is_program: bool) -> None:
             "nothing says which methods were compared; add the fields method_a and method_b (and left and "
             "right, where sides changed) to the items, or give a file that has them by id"
         )
+    if columns := find_possible_methods(table):
+        raise StudyError(f"nothing says which methods were compared. If two columns do, write {columns}")
     methods = offer_methods(table, ["verdict"]) or offer_methods(table, table.free_columns)
     raise StudyError(
         "nothing says which methods were compared. Say which columns do: --set columns.method_a=HEADING "

@@ -29,15 +29,10 @@ def test_column_judged_once_by_each_rater_is_asked_about(name, cell):
 @pytest.mark.parametrize(
     "rows",
     [
-        [{"scene": n % 5, **AB, "rater": f"r{n}", "winner": "model_a"} for n in range(30)],
         [{"scene": "one", **AB, "rater": f"r{n}", "winner": "model_a"} for n in range(10)],
         [{"scene": None if n % 3 else n, **AB, "winner": "model_a", "id": n} for n in range(30)],
         [{"presentation": n % 9, **AB, "rater": f"r{n // 9}", "winner": "model_a"} for n in range(27)],
-        [
-            {"scene": n % 6, "model_a": "mmmnno"[n % 6], "model_b": "nopopp"[n % 6], "rater": f"r{n // 6}"}
-            | {"winner": "A"}
-            for n in range(60)
-        ],
+        [{"scene": n % 6, "act": n % 3, **AB, "rater": f"r{n // 6}", "winner": "A"} for n in range(30)],
     ],
 )
 def test_possible_item_column_is_asked_about(rows):
@@ -45,9 +40,23 @@ def test_possible_item_column_is_asked_about(rows):
 
 
 @pytest.mark.parametrize(
+    ("methods", "pairs"), [(("m" * 6, "n" * 6), 6), (("mmmnno", "nopopp"), 6), (("mn" * 3, "no" * 3), 6)]
+)
+def test_only_possible_item_column_is_used(methods, pairs):
+    """The result can only become less certain: 60 rows are 6 pairs with 10 raters each."""
+    rows = [
+        {"scene": n % 6, "model_a": methods[0][n % 6], "model_b": methods[1][n % 6], "rater": n // 6}
+        for n in range(60)
+    ]
+    verdicts = analysis.read(pd.DataFrame(rows).assign(winner="A"), rater_kind="person")
+    assert verdicts["pair_id"].nunique() == pairs
+    assert set(verdicts.groupby("pair_id")["rater"].nunique()) == {10}
+
+
+@pytest.mark.parametrize(
     ("name", "is_empty", "message"),
     [
-        ("scenario", lambda row: row == 7, "--set columns.pair_id=scenario"),
+        ("scenario", lambda row: row == 7, "scenario is empty on row 8, and names what was compared"),
         ("case_id", lambda row: row == 7, "case_id is empty on row 8, and names what was compared"),
         ("prompt", lambda row: row % 3 > 0, "prompt is empty on rows 2, 3, 5, 6, 8 and 35 more, and names"),
     ],
@@ -128,7 +137,7 @@ def test_marks_of_places_follow_changed_sides(names):
     ]
     table = pd.DataFrame(rows)
     assert counts(table) == ("30/0/10", 40)
-    assert "name places, and no column says" in refusal(table.drop(columns="shown_first"))
+    assert "name sides, and no column says" in refusal(table.drop(columns="shown_first"))
 
 
 TIES = [
@@ -171,7 +180,7 @@ def test_verdict_that_is_no_choice_of_two_is_refused(columns, message):
 
 @pytest.mark.parametrize(
     ("name", "cell", "expected"),
-    [("winner_tie", 0, ("8/4/2", 14)), ("skipped", 1, ("8/0/2", 10)), ("other", 1, ("8/6/2", 16))],
+    [("winner_tie", 0, ("8/4/2", 14)), ("skipped", 1, ("8/0/2", 10)), ("other", 0, ("8/6/2", 16))],
 )
 def test_row_of_zeros_is_a_tie_only_without_another_meaning(name, cell, expected):
     """Eight rows for alpha, two for beta, and six rows of zeros; four more have their own mark."""
@@ -179,6 +188,111 @@ def test_row_of_zeros_is_a_tie_only_without_another_meaning(name, cell, expected
     marks += [(0, 0, 1)] * 4 if name == "winner_tie" else []
     rows = [{"item": n, **AB, "winner_a": a, "winner_b": b, name: c} for n, (a, b, c) in enumerate(marks)]
     assert counts(pd.DataFrame(rows)) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "verdict"),
+    [
+        *(
+            (("Answer.better.A", "Answer.better.B", f"Answer.better.{tie}"), "tie")
+            for tie in ("same", "both")
+        ),
+        (("Answer.preference.A", "Answer.preference.B", "Answer.preference.unsure"), ""),
+        (("A_better", "B_better", "no_diff"), "tie"),
+    ],
+)
+def test_third_mark_is_a_tie_or_asked_about(names, verdict):
+    """A wins in four rows, B in three, and the third mark is set in two. The last row has no mark."""
+    chosen = [0] * 4 + [1] * 3 + [2] * 2 + ([None] if names[2] != "no_diff" else [])
+    marks = [{name: str(number == mark) for number, name in enumerate(names)} for mark in chosen]
+    table = pd.DataFrame([{"item": number, **AB, **row} for number, row in enumerate(marks)])
+    declared = {}
+    if verdict == "" or names[2] == "no_diff":
+        assert f"{names[2]} may be a third answer beside {names[0]} and {names[1]}" in refusal(table)
+        declared = {names[2]: verdict}
+    expected = ("4/2/3", 9) if verdict else ("4/0/3", 7)
+    assert counts(table, verdicts=declared) == expected
+
+
+def test_property_of_a_rater_can_be_the_prompt():
+    """Each worker judges five pairs on one own web page. Pairs on one page are not independent."""
+    rows = [{"url": f"x/{n // 5}", **AB, "worker_id": f"w{n // 5}", "winner": "model_a"} for n in range(20)]
+    assert "write --set columns.pair_id= --set columns.prompt_id=url." in refusal(pd.DataFrame(rows))
+    columns = {"pair_id": "", "prompt_id": "url"}
+    assert counts(pd.DataFrame(rows), columns=columns) == ("20/0/0", 4)
+    sections = [row | {"url": f"1.{n // 5}", "worker_id": "w", "variant": n} for n, row in enumerate(rows)]
+    assert "columns.prompt_id=url" in refusal(pd.DataFrame(sections))
+    groups = [row | {"age_group": n // 5 % 3} for n, row in enumerate(rows)]
+    assert "age_group" not in refusal(pd.DataFrame(groups))
+
+
+def test_property_of_a_rater_is_no_item_if_all_couples_are_judged_once():
+    rows = [
+        {"rater": n, "model_a": a, "model_b": b, "winner": a, "university": n % 4}
+        for n in range(12)
+        for a, b in ("xy", "xz", "yz")
+    ]
+    assert analysis.read(pd.DataFrame(rows), rater_kind="person")["pair_id"].nunique() == 36
+
+
+NESTED = [
+    {"domain": d, "doc_id": n, "seg_id": s, **AB, "rater": rater, "winner": "A" if s else "B"}
+    for d in ("news", "law")
+    for n in range(3)
+    for s in range(4)
+    for rater in "xy"
+]
+BY_LANGUAGE = [{**row, "rater": row["rater"] + row["domain"], "lang": row["domain"]} for row in NESTED]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "pairs", "units"),
+    [
+        (NESTED, "domain,doc_id,seg_id", 24, 6),
+        ([row for row in NESTED if row["doc_id"] == 0], "domain,seg_id", 8, 8),
+        ([row for row in BY_LANGUAGE if row["doc_id"] == 0], "lang,seg_id", 8, 8),
+    ],
+)
+def test_ids_that_begin_again_are_joined(rows, columns, pairs, units):
+    """The units are documents if the columns name them."""
+    table = pd.DataFrame(rows)[[*columns.split(","), *AB, "rater", "winner"]]
+    message = refusal(table)
+    for _ in range(2):
+        if f"--set columns.pair_id={columns}" not in message:
+            message = refusal(table, columns={"pair_id": "doc_id,seg_id"})
+    assert f"--set columns.pair_id={columns}" in message
+    verdicts = analysis.read(table, columns={"pair_id": columns})
+    prompt = "prompt_id" if "prompt_id" in verdicts else "pair_id"
+    assert (verdicts["pair_id"].nunique(), verdicts[prompt].nunique()) == (pairs, units)
+
+
+def test_rows_with_other_texts_are_declared_as_pairs():
+    rows = [
+        {"prompt": n // 2, "response_0": f"a{n}", "response_1": f"b{n}", **AB, "winner": "A"}
+        for n in range(20)
+    ]
+    columns = {"pair_id": "", "prompt_id": "prompt"}
+    assert "--set columns.pair_id= --set columns.prompt_id=prompt" in refusal(pd.DataFrame(rows))
+    assert counts(pd.DataFrame(rows), columns=columns) == ("20/0/0", 10)
+
+
+@pytest.mark.parametrize("names", [("system1rank", "system2rank"), ("score_a", "score_b")])
+def test_numbers_of_both_texts_are_no_verdict(names):
+    rows = [{"item": n, **AB, names[0]: n % 3, names[1]: n % 2} for n in range(12)]
+    for declared in ({}, {"verdict": names[0]}):
+        message = refusal(pd.DataFrame(rows), columns=declared)
+        assert f"{names[0]} and {names[1]} have a number for each text" in message
+
+
+@pytest.mark.parametrize("name", ["group", "handedness", "batch"])
+def test_property_of_a_rater_is_no_verdict(name):
+    rows = [
+        {"item": n, **AB, "rater": rater, name: "AB"[rater % 2], "best text": "AB"[n * rater % 3 == 1]}
+        for n in range(8)
+        for rater in range(3)
+    ]
+    verdicts = analysis.read(pd.DataFrame(rows), rater_kind="person")
+    assert set(verdicts["criterion"]) == {"best text"}
 
 
 def test_headings_can_be_raters_or_criteria():
@@ -208,9 +322,7 @@ def test_named_index_is_a_column():
     table = rated("item")
     assert counts(table.set_index("item")) == ("39/0/21", 20)
     assert counts(table.set_index(table["item"].rename("item"))) == ("39/0/21", 20)
-    nameless = table.set_index("item").rename_axis(None)
-    assert "columns.pair_id=index" in refusal(nameless)
-    assert counts(nameless, columns={"pair_id": "index"}) == ("39/0/21", 20)
+    assert counts(table.set_index("item").rename_axis(None)) == ("39/0/21", 20)
 
 
 @pytest.mark.parametrize(
@@ -242,15 +354,102 @@ def test_texts_that_say_yes_are_no_marks():
 @pytest.mark.parametrize(
     ("name", "cells"),
     [
-        ("rejected", ("a text", "")),
-        ("rejected", ("yes", "no")),
-        ("attention_check", (0, 1)),
-        ("failed", (0, 1)),
+        ("answer", ("ignore", "accept")),
+        ("quality.responses.status", ("draft", "submitted")),
+        ("AssignmentStatus", ("Rejected", "Approved")),
+        ("was_cancelled", (True, False)),
+        ("is_practice", (1, 0)),
+        ("Trial Type", ("practice", "main")),
+        ("_tainted", ("true", "false")),
+        ("attention_check", ("failed", "passed")),
+        ("failed_attention_check", ("yes", "no")),
+        ("passed_attention", ("no", "yes")),
+        ("isGold", ("x", "")),
+        ("duplicate", ("TRUE", "FALSE")),
+        ("consent", ("no", "yes")),
     ],
 )
-def test_column_with_two_meanings_leaves_nothing_out(name, cells):
-    rows = [{"prompt": n, **AB, "winner": "alpha", name: cells[n % 2]} for n in range(12)]
-    assert counts(pd.DataFrame(rows)) == ("12/0/0", 12)
+def test_rows_that_do_not_count_are_left_out(name, cells):
+    """The 4 marked rows are won by alpha, so with them alpha would have 8 wins instead of 4."""
+    rows = [
+        {"prompt": n, **AB, "winner": "alpha" if n < 8 else "beta", name: cells[n > 3]} for n in range(12)
+    ]
+    assert counts(pd.DataFrame(rows)) == ("4/0/4", 8)
+
+
+@pytest.mark.parametrize("name", ["rejected", "attention_check", "failed", "gold", "training"])
+def test_doubtful_mark_of_rows_is_asked_about(name):
+    rows = [{"prompt": n, **AB, "winner": "alpha", name: n % 2} for n in range(12)]
+    assert f"the column '{name}' may say which rows do not count" in refusal(pd.DataFrame(rows))
+    assert counts(pd.DataFrame(rows).assign(**{name: ["a text", ""] * 6})) == ("12/0/0", 12)
+
+
+@pytest.mark.parametrize("name", ["majority", "consensus", "Gold"])
+def test_aggregate_of_raters_is_no_rater(name):
+    table = rated("item", raters=3).assign(winner="model_a")
+    summed = rated("item", raters=1).assign(rater=name, winner="model_b")
+    assert counts(pd.concat([table, summed])) == ("60/0/0", 20)
+    wide = pd.DataFrame({"item": n, **AB, "rater_1": "A", "rater_2": "A", name: "B"} for n in range(20))
+    assert counts(wide) == ("40/0/0", 20)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("alpha_is_A", ("yes", "no")),
+        ("is_A_alpha", (True, False)),
+        ("key", ("A=alpha", "A=beta")),
+        ("which_is_alpha", ("A", "B")),
+        ("mapping", ("1", "2")),
+        ("file_a", ("alpha/1.txt", "beta/1.txt")),
+        ("A_is", ("alpha", "beta")),
+    ],
+)
+def test_column_that_may_say_which_method_was_a_is_asked_about(name, cells):
+    """The winners equal the cells of A_is if letters are read as columns, so equality proves nothing."""
+    rows = [{"item": n, **AB, "rater": "r", "choice": "AB"[n % 2], name: cells[n % 2]} for n in range(12)]
+    assert f"the column '{name}' may say that sides changed" in refusal(pd.DataFrame(rows))
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [("winner_model", ("alpha", "beta")), ("alpha_has_list", (1, 0)), ("genre", ("x", "y"))],
+)
+def test_column_of_another_subject_changes_no_letters(name, cells):
+    rows = [{"item": n, **AB, "rater": "r", "choice": "AB"[n % 2], name: cells[n % 2]} for n in range(12)]
+    assert counts(pd.DataFrame(rows)) == ("6/0/6", 12)
+
+
+def test_letter_names_no_method_that_only_the_user_has_named():
+    rows = [{"item": n, "rater": "r", "choice": "AB"[n % 2]} for n in range(12)]
+    message = refusal(pd.DataFrame(rows), verdicts={"ours": "ours", "base": "base"})
+    assert "'A' and 'B' name sides" in message
+    assert "--set 'verdicts.\"A\"=METHOD'" in message
+    assert counts(pd.DataFrame(rows), verdicts={"A": "ours", "B": "base"}) == ("6/0/6", 12)
+
+
+@pytest.mark.parametrize(("name", "cells"), [("reasoning_effort", ("low", "high")), ("decoding", ("k", "p"))])
+def test_settings_divide_a_method(name, cells):
+    rows = [
+        {"item": n, **AB, "rater": "r", "choice": "A", f"{name}_a": cells[n % 2], f"{name}_b": cells[0]}
+        for n in range(12)
+    ]
+    table = pd.DataFrame(rows)
+    assert f"the method 'alpha' has the {name}_a" in refusal(table)
+    assert counts(table.assign(**{f"{name}_a": cells[1]})) == ("12/0/0", 12)
+    assert counts(table.assign(**{f"{name}_b": table[f"{name}_a"]})) == ("12/0/0", 12)
+
+
+def test_methods_in_two_files_are_refused(tmp_path):
+    """The letters may be those of the columns, or those of the file of items."""
+    rows = [{"item": n, **AB, "rater": "r", "winner": "A"} for n in range(12)]
+    items = [{"item": n, "A": ("alpha", "beta")[n % 2], "B": ("beta", "alpha")[n % 2]} for n in range(12)]
+    paths = [tmp_path / "answers.csv", tmp_path / "key.csv"]
+    for path, table in zip(paths, (rows, items), strict=True):
+        pd.DataFrame(table).to_csv(path, index=False)
+    assert "another file names them by item" in refusal(paths)
+    pd.DataFrame(rows).drop(columns=list(AB)).to_csv(paths[0], index=False)
+    assert list(analysis.read(paths, rater_kind="person")["verdict"]) == ["alpha", "beta"] * 6
 
 
 @pytest.mark.parametrize("name", ["response_id", "rater"])
