@@ -63,34 +63,34 @@ def annotate(
     with _bind_socket(address, port) as opened:
         url = make_url(address, opened.getsockname()[1])
         store = state.serve_study(study).store
-        link: tuple[str, ...] = ()
-        if invite:  # before people are counted
-            renew = any(
-                rater.name == invite and rater.kind == "person" for rater in raters.read_progress(store)
-            )
-            link = (f"{invite}: {url}/?invite={raters.invite_rater(store, invite, renew=renew)[1]}",)
-        lines = _prepare_study(study, store, url, invited=bool(link))
+        lines = _prepare_study(study, store, url, invite)
         if not is_local_address(address):
             lines.append(NO_TLS)
-
-        def announce() -> None:
-            progress.notice("\n".join(lines))
-            progress.show(Result(lines=link))  # asked for, so that --quiet does not hide it
-
+        progress.notice("\n".join(lines))  # visitors can connect now: the socket is open
+        if invite:
+            people = {rater.name for rater in raters.read_progress(store) if rater.kind == "person"}
+            with store.begin_write():  # the rater's old link stays valid if the new one cannot be printed
+                _, token = raters.invite_rater(store, invite, renew=invite in people)
+                # the user has asked for the link, so --quiet does not hide it
+                progress.show(Result(lines=(f"{invite}: {url}/?invite={token}",)))
         with suppress(KeyboardInterrupt):
-            server.run_server(opened, announce)
+            server.run_server(opened)
     return ServedStudy(url=url, next=(study.command("status"),))
 
 
-def _prepare_study(study: Study, store: Store, url: str, *, invited: bool) -> list[str]:
+def _prepare_study(study: Study, store: Store, url: str, invite: str | None) -> list[str]:
     """Prepare the study for serving. Print warnings for its owner; return the lines to print at the start."""
     annotation = study.settings.annotation
     pairs = sum(pair.for_people for pair in store_pairs.read_pairs(store))
     if not pairs:
         raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
     slots.apply_plan(store, study.plan)
-    states = [rater.state for rater in raters.read_progress(store) if rater.kind == "person"]
-    people = sum(state not in {"excluded", "revoked"} for state in states)
+    others = {
+        rater.name
+        for rater in raters.read_progress(store)
+        if rater.kind == "person" and rater.state not in {"excluded", "revoked"}
+    } - {invite}
+    people = len(others) + bool(invite)
     progress.notice(f"{pairs} pairs, {annotation.raters_per_pair} people each, {people} invited")
     if annotation.recruitment.prolific or annotation.recruitment.oidc:
         progress.notice(f"{raters.count_openings(store, study.plan)} more people can come without an invite")
@@ -101,7 +101,7 @@ def _prepare_study(study: Study, store: Store, url: str, *, invited: bool) -> li
     lines = [f"Serving on {url} (Ctrl-C stops)"]
     before = settings.read_setting(store, settings.APP_ADDRESS) or LOCAL_ADDRESS
     settings.put_setting(store, settings.APP_ADDRESS, url)
-    if people > invited and urlsplit(before).port != urlsplit(url).port:
+    if others and urlsplit(before).port != urlsplit(url).port:
         lines.append(f"Links that begin with {before} work if they begin with {url} instead.")
     return lines
 

@@ -10,7 +10,7 @@ import re
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -115,12 +115,8 @@ class RaterApp(st.App):
         return runtime
 
 
-def run_server(opened: socket.socket, on_ready: Callable[[], None]) -> None:
+def run_server(opened: socket.socket) -> None:
     """Serve the study of `state.serve_study` on a bound socket until a signal ends it.
-
-    Args:
-        opened: The socket.
-        on_ready: Called before the first visitor is answered.
 
     Raises:
         StudyError: The server did not start; the log says why.
@@ -136,7 +132,6 @@ def run_server(opened: socket.socket, on_ready: Callable[[], None]) -> None:
         logs.set_up_logging()  # by now, all loggers have their handlers
         # All objects loaded by now live as long as the process, so garbage collections can ignore them.
         gc.freeze()
-        on_ready()
         yield
 
     config = uvicorn.Config(

@@ -11,7 +11,7 @@ import secrets
 import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
 
 from sqlalchemy import Connection
 
@@ -25,6 +25,9 @@ from guard_eval.store.settings import delete_value, put_value, read_setting, rea
 from guard_eval.store.showings import slots
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import ERASING, SqlRow, add_rows, check_name, query
+
+if TYPE_CHECKING:
+    import psycopg
 
 RaterState = Literal["excluded", "revoked", Refusal, "finished", ""]
 
@@ -498,11 +501,30 @@ def _overwrite_deleted(store: Store) -> None:
     """
     with store.explain_errors(), store.engine.connect() as connection:
         db = connection.execution_options(isolation_level="AUTOCOMMIT")
-        tables = "" if store.is_sqlite else "(FULL) rater, token, note, verdict, presentation"
-        db.exec_driver_sql(f"VACUUM {tables}")
-        busy = store.is_sqlite and db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]
-    if busy:
+        if store.is_sqlite:
+            db.exec_driver_sql("VACUUM")
+            remains = bool(db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0])
+        else:
+            notices = _vacuum_postgres(db)
+            # a table was skipped, or "3 dead row versions cannot be removed yet"
+            remains = any(re.match(r"WARNING|INFO \D*[1-9]", notice) for notice in notices)
+    if remains:
         raise StudyError(
-            "the person is erased, but another program reads the database, so old bytes are still in its "
-            "files; stop it, then erase the rater once more by its new name"
+            "the person is erased, but old bytes are still in the database's files, because another program "
+            "reads it, or another role owns its tables; stop that program, or connect as the owner, then "
+            "erase the rater once more by its new name"
         )
+
+
+def _vacuum_postgres(db: Connection) -> list[str]:
+    """Write PostgreSQL's tables anew; return the severity and the details of its notices."""
+    notices: list[str] = []
+
+    def note_notice(notice: "psycopg.errors.Diagnostic") -> None:
+        notices.append(f"{notice.severity_nonlocalized} {notice.message_detail}")
+
+    driver = cast("psycopg.Connection", db.connection.driver_connection)
+    driver.add_notice_handler(note_notice)
+    db.exec_driver_sql("VACUUM (FULL, VERBOSE) rater, token, note, verdict, presentation")
+    driver.remove_notice_handler(note_notice)
+    return notices

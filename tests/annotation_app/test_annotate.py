@@ -34,7 +34,7 @@ class RecordingReporter(list):
 @pytest.fixture
 def run(monkeypatch):
     """Run `annotate` with a server that ends at once; return the printed lines."""
-    monkeypatch.setattr(server, "run_server", lambda _socket, on_ready: on_ready())
+    monkeypatch.setattr(server, "run_server", lambda _socket: None)
 
     def command(folder, *, quiet=False, **options):
         listener = RecordingReporter()
@@ -64,6 +64,19 @@ def test_raters_add_renews_a_link(study, run):
     with built.open() as store:
         assert raters.find_rater_by_token(store, token).name == "ann"
         assert raters.find_rater_by_token(store, built.tokens["ann"]) is None
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["no pairs", "full output"])
+def test_a_failed_start_keeps_the_old_link(study, run, monkeypatch, number):
+    def fail(*_args, **_options):
+        raise OSError("No space left on device")
+
+    built = study(number)
+    monkeypatch.setattr(RecordingReporter, "show", fail)
+    with pytest.raises((StudyError, OSError)):
+        run(built.folder, invite="ann")
+    with built.open() as store:
+        assert raters.find_rater_by_token(store, built.tokens["ann"]).name == "ann"
 
 
 def test_annotate_warns_about_the_unchanged_consent_text(study, run, tmp_path):

@@ -129,7 +129,7 @@ def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr("guard_eval.store.sql.database.BUSY_SECONDS", 0.1)
             with (
-                pytest.raises(StudyError, match=r"still in its files|locked"),
+                pytest.raises(StudyError, match=r"still in the database's files|locked"),
                 Store.open(f"sqlite:///{file}") as other,
             ):
                 erase_rater(other, "Ada Lovelace", "owner")
@@ -137,6 +137,26 @@ def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan
         (erased,) = [row.name for row in read_progress(store) if row.name.startswith("erased-")]
         erase_rater(store, erased, "owner")
         assert b"Ada" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("obstacle", ["an older transaction", "another owner"])
+def test_erase_reports_data_that_postgresql_keeps(postgres_server, postgres_url, make_pairs, plan, obstacle):
+    with Store.open(postgres_url, create=True) as store:
+        add_pairs(store, make_pairs(2))
+        leave_traces(store, plan)
+    url = postgres_url
+    with Store.open(url) as reader, reader.begin_read() as db:
+        if obstacle == "another owner":
+            rights = "GRANT ALL ON ALL {} IN SCHEMA public TO {{role}}"
+            url = postgres_server.make_role(url, *map(rights.format, ("TABLES", "SEQUENCES")))
+        else:
+            db.exec_driver_sql("SELECT count(*) FROM pair")
+        with Store.open(url) as store, pytest.raises(StudyError, match=r"still in the database's files"):
+            erase_rater(store, "Ada Lovelace", "owner")
+    with Store.open(postgres_url) as store:
+        (erased,) = [row.name for row in read_progress(store) if row.name.startswith("erased-")]
+        erase_rater(store, erased, "owner")
 
 
 def test_erasing_a_one_letter_name_changes_no_other_word(store, add_new_pairs, plan):

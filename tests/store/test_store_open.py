@@ -87,6 +87,16 @@ def test_foreign_tables_and_other_encodings_are_refused(postgres_server, postgre
     postgres_server.drop_database(url)
 
 
+@pytest.mark.postgres
+def test_missing_rights_in_postgresql_are_explained(postgres_server, postgres_url, make_pairs, monkeypatch):
+    assert "permission denied" in read_refusal(postgres_server.make_role(postgres_url), create=True)
+    Store.open(postgres_url, create=True).close()
+    monkeypatch.setenv("PGOPTIONS", "-c default_transaction_read_only=on")
+    says = "read-only transaction; connect to the primary server"
+    with Store.open(postgres_url) as store, pytest.raises(StudyError, match=says):
+        pairs.add_pairs(store, make_pairs(1))
+
+
 @pytest.mark.parametrize(
     "url",
     [

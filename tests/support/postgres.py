@@ -108,6 +108,13 @@ class Server:
         """Accept connections to a database again."""
         self._execute(f"ALTER DATABASE {self.name_of(url)} ALLOW_CONNECTIONS true")
 
+    def make_role(self, url: str, *grants: str) -> str:
+        """Make a role with these rights in a database, and return the URL by which this role connects."""
+        role = f"role_{next(self._numbers)}"
+        for statement in ("CREATE ROLE {role} LOGIN", *grants):
+            self._execute(statement.format(role=role), self.name_of(url))
+        return url.replace("postgres@", f"{role}@")
+
     def clear(self, url: str) -> None:
         """Remove everything in a database."""
         self._execute("DROP SCHEMA public CASCADE", self.name_of(url))

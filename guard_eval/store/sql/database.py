@@ -57,17 +57,23 @@ _REMEDIES = {
     "not a database": "name another file, or move this one away",
     "malformed": "restore it from a copy",
     "password": "set PGPASSWORD in the environment",
+    "read-only transaction": "connect to the primary server, or free space on its disk",
+    "permission denied": "let the owner give this role all rights (createdb --owner=ROLE)",
     "": "check that it exists and that no other program locks it, then try again",
 }
 """The remedy for each text in the driver's message."""
 
 
+_REFUSED = {"25006", "42501"}
+"""PostgreSQL's codes for a server that only reads, and for a role without the necessary rights."""
+
+
 class Store:
     """A study's database. Threads may share it; each process opens its own.
 
-    The functions of this package take a store as their first argument. Each call is one transaction, or a
-    part of the transaction that the same thread has open. All functions raise a `StudyError` if the database
-    cannot be used.
+    The functions of this package take a store as their first argument. Each call is one transaction. A write
+    belongs to the write transaction that the same thread has open, if there is one; a read sees only what is
+    on disk. All functions raise a `StudyError` if the database cannot be used.
 
     Attributes:
         name: The name in messages: the file, or the server and the database's name there.
@@ -94,7 +100,9 @@ class Store:
                 self.engine = make_engine(creator=self._connect)
                 event.listen(self.engine, "connect", set_up_sqlite)
             else:
-                self.engine = make_engine(connect_args={"connect_timeout": 10}, pool_pre_ping=True)
+                self.engine = make_engine(
+                    connect_args={"connect_timeout": 10, "client_encoding": "utf8"}, pool_pre_ping=True
+                )
         except (ArgumentError, TypeError, ValueError):
             raise StudyError(UNREADABLE) from None
 
@@ -209,7 +217,8 @@ class Store:
             yield
         except DatabaseError as error:
             # a closed connection has many names; an error without a statement came before the connection
-            unusable = isinstance(error, OperationalError) or error.connection_invalidated
+            is_refused = getattr(error.orig, "sqlstate", None) in _REFUSED
+            unusable = isinstance(error, OperationalError) or error.connection_invalidated or is_refused
             damaged = self.is_sqlite and type(error) is DatabaseError
             if not (unusable or damaged or error.statement is None):
                 raise
