@@ -93,7 +93,9 @@ def _prepare_study(study: Study, store: Store, url: str, invite: str | None) -> 
     people = len(others) + bool(invite)
     progress.notice(f"{pairs} pairs, {annotation.raters_per_pair} people each, {people} invited")
     if annotation.recruitment.prolific or annotation.recruitment.oidc:
-        progress.notice(f"{raters.count_openings(store, study.plan)} more people can come without an invite")
+        progress.notice(
+            f"{raters.count_free_places(store, study.plan)} more people can come without an invite"
+        )
     for warning in _find_warnings(study, store):
         progress.warn(warning)
     asked_criteria = criteria(annotation.criteria, study.settings.rubric)
@@ -107,13 +109,14 @@ def _prepare_study(study: Study, store: Store, url: str, invite: str | None) -> 
 
 
 def _find_warnings(study: Study, store: Store) -> list[str]:
+    """Return warnings about the study's settings and pages for its owner."""
     annotation = study.settings.annotation
     warnings = []
     declared = compare_declared(study.declared, {PEOPLE: settings.read_declared(store, PEOPLE)})[0]
     if declared.changes:
         warnings.append(
-            f"settings changed after the first verdict: {'; '.join(declared.changes)}. Raters go on under "
-            "the new ones, and the report will call the results exploratory."
+            f"settings changed after the first verdict: {'; '.join(declared.changes)}. Raters continue "
+            "with the new settings, and the report will call the results exploratory."
         )
     warnings += [
         f"a criterion that has verdicts is worded differently now: {change}. Give the new words another "

@@ -59,7 +59,7 @@ class Websockets:
     def __init__(self) -> None:
         self._strangers: dict[str, anyio.CancelScope] = {}
 
-    def admit(self, number: str | None) -> None:
+    def protect(self, number: str | None) -> None:
         """Protect a rater's websocket from the limit. `number` is the value of the websocket's header."""
         self._strangers.pop(number or "", None)
 
@@ -80,7 +80,7 @@ class Websockets:
             try:
                 await app(scope, receive, send)
             finally:
-                self.admit(number)
+                self.protect(number)
         if ending.cancelled_caught:
             await send({"type": "websocket.close", "code": 1013})  # try again later
 
@@ -115,7 +115,7 @@ class Connection(H11Protocol):
         """Add a new connection. If there are too many, end the oldest idle one, or else the oldest one."""
         super().connection_made(transport)
         self._open[self] = None
-        self._watch()
+        self._schedule_idle_check()
         if len(self._open) > self.limit:
             logs.warn_once_a_minute("more than %d connections are open: the oldest are ended", self.limit)
             oldest = next((other for other in self._open if other.is_idle), next(iter(self._open)))
@@ -132,13 +132,15 @@ class Connection(H11Protocol):
         self._open.pop(self, None)
         super().handle_websocket_upgrade(event)
 
-    def _watch(self) -> None:
+    def _schedule_idle_check(self) -> None:
+        """Check after a while whether the connection has sent a new request."""
         self.loop.call_later(SILENT_SECONDS, self._end_if_idle, self.cycle)
 
     def _end_if_idle(self, last_request: object) -> None:
+        """End the connection if it has sent no request since `last_request`."""
         if self not in self._open:
             return
         if self.is_idle and self.cycle is last_request:
             self.transport.close()
         else:
-            self._watch()
+            self._schedule_idle_check()

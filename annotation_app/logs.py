@@ -29,7 +29,7 @@ def warn_once_a_minute(message: str, *values: object) -> None:
         logging.getLogger(OURS).warning(message, *values)
 
 
-def hide_private(record: logging.LogRecord) -> logging.LogRecord:
+def hide_private_data(record: logging.LogRecord) -> logging.LogRecord:
     """Remove the queries of addresses from a log record's message, and the text of its exception."""
     record.msg = re.sub(r"\?[^\s\"']*", "?…", record.getMessage())
     record.args = ()
@@ -50,6 +50,6 @@ def set_up_logging() -> None:
     create = logging.getLogRecordFactory()
 
     def create_record(name: str, *args: object, **more: object) -> logging.LogRecord:
-        return create(name, *args, **more) if name == OURS else hide_private(create(name, *args, **more))
+        return create(name, *args, **more) if name == OURS else hide_private_data(create(name, *args, **more))
 
     logging.setLogRecordFactory(create_record)

@@ -26,6 +26,7 @@ def main() -> None:
 
 
 def _show_current_page(app: App) -> None:
+    """Show the page that is due, or a reassuring page if the study cannot be used."""
     st.set_page_config(page_title=app.words.instructions.title, layout="wide")
     st.html(f"<style>{markup.read_asset('page.css')}</style>")
     try:
@@ -41,7 +42,7 @@ def _show_current_page(app: App) -> None:
                 rating.may_continue(app, st.session_state["visit"])  # ends the visit if the invite is invalid
     visit: Visit | None = st.session_state.get("visit")
     if visit is not None:
-        connections.websockets.admit(st.context.headers.get(connections.HEADER))
+        connections.websockets.protect(st.context.headers.get(connections.HEADER))
     markup.add_script(app.words, view, **(visit.make_panel_data() if visit else {}))
 
 
@@ -67,6 +68,7 @@ def _choose_page(app: App) -> str:
 
 
 def _continue_in_this_tab(app: App, visit: Visit) -> None:
+    """Start a new visit in this tab, which ends the visit in other tabs."""
     fresh = state.start_visit(app, visit.token)
     if fresh is None:
         del st.session_state["visit"]

@@ -83,6 +83,7 @@ def _has_agreed(visit: Visit) -> bool | None:
 
 
 def _show_consent(app: App, visit: Visit) -> str:
+    """Show the consent page, or the ending for a rater who declined."""
     if _has_agreed(visit) is False and visit.opened != "consent":
         return show_ending(app, "declined", visit)
     texts = app.words.consent
@@ -103,6 +104,7 @@ def _show_consent(app: App, visit: Visit) -> str:
 
 
 def _show_background(app: App, visit: Visit) -> str:
+    """Show the questions about the rater."""
     texts = app.words.background
     with show_page(texts.title, texts.lead):
         answers = _ask_questions("background", texts.questions, texts.button)
@@ -141,6 +143,7 @@ def _ask_questions(key: str, questions: Sequence[FormQuestion], button: str) -> 
 
 
 def _show_instructions(app: App, visit: Visit) -> str:
+    """Show the instructions, with a message if the rater failed the check."""
     texts = app.words.instructions
     with show_page(texts.title, texts.lead):
         attempts = visit.progress["check"]
@@ -168,11 +171,13 @@ def _show_instructions(app: App, visit: Visit) -> str:
 
 
 def _list_remaining_practice_pairs(app: App, visit: Visit) -> list[PracticePair]:
+    """Return the practice pairs that the rater has not rated."""
     practised = {detail["pair"] for detail in visit.progress["practice"]}
     return [pair for pair in app.practice if pair.name not in practised]
 
 
 def _show_practice(app: App, visit: Visit) -> str:
+    """Show the next practice pair."""
     pair = _list_remaining_practice_pairs(app, visit)[0]
     number = app.practice.index(pair) + 1
     load_panel(app.words)
@@ -230,6 +235,7 @@ def _show_feedback(app: App, visit: Visit) -> str:
 
 
 def _show_check(app: App, visit: Visit) -> str:
+    """Show the comprehension check."""
     attempts = visit.progress["check"]
     texts = app.words.check
     name = f"check-{len(attempts)}"

@@ -189,9 +189,10 @@ def show_rating(app: App) -> None:
 # A fragment: for the next pair, no other part of the page runs or is sent.
 @st.fragment
 def _show_pair() -> None:
+    """Show the current pair on the panel, or leave the panel if another page is due."""
     visit: Visit | None = st.session_state.get("visit")
     app = state.app
-    pair = _get_pair(app, visit) if visit else None
+    pair = _fetch_current_pair(app, visit) if visit else None
     if visit is None or pair is None:
         st.rerun()  # another page is to be shown
     view = {
@@ -206,7 +207,8 @@ def _show_pair() -> None:
     show_pair(app, visit, pair, view | answers, _handle_submission)
 
 
-def _get_pair(app: App, visit: Visit) -> BlindPair | None:
+def _fetch_current_pair(app: App, visit: Visit) -> BlindPair | None:
+    """Return the pair on the screen; None if another page is due."""
     if visit.opened or not state.is_latest_visit(app, visit):
         return None
     try:
@@ -230,6 +232,7 @@ def fetch_pair(app: App, visit: Visit) -> None:
 
 
 def _count_pairs(app: App, visit: Visit) -> None:
+    """Count the rater's pairs. Read the rated ones again if another server stored some."""
     rated, visit.available = handout.count_progress(app.store, visit.rater, app.plan)
     visit.counted = time.monotonic()
     if rated != len(visit.trail):  # rated through another server: a proxy may distribute the tabs
@@ -271,7 +274,7 @@ def _handle_submission(app: App, visit: Visit, submission: Submission) -> None:
     with app.store.begin_write():  # nothing is stored between the check and the answers
         answers = _read_answers(app, visit, submission.pair)
         is_outdated = _is_outdated(visit, submission, answers)
-        following = None if is_outdated else _save(app, visit, submission)
+        following = None if is_outdated else _save_submission(app, visit, submission)
     # the visit changes only now, because the block's writes are on disk only when the block ends
     if is_outdated:
         visit.trail = verdicts.read_rated_presentations(app.store, visit.rater)
@@ -288,7 +291,7 @@ def _handle_submission(app: App, visit: Visit, submission: Submission) -> None:
     visit.note = app.words.rating.saved
 
 
-def _save(app: App, visit: Visit, submission: Submission) -> BlindPair | None:
+def _save_submission(app: App, visit: Visit, submission: Submission) -> BlindPair | None:
     """Save a submission within a transaction; return the rater's next pair."""
     first = submission.pair not in visit.trail
     following = verdicts.save_verdict(

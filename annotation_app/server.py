@@ -121,7 +121,7 @@ def run_server(opened: socket.socket) -> None:
     Raises:
         StudyError: The server did not start; the log says why.
     """
-    load_options()
+    set_streamlit_options()
     files = raise_file_limit()
     websockets.limit = min(websockets.limit, files // 8)  # each has four files
     Connection.limit = files // 4
@@ -139,7 +139,7 @@ def run_server(opened: socket.socket) -> None:
             _SCRIPT,
             lifespan=lifespan,
             routes=[
-                Route("/", serve_shell),
+                Route("/", serve_first_page),
                 Route("/health", check_health),
                 Route("/empty-page", log_empty_page),
             ],
@@ -165,7 +165,7 @@ def run_server(opened: socket.socket) -> None:
         raise StudyError("the annotation server did not start; its own message is above")
 
 
-def load_options() -> None:
+def set_streamlit_options() -> None:
     """Set Streamlit's options. A folder `.streamlit` is read only from the user's home.
 
     Streamlit would also read one from the current folder, which a stranger may have written.
@@ -240,7 +240,7 @@ async def log_empty_page(request: Request) -> Response:
     return Response(status_code=204, headers={"Cache-Control": "no-store"})
 
 
-async def serve_shell(request: Request) -> HTMLResponse:
+async def serve_first_page(request: Request) -> HTMLResponse:
     """Answer with the file that loads the page, in the study's language.
 
     A browser without one gets a cookie with a random secret, to which an id from Prolific is bound. It
@@ -250,7 +250,7 @@ async def serve_shell(request: Request) -> HTMLResponse:
     texts = words.start.model_dump() | {"language": words.language, "direction": words.direction}
     texts["title"] = words.instructions.title
     escaped = {name: escape(text) for name, text in texts.items()}
-    page = fill_placeholders(markup.read_asset("shell.html"), assets=_read_assets(), **escaped)
+    page = fill_placeholders(markup.read_asset("shell.html"), assets=_read_script_elements(), **escaped)
     response = HTMLResponse(page, headers={"Cache-Control": "no-cache"})
     if not any(name.startswith(BROWSER_COOKIE) for name in request.cookies):
         response.set_cookie(
@@ -264,7 +264,7 @@ async def serve_shell(request: Request) -> HTMLResponse:
 
 
 @cache
-def _read_assets() -> str:
+def _read_script_elements() -> str:
     """Return the elements of Streamlit's own index.html that load its scripts and styles."""
     index = Path(st.__file__).with_name("static") / "index.html"
     elements = r'<(?:script|link)\b[^>]*"\./static/[^>]*>(?:</script>)?'
@@ -323,7 +323,7 @@ class RequestGuard:
         answer = self.app
         if path == STREAM:
             logs.warn_once_a_minute(
-                "%s was asked for without Upgrade: the proxy must pass on Upgrade and Connection", path
+                "%s was requested without Upgrade: the proxy must pass on Upgrade and Connection", path
             )
         if path not in PATHS and not path.startswith("/static/"):
             answer = PlainTextResponse("Not Found", status_code=404)
@@ -338,8 +338,8 @@ def _is_own_page(scope: Scope) -> bool:
     is_own = not origins or origins in ([f"http://{host}"], [f"https://{host}"])
     if not is_own:
         logs.warn_once_a_minute(
-            "a websocket of a page at %.100r was refused, because it came for %.100r. If that page is yours, "
-            "let the proxy pass on Host; see docs/deployment.md",
+            "a websocket of a page at %.100r was refused, because it was sent to %.100r. If that page is "
+            "yours, let the proxy pass on Host; see docs/deployment.md",
             ", ".join(origins),
             host,
         )

@@ -156,6 +156,7 @@ def serve_study(study: Study) -> App:
 
 
 def _read_inode(store: Store) -> int:
+    """Return the inode of the database's file; 0 for a server's database."""
     return store.file.stat().st_ino if store.file else 0
 
 
@@ -183,6 +184,7 @@ def is_latest_visit(app: App, visit: Visit) -> bool:
 
 
 def _read_progress(app: App, rater: Rater) -> dict[str, list[JsonObject]]:
+    """Return the notes of a rater's progress by kind, oldest first."""
     progress: dict[str, list[JsonObject]] = defaultdict(list)
     for note in notes.read_notes(app.store, rater=rater.name):
         if note.kind in _ONBOARDING:

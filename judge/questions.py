@@ -146,7 +146,7 @@ class RequestBuilder:
         """
         judge = self.judge
         with store.begin_read() as db:
-            forms = requests.read_forms(db, self.settings)
+            forms = requests.read_successful_forms(db, self.settings)
         usual = REASONING_TOKENS if judge.asks_to_reason else USUAL_TOKENS
         limits = [judge.max_output_tokens or usual]
         best = choose_first_form(judge)

@@ -99,6 +99,7 @@ def read_ending(word: object) -> str:
 
 
 def _read_completion(envelope: JsonObject) -> Answer | None:
+    """Read an answer of the interface chat completions or completions."""
     choice = envelope["choices"][0]
     ending = read_ending(choice.get("finish_reason") or choice.get("stop_reason"))
     if envelope.get("error") or choice.get("error") or ending == "error":  # a router failed
@@ -111,6 +112,7 @@ def _read_completion(envelope: JsonObject) -> Answer | None:
 
 
 def _read_response(envelope: JsonObject) -> Answer | None:
+    """Read an answer of the interface responses."""
     status = str(envelope.get("status", "completed")).lower()
     if status not in ("completed", "incomplete"):
         return None
@@ -123,6 +125,7 @@ def _read_response(envelope: JsonObject) -> Answer | None:
 
 
 def _make_answer(text: object, refusal: object, ending: str) -> Answer:
+    """Make an answer; a model's refusal may be in a separate field or in the text."""
     words = text if isinstance(text, str) else None
     if ending == "refusal":
         refusal = refusal or words or "the model declined"

@@ -106,6 +106,7 @@ class BatchApi:
         return batch_id
 
     async def _search_batches(self, name: str) -> str | None:
+        """Search the list of batches for a batch with our name; return the provider's id."""
         query: dict[str, object] = {"limit": 100}
         pages = set()
         while True:
@@ -198,6 +199,7 @@ class BatchApi:
 
 
 def _read_id(entry: JsonObject) -> str:
+    """Return the id in a provider's answer."""
     name = entry.get("id")
     if not isinstance(name, str) or not name:
         raise StudyError(_BAD_RESPONSE)

@@ -77,6 +77,7 @@ class Client:
         self._turns = itertools.cycle(self._sdks)
 
     def _connect(self, tls: ssl.SSLContext) -> openai.AsyncOpenAI:
+        """Make a client of the SDK for this server."""
         transport = None
         if self.server.is_direct:  # a client with its own transport ignores proxies from the environment
             transport = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False)
@@ -153,6 +154,7 @@ class Client:
         query: Mapping[str, object] | None = None,
         **content: object,
     ) -> bytes | RequestFailure:
+        """Send one request, and return the response or the failure."""
         options = {"headers": {**self.server.headers, "Content-Type": content_type}, "params": query or {}}
         send = getattr(next(self._turns), method)
         timeout = self.server.timeout
@@ -167,6 +169,7 @@ class Client:
         return self._read_response(response)
 
     def _read_response(self, response: httpx2.Response) -> bytes | RequestFailure:
+        """Return the response's body without the key, or explain the refusal."""
         content = remove_key(response.content, self.server.key)
         headers = response.headers
         page = is_web_page(headers.get("content-type", ""), content)
@@ -181,6 +184,7 @@ class Client:
         return content if refusal.kind in RESAMPLED else refusal
 
     def _explain_exception(self, error: Exception) -> RequestFailure:
+        """Explain a request without a complete response."""
         cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
         if isinstance(cause, _TooLargeError):
             detail = f"the answer from {self.server.url} is larger than {self.largest / 2**20:g} MB"

@@ -78,7 +78,7 @@ class Form:
         """Return the form without these parts of a request."""
         return replace(self, without=tuple(sorted({*self.without, *names})))
 
-    def change(self, change: Change) -> Form:
+    def apply_change(self, change: Change) -> Form:
         """Return the form with one change that a server asks for, or the same form if nothing changes."""
         if change == "responses":
             return replace(self, interface="responses")

@@ -60,6 +60,7 @@ def remove_key_from_text(text: str, key: str) -> str:
 
 
 def _has_disguised_key(content: bytes, key: str) -> bool:
+    """Return whether the bytes contain the key in any encoding."""
     letters = _keep_letters_and_digits(_ESCAPE.sub(_decode_escape, content.replace(b"\\n", b"")))
     return any(code in letters for code in _encode_key(key))
 

@@ -41,7 +41,7 @@ _PAGE = "a web page"
 
 
 @record
-class Rule:
+class RefusalRule:
     """A rule of refusals.toml. The comments of that file explain its fields."""
 
     statuses: Sequence[int | str] = ()
@@ -69,7 +69,7 @@ def _matches_any(patterns: Sequence[str], words: str) -> bool:
     return any(re.search(pattern, words, re.IGNORECASE | re.DOTALL) for pattern in patterns)
 
 
-RULES = [Rule(**row) for row in _TABLE["rule"]]
+RULES = [RefusalRule(**row) for row in _TABLE["rule"]]
 """The rules, of which the first match counts; the last rule matches everything."""
 
 _FATAL: dict[str | None, str] = _TABLE["fatal"]
@@ -110,6 +110,7 @@ _SAYING = (
 
 
 def _find_sentences(value: object, depth: int) -> Iterator[str]:
+    """Yield all messages inside an error, from the outer to the inner ones."""
     if isinstance(value, str):
         nested = load_json(value) if value.lstrip()[:1] in ("{", "[") else None
         if nested is None:

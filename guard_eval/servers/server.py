@@ -253,12 +253,12 @@ def may_send_keys(servers: Iterable[Server], allowed: set[tuple[str, str]]) -> b
     for url, variable in sorted(destinations and destinations - allowed - read_trusted_keys()):
         if not sys.stdin.isatty():
             raise StudyError(
-                f"study.toml wants the key in {variable} sent to {url}; --yes does not allow that. If you "
+                f"study.toml asks to send the key in {variable} to {url}; --yes does not allow that. If you "
                 f"trust that server with that key, add --send-key {variable}={url}, or a table [[trusted]] "
                 f'to {find_trusted_path()} with server = "{url}" and key = "{variable}"'
             )
         if not progress.confirm(
-            escape_invisible(f"study.toml wants the key in {variable} sent to {url}. Send it there?")
+            escape_invisible(f"study.toml asks to send the key in {variable} to {url}. Send it there?")
         ):
             return False
     return True

@@ -97,7 +97,7 @@ class RateLimiter:
             return
         self._silent_until = now + max(refusal.wait or 0.0, SILENT_SECONDS)
         wait = f" for {refusal.wait:,.0f} seconds" if (refusal.wait or 0.0) >= 1 else ""
-        progress.notice(f"the server takes fewer requests; some wait{wait} ({refusal.detail})")
+        progress.notice(f"the server limits requests; some wait{wait} ({refusal.detail})")
 
     def raise_limit(self, sent_at: float) -> None:
         """Raise the limit if an answer came quickly."""
@@ -160,7 +160,7 @@ class Workers:
         except asyncio.CancelledError:
             self.stop()
             progress.warn(
-                f"stopping: waiting for {self.limiter.in_flight} answers; Ctrl-C again gives them up. Run "
+                f"stopping: waiting for {self.limiter.in_flight} answers; Ctrl-C again discards them. Run "
                 "the same command again to continue"
             )
             await asyncio.wait(workers)
@@ -170,6 +170,7 @@ class Workers:
                 raise error
 
     async def _stop_all_on_error(self, work: Awaitable[None]) -> None:
+        """Wait for one worker, and stop all workers if it fails."""
         try:
             await work
         except BaseException:

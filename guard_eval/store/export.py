@@ -60,7 +60,7 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
         raise StudyError(f"there is no table {table!r} to export; {suggest_nearest(table, list(_TABLES))}")
     path = output or study.folder / f"{table}.csv"
     if path.suffix.lower() != ".csv":
-        raise StudyError(f"--output {path}: a table is written as .csv; name such a file")
+        raise StudyError(f"--output {path}: a table is written as .csv; give the file this ending")
     with Store.open(study.database) as store:
         rows = _TABLES[table](store)
     names = [field.name for field in fields(Note if table == "notes" else TidyRow)]
@@ -73,6 +73,7 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
 
 
 def _format_cell(value: str | float | datetime | None) -> str | float | None:
+    """Return a time in ISO 8601 with milliseconds; all other values stay."""
     return value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else value
 
 
@@ -102,7 +103,11 @@ def backup(study: Study, file: Path, /) -> Result:
         raise StudyError(f"{file} exists, and a backup overwrites no file; name another file")
     partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     try:
-        with Store.open(study.database) as store, store.explain_errors(), store.engine.connect() as db:
+        with (
+            Store.open(study.database) as store,
+            store.explain_database_errors(),
+            store.engine.connect() as db,
+        ):
             file.parent.mkdir(parents=True, exist_ok=True)
             partial.touch(mode=0o600, exist_ok=False)
             db.execution_options(isolation_level="AUTOCOMMIT")

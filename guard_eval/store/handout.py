@@ -135,7 +135,7 @@ def count_progress(store: Store, rater: Rater, plan: HandOutPlan) -> tuple[int, 
         if hand_out.is_out:
             return rated, 0
         new = slots.count_new_pairs(db, hand_out.pool, rater.id, now, limit=hand_out.count_remaining())
-        checks = hand_out.count_checks(hand_out.counted + new)
+        checks = hand_out.count_remaining_checks(hand_out.counted + new)
         return rated, len(hand_out.open) + new + checks
 
 
@@ -271,6 +271,7 @@ class _HandOut:
     def _add_presentation(
         self, pair_id: str, first: str, *, role: Role = "study", slot: int | None = None, number: int = 0
     ) -> int:
+        """Store a new presentation for the rater; return its number."""
         row = {"slot": slot, "pair": pair_id, "number": number, "first": first, "role": role}
         return int(_PRESENT(self.db, **row, rater=self.rater.id, now=self.now).scalar_one())
 
@@ -278,7 +279,7 @@ class _HandOut:
 
     def _present_check(self, role: Role) -> int | None:
         """Make a presentation of a new gold pair or repeat, and return its number; None if there is none."""
-        sides = self._read_gold() if role == "gold" else self._read_repeat_candidates()
+        sides = self._draw_gold_sides() if role == "gold" else self._read_repeat_candidates()
         waiting = sides.keys() - self.checks[role]
         if not waiting:
             return None
@@ -286,7 +287,7 @@ class _HandOut:
         self.checks[role].add(chosen)
         return self._add_presentation(chosen, sides[chosen], role=role)
 
-    def _read_gold(self) -> dict[str, str]:
+    def _draw_gold_sides(self) -> dict[str, str]:
         """Return the gold pairs with random sides. A rater who always chooses A fails about half of them."""
         if self.plan.gold_every is None:
             return {}
@@ -302,9 +303,9 @@ class _HandOut:
         rated = _RATED_PAIRS(self.db, rater=self.rater.id).all()
         return {row.pair_id: "b" if row.first == "a" else "a" for row in rated[: len(rated) // 2]}
 
-    def count_checks(self, pairs: int) -> int:
+    def count_remaining_checks(self, pairs: int) -> int:
         """Return the number of remaining gold pairs and repeats for a rater who will see `pairs` pairs."""
-        turns = [self._find_check_position("gold", index) for index in range(len(self._read_gold()))]
+        turns = [self._find_check_position("gold", index) for index in range(len(self._draw_gold_sides()))]
         gold = sum(turn <= pairs for turn in turns)
         repeats = min(self.plan.repeats, pairs // 2)
         gold_left = max(0, gold - len(self.checks["gold"]))
@@ -320,4 +321,5 @@ class _HandOut:
         return start + every * index + self._draw_number(every, role, self.rater.name, index)
 
     def _draw_number(self, below: int, *key: object) -> int:
+        """Draw a number from 0 to `below` - 1 by the study's seed and a key."""
         return int(content_id(self.plan.seed, *key), 16) % below

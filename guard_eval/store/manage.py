@@ -83,7 +83,7 @@ def renew_links(study: Study, /, *names: str, output: Path, url: str | None = No
         url: The address at which raters reach the app; see `raters add`.
     """
     if output.suffix.lower() != ".csv":
-        raise StudyError(f"--output {output}: links are written as .csv; name such a file")
+        raise StudyError(f"--output {output}: links are written as .csv; give the file this ending")
     if output.exists() and not output.is_file():
         raise StudyError(f"--output {output}: it is not a regular file; name another file")
     draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
@@ -114,9 +114,7 @@ def _make_links(
 ) -> tuple[dict[str, str], list[str]]:
     """Make a link for each name; return the links by name, and messages about the address."""
     if url is not None and not _ADDRESS.fullmatch(url):
-        raise StudyError(
-            f"--url {url}: links cannot begin with this; write an address such as https://rate.example.org"
-        )
+        raise StudyError(f"--url {url}: this is not an address; write one such as https://rate.example.org")
     address = (url or settings.read_setting(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
     with store.begin_write():  # all of them or nobody
         slots.apply_plan(store, study.plan)
@@ -153,7 +151,7 @@ def revoke_raters(study: Study, /, *names: str) -> Raters:
         names: The raters to stop.
     """
     says = "{} can no longer sign in; what was rated stays, and counts"
-    return _change_raters(study, names, "revoke", raters.revoke_rater, says, _find_user())
+    return _change_raters(study, names, "revoke", raters.revoke_rater, says, _find_user_name())
 
 
 def exclude_raters(study: Study, /, *names: str, reason: str) -> Raters:
@@ -168,7 +166,7 @@ def exclude_raters(study: Study, /, *names: str, reason: str) -> Raters:
     """
     says = "{}'s verdicts no longer count, and the pairs are free for others; nothing is deleted"
     return _change_raters(
-        study, names, "exclude", raters.exclude_or_include_rater, says, "exclude", reason, _find_user()
+        study, names, "exclude", raters.exclude_or_include_rater, says, "exclude", reason, _find_user_name()
     )
 
 
@@ -185,7 +183,7 @@ def include_raters(study: Study, /, *names: str, reason: str) -> Raters:
     """
     says = "{} may rate again; earlier verdicts count, except on pairs that another rater has rated meanwhile"
     return _change_raters(
-        study, names, "include", raters.exclude_or_include_rater, says, "include", reason, _find_user()
+        study, names, "include", raters.exclude_or_include_rater, says, "include", reason, _find_user_name()
     )
 
 
@@ -206,13 +204,13 @@ def erase_raters(study: Study, /, *names: str, verdicts: bool = False, yes: bool
             for name in names:
                 raters.find_rater(db, name, "person")
         if not yes and not sys.stdin.isatty():
-            raise StudyError("there is no terminal to confirm this in, and nobody was erased; add --yes")
+            raise StudyError("no terminal can ask for confirmation, so nobody was erased; add --yes")
         if not (yes or progress.confirm(f"Erase {', '.join(names)} for good? This cannot be undone.")):
             return tabulate_raters(store)
         lines = []
         new_names = []
         for name in names:
-            new_name, external_id = raters.erase_rater(store, name, _find_user(), verdicts=verdicts)
+            new_name, external_id = raters.erase_rater(store, name, _find_user_name(), verdicts=verdicts)
             new_names.append(new_name)
             what = "and the verdicts are removed" if verdicts else "and the verdicts stay"
             words = " ".join(f"-e {shlex.quote(word)}" for word in (name, external_id) if word)
@@ -234,6 +232,7 @@ def _open_store(study: Study, names: Sequence[str], action: str) -> Store:
 def _change_raters(
     study: Study, names: Sequence[str], action: str, change: Callable[..., None], says: str, *more: str
 ) -> Raters:
+    """Apply a change to all raters with these names, or to none; return a message for each of them."""
     with _open_store(study, names, action) as store:
         with store.begin_write():  # all of them or nobody
             for name in names:
@@ -258,7 +257,7 @@ def tabulate_raters(store: Store, *lines: str, only: Collection[str] = ()) -> Ra
     return Raters(lines=lines, tables=(table,) if listed else (), raters=everybody)
 
 
-def _find_user() -> str:
+def _find_user_name() -> str:
     try:
         return getuser()
     except (KeyError, OSError):  # a container's user may have no name

@@ -99,15 +99,15 @@ def explain_why_pairs_are_fixed(store: Store) -> str | None:
 
 def read_pairs(store: Store) -> list[Pair]:
     """Return the study's pairs, un-blinded and sorted by position: only for the report and the export."""
-    return [entry.pair for entry in _read(store, _STUDY_PAIRS)]
+    return [entry.pair for entry in _run_pair_query(store, _STUDY_PAIRS)]
 
 
 def read_gold_pairs(store: Store) -> list[Gold]:
     """Return the gold pairs with their answers, sorted by position."""
-    return _read(store, _GOLD_PAIRS)
+    return _run_pair_query(store, _GOLD_PAIRS)
 
 
-def _read(store: Store, statement: Query) -> list[Gold]:
+def _run_pair_query(store: Store, statement: Query) -> list[Gold]:
     """Return pairs sorted by position. Only gold pairs have an expected answer."""
     with store.begin_read() as db:
         rows = [row._asdict() for row in statement(db)]

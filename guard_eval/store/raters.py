@@ -119,7 +119,7 @@ class RaterProgress:
         rated: The number of these pairs that the rater has rated.
         state: excluded, revoked, declined (no consent), failed the check, finished (no pair remained), or
             empty.
-        source: The source of a rater without an invitation, such as prolific.
+        source: The source of a rater without an token, such as prolific.
         external_id: The rater's id at this source, needed to pay the rater. Only the study's owner sees it.
     """
 
@@ -133,7 +133,7 @@ class RaterProgress:
 
 
 class Enrolment(NamedTuple):
-    """The result of enrolling a person without an invitation: a rater with a token, or a refusal.
+    """The result of enrolling a person without an token: a rater with a token, or a refusal.
 
     `full` means that no work is open; `elsewhere` means that another browser used the id first.
     """
@@ -152,22 +152,24 @@ def invite_rater(store: Store, name: str, *, renew: bool = False) -> tuple[Rater
         StudyError: The name is taken, empty or too long, or looks like the name of another rater or a model.
             With `renew`: the person does not exist, or is revoked.
     """
-    invitation = secrets.token_urlsafe()
+    token = secrets.token_urlsafe()
     judges = [part_name.removeprefix("judge ") for part_name in store.declared_now if part_name != PEOPLE]
     if not renew and (is_model_name(name) or any(are_lookalikes(name, judge) for judge in judges)):
-        raise StudyError(f"{name!r} is a model's name, and people are not pooled with models; choose another")
+        raise StudyError(
+            f"{name!r} is a model's name, and people are not pooled with models; choose another name"
+        )
     with store.begin_write() as (db, now):
         rater = _make_rater(find_rater(db, name, "person")) if renew else _add_rater(db, name, "person", now)
         check_not_revoked(db, rater)
         _DELETE_TOKENS(db, rater=rater.id)
-        _add_tokens(db, rater.id, [invitation], now)
-    return rater, invitation
+        _add_tokens(db, rater.id, [token], now)
+    return rater, token
 
 
-def find_rater_by_token(store: Store, invitation: str) -> Rater | None:
+def find_rater_by_token(store: Store, token: str) -> Rater | None:
     """Return the rater with this token; None if the token is unknown or revoked."""
     with store.begin_read() as db:
-        row = _BY_TOKEN(db, hash=_hash_token(invitation)).one_or_none()
+        row = _BY_TOKEN(db, hash=_hash_token(token)).one_or_none()
     return None if row is None else _make_rater(row)
 
 
@@ -216,7 +218,7 @@ def enrol_rater(
         identity = {"source": source, "external_id": external_id}
         row = _BY_SOURCE(db, **identity).one_or_none()
         if row is None:
-            if count_openings(store, plan) < 1:
+            if count_free_places(store, plan) < 1:
                 return Enrolment(refusal="full")
             rater = _add_rater(db, _make_pseudonym(db), "person", now, **identity)
             _add_tokens(db, rater.id, tokens, now)
@@ -231,7 +233,7 @@ def enrol_rater(
         return Enrolment(_make_rater(row), (admitted or tokens)[0])
 
 
-def count_openings(store: Store, plan: HandOutPlan) -> int:
+def count_free_places(store: Store, plan: HandOutPlan) -> int:
     """Return the number of further raters without an invitation for whom there is work.
 
     A rater who enrolled within the last lease, or who holds a pair, is expected to rate a full share, unless
@@ -239,7 +241,7 @@ def count_openings(store: Store, plan: HandOutPlan) -> int:
     """
     with store.begin_write() as (db, now):
         slots.prepare_slots(db, plan, now)
-        slots.end_leases(db, plan, now)
+        slots.end_expired_leases(db, plan, now)
         pairs: int = _COUNT_PAIRS(db).scalar_one()
         share = max(1, min(pairs, plan.quota or pairs))
         rows = _AT_WORK(db, now=now, since=now - plan.lease).all()
@@ -271,7 +273,7 @@ def read_progress(store: Store) -> list[RaterProgress]:
             kind=row.kind,
             handed_out=row.pairs,
             rated=row.rated,
-            state=_find_state(row, refusals.get(row.id)),
+            state=_find_rater_state(row, refusals.get(row.id)),
             source=row.source,
             external_id=row.external_id,
         )
@@ -279,7 +281,8 @@ def read_progress(store: Store) -> list[RaterProgress]:
     ]
 
 
-def _find_state(row: SqlRow, refusal: Refusal | None) -> RaterState:
+def _find_rater_state(row: SqlRow, refusal: Refusal | None) -> RaterState:
+    """Return a rater's state as `RaterProgress.state`."""
     if row.excluded_at is not None:
         return "excluded"
     if row.revoked_at is not None:
@@ -320,7 +323,9 @@ def exclude_or_include_rater(
     """
     check_name("name of the person who decides", by)
     if not reason.strip():
-        raise StudyError(f"the reason to {decision} {name!r} is empty; write one, as the report will show it")
+        raise StudyError(
+            f"the reason to {decision} {name!r} is empty; write a reason, which the report will show"
+        )
     with store.begin_write() as (db, now):
         row = find_rater(db, name)
         if decision == "exclude":
@@ -382,7 +387,7 @@ def erase_rater(store: Store, name: str, by: str, *, verdicts: bool = False) -> 
         _RENAME(db, rater=row.id, name=pseudonym)
         detail = json.dumps({"by": by, "verdicts": "removed" if verdicts else "kept"})
         write_note(store, Rater(id=row.id, name=pseudonym, kind="person"), "erase", detail)
-    _overwrite_deleted(store)
+    _overwrite_deleted_data(store)
     return pseudonym, row.external_id or ""
 
 
@@ -412,7 +417,7 @@ def _add_rater(
     """Add a rater, whose name must not look like another rater's name."""
     check_name("rater's name", name)
     if any(map(is_invisible, name)) or escape_invisible(name) != name or name != name.strip():
-        raise StudyError(f"the rater's name {name!a} has blanks or marks that cannot be seen; remove them")
+        raise StudyError(f"the rater's name {name!a} has invisible characters or outer blanks; remove them")
     other = _find_lookalike(db, name)
     if other is not None:
         raise StudyError(f"a rater named {other!a} exists; choose a name that looks different")
@@ -421,6 +426,7 @@ def _add_rater(
 
 
 def _find_lookalike(db: Connection, name: str) -> str | None:
+    """Return a rater's name that looks like this name; None if there is none."""
     names = _NAMES(db).scalars()
     return next((other for other in names if are_lookalikes(other, name)), None)
 
@@ -433,11 +439,13 @@ def _make_pseudonym(db: Connection) -> str:
     return f"P-{number}"
 
 
-def _hash_token(invitation: str) -> str:
-    return hashlib.sha256(invitation.encode("utf-8", "surrogatepass")).hexdigest()
+def _hash_token(token: str) -> str:
+    """Return the hash by which a token is stored."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _add_tokens(db: Connection, rater_id: int, tokens: Sequence[str], now: datetime) -> None:
+    """Store the hashes of a rater's tokens."""
     rows = [{"hash": _hash_token(secret), "rater_id": rater_id, "created_at": now} for secret in tokens]
     add_rows(db, "token", rows)
 
@@ -489,17 +497,18 @@ def _hash_erased_id(salt: str, source: str, external_id: str) -> str:
 
 
 def _was_id_erased(store: Store, source: str, external_id: str) -> bool:
+    """Return whether a person with this id was erased."""
     salt = read_setting(store, _SALT)
     return salt is not None and read_setting(store, _hash_erased_id(salt, source, external_id)) is not None
 
 
-def _overwrite_deleted(store: Store) -> None:
+def _overwrite_deleted_data(store: Store) -> None:
     """Overwrite deleted data in the database's file and log.
 
     Raises:
         StudyError: Another program has the database open and prevents the overwriting.
     """
-    with store.explain_errors(), store.engine.connect() as connection:
+    with store.explain_database_errors(), store.engine.connect() as connection:
         db = connection.execution_options(isolation_level="AUTOCOMMIT")
         if store.is_sqlite:
             db.exec_driver_sql("VACUUM")

@@ -96,4 +96,5 @@ def read_wording(store: Store) -> dict[str, str]:
 
 
 def _has_verdicts(db: Connection, criterion: str) -> bool:
+    """Return whether there are verdicts on a criterion."""
     return _HAS_VERDICTS(db, criterion=criterion).first() is not None

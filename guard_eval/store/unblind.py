@@ -174,9 +174,10 @@ def _read_rows(store: Store, statement: Query, *order: str) -> list[TidyRow]:
 
 
 def _make_row(row: SqlRow) -> TidyRow:
+    """Make a verdict's row from a row of the query."""
     if row.position not in CHOICES:
         raise StudyError(
-            f"verdict.choice holds {row.position!a}, which is no choice; restore a copy of study.db"
+            f"verdict.choice holds {row.position!a}, which is not a choice; restore a copy of study.db"
         )
     values = row._asdict()
     del values["place"]

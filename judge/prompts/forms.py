@@ -45,7 +45,7 @@ def apply_change(form: Form, change: Change, judge: Judge) -> Form:
     """Return the form with one change that a server asks for, unless study.toml fixes the interface."""
     if change == "responses" and judge.style != "auto":
         return form
-    return form.change(change)
+    return form.apply_change(change)
 
 
 def find_fixed_parts(judge: Judge) -> set[str]:

@@ -203,8 +203,8 @@ def test_the_cause_of_an_empty_page_is_logged_once_a_minute(serve, tmp_path):
             assert send_request(url, "GET", f"/empty-page?cause={cause}")[0] == 204
     log = (tmp_path / "log").read_text()
     for words in (
-        "a page at 'https://rate.example.org' was refused, because it came for '10.0.0.5:8501'",
-        "/_stcore/stream was asked for without Upgrade",
+        "a page at 'https://rate.example.org' was refused, because it was sent to '10.0.0.5:8501'",
+        "/_stcore/stream was requested without Upgrade",
         "no websocket reaches /_stcore/stream",
         "though its websocket works",
     ):

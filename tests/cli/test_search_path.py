@@ -71,7 +71,7 @@ CONFIGURATION = ("matplotlibrc", ".streamlit/config.toml", ".streamlit/secrets.t
 """Files by which somebody's folder could change what libraries do."""
 SERVE = (
     "from streamlit import config, file_util; import streamlit as st; from annotation_app import server\n"
-    "server.load_options()\n"
+    "server.set_streamlit_options()\n"
     "assert config.get_option('theme.base') is None and not st.secrets.load_if_toml_exists()"
 )
 

@@ -100,7 +100,7 @@ def test_study_toml_alone_cannot_send_a_key(folder, guard_eval, server, own_key)
     """Check that the user must allow the server and the variable that study.toml names."""
     words = guard_eval("judge", "s", "--yes").refused()
     origin = server.url.removesuffix("/v1")
-    assert f"study.toml wants the key in SECRET sent to {origin}; --yes does not allow that" in words
+    assert f"study.toml asks to send the key in SECRET to {origin}; --yes does not allow that" in words
     assert "sk-the-users" not in words
     assert server.seen == []
     assert "--send-key" in guard_eval("judge", "s", "--yes", "--send-key", "SECRET=http://other").refused()

@@ -183,7 +183,7 @@ def test_a_running_app_follows_the_owners_changed_plan(store, add_new_pairs, pla
     rate_all_pairs(store, ann, served)
     slots.apply_plan(store, replace(plan, slots=later))
     for who in (ben, cem, dan):
-        raters.count_openings(store, served)
+        raters.count_free_places(store, served)
         assert count_progress(store, who, served)[0] == 0
         rate_all_pairs(store, who, served)
     assert set(Counter(row.pair_id for row in read_tidy_rows(store)).values()) == {later}

@@ -130,7 +130,7 @@ def test_exclusion_prints_only_the_changed_raters(study):
     "url", ["", "rate.example.org", "ftp://x", "https://", "https://x/?a=b", "http://a b"]
 )
 def test_an_invalid_link_address_is_refused(study, url):
-    with pytest.raises(StudyError, match="links cannot begin with this; write an address such as https://"):
+    with pytest.raises(StudyError, match="this is not an address; write one such as https://"):
         invite_raters(study, "Ben", url=url)
     assert "Ben" not in {rater.name for rater in list_raters(study).raters}
 
@@ -209,7 +209,7 @@ def test_raters_assign_works_only_before_the_first_rating(tmp_path, make_pairs):
         (lambda study: include_raters(study, "Ann", reason="x"), "'Ann' is not excluded"),
         (lambda study: erase_raters(study, "Ann"), "nobody was erased; add --yes"),
         (lambda study: erase_raters(study, "Ann", "Eve", yes=True), "there is no rater named 'Eve'"),
-        (lambda study: export(study, output=study.folder / "x.xlsx"), r"written as \.csv; name"),
+        (lambda study: export(study, output=study.folder / "x.xlsx"), r"written as \.csv; give"),
         (lambda study: backup(study, study.folder / "study.toml"), "a backup overwrites no file"),
     ],
 )

@@ -71,7 +71,7 @@ def list_actions(store, plan):
     yield lambda: unblind.read_history(store)
     yield lambda: notes.read_notes(store)
     yield lambda: pairs.read_pairs(store)
-    yield lambda: raters.count_openings(store, plan)
+    yield lambda: raters.count_free_places(store, plan)
     yield lambda: exclude_rater(store, "Ben")
     yield lambda: handout.claim_pairs(store, raters.get_or_add_rater(store, "Ann", "person"), plan)
 

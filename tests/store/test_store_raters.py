@@ -14,7 +14,7 @@ from guard_eval.store.handout import claim_pairs
 from guard_eval.store.pairs import add_gold_pairs
 from guard_eval.store.raters import (
     Enrolment,
-    count_openings,
+    count_free_places,
     enrol_rater,
     exclude_or_include_rater,
     find_rater_by_token,
@@ -71,7 +71,7 @@ LIKE_ANN = ("\u0410nn", "\u0391nn", "\uff21\uff2e\uff2e", "A\u0578\u0578", "\u13
 MODELS = ("gpt-4", "GPT-4o", "claude-sonnet-4", "Llama 3", "meta-llama/Llama-3")
 REFUSED = [
     *((invite_rater, [name], "rater's name .*write") for name in ("", "  ", "x" * 201)),
-    *((invite_rater, [name], "has blanks or marks that cannot be seen; remove them") for name in UNSEEN),
+    *((invite_rater, [name], "has invisible characters or outer blanks; remove them") for name in UNSEEN),
     *((invite_rater, [name], "a rater named 'Ann' exists; choose a name that looks") for name in LIKE_ANN),
     *((invite_rater, [name], "is a model's name") for name in MODELS),
     (invite_rater, ["Ann"], "'Ann' exists; choose"),
@@ -125,7 +125,7 @@ def test_enrolment_stops_when_no_work_is_open(store, add_new_pairs, plan, count,
     plan = replace(plan, **limits)
     openings = math.ceil(count * plan.slots / min(plan.quota or 99, max(count, 1)))
     for number in range(openings):
-        assert count_openings(store, plan) == openings - number
+        assert count_free_places(store, plan) == openings - number
         assert enrol_from_prolific(store, number, plan).refusal is None
     assert enrol_from_prolific(store, "late", plan) == Enrolment(refusal="full")
     assert len(read_progress(store)) == openings
@@ -167,7 +167,7 @@ def test_an_absent_rater_makes_room_after_one_lease(store, add_new_pairs, single
 def test_an_abandoned_pair_lets_another_person_enrol(store, add_new_pairs, single_plan, clock):
     add_new_pairs(1)
     claim_pairs(store, invite_rater(store, "Ann")[0], single_plan)
-    assert count_openings(store, single_plan) == 0
+    assert count_free_places(store, single_plan) == 0
     clock.advance(hours=1)
     assert enrol_from_prolific(store, 1, single_plan).refusal is None
 

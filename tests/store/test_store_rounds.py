@@ -276,7 +276,9 @@ def test_presentations_of_one_prompt_are_far_apart(store, plan):
 
 def test_pairs_without_rounds_are_refused(store, add_new_pairs, plan):
     add_new_pairs(2)
-    with pytest.raises(StudyError, match=r"not in rounds, as pairs\.design wants; run: guard-eval pair"):
+    with pytest.raises(
+        StudyError, match=r"not in rounds, which pairs\.design requires; run: guard-eval pair"
+    ):
         slots.apply_plan(store, plan)
     (ann,) = invite_people(store, "Ann")
     assert len(rate_all_pairs(store, ann, plan)) == 2  # a served app loses no rating

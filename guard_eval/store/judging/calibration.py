@@ -75,7 +75,7 @@ def read_answered_questions(db: Connection, settings: str) -> set[tuple[str, int
 
 
 def read_calibration(db: Connection) -> list[JsonObject]:
-    """Return the results of each judge's last calibration, as `JudgeUsage.checked`.
+    """Return the results of each judge's last calibration, in the form of `JudgeUsage.checked`.
 
     Answers to requests with other settings do not count.
     """
@@ -99,6 +99,7 @@ def read_calibration(db: Connection) -> list[JsonObject]:
 
 
 def _name_choice(choice: Choice, target: str) -> str:
+    """Return whether a choice is the check's target, the other text, or a tie."""
     if choice == "tie":
         return "tie"
     return "target" if choice == target else "other"

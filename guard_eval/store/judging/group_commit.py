@@ -17,7 +17,7 @@ _Argument = TypeVar("_Argument")
 
 
 class GroupCommit:
-    """Combines the writes of one event loop."""
+    """Combines simultaneous writes of asyncio tasks in one transaction."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -44,6 +44,7 @@ class GroupCommit:
         return result
 
     async def _commit_waiting_writes(self) -> dict[int, object]:
+        """Collect writes for a moment, then run all of them in one transaction."""
         await asyncio.sleep(GATHER_SECONDS)
         async with self._turn:
             groups: dict[Callable[..., Sequence[object] | None], dict[int, object]] = {}

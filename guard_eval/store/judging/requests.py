@@ -271,7 +271,7 @@ class RequestResult:
 
 
 def check_judge_may_rate(db: Connection, judge: Rater) -> None:
-    """Check that a judge may rate.
+    """Check that a judge is neither revoked nor excluded.
 
     Raises:
         StudyError: The judge is revoked or excluded.
@@ -324,6 +324,7 @@ def read_due_questions(db: Connection, now: datetime, name: str, plan: HandOutPl
 
 
 def _make_question(row: SqlRow, number: int) -> Question:
+    """Make a question about a pair; the number decides which text is shown as A."""
     turned = (number + row.position) % 2 == 1
     texts = (row.text_b, row.text_a) if turned else (row.text_a, row.text_b)
     blind = BlindPair.from_texts(0, row.prompt, *texts)
@@ -331,6 +332,7 @@ def _make_question(row: SqlRow, number: int) -> Question:
 
 
 def _list_question_numbers(plan: HandOutPlan, position: int) -> range:
+    """Return the numbers of the questions about the pair at a position."""
     drawn = int(content_id(plan.seed, "order", position // 2), 16) % 2
     return range(drawn, plan.slots, 2) if plan.one_order else range(plan.slots)
 
@@ -340,7 +342,7 @@ def store_instruction(db: Connection, row: Instruction) -> None:
     _KEEP_INSTRUCTION(db, **asdict(row))
 
 
-def read_forms(db: Connection, settings: str) -> list[tuple[str, int, int]]:
+def read_successful_forms(db: Connection, settings: str) -> list[tuple[str, int, int]]:
     """Return the forms in which a judge with these settings gave verdicts, the most frequent first.
 
     Each form is returned with the number of verdicts and the highest token limit.
@@ -402,9 +404,9 @@ def renew_lease(db: Connection, run: str, until: datetime) -> None:
     _RENEW(db, run=run, until=until)
 
 
-def store_results(db: Connection, _now: datetime, settled: Sequence[RequestResult]) -> None:
-    """Complete rows: store each answer's cost, and free the reserved amount of each unbilled request."""
-    if rows := [result.make_row() for result in settled]:
+def store_results(db: Connection, _now: datetime, results: Sequence[RequestResult]) -> None:
+    """Complete the rows of requests: store the answers with their costs, and free unused reserved amounts."""
+    if rows := [result.make_row() for result in results]:
         _SETTLE(db, rows)
 
 

@@ -85,7 +85,7 @@ def read_usage(store: Store) -> JsonObject:
 
 
 def count_failure_reasons(failures: Iterable[tuple[str, str, str]]) -> list[JsonObject]:
-    """Count the reasons for missing verdicts by judge, the most frequent first, as `JudgeUsage.failed`.
+    """Count the reasons for missing verdicts by judge, the most frequent first (`JudgeUsage.failed`).
 
     A failure is a judge, a kind and a sentence. Sentences that differ only in numbers or in the name of a
     request count as the same reason.

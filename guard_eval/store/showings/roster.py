@@ -68,7 +68,7 @@ def reserve_slots(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
         apply_plan(store, plan)
         pairs = {row.id: (row.method_a, row.method_b) for row in _UNTOUCHED_PAIRS(db)}
         if not pairs:
-            raise StudyError("no pair is left to plan a roster for; plan it before anybody rates")
+            raise StudyError("every pair was already shown or reserved; plan the roster before anybody rates")
         sides = plan_roster(pairs, [row.id for row in rows], slots=plan.slots, seed=plan.seed)
         load = max(Counter(rater_id for _, rater_id in sides).values())
         if plan.quota is not None and load > plan.quota:

@@ -188,7 +188,9 @@ def apply_plan(store: Store, plan: HandOutPlan) -> None:
     """
     with store.begin_write() as (db, _):
         if plan.rounds is not None and _COUNT_UNPLACED(db).scalar_one():
-            raise StudyError("the pairs are not in rounds, as pairs.design wants; run: guard-eval pair STUDY")
+            raise StudyError(
+                "the pairs are not in rounds, which pairs.design requires; run: guard-eval pair STUDY"
+            )
         for pool in POOLS.values():
             planned = _read_slots_per_pair(db, pool)
             if planned != plan.slots and (planned or pool == PEOPLE):
@@ -215,12 +217,14 @@ def _read_slots_per_pair(db: Connection, pool: str) -> int:
 
 
 def _set_slots_per_pair(db: Connection, pool: str, number: int) -> None:
+    """Store the planned number of open slots of each pair in a pool, and open or close slots."""
     put_value(db, f"slots {pool}", str(number))
     make_missing_slots(db)
     _open_all_slots(db, pool)
 
 
 def _open_all_slots(db: Connection, pool: str) -> None:
+    """Open the planned slots of all pairs in a pool."""
     open_slots(db, pool, _PAIRS_WITH_SLOTS(db, pool=pool).scalars().all())
 
 
@@ -262,7 +266,7 @@ def find_open_slots(
     """
     rows = OPEN_SLOTS(db, pool=pool, rater=rater_id, start=start).mappings().all()
     if len(rows) < LAST_SLOTS:
-        end_leases(db, plan, now)
+        end_expired_leases(db, plan, now)
         rows = OPEN_SLOTS(db, pool=pool, rater=rater_id, start=start).mappings().all()
     return [OpenSlot(**row) for row in rows]
 
@@ -296,7 +300,7 @@ def hold_slot(db: Connection, slot_id: int, number: int, side: str, until: datet
     _HOLD(db, slot=slot_id, presentation=number, side=side, until=until)
 
 
-def end_leases(db: Connection, plan: HandOutPlan, now: datetime) -> None:
+def end_expired_leases(db: Connection, plan: HandOutPlan, now: datetime) -> None:
     """Free unrated slots with an expired lease, except those of a roster.
 
     If the clock was set back, a lease is shortened to one that begins now.

@@ -131,7 +131,7 @@ class Store:
         """
         store = cls(url, declared=declared, clock=clock)
         try:
-            store._prepare(create=create, read_only=not (create or to_write))
+            store._check_or_make_tables(create=create, read_only=not (create or to_write))
         except BaseException as error:
             store.__exit__(type(error), error, None)
             raise
@@ -174,7 +174,7 @@ class Store:
     @contextmanager
     def begin_read(self) -> Iterator[Connection]:
         """Open a transaction that sees one state of the database."""
-        with self._begin("BEGIN", isolation_level="REPEATABLE READ") as db:
+        with self._begin_transaction("BEGIN", isolation_level="REPEATABLE READ") as db:
             yield db
 
     @contextmanager
@@ -189,7 +189,7 @@ class Store:
             if self._transaction is not None:
                 yield self._transaction
                 return
-            with self._begin("BEGIN IMMEDIATE", isolation_level="READ COMMITTED") as db:
+            with self._begin_transaction("BEGIN IMMEDIATE", isolation_level="READ COMMITTED") as db:
                 now = datetime.now(UTC)
                 if not self.is_sqlite:
                     now = db.execute(select(_LOCK, func.clock_timestamp(), _DURABLE)).one()[1]
@@ -200,9 +200,9 @@ class Store:
                     self._transaction = None
 
     @contextmanager
-    def _begin(self, statement: str, *, isolation_level: str) -> Iterator[Connection]:
+    def _begin_transaction(self, statement: str, *, isolation_level: str) -> Iterator[Connection]:
         """Open a transaction: with this statement on SQLite, at this isolation level on PostgreSQL."""
-        with self.explain_errors(), self.engine.connect() as db:
+        with self.explain_database_errors(), self.engine.connect() as db:
             if not self.is_sqlite:
                 db.execution_options(isolation_level=isolation_level)
             with db.begin():
@@ -211,7 +211,7 @@ class Store:
                 yield db
 
     @contextmanager
-    def explain_errors(self) -> Iterator[None]:
+    def explain_database_errors(self) -> Iterator[None]:
         """Convert a driver's error about an unusable database to a `StudyError`."""
         try:
             yield
@@ -236,7 +236,7 @@ class Store:
                 return disk.free < min(FULL_BYTES, disk.total)  # /proc and others have no size
         return False
 
-    def _prepare(self, *, create: bool, read_only: bool) -> None:
+    def _check_or_make_tables(self, *, create: bool, read_only: bool) -> None:
         """Check that the database contains this package's tables. With `create`, make missing tables."""
         if self.file is not None:
             check_database_file(self.file)
@@ -249,7 +249,7 @@ class Store:
             with suppress(OSError):  # another process made it meanwhile, or SQLite will say why it cannot be
                 self.file.touch(mode=0o600, exist_ok=False)  # and so are the files that SQLite puts beside it
         with self.begin_read() as db:
-            exists = self._has_schema(db)
+            exists = self._contains_study(db)
         if not exists and not create:
             raise StudyError(f"the database {self.name} holds no study yet; run: guard-eval pair STUDY")
         if self.is_sqlite and self._uri is None:
@@ -258,8 +258,9 @@ class Store:
             self._make_tables()
 
     def _make_tables(self) -> None:
+        """Make the tables, unless another process has just made them."""
         with self.begin_write() as (db, _):
-            if self._has_schema(db):  # another process has made them meanwhile
+            if self._contains_study(db):  # another process has made them meanwhile
                 return
             for statement in write_schema(sqlite=self.is_sqlite):
                 db.exec_driver_sql(statement)
@@ -279,14 +280,14 @@ class Store:
 
     def _turn_on_wal(self, *, read_only: bool) -> None:
         """Let readers and a writer work at the same time. A file that is only read may stay as it is."""
-        with self.explain_errors(), self.engine.connect() as db:
+        with self.explain_database_errors(), self.engine.connect() as db:
             try:
                 db.exec_driver_sql("PRAGMA journal_mode = WAL")
             except OperationalError as error:
                 if not (read_only and is_storage_error(error.orig)):
                     raise
 
-    def _has_schema(self, db: Connection) -> bool:
+    def _contains_study(self, db: Connection) -> bool:
         """Return whether the database contains a study. Refuse the database of another program."""
         tables = set(inspect(db).get_table_names())
         version = None
@@ -300,7 +301,8 @@ class Store:
         strange = tables if self.is_sqlite else tables & set(TABLE_NAMES)
         if version is None and strange:
             raise StudyError(
-                f"{self.name} is not a study's database, because it contains {min(strange)!r}; name another"
+                f"{self.name} is not a study's database, because it contains {min(strange)!r}; name "
+                "another database"
             )
         if version is not None and self.is_sqlite:
             check_schema(db, self.name)

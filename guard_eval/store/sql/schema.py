@@ -265,6 +265,7 @@ def write_schema(*, sqlite: bool) -> list[str]:
 
 
 def _write_sqlite_triggers(table: str, update: str, is_protected: str) -> list[str]:
+    """Return the statements for SQLite's triggers that protect a table."""
     return [
         f"CREATE TRIGGER {table}_no_{change[:6].lower()} BEFORE {change} ON {table} WHEN {is_protected} "
         f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
@@ -273,6 +274,7 @@ def _write_sqlite_triggers(table: str, update: str, is_protected: str) -> list[s
 
 
 def _write_postgres_triggers(table: str, update: str, is_protected: str) -> list[str]:
+    """Return the statements for PostgreSQL's triggers that protect a table."""
     return [
         f"""CREATE FUNCTION {table}_keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF TG_LEVEL = 'STATEMENT' THEN RAISE EXCEPTION '{table} is append-only'; END IF;

@@ -154,7 +154,8 @@ def check_schema(db: Connection, name: str) -> None:
     strange = strange or list(db.exec_driver_sql(_LONG_NAMES).scalars())
     if strange:
         raise StudyError(
-            f"the database {name} is not as guard-eval makes it (see {strange[0]!r}); use the original"
+            f"the database {name} differs from a database of guard-eval (see {strange[0]!r}); use the "
+            "original file"
         )
 
 
@@ -178,6 +179,7 @@ def find_damage(engine: Engine) -> str | None:
 
 
 def _find_invalid_value(table: str, columns: Sequence[SchemaColumn], row: JsonObject) -> str | None:
+    """Describe the first value of a row that this package did not write; None if there is none."""
     for column in columns:
         value = row[column.name]
         name = f"{table}.{column.name}"
