@@ -33,13 +33,13 @@ UNREADABLE = (
 """The message for a text that is not a URL. The message omits the text, which may contain a password."""
 
 
-def check_url(text: str) -> str:
+def check_database_url(text: str) -> str:
     """Return a database's URL if it is plain, so that it cannot contain a password.
 
     Raises:
         StudyError: It is not plain.
 
-    >>> check_url("postgresql://me@host/db")
+    >>> check_database_url("postgresql://me@host/db")
     'postgresql://me@host/db'
     """
     if _PLAIN.fullmatch(text) is None:
@@ -47,7 +47,7 @@ def check_url(text: str) -> str:
     return text
 
 
-def check_location(text: str, folder: Path) -> None:
+def check_database_location(text: str, folder: Path) -> None:
     """Check that a study's database is a file in the study's folder, or on a server that the user names.
 
     The author of study.toml chose the server. The first connection would send the user's PGPASSWORD, .pgpass
@@ -56,7 +56,7 @@ def check_location(text: str, folder: Path) -> None:
     Raises:
         StudyError: The URL is not plain, or names another place.
     """
-    url = _PLAIN.fullmatch(check_url(text))
+    url = _PLAIN.fullmatch(check_database_url(text))
     assert url is not None
     if url["file"] is not None:
         if not Path(url["file"] or "/").resolve().is_relative_to(folder.resolve()):

@@ -109,9 +109,10 @@ def sum_by_unit(unit: NDArray[np.integer], *columns: ArrayLike) -> Floats:
     return np.stack(sums, axis=1)
 
 
-def ratio(sums: Floats) -> Floats:
-    """Divide the first of two sums by the second: a mean as a statistic of sums."""
-    return np.asarray(sums[..., 0] / sums[..., 1])
+def divide_sums(sums: Floats) -> Floats:
+    """Divide the first sum by the second sum, `[..., 2]` → `[...]`. Return NaN if the second sum is 0."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(sums[..., 1] > 0, sums[..., 0] / sums[..., 1], np.nan)
 
 
 def jackknife(
@@ -179,7 +180,7 @@ def _leave_out_each_unit(parts: Floats, codes: NDArray[np.int64], count: NDArray
     return np.asarray(total - (count / (count - 1))[codes, None] * (parts - means[codes]))
 
 
-def _holm(family: Floats) -> Floats:
+def _adjust_by_holm(family: Floats) -> Floats:
     # scipy has no such function, and the function of statsmodels collects garbage for 57 ms at each call.
     order = np.argsort(family)
     steps = np.maximum.accumulate(family[order] * np.arange(len(family), 0, -1))
@@ -187,7 +188,7 @@ def _holm(family: Floats) -> Floats:
 
 
 ADJUSTMENTS: Mapping[Adjustment, Callable[[Floats], Floats]] = {
-    "holm": _holm,
+    "holm": _adjust_by_holm,
     "bh": partial(false_discovery_control, method="bh"),
     "by": partial(false_discovery_control, method="by"),
 }

@@ -144,7 +144,9 @@ class BatchRun:
                 f"{self.server.url} refuses a batch of one request ({words}); run without --batch"
             )
         self._most_requests = min(self._most_requests, -(-size // 2))
-        progress.notice(f"a batch of {size} requests is too large ({words}); {self._most_requests} follow")
+        progress.show_notice(
+            f"a batch of {size} requests is too large ({words}); {self._most_requests} follow"
+        )
 
     async def _send_batch(self, queue: deque[PendingQuestion]) -> Batch | None:
         """Send the next requests in one batch; return None if nothing is sent or the batch is too large.
@@ -247,7 +249,7 @@ class BatchRun:
             ) from None
         self._change_requests(name, provider_id=provider_id)
         self.biller.ledger.requests += size
-        progress.notice(f"the batch {provider_id} with {size} requests is sent")
+        progress.show_notice(f"the batch {provider_id} with {size} requests is sent")
         return Batch(name=name, provider_id=provider_id)
 
     async def _collect_batches(self, batches: Sequence[Batch]) -> None:
@@ -272,7 +274,7 @@ class BatchRun:
         """
         try:
             status = await self._api.read(str(batch.provider_id))
-            progress.notice(f"the batch {batch.provider_id}: {status.words}")
+            progress.show_notice(f"the batch {batch.provider_id}: {status.words}")
             if status.state == "open":
                 return False
             for name in status.files:

@@ -30,7 +30,7 @@ def add_columns(
     if not further:
         return table
     sources: dict[str, Cells] = {
-        "pair_id": average_traces(read_trace_means(study.continuations), pairs),
+        "pair_id": average_traces(read_trace_means(study.continuations_folder), pairs),
         "prompt_id": read_prompt_columns(study.prompts_path),
     }
     source_of = {name: key for key, cells in sources.items() for row in cells.values() for name in row}
@@ -44,8 +44,8 @@ def add_columns(
         if name not in source_of:
             raise StudyError(
                 f"--by {name}: no prompt and no trace has this column. Traces are written with their texts: "
-                f"to trace existing texts, move the files of {study.continuations} away, and run generate "
-                f"--trace, which writes the same texts; "
+                f"to trace existing texts, move the files of {study.continuations_folder} away, and run "
+                f"generate --trace, which writes the same texts; "
                 f"{suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
             )
         values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}

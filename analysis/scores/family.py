@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.scores.combined import Composite
 from guard_eval.errors import StudyError
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import join_with_and
 from guard_eval.rubric import COMPOSITE
 
 _LISTED = 12
@@ -57,7 +57,7 @@ def find_named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[
     for entry in entries:
         if entry not in named:
             results = [words for words in named if ": " not in words]
-            listed = and_list([*results[:_LISTED], *(["…"] if len(results) > _LISTED else [])])
+            listed = join_with_and([*results[:_LISTED], *(["…"] if len(results) > _LISTED else [])])
             raise StudyError(
                 f"the family names {entry!r}, which the table does not compare; write one of {listed}, or "
                 "METHOD against METHOD: CRITERION"

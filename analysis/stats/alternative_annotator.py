@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from guard_eval.estimate import adjust, jackknife, ratio, sum_by_unit
+from guard_eval.estimate import adjust, divide_sums, jackknife, sum_by_unit
 
 Numbers = NDArray[np.int64]
 
@@ -57,7 +57,7 @@ def alternative_annotator(
         sums = sum_by_unit(units, ahead[is_own], np.ones(len(units)))
         if len(sums) < FEWEST_UNITS:
             continue
-        advantage = jackknife(sums, ratio, null=epsilon)
+        advantage = jackknife(sums, divide_sums, null=epsilon)
         if advantage.value is None:
             continue
         p = (advantage.p or 0.0) / 2  # if all items are equal, p is the limit of the t test

@@ -29,7 +29,7 @@ from analysis.verdicts.table import (
 from analysis.verdicts.words import is_model_name
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import join_with_and
 
 NO_PAIR = "each row is a pair of its own: nothing names what was compared"
 MADE = (
@@ -231,7 +231,7 @@ def _refuse_unknown(table: Table, items: ItemColumns, rated: Sequence[str], free
         role = "pair_id"
         why = "each row would count as a separate pair, and may not be one"
         none = "If each row is a separate pair, write --set columns.pair_id="
-    listed = and_list([repr(name) for name in unknown[:MAX_OFFERS]])
+    listed = join_with_and([repr(name) for name in unknown[:MAX_OFFERS]])
     verb = "repeats" if len(unknown) == 1 else "repeat"
     raise StudyError(
         f"{listed} {verb}, and nothing says whether it names what was compared: {why}. Say which does: "

@@ -21,7 +21,7 @@ from analysis.verdicts.table import (
 from analysis.verdicts.words import declare_word, is_tie, meaning, set_options
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import join_with_and
 
 MOSTLY_ONCE = 0.8
 """If this share of the methods occurs in only one couple or has a long name, they are texts, not methods."""
@@ -66,7 +66,9 @@ def find_methods(table: Table) -> None:
     elif _use_won_and_lost(table):
         return
     elif len(named) == 2:
-        table.use_columns("methods", (), f"declared: {and_list(named)}", method_a=named[0], method_b=named[1])
+        table.use_columns(
+            "methods", (), f"declared: {join_with_and(named)}", method_a=named[0], method_b=named[1]
+        )
     else:
         _use_couples(table, TEXTS)
 
@@ -136,7 +138,7 @@ def _use_couples(table: Table, nouns: str) -> bool:
     couples = find_couples(table.names, nouns)
     named = [couple for couple, is_shown in couples if not is_shown]
     if len({tuple(table.number_rows(*couple)) for couple in named}) > 1:
-        listed = and_list([" and ".join(couple) for couple in named])
+        listed = join_with_and([" and ".join(couple) for couple in named])
         raise StudyError(f"the methods could be {listed}; rename one of them to method_a and method_b")
     if named:
         for heading, name in zip(named[0], METHODS, strict=True):

@@ -27,7 +27,7 @@ from analysis.verdicts.table import (
 from analysis.verdicts.words import TIED, A, B, declare_word, is_tie, meaning, names_side, set_options
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
-from guard_eval.reporting.words import and_list, plural
+from guard_eval.reporting.words import count_in_words, join_with_and
 
 HEADS = "headings"
 """The key of `columns` for the role of a wide table's headings."""
@@ -126,7 +126,7 @@ def _use_marks(table: Table) -> bool:
         return True
     is_tied = (total == 0) & marks.notna().any(axis=1) & (TIED not in sides)
     if is_tied.any():
-        listed = and_list(list(words))
+        listed = join_with_and(list(words))
         table.notes.append(f"{int(is_tied.sum())} rows in which none of {listed} is 1 are read as ties")
     winner = marks.fillna(0).idxmax(axis=1).map(words)
     verdict = winner.where(total > 0).mask(is_tied, TIE)
@@ -143,7 +143,7 @@ def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) ->
     Raises:
         StudyError: A row is not an item, the columns do not hold counts, or they count too many wins.
     """
-    listed = and_list(list(names))
+    listed = join_with_and(list(names))
     are_counts = all(_is_count_heading(name) or is_tie(word) for name, word in names.items())
     if not table.has(*METHODS) or not are_counts:
         raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each")
@@ -326,10 +326,9 @@ def _refuse_mixed(table: Table, names: Sequence[str]) -> None:
 
 def _survey_problem(table: Table, names: Sequence[str]) -> str:
     """Write how to declare the columns of a wide table with unclear headings, such as a survey."""
-    listed = f"{and_list([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
-    start = (
-        f"verdicts are in {plural(len(names), 'column')} ({listed}), and nothing says what their headings are"
-    )
+    listed = f"{join_with_and([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
+    columns = count_in_words(len(names), "column")
+    start = f"verdicts are in {columns} ({listed}), and nothing says what their headings are"
     methods = "" if table.has(*METHODS) else offer_methods(table, names)
     if table.has(*METHODS) or methods:
         roles = [role for role in ("criterion", "rater") if not table.has(role)]

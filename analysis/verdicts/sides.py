@@ -26,7 +26,7 @@ from analysis.verdicts.table import (
 from analysis.verdicts.words import TIED, A, B, Word, declare_word, meaning, set_options
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
-from guard_eval.reporting.words import and_list, join_first
+from guard_eval.reporting.words import join_first, join_with_and
 
 _ABOUT_SIDES = re.compile(
     r".*(order|position|place|first|second|left|right|side|pos|swap|flip|revers|switch|random|shuffl|presented"
@@ -177,7 +177,7 @@ def _place_problem(table: Table, kinds: pd.Series) -> str:
     words = table.cells("verdict")[kinds == "place"].unique()
     offers = [declare_word(text, "a" if _find_word(table, text).side == A else "b") for text in words]
     return (
-        f"the verdicts {and_list(list(map(repr, words)))} name places, and no column says which method "
+        f"the verdicts {join_with_and(list(map(repr, words)))} name places, and no column says which method "
         "stood where. Add a column shown_first, or left and right, with the methods. If the first was "
         f"always method_a: {set_options(*offers)}"
     )
@@ -260,7 +260,7 @@ def _record_words(table: Table, kinds: pd.Series, columns: Sequence[str], strong
     """Record the columns that gave words a meaning, and the number of verdicts that lost their strength."""
     words = sorted(map(repr, table.cells("verdict")[kinds != ""].unique()))
     if words:
-        how = "read as ties" if set(kinds) <= {"", "tie"} else f"read by {and_list(columns)}"
+        how = "read as ties" if set(kinds) <= {"", "tie"} else f"read by {join_with_and(columns)}"
         table.use_columns("_words", [join_first(words, _LISTED)], how)
     for word, count in table.cells("verdict")[kinds == "tie"].value_counts().items():
         if _ODD_TIE.fullmatch(str(word)):

@@ -17,7 +17,7 @@ import numpy as np
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.records import content_id
+from guard_eval.records import make_content_id
 from guard_eval.reporting.writing import check_database_file
 
 BATCH_TEXTS = 256
@@ -99,10 +99,10 @@ def compute_once(
         cache: The stored values.
     """
     ordered = sorted(set(items), key=lambda item: (sum(map(len, item)), item))
-    keys = {item: content_id(*definition, *item) for item in ordered}
+    keys = {item: make_content_id(*definition, *item) for item in ordered}
     stored = cache.get(keys.values())
     missing = [item for item in ordered if keys[item] not in stored]
-    with progress.task(str(definition[0]), total=len(keys), unit="texts") as advance:
+    with progress.show_task(str(definition[0]), total=len(keys), unit="texts") as advance:
         advance(len(keys) - len(missing))
         for start in range(0, len(missing), BATCH_TEXTS):
             batch = missing[start : start + BATCH_TEXTS]

@@ -111,7 +111,7 @@ def measure(
     names = [name.strip() for text in metrics for name in text.split(",") if name.strip()]
     chosen: dict[str, Any] = {"compute": names} if names else {}
     files = [Path(path) for path in source if isinstance(path, str | Path)]
-    if _is_study(files) or isinstance(source[0], Study):
+    if _is_study_folder(files) or isinstance(source[0], Study):
         for_files = {"--prompts": prompts, "--column": column, "--output": output}
         if refused := [name for name, value in for_files.items() if value]:
             raise StudyError(f"{refused[0]} is for files; a study has its own: edit its study.toml")
@@ -144,7 +144,7 @@ def measure(
     return measured
 
 
-def _is_study(files: Sequence[Path]) -> bool:
+def _is_study_folder(files: Sequence[Path]) -> bool:
     """Return whether a single path is given that is a folder, or that is missing and has no ending."""
     if len(files) != 1:
         return False
@@ -189,9 +189,9 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
         generations,
         metric_settings,
         ScoringModels.from_study(study),
-        folder=study.metrics,
+        folder=study.metrics_folder,
         dry_run=dry_run,
-        warnings=_check_scorer(study, metric_settings),
+        warnings=_warn_of_self_scoring(study, metric_settings),
         question=study.settings.question,
         searches=searches,
     )
@@ -210,17 +210,17 @@ def _tune_study(study: Study, *, dry_run: bool) -> MeasurementResult:
         [text for by_prompt in texts.values() for text in by_prompt.values()],
         metric_settings,
         ScoringModels.from_study(study),
-        folder=study.metrics,
+        folder=study.metrics_folder,
         write=False,
         dry_run=dry_run,
-        warnings=_check_scorer(study, metric_settings),
+        warnings=_warn_of_self_scoring(study, metric_settings),
     )
     if measured.failures:
         raise StudyError("\n".join(measured.failures))
     return measured if dry_run else choose_settings(study, measured, texts, prompts)
 
 
-def _check_scorer(study: Study, settings: MetricSettings) -> list[str]:
+def _warn_of_self_scoring(study: Study, settings: MetricSettings) -> list[str]:
     """Return a warning if the model that wrote the texts also scores them."""
     writers = [study.locate_model(model_study.settings.model.name) for model_study in study.split_by_model()]
     scorer = settings.coherence_model
@@ -251,7 +251,7 @@ def _measure_texts(
     strategies = {text.strategy for text in generations}
     datasets = {text.dataset for text in generations}
     line = f"texts: {len(generations)}, strategies: {len(strategies)}, datasets: {len(datasets)}"
-    hub = _find_models(generations, settings, models, dry_run=dry_run)
+    hub = _find_scoring_models(generations, settings, models, dry_run=dry_run)
     problem = hub.problem
     if dry_run:
         return MeasurementResult(
@@ -274,10 +274,10 @@ def _measure_texts(
     for text in generations:
         by_system.setdefault(text.strategy, []).append(text.text)
     lines = [line, *filter(None, [describe_endings(by_system)])]
-    lines += [f"{name} ({_shorten(where)}): {note}" for name, where, note in collect_notes(undefined)]
+    lines += [f"{name} ({_shorten_places(where)}): {note}" for name, where, note in collect_notes(undefined)]
     noted = [row for row in differences if row.note]
     lines += [
-        f"{name} ({_shorten(where)}, compared with {noted[0].baseline}): {note}"
+        f"{name} ({_shorten_places(where)}, compared with {noted[0].baseline}): {note}"
         for name, where, note in collect_notes(noted)
     ]
     if folder and write:
@@ -295,10 +295,10 @@ def _measure_texts(
     )
 
 
-def _shorten(places: str, *, limit: int = 2) -> str:
+def _shorten_places(places: str, *, limit: int = 2) -> str:
     """Name the first places of a note, and count the others. metrics.html names all of them.
 
-    >>> _shorten("tales, guard; tales, greedy; news, guard; news, greedy")
+    >>> _shorten_places("tales, guard; tales, greedy; news, guard; news, greedy")
     'tales, guard; tales, greedy; and 2 more'
     """
     names = places.split("; ")
@@ -307,7 +307,7 @@ def _shorten(places: str, *, limit: int = 2) -> str:
     return f"{'; '.join(names[:limit])}; and {len(names) - limit} more"
 
 
-def _find_models(
+def _find_scoring_models(
     generations: Sequence[Generation], settings: MetricSettings, models: ScoringModels, *, dry_run: bool
 ) -> HubModels:
     """Find the scoring models that are needed, on this machine or the Hub.

@@ -22,11 +22,11 @@ from guard_eval.metrics.scores import (
     format_value,
     list_rows,
 )
-from guard_eval.reporting.data import frame_csv, to_json
+from guard_eval.reporting.data import make_csv_from_frame, to_json
 from guard_eval.reporting.escaping import NOTHING, Escaped, join_lines, replace_unwritable
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import NO_P, p_value
+from guard_eval.reporting.words import NO_P, format_p
 from guard_eval.reporting.writing import write_folder
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -74,8 +74,8 @@ def _make_data_files(measured: MeasurementResult) -> dict[str, bytes | str]:
         "warnings": measured.warnings,
     }
     return {
-        "scores.csv": frame_csv(measured.scores.assign(counts=counts)),
-        "differences.csv": frame_csv(measured.differences),
+        "scores.csv": make_csv_from_frame(measured.scores.assign(counts=counts)),
+        "differences.csv": make_csv_from_frame(measured.differences),
         "metrics.json": to_json(facts),
     }
 
@@ -106,11 +106,11 @@ def make_score_table(rows: Sequence[TableRow], *, intervals: bool = False) -> Ta
     table_rows = []
     for (dataset, strategy), cells in lines.items():
         row_names = (dataset, strategy) if has_datasets else (strategy,)
-        table_rows.append((*map(_shorten, row_names), *cells.values()))
+        table_rows.append((*map(_shorten_name, row_names), *cells.values()))
     return Table(
         columns=(*name_columns, "Texts", *(METRICS[name].heading for name in names)),
         rows=tuple(table_rows),
-        caption=_shorten(datasets[0]) if len(datasets) == 1 else "Scores",
+        caption=_shorten_name(datasets[0]) if len(datasets) == 1 else "Scores",
         note=" ".join(notes),
         text_columns=len(name_columns),
     )
@@ -138,8 +138,8 @@ def make_difference_table(rows: Sequence[TableRow]) -> Table:
     table_rows = [
         (
             METRICS[row.metric].heading,
-            _shorten(row.dataset),
-            _shorten(row.strategy),
+            _shorten_name(row.dataset),
+            _shorten_name(row.strategy),
             format_value(row.metric, row.value, sign="+"),
             format_interval(row.metric, row.low, row.high) or NOTHING,
             _format_p(row.p_value, row.note),
@@ -151,7 +151,7 @@ def make_difference_table(rows: Sequence[TableRow]) -> Table:
     return Table(
         columns=("Metric", "Dataset", "Strategy", "Difference", "Interval", "p", "p (Holm)", "Prompts"),
         rows=tuple(table_rows),
-        caption=f"Differences from {_shorten(rows[0].baseline)}",
+        caption=f"Differences from {_shorten_name(rows[0].baseline)}",
         note=f"{tested} p (Holm) is for all tests of a metric.",
         text_columns=3,
     )
@@ -160,10 +160,10 @@ def make_difference_table(rows: Sequence[TableRow]) -> Table:
 def _format_p(p: float | None, note: str) -> str:
     if p is None:
         return NO_P if note else NOTHING
-    return p_value(p)
+    return format_p(p)
 
 
-def _shorten(text: str) -> str:
+def _shorten_name(text: str) -> str:
     line = join_lines(text)
     return line if len(line) <= MAX_NAME else f"{line[: MAX_NAME - 1]}…"
 
@@ -179,12 +179,14 @@ def render_metrics_page(measured: MeasurementResult, ending: str, figures: Seque
     settings = {name: NOTHING if value is None else value for name, value in measured.settings.items()}
     metrics = dict.fromkeys(METRICS[row.metric] for row in scores)
     details = [
-        _make_list(("Metrics", "Texts", "Note"), collect_notes([*scores, *differences]), caption="Notes"),
-        _make_list(
+        _make_word_table(
+            ("Metrics", "Texts", "Note"), collect_notes([*scores, *differences]), caption="Notes"
+        ),
+        _make_word_table(
             ("Metric", "Meaning"), [(metric.label, metric.meaning) for metric in metrics], caption="Metrics"
         ),
-        _make_list(("Metric", "Definition with its settings"), signatures, caption="Definitions"),
-        _make_list(("Setting", "Value"), settings.items(), caption="Settings"),
+        _make_word_table(("Metric", "Definition with its settings"), signatures, caption="Definitions"),
+        _make_word_table(("Setting", "Value"), settings.items(), caption="Settings"),
     ]
     return render(
         _TEMPLATES / f"metrics{ending}.j2",
@@ -199,7 +201,7 @@ def render_metrics_page(measured: MeasurementResult, ending: str, figures: Seque
     )
 
 
-def _make_list(columns: tuple[str, ...], rows: Iterable[Sequence[Any]], *, caption: str) -> Table:
+def _make_word_table(columns: tuple[str, ...], rows: Iterable[Sequence[Any]], *, caption: str) -> Table:
     cells = tuple(tuple(row) for row in rows)
     return Table(columns=columns, rows=cells, caption=caption, text_columns=len(columns))
 

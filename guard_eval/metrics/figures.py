@@ -20,7 +20,7 @@ from guard_eval.metrics.scores import (
     is_finite,
     list_rows,
 )
-from guard_eval.reporting.drawing import FIRST, SECOND, Drawing, interval_line, make_row_figure, shorten_label
+from guard_eval.reporting.drawing import FIRST, SECOND, Drawing, draw_interval, make_row_figure, shorten_label
 from guard_eval.texts.generations import HUMAN
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def draw_metric(rows: Sequence[TableRow]) -> Drawing | None:
     def draw(axes: Axes) -> None:
         for y, row in enumerate(valued):
             color, marker = (SECOND, "D") if row.strategy == HUMAN else (FIRST, "o")
-            interval_line(axes, row.low, row.high, y, color=color, width=1.4)
+            draw_interval(axes, row.low, row.high, y, color=color, width=1.4)
             axes.plot([row.value], [y], marker=marker, markersize=5, color=color)
             if row.strategy == HUMAN:
                 axes.axvline(row.value, color=SECOND, linewidth=1.1, linestyle=(0, (4, 3)), zorder=1)

@@ -28,12 +28,13 @@ from guard_eval.estimate import (
     Floats,
     Statistic,
     adjust,
+    divide_sums,
     explain_missing_p,
     jackknife,
     join_notes,
 )
-from guard_eval.joint_flips import REPLICATES, max_t
-from guard_eval.metrics.outcomes import Outcome, ratio
+from guard_eval.joint_flips import REPLICATES, compute_max_t_p
+from guard_eval.metrics.outcomes import Outcome
 from guard_eval.metrics.scores import DIFFERENCE_COLUMNS, METRICS, OVERALL, SCORE_COLUMNS
 from guard_eval.sign_flip import sign_flip
 from guard_eval.texts.generations import HUMAN
@@ -47,12 +48,12 @@ Searches = Mapping[str, Sequence[str]]
 """All settings that were tried, by the chosen setting."""
 
 
-def contributions(parts: Floats, function: Statistic) -> Floats:
+def compute_contributions(parts: Floats, function: Statistic) -> Floats:
     """Return the contribution of each prompt to a metric, `[prompts]`. Their mean is the metric.
 
     Contributions are the jackknife's pseudo-values, shifted so that their mean is not corrected for bias.
 
-    >>> contributions(np.array([[1.0, 1], [2, 1], [6, 1]]), ratio)  # of a mean: the values themselves
+    >>> compute_contributions(np.array([[1.0, 1], [2, 1], [6, 1]]), divide_sums)  # of a mean: the values
     array([1., 2., 6.])
     """
     total = parts.sum(axis=0)
@@ -88,7 +89,9 @@ def _make_score_row(outcomes: Sequence[Outcome], level: float) -> ScoreRow:
             "note": f"mean over {len(outcomes)} datasets, each of the same weight",
         }
     datasets = [
-        contributions(outcome.parts, outcome.function) for outcome in outcomes if outcome.parts is not None
+        compute_contributions(outcome.parts, outcome.function)
+        for outcome in outcomes
+        if outcome.parts is not None
     ]
     if len(datasets) == len(outcomes):
         bounds = (0.0, 100.0) if METRICS[row["metric"]].unit == "%" else UNBOUNDED
@@ -122,7 +125,7 @@ def _estimate_mean(
         return Estimate(level=level, n=len(values)).with_note(NEEDS_EACH)
     parts = np.stack([values, np.ones_like(values)], axis=1)
     noise = math.fsum(outcome.noise for outcome in outcomes) / len(datasets) ** 2
-    return jackknife(parts, ratio, strata=strata, level=level, null=null, noise=noise, bounds=bounds)
+    return jackknife(parts, divide_sums, strata=strata, level=level, null=null, noise=noise, bounds=bounds)
 
 
 def estimate_differences(
@@ -166,7 +169,7 @@ def estimate_differences(
                 _make_difference_row(pairs[scope], level, [setting[scope] for setting in tried])
                 for scope in scopes
             ]
-        rows += _adjust_family(family, 1 - level)
+        rows += _adjust_p_values(family, 1 - level)
     return pd.DataFrame(rows, columns=[*DIFFERENCE_COLUMNS], dtype=object)
 
 
@@ -177,7 +180,7 @@ def _make_difference_row(pairs: Sides, level: float, tried: Sequence[Sides] = ()
     settings.
     """
     first, second = pairs[0]
-    shared = [_shared_prompts(ours, theirs) for ours, theirs in pairs]
+    shared = [_find_shared_prompts(ours, theirs) for ours, theirs in pairs]
     row: ScoreRow = dict.fromkeys(DIFFERENCE_COLUMNS) | {
         "metric": first.metric,
         "dataset": first.dataset if len(pairs) == 1 else OVERALL,
@@ -205,7 +208,7 @@ def _make_difference_row(pairs: Sides, level: float, tried: Sequence[Sides] = ()
     if tried:
         # There is no interval, because it would not be corrected for the search.
         estimate = replace(estimate, low=None, high=None, method="no interval")
-        test = _test_best(pairs, tried)
+        test = _test_best_setting(pairs, tried)
     elif any(side.noise for side in sides):  # flipped signs would ignore the effect of the seeds
         test = Estimate(p=estimate.p, method="t test with the variance between seeds of k-means")
     else:
@@ -221,7 +224,7 @@ def _make_difference_row(pairs: Sides, level: float, tried: Sequence[Sides] = ()
     }
 
 
-def _test_best(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
+def _test_best_setting(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
     """Test the best setting's difference from the baseline, corrected for all settings that were tried."""
     method = f"max-T test, best of {len(tried)}, corrected for the search"
     defined = [
@@ -239,19 +242,19 @@ def _test_best(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
         axis=1,
     )
     smallest = max(math.ldexp(1.0, 1 - len(gains)), 1 / (REPLICATES + 1))
-    return Estimate(p=max_t(gains)[defined.index(pairs)], method=method, smallest_p=smallest)
+    return Estimate(p=compute_max_t_p(gains)[defined.index(pairs)], method=method, smallest_p=smallest)
 
 
-def _shared_prompts(first: Outcome, second: Outcome) -> NDArray[np.int64]:
+def _find_shared_prompts(first: Outcome, second: Outcome) -> NDArray[np.int64]:
     """Return the indices of the prompts that both strategies continued."""
     return np.intersect1d(first.prompt_indices, second.prompt_indices)
 
 
 def _compute_contribution_differences(first: Outcome, second: Outcome) -> Floats:
     """Return the contribution of each prompt to a difference. Rounding errors become 0."""
-    shared = _shared_prompts(first, second)
+    shared = _find_shared_prompts(first, second)
     defined = [(side.parts, side.function) for side in (first, second) if side.parts is not None]
-    sides = [contributions(parts[shared], function) for parts, function in defined]
+    sides = [compute_contributions(parts[shared], function) for parts, function in defined]
     with np.errstate(invalid="ignore"):
         gain = sides[0] - sides[1]
     largest = max(1.0, *(float(np.abs(side).max()) for side in sides))
@@ -259,7 +262,7 @@ def _compute_contribution_differences(first: Outcome, second: Outcome) -> Floats
     return np.where(np.abs(gain) <= rounding, 0.0, gain)
 
 
-def _adjust_family(family: Sequence[ScoreRow], alpha: float) -> Iterator[ScoreRow]:
+def _adjust_p_values(family: Sequence[ScoreRow], alpha: float) -> Iterator[ScoreRow]:
     """Yield the differences of one metric with p-values after Holm's correction."""
     p_values = [row["p_value"] for row in family]
     smallest = [None if row["p_value"] is None else row["smallest"] for row in family]

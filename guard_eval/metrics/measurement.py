@@ -20,8 +20,8 @@ from guard_eval.metrics.outcomes import (
     MetricTools,
     Outcome,
     group_texts,
+    make_outcome_of_runs,
     make_reference_groups,
-    outcome_of_runs,
 )
 from guard_eval.metrics.scores import METRICS, MeasurementResult
 from guard_eval.texts.generations import Generation
@@ -35,7 +35,7 @@ MODULES = {
     "mauve": ("mauve",),
     "bertscore": ("bertscore",),
 }
-"""The metrics that each module's function `outcomes` computes, by module."""
+"""The metrics that each module's function `yield_outcomes` computes, by module."""
 WITH_MODELS = ("coherence", "mauve", "bertscore")
 """Modules that use a model. A setting such as `coherence_model` names the model."""
 AGAINST_REFERENCES = {"mauve", "bertscore"}
@@ -107,7 +107,7 @@ def measure_groups(
             if module in WITH_MODELS:
                 # If torch is missing, this import raises an error that names the extra.
                 import_module("guard_eval.generation.engines")
-            yield_outcomes = import_module(f"guard_eval.metrics.scorers.{module}").outcomes
+            yield_outcomes = import_module(f"guard_eval.metrics.scorers.{module}").yield_outcomes
             results = list(yield_outcomes(groups if against else [*groups, *humans], metrics, tools))
         except StudyError as error:
             failures.append(f"{' and '.join(metrics)} could not be measured: {error}")
@@ -123,7 +123,7 @@ def _score_references(humans: Group, metric: str) -> Outcome:
     """Return 100 %, the references' own score for a metric that compares texts with references."""
     signature = f"{metric}|the references themselves"
     n = len(humans.texts)
-    return outcome_of_runs(metric, humans, [100.0], n=n, note="by definition", signature=signature)
+    return make_outcome_of_runs(metric, humans, [100.0], n=n, note="by definition", signature=signature)
 
 
 def _read_package_versions() -> dict[str, str]:

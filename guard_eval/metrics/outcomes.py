@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from guard_eval.errors import StudyError
-from guard_eval.estimate import Floats, Statistic, join_notes
+from guard_eval.estimate import Floats, Statistic, divide_sums, join_notes
 from guard_eval.metrics.cache import ScoreCache, ScoringInput, Value, compute_once
 from guard_eval.metrics.models import ScoringModel, ScoringModels
 from guard_eval.records import clean_for_raters
@@ -131,12 +131,6 @@ def _make_reference(texts: Sequence[Generation]) -> Generation:
     return replace(texts[0], strategy=HUMAN, text=first, run=1, flaws=flaws)
 
 
-def ratio(sums: Floats) -> Floats:
-    """Divide the first sum by the second sum, `[..., 2]` → `[...]`. Return NaN if the second sum is 0."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(sums[..., 1] > 0, sums[..., 0] / sums[..., 1], np.nan)
-
-
 @dataclass(frozen=True, kw_only=True)
 class MetricTools:
     """The settings, models and cached values that metrics use.
@@ -207,11 +201,11 @@ class Outcome:
     note: str = ""
     signature: str = ""
     parts: Floats | None = None
-    function: Statistic = ratio
+    function: Statistic = divide_sums
     noise: float = 0.0
 
 
-def outcome_of_runs(
+def make_outcome_of_runs(
     metric: str,
     group: Group,
     values: Sequence[float],
@@ -251,11 +245,11 @@ def outcome_of_runs(
     )
 
 
-def outcome_of_sums(
+def make_outcome_of_sums(
     metric: str,
     group: Group,
     rows: ArrayLike,
-    function: Statistic = ratio,
+    function: Statistic = divide_sums,
     **facts: Any,  # noqa: ANN401
 ) -> Outcome:
     """Return the outcome of a metric that is a function of sums. The runs of a prompt are averaged.
@@ -265,16 +259,16 @@ def outcome_of_sums(
         group: The texts.
         rows: The part of each text in the sums, `[texts, m]`.
         function: The metric as a function of the sums.
-        **facts: See `outcome_of_runs`.
+        **facts: See `make_outcome_of_runs`.
     """
     parts = group.sum_by_prompt(rows)
     values = [float(function(parts.sum(axis=0)))] * len(group.run_indices)
-    return outcome_of_runs(metric, group, values, parts=parts, function=function, **facts)
+    return make_outcome_of_runs(metric, group, values, parts=parts, function=function, **facts)
 
 
-def mean_outcome(metric: str, group: Group, values: ArrayLike, **facts: Any) -> Outcome:  # noqa: ANN401
+def make_mean_outcome(metric: str, group: Group, values: ArrayLike, **facts: Any) -> Outcome:  # noqa: ANN401
     """Return the outcome of a metric that is the mean of the texts' finite values. `values` is `[texts]`."""
     numbers = np.asarray(values, dtype=np.float64)
     defined = np.isfinite(numbers)
     rows = np.stack([np.where(defined, numbers, 0.0), defined], axis=1)
-    return outcome_of_sums(metric, group, rows, n=int(defined.sum()), **facts)
+    return make_outcome_of_sums(metric, group, rows, n=int(defined.sum()), **facts)

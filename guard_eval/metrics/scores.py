@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 
-from guard_eval.reporting.words import number
+from guard_eval.reporting.words import format_number
 from guard_eval.results import Result
 from guard_eval.texts.generations import HUMAN
 
@@ -158,7 +158,7 @@ def is_finite(value: float | None) -> bool:
 
 def format_value(metric: str, value: float | None, *, sign: str = "") -> str:
     """Format a value with the decimals of its metric; see `number`."""
-    return number(value if is_finite(value) else None, METRICS[metric].digits, sign=sign)
+    return format_number(value if is_finite(value) else None, METRICS[metric].digits, sign=sign)
 
 
 def format_interval(metric: str, low: float | None, high: float | None) -> str:

@@ -98,7 +98,7 @@ class Choice(SettingsTable):
         return {search.strategy: search.chosen for search in self.searches}
 
     @property
-    def described_budgets(self) -> str:
+    def budgets_in_words(self) -> str:
         """Describe the number of settings of each strategy."""
         counts = {search.strategy: len(search.settings) for search in self.searches}
         words = [
@@ -107,7 +107,7 @@ class Choice(SettingsTable):
         return f"Settings tried: {', '.join(words)}"
 
     @property
-    def described_selection(self) -> str:
+    def selection_in_words(self) -> str:
         """Describe how settings were chosen: the metric or judge, and the number of prompts."""
         name = "the judge" if self.tuning.maximize == JUDGE else self.tuning.maximize
         where = "apart" if self.tuning.prompts else "that also test them"
@@ -138,12 +138,12 @@ class Choice(SettingsTable):
             yield f"Only {len(self.prompts)} prompts chose the settings{more}."
 
 
-def find_strategy(name: str) -> str:
+def remove_parameters(name: str) -> str:
     """Return the strategy of a system: the system's name without parameters.
 
-    >>> find_strategy("top_p(p=0.9)"), find_strategy("dry(base=2) + top_k(k=[5, 9])")
+    >>> remove_parameters("top_p(p=0.9)"), remove_parameters("dry(base=2) + top_k(k=[5, 9])")
     ('top_p', 'dry + top_k')
-    >>> find_strategy("GPT (new)")
+    >>> remove_parameters("GPT (new)")
     'GPT (new)'
     """
     return re.sub(r"(?<=\w)\([^()]*\)", "", name)

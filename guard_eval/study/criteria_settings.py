@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
-from guard_eval.rubric import COMPOSITE, CRITERIA, Criterion, check_name, spelling
+from guard_eval.rubric import COMPOSITE, CRITERIA, Criterion, check_criterion, normalise_spelling
 
 
 class SettingsTable(BaseModel):
@@ -67,7 +67,7 @@ def refuse_duplicates(values: list[Any]) -> list[Any]:
 
 
 def _check_criterion(name: str, info: ValidationInfo) -> str:
-    check_name(name, info.context["criteria"] if info.context else CRITERIA)
+    check_criterion(name, info.context["criteria"] if info.context else CRITERIA)
     return name
 
 
@@ -108,16 +108,19 @@ class OwnCriterion(SettingsTable):
 CriterionName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,39}$")]
 
 
-def _check_distinct(criteria: dict[str, OwnCriterion]) -> dict[str, OwnCriterion]:
+def _check_distinct_names(criteria: dict[str, OwnCriterion]) -> dict[str, OwnCriterion]:
     """Check that no two criteria have names or titles that differ only in spelling."""
-    words = [{spelling(criterion.name), spelling(criterion.title)} for criterion in rubric(criteria).values()]
+    words = [
+        {normalise_spelling(criterion.name), normalise_spelling(criterion.title)}
+        for criterion in make_rubric(criteria).values()
+    ]
     refuse_duplicates(["rationale", COMPOSITE, *chain(*words)])
     return criteria
 
 
-OwnCriteria = Annotated[dict[CriterionName, OwnCriterion], AfterValidator(_check_distinct)]
+OwnCriteria = Annotated[dict[CriterionName, OwnCriterion], AfterValidator(_check_distinct_names)]
 
 
-def rubric(criteria: dict[str, OwnCriterion]) -> dict[str, Criterion]:
+def make_rubric(criteria: dict[str, OwnCriterion]) -> dict[str, Criterion]:
     """Return all criteria that a study may name: the paper's, then the study's own, which have priority."""
     return CRITERIA | {name: Criterion(name=name, **words.model_dump()) for name, words in criteria.items()}

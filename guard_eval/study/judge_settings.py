@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, ValidationEr
 from pydantic_core import from_json
 
 from guard_eval.records import Choice
-from guard_eval.rubric import CRITERIA, Criterion, criteria
+from guard_eval.rubric import CRITERIA, Criterion, select_criteria
 from guard_eval.study.criteria_settings import CriteriaNames, SettingsTable, StudyFile, to_one_line
 from guard_eval.study.served_model import ServedModel, refuse_reserved_names
 from guard_eval.study.toml import format_problems
@@ -147,7 +147,7 @@ class Judge(ServedModel):
     @property
     def rubric(self) -> tuple[Criterion, ...]:
         """Return the criteria with their titles and definitions, in the order in which they are judged."""
-        return criteria(self.criteria, self._known)
+        return select_criteria(self.criteria, self._known)
 
     @property
     def judged_examples(self) -> tuple[JudgedExample, ...]:

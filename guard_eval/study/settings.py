@@ -18,19 +18,19 @@ from pydantic import (
     model_validator,
 )
 
-from guard_eval.database_url import check_url
+from guard_eval.database_url import check_database_url
 from guard_eval.errors import suggest_nearest
 from guard_eval.generation.strategies import ContrastiveDecoding, draws_tokens, parse, read_grid
-from guard_eval.records import RoundPlan, content_id
+from guard_eval.records import RoundPlan, make_content_id
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
-from guard_eval.study.choice import find_strategy
+from guard_eval.study.choice import remove_parameters
 from guard_eval.study.criteria_settings import (
     CriteriaNames,
     OwnCriteria,
     SettingsTable,
     StudyFile,
+    make_rubric,
     refuse_duplicates,
-    rubric,
     to_one_line,
 )
 from guard_eval.study.judge_settings import CONTINUATIONS, Judge
@@ -215,7 +215,7 @@ class Recruitment(SettingsTable):
     def _declare_prolific(self, prolific: bool | str) -> bool:  # noqa: FBT001 (a field)
         return bool(prolific)
 
-    def completion_page(self, code: str) -> str | None:
+    def make_completion_address(self, code: str) -> str | None:
         """Return the address of Prolific's page for a completion code."""
         return f"https://app.prolific.com/submissions/complete?cc={code}" if self.prolific else None
 
@@ -272,7 +272,7 @@ class People(SettingsTable):
 Words = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(to_one_line)]
 
 
-def _default_question(table: dict[str, object]) -> str:
+def _make_default_question(table: dict[str, object]) -> str:
     texts = table.get("texts", CONTINUATIONS)
     return f"Which {'decoding strategy' if texts == CONTINUATIONS else 'system'} writes better {texts}?"
 
@@ -297,9 +297,9 @@ class Settings(SettingsTable):
     name: Name
     texts: Words = CONTINUATIONS
     task: Words | None = None
-    question: str = Field(default_factory=_default_question)
+    question: str = Field(default_factory=_make_default_question)
     seed: int = Field(ge=-(2**63), lt=2**63)
-    database: Annotated[str, AfterValidator(check_url)] | None = Field(default=None, exclude=True)
+    database: Annotated[str, AfterValidator(check_database_url)] | None = Field(default=None, exclude=True)
     authors: list[str] = Field(default=[], exclude=True)
     license: str | None = Field(default=None, exclude=True)
     prompts: Prompts = Prompts()
@@ -318,7 +318,7 @@ class Settings(SettingsTable):
     @property
     def rubric(self) -> dict[str, Criterion]:
         """Return the criteria that the study can name: the paper's and the study's own."""
-        return rubric(self.criteria)
+        return make_rubric(self.criteria)
 
     @property
     def systems(self) -> dict[str, System]:
@@ -333,7 +333,7 @@ class Settings(SettingsTable):
         fields = {"name", "strategy"}
         return [
             System.model_construct(
-                fields, name=name, strategy=name, setting_of=find_strategy(text) if "[" in text else None
+                fields, name=name, strategy=name, setting_of=remove_parameters(text) if "[" in text else None
             )
             for text in self.generation.strategies
             for name in ([text] if "[" not in text else read_grid(text).settings)
@@ -355,7 +355,7 @@ class Settings(SettingsTable):
         metrics = self.metrics.model_dump(mode="json", exclude={"compute", "level", "baseline"})
         judged = [self.metrics.baseline, *(judge.model_dump(mode="json") for judge in self.judge)]
         tuning = self.tuning and self.tuning.model_dump(mode="json")
-        return content_id(tuning, self.grids, metrics, judged if by_judge else [], self.seed)
+        return make_content_id(tuning, self.grids, metrics, judged if by_judge else [], self.seed)
 
     def replace_grids(self, chosen: Mapping[str, str]) -> Self:
         """Replace each grid in pairs.compare and metrics.baseline by its chosen setting."""
@@ -395,7 +395,7 @@ class Settings(SettingsTable):
     @field_validator("judge")
     @classmethod
     def _complete_judges(cls, judges: list[Judge], info: ValidationInfo) -> list[Judge]:
-        criteria_by_name = rubric(info.data.get("criteria", {}))
+        criteria_by_name = make_rubric(info.data.get("criteria", {}))
         annotation = info.data.get("annotation")
         refuse_duplicates([judge.rater_name for judge in judges])
         criteria = annotation.criteria if annotation else []
@@ -454,7 +454,7 @@ class Settings(SettingsTable):
             )
         if pairs.design == "candidate" and not shared:
             yield "pairs.design candidate needs a system that is in all of pairs.compare; remove the others"
-        chosen = [f"analysis.{key}" for key in EXCLUSIVE if key in self.analysis.changed_keys()]
+        chosen = [f"analysis.{key}" for key in EXCLUSIVE if key in self.analysis.list_changed_keys()]
         for key in [*chosen, *["pairs.human_pairs"] * (pairs.human_pairs is not None)]:
             yield f"{key} cannot be combined with the test of pairs.design {pairs.design}; remove it"
 

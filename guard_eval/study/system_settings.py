@@ -101,7 +101,7 @@ def _convert_to_table(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
 
-def _name_system(name: str, info: ValidationInfo) -> str:
+def _normalise_system(name: str, info: ValidationInfo) -> str:
     """Return the name of a `[[system]]` unchanged, or the signature of a strategy.
 
     In a study with `[[system]]`, an unknown name is kept here. A later check refuses it and names the nearest
@@ -119,7 +119,7 @@ def _name_system(name: str, info: ValidationInfo) -> str:
 
 
 SystemName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_system_name)]
-NameOfSystem = Annotated[str, AfterValidator(_name_system)]
+NameOfSystem = Annotated[str, AfterValidator(_normalise_system)]
 """A name of `[[system]]`, or a strategy of `[generation]`."""
 
 

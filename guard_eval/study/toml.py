@@ -134,7 +134,7 @@ def format_problems(error: ValidationError, table: type[BaseModel], data: object
     places: dict[str, tuple[str, str]] = {}
     refused_tables: set[str] = set()
     for detail in error.errors(include_url=False):
-        name, valid_keys = _find_place(detail, table, data)
+        name, valid_keys = _find_key(detail, table, data)
         value = ""
         message = detail["msg"].removeprefix("Value error, ")
         if detail["type"] == "default_factory_not_called":
@@ -164,7 +164,7 @@ def format_problems(error: ValidationError, table: type[BaseModel], data: object
     ]
 
 
-def _find_place(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tuple[str, list[str]]:  # noqa: ANN401
+def _find_key(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tuple[str, list[str]]:  # noqa: ANN401
     """Return a problem's key, without pydantic's names of types, and the valid keys of the same table."""
     name = ""
     keys = []
@@ -177,13 +177,13 @@ def _find_place(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tupl
         name += f"[{segment + 1}]" if isinstance(segment, int) else f".{segment}"
         keys = list(table.model_fields)
         if field := table.model_fields.get(str(segment)):
-            table = next(_find_tables(field.annotation), table)
+            table = next(_find_table_classes(field.annotation), table)
     return name.removeprefix("."), keys
 
 
-def _find_tables(annotation: object) -> Iterator[type[BaseModel]]:
+def _find_table_classes(annotation: object) -> Iterator[type[BaseModel]]:
     """Yield the classes of tables in the type of a setting, for example in a list of tables."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):
-        yield from _find_tables(inner)
+        yield from _find_table_classes(inner)

@@ -183,7 +183,7 @@ def test_status_proposes_a_report_when_all_ratings_are_in(run, paired):
     study = Study.open(paired)
     with Store.open(study.database) as store:
         ann, ben = people(store, "Ann", "Ben")
-        rate(store, ann, handout.claim(store, ann, study.plan)[0])
+        rate(store, ann, handout.claim(store, ann, study.hand_out_plan)[0])
     ran = run("status", "small")
     assert "– report         waits for 5 ratings" in ran.out
     assert not any("report" in command for command in next_commands(ran))
@@ -192,7 +192,7 @@ def test_status_proposes_a_report_when_all_ratings_are_in(run, paired):
     assert next_commands(run("export", "small")) == ["guard-eval status small"]
     with Store.open(study.database) as store:
         for rater in (ann, ben):
-            while batch := handout.claim(store, rater, study.plan):
+            while batch := handout.claim(store, rater, study.hand_out_plan):
                 rate(store, rater, batch[0])
     assert "guard-eval report small" in next_commands(run("status", "small"))
 

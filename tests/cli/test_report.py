@@ -110,7 +110,7 @@ def test_report_warns_about_unfinished_ratings(paired, monkeypatch):
     with Store.open(opened.database, declared=opened.declared) as store:
         (ann,) = people(store, "ann")
         pairs = len(store_pairs.read(store))
-        for blind in handout.claim(store, ann, opened.plan, limit=pairs)[1:]:
+        for blind in handout.claim(store, ann, opened.hand_out_plan, limit=pairs)[1:]:
             verdicts.save(
                 store, blind.presentation, dict.fromkeys(opened.settings.annotation.criteria, "A"), rater=ann
             )
@@ -158,10 +158,10 @@ def test_study_splits_by_prompts_and_traces(paired):
     with Store.open(study.database, declared=study.declared) as store:
         pairs = store_pairs.read(store)
         for rater in people(store, "ann", "ben"):
-            for blind in handout.claim(store, rater, study.plan, limit=len(pairs)):
+            for blind in handout.claim(store, rater, study.hand_out_plan, limit=len(pairs)):
                 choices = dict.fromkeys(study.settings.annotation.criteria, "A")
                 verdicts.save(store, blind.presentation, choices, rater=rater)
-    (folder,) = (path.parent for path in study.continuations.glob("*/guard.jsonl"))
+    (folder,) = (path.parent for path in study.continuations_folder.glob("*/guard.jsonl"))
     traces = [{"id": pair.continuation_a, "H": [0.5, 1.5 + index]} for index, pair in enumerate(pairs)]
     append_lines(folder / "guard.trace.jsonl", traces)
     with (folder / "guard.trace.jsonl").open("a", encoding="utf-8") as file:

@@ -5,7 +5,7 @@ import re
 import pytest
 from fake_openai import answer, completion, failure, verdict
 
-from guard_eval.cli.commands import load
+from guard_eval.cli.commands import load_command
 from guard_eval.errors import StudyError
 
 pytestmark = pytest.mark.slow
@@ -69,7 +69,7 @@ def test_the_report_prints_each_form_with_its_verdicts(study, pair, guard_eval, 
     assert "4 judged" in guard_eval("judge", "s", "--yes").out
     study(JUDGE + 'output = "text"\n', map(pair, range(2, 5)))
     assert "6 judged" in guard_eval("judge", "s", "--yes").out
-    load("report")(folder)
+    load_command("report")(folder)
     page = (folder / "report" / "report.md").read_text(encoding="utf-8")
     first = r"answers in a JSON schema, without seed\\?\): 4 verdicts from 4 answers"
     second = r"answers in plain text, without seed\\?\): 6 verdicts from 6 answers"

@@ -9,7 +9,7 @@ import pytest
 from fake_openai import failure, verdict
 from judge_requests import completion_body
 
-from guard_eval.cli.commands import load
+from guard_eval.cli.commands import load_command
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA
 from guard_eval.study.folder import Study
@@ -110,7 +110,7 @@ def test_every_form_contains_the_whole_custom_prompt(*, folder, guard_eval, serv
         assert list(schema["properties"]) == schema["required"] == ["rationale", "wit", "fluency"]
         assert 'exactly these fields: "rationale", "wit", "fluency". The first comes before' in system
     assert "14 judged" in guard_eval("judge", "s", "--yes", "--calibrate").out
-    assert "Dry wit" in load("report")(study_folder).page.read_text(encoding="utf-8")
+    assert "Dry wit" in load_command("report")(study_folder).page.read_text(encoding="utf-8")
     (prompt_path,) = (study_folder / "report" / "prompts").glob(
         f"{make_prompt(judge_of(study_folder)).version}-*.txt"
     )
@@ -223,7 +223,7 @@ def test_a_criterion_that_has_verdicts_keeps_its_words(folder, guard_eval, serve
     assert f"'wit' was asked as {was}, and is now {now}; take back the change, or define" in refused
     assert len(server.asks) == 4
     assert judged(study_folder) == before
-    page = load("report")(study_folder).page.read_text(encoding="utf-8")
+    page = load_command("report")(study_folder).page.read_text(encoding="utf-8")
     assert "a criterion was reworded: 'wit' was asked as 'Dry wit: How witty" in html.unescape(page)
     other = changed.replace("criteria.wit]", "criteria.silly]").replace('"wit"', '"silly"')
     folder('name = "again"\n', lines=other)

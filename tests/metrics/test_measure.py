@@ -39,7 +39,7 @@ def test_every_metric_is_computed_by_one_module():
     computed = Counter(name for names in MODULES.values() for name in names)
     assert computed == Counter(get_args(MetricName))
     for module in MODULES:
-        assert callable(import_module(f"guard_eval.metrics.scorers.{module}").outcomes)
+        assert callable(import_module(f"guard_eval.metrics.scorers.{module}").yield_outcomes)
 
 
 def test_metrics_equal_hand_arithmetic():

@@ -17,9 +17,9 @@ from guard_eval.errors import StudyError
 from guard_eval.generation.engines.loading import load
 from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.models import ScoringModel
-from guard_eval.metrics.scorers.bertscore import bertscore
-from guard_eval.metrics.scorers.coherence import log_likelihoods
-from guard_eval.metrics.scorers.mauve import cut_text, hidden_features, mauve
+from guard_eval.metrics.scorers.bertscore import compute_bertscores
+from guard_eval.metrics.scorers.coherence import compute_log_likelihoods
+from guard_eval.metrics.scorers.mauve import compute_mauve, cut_text, read_features
 from guard_eval.study.folder import BUNDLED, locate_model
 from guard_eval.texts.generations import HUMAN, Generation
 
@@ -85,7 +85,7 @@ def texts_of(strategy, count, words, seed):
 
 def likelihoods(bundled, prompts, texts):
     pairs = list(zip(prompts, texts, strict=True))
-    return log_likelihoods(bundled.model, bundled.tokenizer, pairs, batch_size=1)
+    return compute_log_likelihoods(bundled.model, bundled.tokenizer, pairs, batch_size=1)
 
 
 def tales_score(results, metric, strategy):
@@ -142,9 +142,9 @@ def test_mauve_uses_only_texts_of_full_length(bundled):
     sides = [text.reference for text in full], [text.text for text in full]
     model, tokenizer = bundled.model, bundled.tokenizer
     cut = ([cut_text(tokenizer, text, 16) for text in side] for side in sides)
-    p, q = (np.array(hidden_features(model, tokenizer, side)) for side in cut)
+    p, q = (np.array(read_features(model, tokenizer, side)) for side in cut)
     score = tales_score(results, "mauve", "guard")
-    assert score.value == pytest.approx(mauve(p, q, buckets=4, seeds=(25, 26)).value, abs=1e-6)
+    assert score.value == pytest.approx(compute_mauve(p, q, buckets=4, seeds=(25, 26)).value, abs=1e-6)
     assert score.counts == {"text or reference shorter than 16 tokens": 1}
     assert "over 2 seeds" in score.note
     assert "tales: MAUVE compares 39 to 39 texts of full length; with fewer than 1000" in results.warnings[0]
@@ -180,7 +180,7 @@ def test_bertscore_is_the_mean_of_pairs(encoder_folder):
     results = measured(texts, models=models, compute=["bertscore"], bertscore_layer=1)
     loaded = load(str(encoder_folder), device="cpu", kind="AutoModel")
     pairs = [(text.text, text.reference) for text in texts]
-    alone = bertscore(loaded.model, loaded.tokenizer, pairs, layer=1)
+    alone = compute_bertscores(loaded.model, loaded.tokenizer, pairs, layer=1)
     score = tales_score(results, "bertscore", "guard")
     assert score.value == pytest.approx(100 * np.mean([f1 for f1, _ in alone]), abs=1e-3)
     assert "layer:1" in score.signature

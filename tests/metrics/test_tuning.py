@@ -67,7 +67,7 @@ def opened(folder, *overrides):
 def rate(study):
     with Store.open(study.database, declared=study.declared) as store:
         ada = raters.get_or_add(store, "Ada", "person")
-        [blind] = handout.claim(store, ada, study.plan, limit=1)
+        [blind] = handout.claim(store, ada, study.hand_out_plan, limit=1)
         choices = dict.fromkeys(study.settings.annotation.criteria, "A")
         verdicts.save(store, blind.presentation, choices, rater=ada)
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from guard_eval.records import PEOPLE, settings_part
+from guard_eval.records import PEOPLE, name_settings_part
 from guard_eval.study.declared import compare_declared
 
-JUDGE = settings_part("j", "model")
+JUDGE = name_settings_part("j", "model")
 TABLE = "name='j', model='m', criteria=['fluency', 'wit']"
 OWN_WORDING = '[consent]\nlead = "Ahoi"\n'
 

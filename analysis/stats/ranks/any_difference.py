@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from guard_eval.estimate import ROUNDING, Estimate, Floats
-from guard_eval.joint_flips import flip_together
+from guard_eval.joint_flips import flip_signs_together
 
 METHOD = "sign-flip test of all comparisons together"
 
@@ -31,7 +31,7 @@ def any_difference(nets: Floats, *, seed: int = 0) -> Estimate:
         why = "every method has as many wins as losses in every unit"
         return Estimate(n=len(nets), method=METHOD, note=why, smallest_p=1.0)
     observed = float((scaled.sum(axis=0) ** 2).sum())
-    flipped = flip_together(scaled, seed=seed)
+    flipped = flip_signs_together(scaled, seed=seed)
     statistics = (flipped.sums**2).sum(axis=1)
     return Estimate(
         value=observed,

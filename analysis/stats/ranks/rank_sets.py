@@ -13,7 +13,7 @@ from scipy import special
 
 from analysis.stats.ranks.davidson import UTILITIES, ComparedPairs, Numbers, index_cells
 from guard_eval.estimate import ROUNDING, Floats
-from guard_eval.joint_flips import covariance_root, random_signs
+from guard_eval.joint_flips import compute_root, draw_signs
 from guard_eval.sign_flip import sign_flip
 
 DRAWS = 20_000
@@ -293,7 +293,7 @@ def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
     over_units = difference_variances(influence.T @ influence)[first, second]
     over_units = np.maximum(over_units, TINY)
     rng = np.random.default_rng(seed)
-    root = covariance_root(errors.covariance)
+    root = compute_root(errors.covariance)
 
     def square_differences(drawn: Floats) -> Floats:
         return np.asarray((drawn[:, first] - drawn[:, second]) ** 2)
@@ -305,7 +305,7 @@ def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
         return np.asarray(largest / drawn_variances)
 
     def draw_wild() -> Floats:
-        sums = square_differences(random_signs(rng, DRAWS_AT_ONCE, units) @ influence) / over_units
+        sums = square_differences(draw_signs(rng, DRAWS_AT_ONCE, units) @ influence) / over_units
         drawn_variances = np.maximum(1 - sums / units, 1e-9)
         return np.asarray((sums / drawn_variances).max(axis=1) * df / units)
 

@@ -57,13 +57,13 @@ class TriedSettings:
             for dataset, n in self.sizes.items()
         }
         rated = self.compute_ratings(once)
-        chosen = 0 if len(self.names) == 1 else find_best_setting(rated)[0]
-        resampled_choices = find_best_setting(self.compute_ratings(resampled))
+        chosen = 0 if len(self.names) == 1 else find_best_settings(rated)[0]
+        resampled_choices = find_best_settings(self.compute_ratings(resampled))
         scores = {name: self.score(name, once)[0] for name in self.rule.scores}
         settings = [
             TriedSetting(
                 name=name,
-                scores={score: _finite_mean(values[[index]]) for score, values in scores.items()},
+                scores={score: _average_finite(values[[index]]) for score, values in scores.items()},
                 meets=bool(np.isfinite(rated[0, index])),
                 chosen_share=float(np.mean(resampled_choices == index)),
             )
@@ -73,7 +73,7 @@ class TriedSettings:
             strategy=strategy,
             chosen="" if chosen < 0 else self.names[chosen],
             settings=settings,
-            expected_best=self.expect_best(rng),
+            expected_best=self.estimate_expected_best(rng),
         )
 
     def score(self, name: str, weights: Weights) -> Floats:
@@ -107,7 +107,7 @@ class TriedSettings:
         rating = np.round(direction * best, DIGITS)
         return np.where(meets, rating, -np.inf)
 
-    def expect_best(self, rng: np.random.Generator) -> list[float | None]:
+    def estimate_expected_best(self, rng: np.random.Generator) -> list[float | None]:
         """Return the expected score of the best of m = 1, 2, … settings that are tried in random order.
 
         Dodge et al. (2019) report the score on the prompts that chose the setting. That score rises with m
@@ -125,19 +125,19 @@ class TriedSettings:
         scores = self.score(self.rule.maximize, scoring)
         curve = []
         for m in range(1, len(self.names) + 1):
-            best = find_best_setting(np.where(order < m, rated, -np.inf))
+            best = find_best_settings(np.where(order < m, rated, -np.inf))
             scores_of_best = scores[np.arange(RESAMPLES), best]
-            curve.append(_finite_mean(scores_of_best[best >= 0]))
+            curve.append(_average_finite(scores_of_best[best >= 0]))
         return curve
 
 
-def find_best_setting(rated: Floats) -> NDArray[np.int64]:
+def find_best_settings(rated: Floats) -> NDArray[np.int64]:
     """Return the index of the best setting, or of the first tied setting, or −1 if all ratings are −∞."""
     has_candidate = np.isfinite(rated).any(axis=1)
     return np.where(has_candidate, rated.argmax(axis=1), -1)
 
 
-def _finite_mean(values: Floats) -> float | None:
+def _average_finite(values: Floats) -> float | None:
     """Return the mean of the finite values, or None if no value is finite."""
     finite = values[np.isfinite(values)]
     return float(finite.mean()) if len(finite) else None

@@ -13,12 +13,12 @@ import pandas as pd
 
 from guard_eval.errors import StudyError
 from guard_eval.metrics.inference import Outcomes
-from guard_eval.metrics.outcomes import group_texts, mean_outcome
+from guard_eval.metrics.outcomes import group_texts, make_mean_outcome
 from guard_eval.metrics.scores import MeasurementResult
 from guard_eval.metrics.tuning.choice import TriedSettings
-from guard_eval.records import TIE, Prompt, content_id
-from guard_eval.reporting.data import frame_csv
-from guard_eval.reporting.writing import write_whole
+from guard_eval.records import TIE, Prompt, make_content_id
+from guard_eval.reporting.data import make_csv_from_frame
+from guard_eval.reporting.writing import write_atomically
 from guard_eval.store import Store, settings
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
@@ -65,7 +65,7 @@ def choose_settings(
     assert rule is not None
     outcomes = dict(measured.outcomes)
     if JUDGE in rule.scores:
-        judged, missing = _judge_settings(study, texts, prompts)
+        judged, missing = _compute_win_shares(study, texts, prompts)
         if missing:
             line = f"{missing} judgments of settings against the baseline are missing"
             return replace(measured, lines=(line,), tables=(), next=(study.command("judge", "--tune"),))
@@ -76,10 +76,10 @@ def choose_settings(
     searches = []
     for strategy, names in (grids | {name: [name] for name in fixed}).items():
         tried = TriedSettings(names=names, outcomes=outcomes, rule=rule, sizes=sizes)
-        seed = int(content_id(study.settings.seed, "tuning", strategy), 16)
+        seed = int(make_content_id(study.settings.seed, "tuning", strategy), 16)
         searches.append(tried.search(strategy, seed=seed))
     digest = hash_choice(study, searches)
-    _refuse_change(study, digest)
+    _refuse_changed_choice(study, digest)
     rows = [
         {
             "strategy": search.strategy,
@@ -90,7 +90,9 @@ def choose_settings(
         for search in searches
         for setting in search.settings
     ]
-    write_whole(study.folder / "tuning.csv", frame_csv(pd.DataFrame(rows).drop(columns="scores")))
+    write_atomically(
+        study.folder / "tuning.csv", make_csv_from_frame(pd.DataFrame(rows).drop(columns="scores"))
+    )
     if unmet := [search.strategy for search in searches if not search.chosen]:
         conditions = " and ".join([f"a score of {rule.maximize}", *rule.where])
         raise StudyError(
@@ -104,27 +106,27 @@ def choose_settings(
         prompts=[prompt.id for prompt in prompts],
         searches=searches,
     )
-    write_whole(study.folder / FILE, (choice.model_dump_json(indent=1) + "\n").encode())
+    write_atomically(study.folder / FILE, (choice.model_dump_json(indent=1) + "\n").encode())
     lines = [f"{strategy}: {choice.chosen[strategy]} was chosen" for strategy in grids]
     return replace(
         measured,
-        lines=(*lines, choice.described_budgets, f"tuning: {study.folder / FILE}, tuning.csv"),
+        lines=(*lines, choice.budgets_in_words, f"tuning: {study.folder / FILE}, tuning.csv"),
         warnings=(*measured.warnings, *choice.warnings()),
         next=(study.command("generate"),),
     )
 
 
-def _judge_settings(study: Study, texts: FirstTexts, prompts: Sequence[Prompt]) -> tuple[Outcomes, int]:
+def _compute_win_shares(study: Study, texts: FirstTexts, prompts: Sequence[Prompt]) -> tuple[Outcomes, int]:
     """Return the win shares of all settings against the baseline, and 0.
 
     If too many judgments are missing, return no win shares, and the number of missing judgments.
     """
-    compared = study.for_tuning()
+    compared = study.make_tuning_study()
     seed = study.settings.seed
     with Store.open(compared.database, create=True) as store:
         existing = store_pairs.read(store)
         pairs = make_pairs(prompts, texts, compared.settings.pairs.compare, seed=seed, existing=existing)
-        store_pairs.add(store, pairs, compared.plan)
+        store_pairs.add(store, pairs, compared.hand_out_plan)
     rows = read_tuning_verdicts(study)
     expected = len(pairs) * len(study.settings.judge)
     missing = expected - len({(row.pair_id, row.rater) for row in rows})
@@ -137,12 +139,12 @@ def _judge_settings(study: Study, texts: FirstTexts, prompts: Sequence[Prompt]) 
     outcomes = {}
     for group in group_texts(text for by_prompt in texts.values() for text in by_prompt.values()):
         scores = [won.get((text.strategy, text.prompt_id), [math.nan]) for text in group.texts]
-        outcome = mean_outcome(JUDGE, group, [fmean(points) for points in scores])
+        outcome = make_mean_outcome(JUDGE, group, [fmean(points) for points in scores])
         outcomes[JUDGE, group.dataset, group.strategy] = outcome
     return outcomes, 0
 
 
-def _refuse_change(study: Study, choice: str) -> None:
+def _refuse_changed_choice(study: Study, choice: str) -> None:
     """Raise an error if the choice differs from the choice that existing verdicts used."""
     if study.settings.database is None and not (study.folder / "study.db").exists():
         return
