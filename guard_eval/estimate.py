@@ -32,8 +32,8 @@ ROUNDING = 1e-12
 
 NO_DATA = "there are no observations"
 ONE_UNIT = "there is only one {unit}, and its spread cannot be estimated"
-NO_WIDTH = "every {unit} says the same: an interval would have no width, so none is given"
-NEEDS_EACH = "without one of the {unit}s it is undefined, so its error is unknown"
+NO_WIDTH = "all {unit}s have the same value, so there is no interval"
+NEEDS_EACH = "without one of the {unit}s, the value is undefined, so there is no interval"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +95,11 @@ def explain_missing_p(smallest: float, alpha: float, *, after: str = "") -> str:
     """Return the reason why a test gives no p: its smallest possible p is above `alpha`. Empty if it is not.
 
     >>> explain_missing_p(0.125, 0.05)
-    'no p: few units differ, so it cannot be below 0.125 and cannot reach 0.05'
+    'no p: few units differ, so p is at least 0.125, above 0.05'
     """
     if smallest <= alpha * (1 + 1e-9):
         return ""
-    return f"no p{after}: few units differ, so it cannot be below {smallest:.3g} and cannot reach {alpha:.3g}"
+    return f"no p{after}: few units differ, so p is at least {smallest:.3g}, above {alpha:.3g}"
 
 
 def sum_by_unit(unit: NDArray[np.integer], *columns: ArrayLike) -> Floats:
@@ -149,7 +149,7 @@ def jackknife(
     codes = np.unique(np.zeros(len(parts)) if strata is None else strata, return_inverse=True)[1]
     count = np.bincount(codes)
     if len(count) > 1 and count.min() < 2:
-        result = result.with_note("a dataset has only one {unit}, so datasets are ignored (which widens it)")
+        result = result.with_note("a dataset has only one {unit}, so the (wider) interval ignores datasets")
         codes, count = np.zeros_like(codes), np.array([len(parts)])
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(function(parts.sum(axis=0)))
@@ -221,7 +221,7 @@ def adjust(
     if method not in ADJUSTMENTS:
         raise ValueError(f"no correction is called {method!r}; choose one of {', '.join(ADJUSTMENTS)}")
     if wrong := [p for p in family.tolist() if not 0 <= p <= 1]:
-        raise ValueError(f"a p-value lies between 0 and 1; {wrong[0]} does not")
+        raise ValueError(f"the p-value {wrong[0]} is not between 0 and 1")
     adjusted = ADJUSTMENTS[method](family)
     limits: list[float | None] = [0.0] * len(family)
     if smallest is not None:

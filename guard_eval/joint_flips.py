@@ -28,7 +28,7 @@ class SignFlipSums:
     sums: Floats
     drawn: str = ""
 
-    def p(self, reached: NDArray[np.bool_]) -> float:
+    def compute_p(self, reached: NDArray[np.bool_]) -> float:
         """Return the p-value of a statistic from the flips that reach the observed value, [flips]."""
         return float(reached.mean()) if not self.drawn else (1 + int(reached.sum())) / (1 + len(reached))
 
@@ -93,7 +93,8 @@ def compute_max_t_p(scores: Floats, *, seed: int = 0) -> list[float]:
     order = np.argsort(-observed)
     # For each result: the largest statistic of this result and of all results with smaller statistics.
     largest = np.maximum.accumulate(np.abs(flipped.sums[:, order[::-1]]), axis=1)[:, ::-1]
-    steps = [flipped.p(largest[:, rank] >= observed[at] * (1 - ROUNDING)) for rank, at in enumerate(order)]
+    least = observed[order] * (1 - ROUNDING)
+    steps = [flipped.compute_p(largest[:, rank] >= value) for rank, value in enumerate(least)]
     corrected = np.empty(len(order))
     corrected[order] = np.maximum.accumulate(steps)
     return [float(p) for p in corrected]

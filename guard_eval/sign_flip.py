@@ -203,14 +203,14 @@ def _find_load(classes: _ScoreClasses, target: float) -> float:
     sizes = classes.sizes
     weights = sizes * classes.counts
 
-    def excess(load: float) -> float:
+    def subtract_target(load: float) -> float:
         chances = special.expit(load * sizes)
         return float(weights @ chances) - target
 
     high = 1 / float(sizes.max())
-    while excess(high) < 0:
+    while subtract_target(high) < 0:
         high *= 2
-    return float(optimize.brentq(excess, 0.0, high, rtol=1e-6))
+    return float(optimize.brentq(subtract_target, 0.0, high, rtol=1e-6))
 
 
 def _compute_loaded_distribution(classes: _ScoreClasses, load: float, points: int) -> Floats:
@@ -255,7 +255,7 @@ def invert_sign_flip(
         return bounds
     quantile = float(special.ndtri(1 - alpha / 2))
 
-    def excess(shift: float) -> float:
+    def subtract_critical_sum(shift: float) -> float:
         shifted = values - shift * weights
         squares = shifted**2
         variance = float(squares.sum())
@@ -265,13 +265,13 @@ def invert_sign_flip(
         return abs(float(shifted.sum())) - critical * math.sqrt(variance)
 
     mean = float(values.sum() / weights.sum())
-    if excess(mean) >= 0:  # all units say the same
+    if subtract_critical_sum(mean) >= 0:  # all units say the same
         return mean, mean
 
     def find_limit(bound: float) -> float:
-        if excess(bound) <= 0:  # the test rejects no possible shift on this side
+        if subtract_critical_sum(bound) <= 0:  # the test rejects no possible shift on this side
             return bound
-        return float(optimize.brentq(excess, mean, bound, xtol=1e-9))
+        return float(optimize.brentq(subtract_critical_sum, mean, bound, xtol=1e-9))
 
     low, high = map(find_limit, bounds)
     if p is None or p > alpha * (1 + 1e-9):

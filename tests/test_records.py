@@ -30,7 +30,7 @@ def test_content_id_is_the_start_of_a_sha256():
         (STOPPED, 2, ',{"run":2,"stop":["\\n\\n","é"]}'),
     ],
 )
-def test_ids_agree_with_hashes_by_hand(changes, run, rare):
+def test_continuation_ids_equal_hashes_by_hand(changes, run, rare):
     written_out = f'["p1","Once","org/model","abc","guard",1,8,8,"float32"{rare}]'
     expected = hashlib.sha256(written_out.encode()).hexdigest()[:16]
     assert replace(RECIPE, **changes).make_continuation_id(PROMPT, run) == expected

@@ -54,12 +54,12 @@ def test_lead_is_the_difference_of_expected_shares():
     assert (first.leader, first.follower, last.leader) == ("a", "b", "")
 
 
-def test_candidates_lead_is_the_score_of_the_couple():
+def test_candidate_design_uses_the_couples_score():
     first, second = compare_couples(contest([(1, 0.5), (1, -0.5)], design="candidate", couples=(AB, AC)))
     assert (first.leads.mean(), second.leads.mean()) == (1, 0)
 
 
-def test_peak_follows_hand_arithmetic():
+def test_p_of_a_couple_follows_hand_arithmetic():
     """1, 1, 1, −1: z = 2/√4 = 1 after half of the prompts, so 1 · ½^¼. Then z = 4/√6 after all of six."""
     ones = [(1,), (1,), (1,), (-1,)]
     half = compare_couples(contest(ones, design="candidate", sizes=(4, 4), couples=(AB,)))[0]
@@ -77,12 +77,12 @@ def test_p_is_the_smallest_of_all_rounds():
     assert compare_couples(late)[0].leader == "a"
 
 
-def test_few_unanimous_prompts_have_the_sign_tests_p():
+def test_p_is_never_below_the_sign_tests_p():
     """Five of five: z = √5 would be .03, and 2 of 2⁵ patterns are as extreme."""
     assert compare_couples(contest([(1,)] * 5, design="candidate", couples=(AB,)))[0].p == 2 / 2**5
 
 
-def test_limits_hold_for_all_couples_at_once():
+def test_intervals_of_couples_are_simultaneous():
     """Three couples in one round: t with 7 degrees of freedom where the normal one has .05/3."""
     scores = [1, 1, 0, 1, -1, 1, 0, 1]
     played = contest([(row, 0, 0) for row in scores], design="candidate")
@@ -132,7 +132,7 @@ def test_decided_couples_stop(played, expected):
     assert find_stopping_couples(played, compare_couples(played)) == expected
 
 
-def test_systems_that_beat_each_other_in_a_circle_all_stay():
+def test_circle_of_beaten_systems_stops_nothing():
     """What the rounds say together may be a circle, as each couple has its own strongest round."""
     played = contest(ALL_WINS)
     decided = [

@@ -67,7 +67,7 @@ def test_equal_scores_give_the_binomial_test(size, up, down):
     assert estimate.method.startswith("exact")
 
 
-def test_darwins_plants_have_fishers_p():
+def test_p_equals_fishers_p_for_darwins_plants():
     """Fisher (1935, section 21): of 32 768 patterns 1 726 are as extreme, p = .0527."""
     eighths_of_an_inch = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
     assert sign_flip(eighths_of_an_inch).p == pytest.approx(1726 / 2**15)
@@ -145,14 +145,14 @@ def test_limits_and_p_never_disagree(seed, units, alpha):
     assert rejects == (not low <= 0 <= high)
 
 
-def test_limits_of_many_units_agree_with_student():
+def test_limits_of_many_units_equal_the_t_interval():
     scores = np.random.default_rng(2).normal(0.1, 1, 4000)
     low, high = invert_sign_flip(scores, np.ones(4000), sign_flip(scores).p, alpha=0.05, bounds=(-9, 9))
     theirs = stats.t.interval(0.95, 3999, scores.mean(), stats.sem(scores))
     assert (low, high) == pytest.approx(theirs, abs=2e-4)
 
 
-def test_interval_of_five_units_covers_everything():
+def test_five_units_give_an_unlimited_interval():
     assert invert_sign_flip([1, 1, 0.5, 1, 1], np.ones(5), 2 / 2**5, alpha=0.05, bounds=(-1, 1)) == (-1, 1)
 
     low, _ = invert_sign_flip(

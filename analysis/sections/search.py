@@ -134,7 +134,7 @@ def make_section(evidence: Evidence) -> Section | None:
         question="How were the settings chosen?",
         answer="; ".join(described),
         tables=(*tables, *_draw_expected_best(evidence.rows(expected_best), score)),
-        notes=tuple(choice.warnings()) if choice else (),
+        notes=tuple(choice.list_warnings()) if choice else (),
         figures=(_draw_score_by_diversity(rows, score),) if rows and score != "Diversity" else (),
     )
 

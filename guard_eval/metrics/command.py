@@ -57,6 +57,9 @@ else:
 DEFAULT_BASELINE = "greedy"
 """The default baseline of a study, if the study has this strategy."""
 
+MOST_PLACES = 3
+"""A line of the terminal names at most this number of rows."""
+
 WITHOUT_MODELS = (*MODULES["ngrams"], "length")
 """The default metrics for texts that `generate` returned."""
 
@@ -107,25 +110,24 @@ def measure(
             `generate` could not be measured.
     """
     if not source:
-        raise StudyError("name a study's folder or files of texts")
+        raise StudyError("nothing to measure is named; name a study's folder or files of texts")
     names = [name.strip() for text in metrics for name in text.split(",") if name.strip()]
     chosen: dict[str, Any] = {"compute": names} if names else {}
     files = [Path(path) for path in source if isinstance(path, str | Path)]
     if _is_study_folder(files) or isinstance(source[0], Study):
         for_files = {"--prompts": prompts, "--column": column, "--output": output}
         if refused := [name for name, value in for_files.items() if value]:
-            raise StudyError(f"{refused[0]} is for files; a study has its own: edit its study.toml")
+            raise StudyError(f"{refused[0]} is only for files of texts; for a study, edit study.toml")
         study = source[0] if isinstance(source[0], Study) else Study.open(files[0], overrides)
         if baseline is not None:
             chosen["baseline"] = baseline
-        if tune and (chosen or study.settings.tuning is None):
-            reason = (
-                "leave --metrics and --baseline out" if chosen else "study.toml has no such table; add it"
-            )
-            raise StudyError(f"--tune measures what [tuning] names; {reason}")
+        if tune and chosen:
+            raise StudyError("--tune measures what [tuning] names; leave --metrics and --baseline out")
+        if tune and study.settings.tuning is None:
+            raise StudyError("--tune needs the table [tuning], which study.toml does not have; add it")
         return _tune_study(study, dry_run=dry_run) if tune else _measure_study(study, chosen, dry_run=dry_run)
     if tune:
-        raise StudyError("--tune is for a study; name its folder")
+        raise StudyError("--tune is only for a study; name its folder")
     if not files:
         chosen.setdefault("compute", list(WITHOUT_MODELS))
     settings = _check_settings(apply_overrides({"metrics": chosen}, overrides))
@@ -145,7 +147,7 @@ def measure(
 
 
 def _is_study_folder(files: Sequence[Path]) -> bool:
-    """Return whether a single path is given that is a folder, or that is missing and has no ending."""
+    """Return whether the only path is a study's folder: a folder, or a missing path without an ending."""
     if len(files) != 1:
         return False
     path = files[0]
@@ -162,7 +164,7 @@ def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]
     if isinstance(source, str | Path):
         return read_generations(Path(source), **options)
     if not hasattr(source, "iterate_with_prompts"):
-        raise StudyError(f"measure got a {type(source).__name__}; give it what generate returned")
+        raise StudyError(f"measure cannot read a {type(source).__name__}; give it the result of generate")
     return [make_generation(continuation, prompt) for prompt, continuation in source.iterate_with_prompts()]
 
 
@@ -277,7 +279,7 @@ def _measure_texts(
     lines += [f"{name} ({_shorten_places(where)}): {note}" for name, where, note in collect_notes(undefined)]
     noted = [row for row in differences if row.note]
     lines += [
-        f"{name} ({_shorten_places(where)}, compared with {noted[0].baseline}): {note}"
+        f"{name} against {noted[0].baseline} ({_shorten_places(where)}): {note}"
         for name, where, note in collect_notes(noted)
     ]
     if folder and write:
@@ -295,16 +297,14 @@ def _measure_texts(
     )
 
 
-def _shorten_places(places: str, *, limit: int = 2) -> str:
-    """Name the first places of a note, and count the others. metrics.html names all of them.
+def _shorten_places(places: str) -> str:
+    """Return the places of a note, or the number of many places. metrics.html names all of them.
 
-    >>> _shorten_places("tales, guard; tales, greedy; news, guard; news, greedy")
-    'tales, guard; tales, greedy; and 2 more'
+    >>> _shorten_places("tales, guard"), _shorten_places("a, guard; a, greedy; b, guard; b, greedy")
+    ('tales, guard', '4 rows')
     """
-    names = places.split("; ")
-    if len(names) <= limit + 1:
-        return places
-    return f"{'; '.join(names[:limit])}; and {len(names) - limit} more"
+    count = places.count("; ") + 1
+    return places if count <= MOST_PLACES else f"{count} rows"
 
 
 def _find_scoring_models(

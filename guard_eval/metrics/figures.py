@@ -60,7 +60,7 @@ def draw_metric(rows: Sequence[TableRow]) -> Drawing | None:
     heading = f"{metric.title} · {valued[0].dataset}"
     note = f"In brackets: {format_level(valued[0].level)} intervals."
 
-    def draw(axes: Axes) -> None:
+    def draw_scores(axes: Axes) -> None:
         for y, row in enumerate(valued):
             color, marker = (SECOND, "D") if row.strategy == HUMAN else (FIRST, "o")
             draw_interval(axes, row.low, row.high, y, color=color, width=1.4)
@@ -71,4 +71,4 @@ def draw_metric(rows: Sequence[TableRow]) -> Drawing | None:
         axes.set_title(f"{shorten_label(heading, TITLE_CHARACTERS)}\n{note}", loc="left", fontsize=10)
 
     words = f"{'; '.join(labels)}. {note}"
-    return make_row_figure(draw, labels, name=name, heading=heading, description=words, lines=3)
+    return make_row_figure(draw_scores, labels, name=name, heading=heading, description=words, lines=3)

@@ -39,6 +39,8 @@ from guard_eval.metrics.scores import DIFFERENCE_COLUMNS, METRICS, OVERALL, SCOR
 from guard_eval.sign_flip import sign_flip
 from guard_eval.texts.generations import HUMAN
 
+EQUAL_SCORES = "both scores are equal on every prompt. Measure more prompts"
+
 Outcomes = Mapping[tuple[str, str, str], Outcome]
 """Outcomes by metric, dataset and strategy."""
 ScoreRow = dict[str, Any]
@@ -194,7 +196,7 @@ def _make_difference_row(pairs: Sides, level: float, tried: Sequence[Sides] = ()
     }
     sides = [side for pair in pairs for side in pair]
     if not row["n"]:
-        return row | {"note": "no prompt was continued by both; give texts of one prompt the same id"}
+        return row | {"note": "no prompt has texts of both; give the texts of a prompt the same id"}
     if undefined := [side for side in sides if side.value is None]:
         return row | {"note": f"{undefined[0].strategy} has no value: {undefined[0].note}"}
     if any(side.parts is None for side in sides):
@@ -213,6 +215,7 @@ def _make_difference_row(pairs: Sides, level: float, tried: Sequence[Sides] = ()
         test = Estimate(p=estimate.p, method="t test with the variance between seeds of k-means")
     else:
         test = sign_flip(_pool_contributions(gained)[0])
+        test = replace(test, note=test.note and EQUAL_SCORES)
     return row | {
         "value": estimate.value,
         "low": estimate.low,

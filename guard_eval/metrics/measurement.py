@@ -24,7 +24,7 @@ from guard_eval.metrics.outcomes import (
     make_reference_groups,
 )
 from guard_eval.metrics.scores import METRICS, MeasurementResult
-from guard_eval.texts.generations import Generation
+from guard_eval.texts.generations import HUMAN, Generation
 
 FEW_TEXTS_FOR_MAUVE = 1000
 """The smallest number of texts without a warning. MAUVE's authors advise a few thousand texts."""
@@ -70,8 +70,7 @@ def measure_generations(
     strategies = dict.fromkeys(group.strategy for group in groups)
     if settings.baseline is not None and settings.baseline not in strategies:
         raise StudyError(
-            f"the baseline {settings.baseline!r} wrote none of the texts; "
-            f"choose from: {', '.join(strategies)}"
+            f"no text is by the baseline {settings.baseline!r}; choose from: {', '.join(strategies)}"
         )
     humans = make_reference_groups(groups)
     outcomes, failures = measure_groups(groups, humans, tools)
@@ -141,21 +140,21 @@ def _check_texts(groups: Sequence[Group], humans: Sequence[Group], metrics: Sequ
         sizes = {len(run) for group in groups if group.dataset == dataset for run in group.run_indices}
         if len(sizes) > 1:
             yield (
-                f"{dataset}: strategies have between {min(sizes)} and {max(sizes)} texts; distinct-n, "
-                "self-BLEU and MAUVE depend on their number"
+                f"{dataset}: strategies have {min(sizes)} to {max(sizes)} texts. distinct-n, self-BLEU and "
+                "MAUVE depend on this number, so compare equal numbers"
             )
     for human in humans:
         if differing := sum(bool(text.flaws) for text in human.texts):
             yield (
-                f"{human.dataset}: strategies bring different references of {differing} prompts; the human "
-                "row has the first strategy's, MAUVE and BERTScore compare each text with its own"
+                f"{human.dataset}: strategies have different references for {differing} prompts. The row "
+                f"{HUMAN} uses the first strategy's references"
             )
         if len(human.texts) < len(human.prompts):
             yield f"{human.dataset}: {len(human.texts)} of {len(human.prompts)} prompts have a reference"
     unmeasured = [name for name in metrics if name in AGAINST_REFERENCES]
     if unmeasured and not humans:
         names = " and ".join(unmeasured)
-        yield f"{names}: not measured, as no text has a reference to be compared with"
+        yield f"{names}: not measured, because no text has a reference"
 
 
 def _check_mauve(outcomes: Outcomes) -> Iterator[str]:
@@ -167,10 +166,10 @@ def _check_mauve(outcomes: Outcomes) -> Iterator[str]:
     for dataset, mauves in by_dataset.items():
         sizes = sorted(outcome.n // outcome.runs for outcome in mauves)
         if sizes[0] < FEW_TEXTS_FOR_MAUVE:
-            few = f"with fewer than {FEW_TEXTS_FOR_MAUVE} it is unreliable"
-            yield f"{dataset}: MAUVE compares {sizes[0]} to {sizes[-1]} texts of full length; {few}"
+            few = f"with fewer than {FEW_TEXTS_FOR_MAUVE} texts, MAUVE is unreliable"
+            yield f"{dataset}: only {sizes[0]} texts have full length; {few}"
         if len({outcome.signature for outcome in mauves}) > 1:
             yield (
-                f"{dataset}: MAUVE was taken with different numbers of buckets, as strategies have different "
-                "numbers of texts of full length; to compare them set mauve_buckets to one number"
+                f"{dataset}: MAUVE has different numbers of buckets, because strategies have different "
+                "numbers of texts of full length; set mauve_buckets to a number"
             )

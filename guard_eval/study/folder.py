@@ -101,7 +101,7 @@ class Study:
     def valid_choice(self) -> Choice | None:
         """Return the choice of [tuning], or None if the rule or the settings have changed since then."""
         choice = self.choice
-        return choice if choice is not None and choice.rule == self.settings.rule else None
+        return choice if choice is not None and choice.rule == self.settings.rule_hash else None
 
     @property
     def prompts_path(self) -> Path:

@@ -45,7 +45,7 @@ Prices = Annotated[list[Usd], Field(min_length=2, max_length=2)]
 
 
 class ServerSettings(SettingsTable):
-    """How a model behind a server is reached, and what its tokens cost.
+    """The address, key and limits of a model behind a server, and the price of its tokens.
 
     Attributes:
         base_url: The address of the server. Default for a judge: OPENAI_BASE_URL in the environment, or else

@@ -75,7 +75,7 @@ class Prompts(SettingsTable):
 
 
 class GenerationSettings(SettingsTable):
-    """How continuations are made.
+    """The settings for writing continuations.
 
     Attributes:
         strategies: The strategies to compare, as signatures. Each is a system, and [model] writes its texts.
@@ -115,7 +115,7 @@ class GenerationSettings(SettingsTable):
 
 
 class MetricSettings(SettingsTable):
-    """How continuations are scored; the defaults are those of the published scripts.
+    """The settings for scoring continuations. The defaults are those of the published scripts.
 
     Attributes:
         compute: The metrics to compute.
@@ -147,7 +147,7 @@ def _pair_all_systems(groups: list[list[str]]) -> list[list[str]]:
 
 
 class Pairs(SettingsTable):
-    """Which systems are compared, on how many prompts of each dataset.
+    """The compared systems, and the number of prompts of each dataset.
 
     Attributes:
         compare: Couples of systems, or groups in which each is compared with each: strategies of
@@ -156,10 +156,10 @@ class Pairs(SettingsTable):
         per_dataset: The number of prompts that are drawn from each dataset.
         human_pairs: The number of pairs that people rate in each comparison, drawn at random. Judges rate all
             pairs. Default: all.
-        design: The pairs that are rated: `fixed`, all of them; `rounds`, those of a tournament whose beaten
-            systems leave after a round of prompts; or `candidate`, those of one system against each other
-            one, whose comparisons stop when they are decided.
-        rounds: The number of rounds into which the prompts are divided in the last two designs.
+        design: The pairs that are rated. `fixed`: all pairs. `rounds`: a tournament in which beaten systems
+            leave after a round of prompts. `candidate`: one system against each other system; a comparison
+            stops when it is decided.
+        rounds: The number of rounds of prompts in the designs `rounds` and `candidate`.
     """
 
     compare: Annotated[
@@ -191,12 +191,12 @@ class Pages(SettingsTable):
 
 
 class Recruitment(SettingsTable):
-    """How people take part who were not invited by name, and their completion codes.
+    """The ways to take part without an invitation by name, and the completion codes.
 
     Attributes:
-        prolific: Let people rate who come with Prolific's parameters in the address: `true`, or Prolific's id
-            of the study, so that people from other studies are refused.
-        oidc: Let people rate who sign in with the provider of Streamlit's secrets.toml.
+        prolific: Let people from Prolific rate: `true`, or Prolific's id of the study, so that people from
+            other studies are refused.
+        oidc: Let people rate after they sign in with the provider in Streamlit's secrets.toml.
         codes: The completion codes for the platform: `completed`; `no_place`, if there was no work at the
             start; `ran_out`, if there was none after consent; `screened_out`, after a failed check;
             `declined`, without consent. An ending without a code has only words.
@@ -349,7 +349,7 @@ class Settings(SettingsTable):
         return grids
 
     @property
-    def rule(self) -> str:
+    def rule_hash(self) -> str:
         """Return the hash of the rule of [tuning] and of all settings that it can choose."""
         by_judge = self.tuning is not None and JUDGE in self.tuning.scores
         metrics = self.metrics.model_dump(mode="json", exclude={"compute", "level", "baseline"})
@@ -453,7 +453,7 @@ class Settings(SettingsTable):
                 f"{json.dumps([systems])}"
             )
         if pairs.design == "candidate" and not shared:
-            yield "pairs.design candidate needs a system that is in all of pairs.compare; remove the others"
+            yield "pairs.design candidate needs one system in all of pairs.compare; remove the other couples"
         chosen = [f"analysis.{key}" for key in EXCLUSIVE if key in self.analysis.list_changed_keys()]
         for key in [*chosen, *["pairs.human_pairs"] * (pairs.human_pairs is not None)]:
             yield f"{key} cannot be combined with the test of pairs.design {pairs.design}; remove it"
@@ -483,7 +483,7 @@ class Settings(SettingsTable):
             if not self.judge:
                 yield "tuning names judge, but the study has no judge; add [[judge]]"
             if self.metrics.baseline is None or self.metrics.baseline in self.grids:
-                yield "tuning names judge, whose win share is against one system: set metrics.baseline to it"
+                yield "tuning names judge, but no system to compare settings with; set metrics.baseline"
 
     def _check_writers(self) -> list[str]:
         """Return the problems of models, strategies and names of systems."""
@@ -506,8 +506,8 @@ class Settings(SettingsTable):
         for model in map(self.find_writer, local):
             dtypes.setdefault(model.name, set()).add(model.dtype)
         problems += [
-            f"the model {name} writes with dtype auto and with another one, so nobody could tell their texts "
-            "apart; set dtype in each of its tables"
+            f"the model {name} has dtype auto and another dtype, so its texts cannot be told apart; set "
+            "dtype in each of its tables"
             for name, model_dtypes in dtypes.items()
             if len(model_dtypes) > 1 and "auto" in model_dtypes
         ]

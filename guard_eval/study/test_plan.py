@@ -20,7 +20,7 @@ Heading = Annotated[str, Field(min_length=1), AfterValidator(to_one_line)]
 
 
 class TestPlan(SettingsTable):
-    """How the verdicts will be tested, declared before there are any.
+    """The plan for testing the verdicts, declared before the first verdict.
 
     Attributes:
         alpha: The error rate of the tests.
@@ -67,12 +67,12 @@ class TestPlan(SettingsTable):
         """Check that a valid test exists for these settings."""
         chosen = [name for name in EXCLUSIVE if name in self.list_changed_keys()]
         if len(chosen) > 1 and (self.sequential or self.assisted_by):
-            raise ValueError(f"no test holds for {' with '.join(chosen)}: remove all but one")
+            raise ValueError(f"no valid test exists for {' with '.join(chosen)}; keep only one of them")
         return self
 
 
 class SplitPlan(TestPlan):
-    """How the verdicts will be tested and split, declared before there are any.
+    """The plan for testing and splitting the verdicts, declared before the first verdict.
 
     Attributes:
         by: Columns by whose values results are split, such as `dataset`. Whether a result depends on one of

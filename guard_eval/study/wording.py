@@ -34,9 +34,9 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class FormQuestion(BaseModel):
-    """A question with answers to choose from; without answers, it asks for a line of text.
+    """A question with answers to choose from, or, without answers, a question for a line of text.
 
-    What is stored are the names: the same in every language.
+    The database stores names, which are the same in every language.
     """
 
     model_config = _STRICT

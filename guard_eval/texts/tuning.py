@@ -88,7 +88,7 @@ def hash_choice(study: Study, searches: Sequence[Search]) -> str:
     verdicts = [(row.pair_id, row.rater, row.criterion, row.verdict) for row in read_tuning_verdicts(study)]
     dumps = [search.model_dump(mode="json") for search in searches]
     named = sorted(prompt.id for prompt in prompts)
-    return make_content_id(settings.rule, named, sorted(ids), sorted(verdicts), dumps)
+    return make_content_id(settings.rule_hash, named, sorted(ids), sorted(verdicts), dumps)
 
 
 def read_compared_prompts(study: Study) -> list[Prompt]:

@@ -118,7 +118,7 @@ def test_ctrl_c_during_start_prints_no_traceback(tmp_path):
     assert not err
 
 
-def test_a_file_that_is_no_database_keeps_its_rights(run, study):
+def test_rights_of_a_non_database_file_stay_unchanged(run, study):
     other = study / "other"
     other.write_text("not a database, and read by others\n" * 50)
     other.chmod(0o644)

@@ -96,7 +96,7 @@ def test_a_server_trusted_by_the_user_is_connected(run, study, server, monkeypat
         "mysql://evil.example/x",
     ],
 )
-def test_database_urls_in_other_forms_open_no_connection(monkeypatch, tmp_path, url):
+def test_unusual_database_urls_open_no_connection(monkeypatch, tmp_path, url):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(HOSTS_VARIABLE, "db.example:5432,other.example:5432")
     with pytest.raises(StudyError) as caught:

@@ -99,7 +99,7 @@ def test_only_yes_confirms_a_question(monkeypatch, capsys):
         assert capsys.readouterr().err.startswith("Send? [y/N] ")
 
 
-def test_a_setting_is_changed_for_one_run(tmp_path):
+def test_set_changes_a_setting_for_one_run(tmp_path):
     new(tmp_path / "s")
     strategies = 'generation.strategies=["greedy", "guard", "acs"]'
     study = Study.open(tmp_path / "s", ["seed=9", "model.name=gpt2", strategies, "judge[1].model = m"])

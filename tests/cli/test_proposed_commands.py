@@ -197,7 +197,7 @@ def test_status_proposes_a_report_when_all_ratings_are_in(run, paired):
     assert "guard-eval report small" in next_commands(run("status", "small"))
 
 
-def test_mistakes_in_study_toml_have_their_own_remedy(run, study):
+def test_mistakes_in_study_toml_get_specific_remedies(run, study):
     (study / "study.toml").write_text((study / "study.toml").read_text().replace("seed = 5", 'seed = "x"'))
     refused = run("raters", "list", "small").refused()
     assert "seed: 'x': input should be a valid integer" in refused

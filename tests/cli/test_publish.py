@@ -111,7 +111,7 @@ def test_report_on_published_data_uses_the_declared_test(tmp_path):
     report(tmp_path / "out" / "verdicts.csv", output=tmp_path / "again")
     for folder in (tmp_path / "out" / "report", tmp_path / "again"):
         assert len(rows_of(folder / "csv" / "sequential.csv")) == 1
-    with pytest.raises(StudyError, match="no test holds for margin with sequential: remove all but one"):
+    with pytest.raises(StudyError, match="no valid test exists for margin with sequential; keep only one"):
         report(tmp_path / "out" / "verdicts.csv", output=tmp_path / "again", overrides=("margin=0.1",))
 
 

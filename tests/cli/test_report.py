@@ -34,14 +34,14 @@ def markdown(folder):
     return (folder / "report.md").read_text(encoding="utf-8")
 
 
-def test_the_command_that_was_given_is_in_the_report(judged):
+def test_report_shows_the_users_command(judged):
     result = report(judged, overrides=["rater_kind=model", "margin=0.05"])
     assert result.folder.name == "judged-report"
     command = "guard-eval report judged.csv --set rater_kind=model --set margin=0.05"
     assert command in markdown(result.folder)
 
 
-def test_several_tables_are_one_report(judged):
+def test_several_tables_make_one_report(judged):
     second = judged.with_name("second.csv")
     second.write_text(f"{HEADER}\n{ROWS.replace('eve', 'bob')}")
     result = report(judged, second, overrides=["rater_kind=person"])
@@ -88,7 +88,7 @@ def test_a_wrong_setting_is_named(judged):
     assert not (judged.parent / "judged-report").exists()
 
 
-def test_declarations_of_tables_are_refused_for_a_study(paired):
+def test_options_for_tables_are_refused_for_a_study(paired):
     with pytest.raises(StudyError, match="rater_kind: is not a setting"):
         report(paired, overrides=["rater_kind=model"])
     with pytest.raises(StudyError, match="no verdicts yet"):

@@ -30,7 +30,7 @@ def folder(tmp_path, blocks):
     return tmp_path
 
 
-def test_the_papers_template_on_the_page_is_the_one_that_is_used(blocks):
+def test_page_shows_the_papers_template(blocks):
     assert blocks("criteria.md", "text")[1].strip() == APPENDIX_F
 
 

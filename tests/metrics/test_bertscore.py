@@ -110,18 +110,20 @@ def test_texts_without_a_word_have_no_bertscore(bert, nothing, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_missing_layers_are_refused(bert):
+def test_bertscore_refuses_missing_layers(bert):
     for layer in (-1, 4):
-        with pytest.raises(StudyError, match=f"layer {layer}: the model has 3 layers; .* from 0 to 3"):
+        with pytest.raises(
+            StudyError, match=f"layer {layer}, because the model has 3 layers; .* from 0 to 3"
+        ):
             score_texts(bert, word_level(), layer=layer)
 
 
-def test_default_layers_are_the_authors():
+def test_default_layers_equal_the_authors_table():
     """Table 8 of Zhang et al. has roberta-large at 17 and bert-base-uncased at 9."""
     assert [find_default_layer(name) for name in ("roberta-large", "bert-base-uncased")] == [17, 9]
     assert find_default_layer("FacebookAI/roberta-large") == 17
     assert find_default_layer("/models/roberta-large/") == 17
-    with pytest.raises(StudyError, match=r"the model '\./mine' is known .*metrics\.bertscore_layer"):
+    with pytest.raises(StudyError, match=r"the model '\./mine' .* not known; set metrics\.bertscore_layer"):
         find_default_layer("./mine")
     theirs = pytest.importorskip("bert_score.utils", reason="bert-score is not installed").model2layers
     by_last_part = {name.rsplit("/", 1)[-1]: layer for name, layer in theirs.items()}

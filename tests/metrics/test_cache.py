@@ -33,7 +33,7 @@ def test_cache_keeps_values_of_a_killed_process(tmp_path):
         assert cache.get(["a"]) == {"a": 1}
 
 
-def test_a_stopped_run_continues(tmp_path):
+def test_stopped_scoring_continues(tmp_path):
     items, seen, path = [(str(number),) for number in range(600)], [], tmp_path / "scores.sqlite"
 
     def compute(batch, limit):
@@ -51,7 +51,7 @@ def test_a_stopped_run_continues(tmp_path):
     assert sorted(seen) == sorted(items)  # each once
 
 
-def test_a_bad_cache_file_is_named(tmp_path):
+def test_unusable_cache_file_is_named(tmp_path):
     (tmp_path / "scores.sqlite").write_bytes(b"no database at all, but long enough to look like one" * 100)
     with pytest.raises(StudyError, match=r"scores\.sqlite.*remove the file"):
         ScoreCache(tmp_path / "scores.sqlite")

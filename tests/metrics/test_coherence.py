@@ -74,7 +74,7 @@ def test_log_likelihood_of_equal_logits_is_minus_ln_v(tokenizer, model, logit, e
     assert result.total == pytest.approx(2 * expected, nan_ok=True)
 
 
-def test_a_text_without_context_loses_its_first_token(model):
+def test_first_token_without_a_prompt_is_not_scored(model):
     bare = words_of(WORDS)
     bare.bos_token = None
     first, second = compute_log_likelihoods(model, bare, [("", "cat sat on"), ("a", "mat")])

@@ -164,7 +164,7 @@ def test_rounded_ties_are_all_closest_to_human():
     assert {strategy for _, _, strategy in closest} == {"below", "above"}  # both 0.10 away
 
 
-def test_the_csvs_have_every_field(folder):
+def test_csv_files_have_every_field(folder):
     first, second = rows_in(folder / "plain" / "scores.csv")[:2]
     expected = dict.fromkeys(SCORE_COLUMNS, "") | {
         name: str(value) for name, value in SCORES[0].items() if value not in (None, "")

@@ -134,7 +134,7 @@ def mauve_of_labels(p, q, buckets, seeds=1):
     return Mauve(values=(value,) * seeds, n=len(p), buckets=buckets, labels=((p, q),) * seeds)
 
 
-def test_contributions_equal_a_jackknife():
+def test_mauve_contributions_equal_a_jackknife():
     """Without one of four prompts there are three: histograms of thirds, one side after the other."""
     p, q = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
     value = float(integrate_divergence_curve([0.5, 0.5], [0.25, 0.75]))

@@ -109,7 +109,7 @@ def test_coherence_and_perplexity_are_means_of_texts(bundled):
         assert score.low < score.value < score.high
         mean = sum(likelihood.total for likelihood in alone) / sum(likelihood.tokens for likelihood in alone)
         assert tales_score(results, "perplexity", strategy).value == pytest.approx(math.exp(-mean), rel=1e-5)
-    assert "different references of 6 prompts" in results.warnings[0]  # one of 15 words, one of 25
+    assert "different references for 6 prompts" in results.warnings[0]  # one of 15 words, one of 25
     people = likelihoods(bundled, [text.prompt for text in texts[:6]], [text.reference for text in texts[:6]])
     human = tales_score(results, "coherence", HUMAN)
     assert human.value == pytest.approx(
@@ -147,7 +147,7 @@ def test_mauve_uses_only_texts_of_full_length(bundled):
     assert score.value == pytest.approx(compute_mauve(p, q, buckets=4, seeds=(25, 26)).value, abs=1e-6)
     assert score.counts == {"text or reference shorter than 16 tokens": 1}
     assert "over 2 seeds" in score.note
-    assert "tales: MAUVE compares 39 to 39 texts of full length; with fewer than 1000" in results.warnings[0]
+    assert "tales: only 39 texts have full length; with fewer than 1000" in results.warnings[0]
     assert score.low < score.value < score.high
     assert tales_score(results, "mauve", HUMAN).value == 100
     assert "buckets:4|c:5|seeds:25-26" in score.signature

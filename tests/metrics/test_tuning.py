@@ -72,7 +72,7 @@ def rate(study):
         verdicts.save(store, blind.presentation, choices, rater=ada)
 
 
-def test_settings_of_a_file_are_chosen_and_compared(study):
+def test_tuning_chooses_settings_of_texts_in_a_file(study):
     folder, new_study = study()
     assert new_study.systems == {"plain": 40, "top_p(0.7)": 40, "top_p(0.8)": 40, "top_p(0.9)": 40}
     assert 'setting_of = "top_p"' in (folder / "study.toml").read_text()
@@ -114,7 +114,9 @@ def test_added_prompts_do_not_move_tuning_prompts(study):
 
 def test_a_strategy_without_a_valid_setting_is_named(study):
     folder, _ = study(RULE.replace("10", "9"))
-    with pytest.raises(StudyError, match="no setting of top_p has a score of diversity and words <= 9: see"):
+    with pytest.raises(
+        StudyError, match="no setting of top_p has a score of diversity and words <= 9; change"
+    ):
         measure(opened(folder), tune=True)
     assert not (folder / "tuning.json").exists()
     assert (folder / "tuning.csv").exists()
@@ -167,11 +169,11 @@ def test_the_choice_cannot_change_after_a_verdict(study):
     measure(before, tune=True)
     assert (folder / "tuning.json").read_bytes() == chosen  # the same choice may be made again
     changed = ('tuning.where=["diversity <= 50"]',)
-    with pytest.raises(StudyError, match="verdicts were collected with another choice of settings"):
+    with pytest.raises(StudyError, match="existing verdicts used another choice of settings"):
         measure(opened(folder, *changed), tune=True)
     assert (folder / "tuning.csv").read_bytes() == table
     (folder / "tuning.json").unlink()
-    with pytest.raises(StudyError, match="verdicts were collected with another choice of settings"):
+    with pytest.raises(StudyError, match="existing verdicts used another choice of settings"):
         measure(opened(folder, *changed), tune=True)
     assert not (folder / "tuning.json").exists()
     edit(folder, lambda text: text.replace("prompts = 30", "prompts = 29"))
@@ -220,7 +222,7 @@ def test_a_report_says_that_the_search_is_unknown(study):
 def test_tune_needs_a_rule(study, tmp_path):
     folder, _ = study(rule="")
     for source, named in (
-        (opened(folder), "study.toml has no such table"),
+        (opened(folder), "needs the table .tuning."),
         (tmp_path / "texts.csv", "name its folder"),
     ):
         with pytest.raises(StudyError, match=named):

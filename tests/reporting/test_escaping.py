@@ -106,6 +106,6 @@ def test_latex_escapes_equal_the_table():
     assert [escape_latex(text) for text, _ in LATEX] == [escaped for _, escaped in LATEX]
 
 
-def test_csv_text_quotes_cells_by_rfc_4180():
+def test_make_csv_quotes_cells_by_rfc_4180():
     text = make_csv([("a", "b"), ("=1", 0.1), ("x,y", float("inf")), (10**400, None)])
     assert text == f'a,b\n\'=1,0.1\n"x,y",\n{10**400},\n'

@@ -52,7 +52,7 @@ def test_inserted_values_cannot_break_the_line(tmp_path):
     assert lines == ("2 a <b> {{ 7*7 }}", "2\u00a0pairs")
 
 
-def test_table_of_makes_cells_from_columns():
+def test_make_table_makes_cells_from_columns():
     table = make_table(
         [3, 1], {"n": lambda n: n, "twice": lambda n: 2 * n}, caption="c", strong=lambda n: n > 2
     )
@@ -67,7 +67,7 @@ def test_a_markdown_cell_stays_one_cell(text):
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")), min_size=1))
-def test_csv_gives_back_the_text(cells):
+def test_csv_restores_escaped_texts(cells):
     row = list(csv.reader(io.StringIO(make_csv([cells, cells]), newline="")))[1]
     lines = [cell.replace("\r\n", "\n").replace("\r", "\n") for cell in cells]
     assert [unescape_csv(cell) for cell in row] == lines

@@ -25,7 +25,7 @@ def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_is_made_only_when_asked_for(tmp_path):
+def test_write_makes_a_folder_only_on_request(tmp_path):
     path = tmp_path / "a" / "b" / "f.txt"
     with pytest.raises(StudyError, match=r"cannot write .*f\.txt: .*; fix that and run the command again"):
         write_atomically(path, b"")
@@ -162,7 +162,7 @@ def test_only_files_of_earlier_results_are_replaced(tmp_path):
 
 
 @pytest.mark.parametrize("listed", [None, "index.html\n", "thesis.txt\nfiles.txt\n"])
-def test_a_folder_of_others_is_not_overwritten(tmp_path, listed):
+def test_foreign_folder_is_not_overwritten(tmp_path, listed):
     (tmp_path / "index.html").write_text("mine")
     if listed is not None:
         (tmp_path / LIST).write_text(listed)
@@ -171,7 +171,7 @@ def test_a_folder_of_others_is_not_overwritten(tmp_path, listed):
     assert (tmp_path / "index.html").read_text() == "mine"
 
 
-def test_results_that_were_interrupted_are_written_again(tmp_path):
+def test_interrupted_results_are_written_again(tmp_path):
     claim_folder(tmp_path / "out", ["index.html", "scores.sqlite"])
     (tmp_path / "out" / "index.html").write_text("half")
     write_folder(tmp_path / "out", {"index.html": "whole"})

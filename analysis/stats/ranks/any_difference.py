@@ -35,7 +35,7 @@ def any_difference(nets: Floats, *, seed: int = 0) -> Estimate:
     statistics = (flipped.sums**2).sum(axis=1)
     return Estimate(
         value=observed,
-        p=flipped.p(statistics >= observed * (1 - ROUNDING)),
+        p=flipped.compute_p(statistics >= observed * (1 - ROUNDING)),
         n=len(nets),
         method=f"{METHOD}, {flipped.drawn}" if flipped.drawn else f"exact {METHOD}",
         smallest_p=flipped.smallest_p,

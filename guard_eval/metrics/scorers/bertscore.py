@@ -43,8 +43,8 @@ def find_default_layer(name: str) -> int:
     if layer := LAYERS.get(name.rstrip("/").rsplit("/", 1)[-1]):
         return layer
     raise StudyError(
-        f"no layer of the model {name!r} is known to be best for BERTScore; set metrics.bertscore_layer, "
-        "or take a model such as roberta-large"
+        f"the best layer of the model {name!r} for BERTScore is not known; set metrics.bertscore_layer, or "
+        "use a model such as roberta-large"
     )
 
 
@@ -142,8 +142,8 @@ def _embed_tokens(
     last = len(states) - 1
     if not 0 <= layer <= last:
         raise StudyError(
-            f"BERTScore's layer {layer}: the model has {last} layers; set metrics.bertscore_layer from 0 to "
-            f"{last}"
+            f"BERTScore cannot use layer {layer}, because the model has {last} layers; set "
+            f"metrics.bertscore_layer from 0 to {last}"
         )
     is_special = (ids == tokenizer.cls_token_id) | (ids == tokenizer.sep_token_id)
     vectors = torch.nn.functional.normalize(states[layer].float(), dim=-1)

@@ -43,7 +43,7 @@ class TriedSettings:
     rule: Tuning
     sizes: Mapping[str, int]
 
-    def search(self, strategy: str, *, seed: int) -> Search:
+    def choose_setting(self, strategy: str, *, seed: int) -> Search:
         """Choose a setting. With several settings, choose none if every setting violates a condition.
 
         Args:
@@ -59,7 +59,7 @@ class TriedSettings:
         rated = self.compute_ratings(once)
         chosen = 0 if len(self.names) == 1 else find_best_settings(rated)[0]
         resampled_choices = find_best_settings(self.compute_ratings(resampled))
-        scores = {name: self.score(name, once)[0] for name in self.rule.scores}
+        scores = {name: self.average_scores(name, once)[0] for name in self.rule.scores}
         settings = [
             TriedSetting(
                 name=name,
@@ -76,14 +76,14 @@ class TriedSettings:
             expected_best=self.estimate_expected_best(rng),
         )
 
-    def score(self, name: str, weights: Weights) -> Floats:
-        """Return the mean of a score over datasets, `[resamples, settings]`. An undefined score is NaN."""
+    def average_scores(self, metric: str, weights: Weights) -> Floats:
+        """Return a metric's mean over datasets, `[resamples, settings]`. An undefined score is NaN."""
         resamples = len(next(iter(weights.values())))
         scores = np.zeros((resamples, len(self.names)))
         with np.errstate(divide="ignore", invalid="ignore"):
             for dataset, weight in weights.items():
                 for index, setting in enumerate(self.names):
-                    outcome = self.outcomes.get((name, dataset, setting))
+                    outcome = self.outcomes.get((metric, dataset, setting))
                     if outcome is None or outcome.parts is None:
                         scores[:, index] = np.nan
                     else:
@@ -95,10 +95,10 @@ class TriedSettings:
 
         A setting that violates a condition has −∞.
         """
-        best = self.score(self.rule.maximize, weights)
+        best = self.average_scores(self.rule.maximize, weights)
         meets = np.isfinite(best)
         for name, sign, limit in self.rule.conditions:
-            values = self.score(name, weights)
+            values = self.average_scores(name, weights)
             if sign == ">=":
                 meets &= values >= limit
             else:
@@ -122,7 +122,7 @@ class TriedSettings:
             scoring[dataset] = (ranks < max(1, n // FOLDS)).astype(float)
         choosing = {dataset: 1 - weight for dataset, weight in scoring.items()}
         rated = self.compute_ratings(choosing)
-        scores = self.score(self.rule.maximize, scoring)
+        scores = self.average_scores(self.rule.maximize, scoring)
         curve = []
         for m in range(1, len(self.names) + 1):
             best = find_best_settings(np.where(order < m, rated, -np.inf))

@@ -77,7 +77,7 @@ def choose_settings(
     for strategy, names in (grids | {name: [name] for name in fixed}).items():
         tried = TriedSettings(names=names, outcomes=outcomes, rule=rule, sizes=sizes)
         seed = int(make_content_id(study.settings.seed, "tuning", strategy), 16)
-        searches.append(tried.search(strategy, seed=seed))
+        searches.append(tried.choose_setting(strategy, seed=seed))
     digest = hash_choice(study, searches)
     _refuse_changed_choice(study, digest)
     rows = [
@@ -96,12 +96,12 @@ def choose_settings(
     if unmet := [search.strategy for search in searches if not search.chosen]:
         conditions = " and ".join([f"a score of {rule.maximize}", *rule.where])
         raise StudyError(
-            f"no setting of {', '.join(unmet)} has {conditions}: see {study.folder / 'tuning.csv'}, and "
-            "change tuning.where, or try other settings"
+            f"no setting of {', '.join(unmet)} has {conditions}; change tuning.where, or try other settings. "
+            f"Their scores are in {study.folder / 'tuning.csv'}"
         )
     choice = Choice(
         tuning=rule,
-        rule=study.settings.rule,
+        rule=study.settings.rule_hash,
         hash=digest,
         prompts=[prompt.id for prompt in prompts],
         searches=searches,
@@ -111,7 +111,7 @@ def choose_settings(
     return replace(
         measured,
         lines=(*lines, choice.budgets_in_words, f"tuning: {study.folder / FILE}, tuning.csv"),
-        warnings=(*measured.warnings, *choice.warnings()),
+        warnings=(*measured.warnings, *choice.list_warnings()),
         next=(study.command("generate"),),
     )
 
@@ -152,6 +152,6 @@ def _refuse_changed_choice(study: Study, choice: str) -> None:
         stored = [settings.read_declared(store, model_study) for model_study in study.declared]
     if any(declared is not None and choice not in declared for declared in stored):
         raise StudyError(
-            "verdicts were collected with another choice of settings, so the choice cannot change; take back "
-            "what was changed in study.toml or in the texts, or begin a new study"
+            "existing verdicts used another choice of settings; undo the changes of study.toml and of the "
+            "texts, or begin a new study"
         )
