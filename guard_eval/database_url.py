@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from guard_eval.errors import StudyError
 
@@ -31,6 +31,15 @@ UNREADABLE = (
     "without a password: set PGPASSWORD in the environment, and such as PGSSLMODE for other options"
 )
 """The message for a text that is not a URL. The message omits the text, which may contain a password."""
+
+
+def write_file_url(file: Path) -> str:
+    """Return the URL of an SQLite file. Characters with a meaning in URLs become codes.
+
+    >>> write_file_url(Path("/studies/run #2/study.db"))
+    'sqlite:////studies/run %232/study.db'
+    """
+    return "sqlite:///" + re.sub("[%?#]", lambda sign: f"%{ord(sign[0]):02X}", str(file))
 
 
 def check_database_url(url: str) -> str:
@@ -59,7 +68,7 @@ def check_database_location(url: str, folder: Path) -> None:
     parts = _PLAIN.fullmatch(check_database_url(url))
     assert parts is not None
     if parts["file"] is not None:
-        if not Path(parts["file"] or "/").resolve().is_relative_to(folder.resolve()):
+        if not Path(unquote(parts["file"]) or "/").resolve().is_relative_to(folder.resolve()):
             raise StudyError(f"database in study.toml is a file outside {folder}; remove that line")
         return
     pairs = parse_qsl(parts["options"] or "")

@@ -18,7 +18,7 @@ from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
-from guard_eval.database_url import check_database_location
+from guard_eval.database_url import check_database_location, write_file_url
 from guard_eval.errors import StudyError, get_first_line
 from guard_eval.files.opening import read_text
 from guard_eval.generation.strategies import own
@@ -141,7 +141,7 @@ class Study:
             raise StudyError(f"the rule in [tuning] of {path} does not name judge; leave --tune out")
         couples = [[name, settings.metrics.baseline] for name in chain(*settings.grids.values())]
         pairs = settings.pairs.model_copy(update={"compare": couples, "human_pairs": None})
-        database = f"sqlite:///{self.folder.resolve() / TUNING_DATABASE}"
+        database = write_file_url(self.folder.resolve() / TUNING_DATABASE)
         return replace(self, settings=settings.model_copy(update={"pairs": pairs, "database": database}))
 
     @property
@@ -183,7 +183,7 @@ class Study:
         typed = any(assignment.partition("=")[0].strip() == "database" for assignment in self.overrides)
         if self.settings.database is not None and not typed:
             check_database_location(self.settings.database, self.folder)
-        return self.settings.database or f"sqlite:///{self.folder.resolve() / 'study.db'}"
+        return self.settings.database or write_file_url(self.folder.resolve() / "study.db")
 
     def locate_model(self, name: str) -> str:
         """Return the path of a model's folder (relative names start at the study's folder), or a Hub id."""

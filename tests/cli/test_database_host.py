@@ -92,6 +92,8 @@ def test_a_server_trusted_by_the_user_is_connected(run, study, server, monkeypat
         "postgresql://other.example:6543/x",
         "sqlite:////etc/passwd",
         "sqlite:///../study.db",
+        "sqlite:///%2e%2e/study.db",
+        "sqlite:///x%2F..%2F..%2Fstudy.db",
         "sqlite:///file:/etc/passwd?uri=true",
         "mysql://evil.example/x",
     ],
