@@ -13,7 +13,6 @@ from guard_eval import progress
 from guard_eval.cli.commands import COMMANDS, GROUPS, load_command
 from guard_eval.cli.frame import run as main_with
 from guard_eval.cli.printer import Printer
-from guard_eval.errors import StudyError
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
 from guard_eval.study import Study
@@ -111,17 +110,6 @@ def test_set_changes_a_setting_for_one_run(tmp_path):
         "--x 'a b' --set seed=9 --set model.name=gpt2 --set "
         '\'generation.strategies=["greedy", "guard", "acs"]\' --set \'judge[1].model = m\''
     )
-
-
-def test_all_problems_of_changed_settings_are_named_at_once(tmp_path):
-    new(tmp_path / "s")
-    with pytest.raises(StudyError) as error:
-        Study.open(tmp_path / "s", ["generation.batch_sizes=3", "seed=x", "metric.compute=[]", "pairs=3"])
-    message = str(error.value)
-    assert "did you mean 'batch_size'?" in message
-    assert "did you mean 'metrics'?" in message
-    assert "seed: 'x'" in message
-    assert "pairs: 3" in message
 
 
 @pytest.mark.slow

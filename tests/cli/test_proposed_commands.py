@@ -207,7 +207,6 @@ def test_mistakes_in_study_toml_get_specific_remedies(run, study):
 
 @pytest.mark.slow
 def test_greedy_can_be_deleted_from_a_new_study(run, tmp_path):
-    """It is the default baseline where the study has it; another baseline is named by the study."""
     assert run("new", "s").code == 0
     text = (tmp_path / "s" / "study.toml").read_text()
     text = text.replace('strategies = ["greedy", ', 'strategies = ["guard", "acs(q=1)"] # ').replace(
@@ -218,7 +217,3 @@ def test_greedy_can_be_deleted_from_a_new_study(run, tmp_path):
     assert run("measure", "s", "--metrics", "length").code == 0
     differences = tmp_path / "s" / "metrics" / "differences.csv"
     assert len(differences.read_text().splitlines()) == 1  # its heading
-    (tmp_path / "s" / "study.toml").write_text(text.replace('s = ["guard", ', 's = ["guard", "greedy", '))
-    assert run("generate", "s").code == 0
-    assert run("measure", "s", "--metrics", "length").code == 0
-    assert ",guard,greedy," in differences.read_text()
