@@ -31,7 +31,7 @@ from guard_eval.metrics.measurement import (
 )
 from guard_eval.metrics.models import ScoringModels
 from guard_eval.metrics.outcomes import MetricTools
-from guard_eval.metrics.scores import MeasurementResult, list_rows
+from guard_eval.metrics.scores import MeasurementResult
 from guard_eval.metrics.tuning.command import choose_settings, list_needed_metrics
 from guard_eval.reporting.writing import claim_folder
 from guard_eval.study import Study
@@ -269,8 +269,8 @@ def _measure_texts(
         tools = MetricTools(settings=settings, models=models, cache=cache)
         measured = measure_generations(generations, tools, warnings=warnings, searches=searches)
         measured = replace(measured, question=question)
-    scores = list_rows(measured.scores)
-    differences = list_rows(measured.differences)
+    scores = measured.scores
+    differences = measured.differences
     undefined = [score for score in scores if score.value is None or score.counts]
     by_system: dict[str, list[str]] = {}
     for text in generations:

@@ -13,17 +13,17 @@ from typing import Any
 from guard_eval.metrics.scores import (
     METRICS,
     OVERALL,
+    Difference,
     MeasurementResult,
-    TableRow,
+    Score,
     find_closest_to_human,
     format_counts,
     format_interval,
     format_level,
     format_value,
-    list_rows,
 )
-from guard_eval.reporting.data import make_csv_from_frame, to_json
-from guard_eval.reporting.escaping import NOTHING, Escaped, join_lines, replace_unwritable
+from guard_eval.reporting.data import make_csv_from_records, to_json
+from guard_eval.reporting.escaping import NOTHING, Escaped, join_lines
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import NO_P, format_p
@@ -66,7 +66,6 @@ def write_results(measured: MeasurementResult, folder: Path) -> None:
 
 def _make_data_files(measured: MeasurementResult) -> dict[str, bytes | str]:
     """Return the contents of the data files, by file name. Numbers are not rounded."""
-    counts = [replace_unwritable(format_counts(counts)) for counts in measured.scores["counts"]]
     facts = {
         "scores": measured.scores,
         "differences": measured.differences,
@@ -74,13 +73,13 @@ def _make_data_files(measured: MeasurementResult) -> dict[str, bytes | str]:
         "warnings": measured.warnings,
     }
     return {
-        "scores.csv": make_csv_from_frame(measured.scores.assign(counts=counts)),
-        "differences.csv": make_csv_from_frame(measured.differences),
+        "scores.csv": make_csv_from_records(Score, measured.scores),
+        "differences.csv": make_csv_from_records(Difference, measured.differences),
         "metrics.json": to_json(facts),
     }
 
 
-def make_score_table(rows: Sequence[TableRow], *, intervals: bool = False) -> Table:
+def make_score_table(rows: Sequence[Score], *, intervals: bool = False) -> Table:
     """Return a table of scores: a row for each dataset and strategy, and a column for each metric.
 
     Args:
@@ -118,18 +117,16 @@ def make_score_table(rows: Sequence[TableRow], *, intervals: bool = False) -> Ta
 
 def make_terminal_tables(measured: MeasurementResult) -> tuple[Table, ...]:
     """Return the tables for a terminal: scores over all datasets, and differences for a few metrics."""
-    scores = list_rows(measured.scores)
-    differences = list_rows(measured.differences)
-    overall = [row for row in scores if row.dataset == OVERALL] or scores
-    names = list(dict.fromkeys(row.metric for row in differences))[:BRIEF_METRICS]
-    tested = [row for row in differences if row.metric in names]
+    overall = [row for row in measured.scores if row.dataset == OVERALL] or measured.scores
+    names = list(dict.fromkeys(row.metric for row in measured.differences))[:BRIEF_METRICS]
+    tested = [row for row in measured.differences if row.metric in names]
     tested = [row for row in tested if row.dataset == OVERALL] or tested
     if not tested:
         return (make_score_table(overall),)
     return (make_score_table(overall), make_difference_table(tested))
 
 
-def make_difference_table(rows: Sequence[TableRow]) -> Table:
+def make_difference_table(rows: Sequence[Difference]) -> Table:
     """Return a table of the differences from the baseline. The note below the table names the tests."""
     methods = dict.fromkeys(
         f"{format_level(row.level)} {row.method}" for row in rows if row.p_value is not None
@@ -170,8 +167,8 @@ def _shorten_name(text: str) -> str:
 
 def render_metrics_page(measured: MeasurementResult, ending: str, figures: Sequence[Escaped] = ()) -> str:
     """Return the results as a page. `ending` is `.html`, `.md` or `.tex`. LaTeX has no intervals."""
-    scores = list_rows(measured.scores)
-    differences = list_rows(measured.differences)
+    scores = measured.scores
+    differences = measured.differences
     datasets = sorted(dict.fromkeys(row.dataset for row in scores), key=lambda name: name != OVERALL)
     by_dataset = [[row for row in scores if row.dataset == dataset] for dataset in datasets]
     tables = [make_score_table(rows, intervals=ending != ".tex") for rows in by_dataset]
@@ -206,7 +203,7 @@ def _make_word_table(columns: tuple[str, ...], rows: Iterable[Sequence[Any]], *,
     return Table(columns=columns, rows=cells, caption=caption, text_columns=len(columns))
 
 
-def collect_notes(rows: Sequence[TableRow]) -> list[tuple[str, str, str]]:
+def collect_notes(rows: Sequence[Score | Difference]) -> list[tuple[str, str, str]]:
     """Collect the notes and counts of rows. Each item has the metrics, the texts and the note.
 
     Each note occurs once.
@@ -214,7 +211,7 @@ def collect_notes(rows: Sequence[TableRow]) -> list[tuple[str, str, str]]:
     metrics: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         texts = row.strategy if row.dataset == OVERALL else f"{row.dataset}, {row.strategy}"
-        counts = format_counts(getattr(row, "counts", {}))
+        counts = format_counts(row.counts) if isinstance(row, Score) else ""
         for note in filter(None, (row.note.rstrip("."), counts)):
             metrics.setdefault((note, texts), []).append(METRICS[row.metric].label)
     texts_by_note: dict[tuple[str, str], list[str]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,13 @@ def to_json_value(value: Any) -> Any:  # noqa: ANN401, PLR0911 (whatever a resul
     return None if type(value).__name__ in {"NaTType", "NAType"} else to_json_value(str(value))
 
 
+def make_csv_from_records(kind: type, records: Iterable[object]) -> str:
+    """Return records of a dataclass as CSV without spreadsheet formulas. Each field is a column."""
+    names = [field.name for field in fields(kind)]
+    rows = [[_make_cell(getattr(record, name)) for name in names] for record in records]
+    return join_escaped_csv([names, *rows])
+
+
 def make_csv_from_frame(frame: pd.DataFrame) -> bytes:
     """Return a data frame as CSV without spreadsheet formulas. The function is fast for a million rows."""
     columns = [_make_cells(frame[name]) for name in frame.columns]
@@ -73,6 +80,8 @@ def _make_cells(column: pd.Series) -> list[str]:
 
 
 def _make_cell(value: object) -> str:
-    """Return a value as a CSV cell."""
+    """Return a value as a CSV cell. A mapping becomes a list of names and values."""
     item = to_json_value(value)
+    if isinstance(item, dict):
+        item = "; ".join(f"{name}: {inner}" for name, inner in item.items())
     return escape_csv(item if isinstance(item, str | int | float) else None)

@@ -126,9 +126,8 @@ def test_p_of_the_best_setting_is_corrected():
     scores = {"base": [0.0, 0, 0], "a": [1.0, 1, 1], "b": [1.0, 1, -1]}
     outcomes = outcomes_of({name: {"coherence": values} for name, values in scores.items()})
     alone = estimate_differences(outcomes, "base", level=0.5)
-    assert alone.set_index("strategy")["p_value"].to_dict() == {"a": 2 / 8, "b": 1}
-    best = estimate_differences(outcomes, "base", level=0.5, searches={"a": ["a", "b"]})
-    [row] = best.to_dict(orient="records")
-    assert (row["strategy"], row["p_value"], row["p_holm"]) == ("a", 2 / 4, 2 / 4)
-    assert row["method"] == "no interval; max-T test, best of 2, corrected for the search"
-    assert row["low"] is row["high"] is None
+    assert {row.strategy: row.p_value for row in alone} == {"a": 2 / 8, "b": 1}
+    [row] = estimate_differences(outcomes, "base", level=0.5, searches={"a": ["a", "b"]})
+    assert (row.strategy, row.p_value, row.p_holm) == ("a", 2 / 4, 2 / 4)
+    assert row.method == "no interval; max-T test, best of 2, corrected for the search"
+    assert row.low is row.high is None

@@ -13,7 +13,7 @@ from guard_eval.errors import StudyError
 from guard_eval.metrics.export import write_results
 from guard_eval.metrics.inference import EQUAL_SCORES
 from guard_eval.metrics.measurement import MODULES
-from guard_eval.metrics.scores import OVERALL, list_rows
+from guard_eval.metrics.scores import OVERALL
 from guard_eval.study.settings import MetricName
 from guard_eval.texts.generations import HUMAN
 
@@ -60,7 +60,7 @@ def many(strategy, seed, *, words=12, prompts=30, dataset="d", letters="abcdefgh
 
 def differences_of(texts, baseline="guard", **options):
     results = measured(texts, compute=["diversity", "length"], baseline=baseline, **options)
-    return results, {(row.metric, row.strategy, row.dataset): row for row in list_rows(results.differences)}
+    return results, {(row.metric, row.strategy, row.dataset): row for row in results.differences}
 
 
 def test_missing_intervals_have_a_reason():
@@ -75,8 +75,8 @@ def test_missing_intervals_have_a_reason():
 def test_order_of_texts_does_not_change_scores():
     texts, others = many("guard", 1), many("greedy", 2)
     results = [measured(order).scores for order in (texts, texts + others, others[::-1] + texts[::-1])]
-    first, *more = [frame[frame["strategy"] == "guard"].reset_index(drop=True) for frame in results]
-    assert all(first.equals(frame) for frame in more)
+    first, *more = [[score for score in scores if score.strategy == "guard"] for scores in results]
+    assert more == [first, first]
 
 
 @pytest.mark.parametrize(("prompts", "least"), [(4, 2 / 2**4), (5, 2 / 2**5)])
@@ -172,7 +172,7 @@ def test_a_failed_metric_is_named_others_are_measured():
     without = measured(texts, compute=["mauve"], baseline="guard")
     assert without.failures == ()
     assert without.warnings == ("mauve: not measured, because no text has a reference",)
-    assert without.scores.empty
+    assert not without.scores
 
 
 def test_undefined_scores_have_a_reason():

@@ -129,7 +129,7 @@ def test_stored_values_are_not_computed_again(tmp_path, encoder_folder):
         twice = measured(texts, models=models, cache=cache, **settings)
         more = measured(texts_of("greedy", 2, 10, 5), models=models, cache=cache, compute=["coherence"])
     assert once.failures == twice.failures == ()
-    assert twice.scores.equals(once.scores)
+    assert twice.scores == once.scores
     assert more.failures == ("coherence could not be measured: loaded although everything is known",)
 
 

@@ -97,7 +97,7 @@ def test_tuning_chooses_settings_of_texts_in_a_file(study):
     assert not {pair.prompt_id for pair in paired.pairs} & set(tuned.choice.prompts)
     assert {pair.method_b for pair in paired.pairs} == {"top_p(0.9)"}
     scores = measure(tuned, metrics=["diversity"]).scores
-    assert dict(zip(scores["strategy"], scores["n"], strict=True)) == {"plain": 10, "top_p(0.9)": 10}
+    assert {score.strategy: score.n for score in scores} == {"plain": 10, "top_p(0.9)": 10}
     assert "chosen: top_p(0.9)" in str(read_status(folder, ()).lines)
 
 
@@ -197,12 +197,12 @@ def test_a_choice_on_tested_prompts_is_corrected(study):
     tuned = opened(folder)
     assert pair(tuned).count == 40
     measured = measure(tuned, metrics=["diversity"])
-    assert set(measured.scores["strategy"]) == {"plain", "top_p(0.9)"}
-    [row] = measured.differences.to_dict(orient="records")
-    assert row["strategy"] == "top_p(0.9)"
-    assert "best of 3, corrected for the search" in row["method"]
-    assert row["low"] is None
-    assert 0 < row["p_value"] <= 1
+    assert {score.strategy for score in measured.scores} == {"plain", "top_p(0.9)"}
+    [row] = measured.differences
+    assert row.strategy == "top_p(0.9)"
+    assert "best of 3, corrected for the search" in row.method
+    assert row.low is None
+    assert 0 < row.p_value <= 1
     rate(tuned)
     report(folder)
     head, _, _ = (folder / "report" / "report.md").read_text().partition("rated")

@@ -9,15 +9,13 @@ from dataclasses import replace
 from itertools import chain
 from statistics import fmean
 
-import pandas as pd
-
 from guard_eval.errors import StudyError
 from guard_eval.metrics.inference import Outcomes
 from guard_eval.metrics.outcomes import group_texts, make_mean_outcome
 from guard_eval.metrics.scores import MeasurementResult
 from guard_eval.metrics.tuning.choice import TriedSettings
 from guard_eval.records import TIE, Prompt, make_content_id
-from guard_eval.reporting.data import make_csv_from_frame
+from guard_eval.reporting.escaping import Cell, make_csv
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.store import Store, settings
 from guard_eval.store import pairs as store_pairs
@@ -80,19 +78,18 @@ def choose_settings(
         searches.append(tried.choose_setting(strategy, seed=seed))
     digest = hash_choice(study, searches)
     _refuse_changed_choice(study, digest)
-    rows = [
+    rows: list[dict[str, Cell]] = [
         {
             "strategy": search.strategy,
             "chosen": setting.name == search.chosen,
-            **setting.model_dump(),
+            **setting.model_dump(exclude={"scores"}),
             **setting.scores,
         }
         for search in searches
         for setting in search.settings
     ]
-    write_atomically(
-        study.folder / "tuning.csv", make_csv_from_frame(pd.DataFrame(rows).drop(columns="scores"))
-    )
+    table = make_csv([[*rows[0]], *(list(row.values()) for row in rows)])
+    write_atomically(study.folder / "tuning.csv", table.encode())
     if unmet := [search.strategy for search in searches if not search.chosen]:
         conditions = " and ".join([f"a score of {rule.maximize}", *rule.where])
         raise StudyError(
