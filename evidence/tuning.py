@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guard_eval.joint_flips import compute_max_t_p
-from guard_eval.metrics.tuning.choice import find_best_settings
+from guard_eval.metrics.tuning import find_best_settings
 from guard_eval.sign_flip import sign_flip
 
 Floats = NDArray[np.float64]

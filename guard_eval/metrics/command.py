@@ -14,7 +14,6 @@ from pydantic import Field
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.export import (
     collect_notes,
     make_difference_table,
@@ -29,10 +28,9 @@ from guard_eval.metrics.measurement import (
     WITH_MODELS,
     measure_generations,
 )
-from guard_eval.metrics.models import ScoringModels
-from guard_eval.metrics.outcomes import MetricTools
 from guard_eval.metrics.scores import MeasurementResult
-from guard_eval.metrics.tuning.command import choose_settings, list_needed_metrics
+from guard_eval.metrics.tools import MetricTools, ScoreCache, ScoringModels
+from guard_eval.metrics.tuning import choose_settings, list_needed_metrics
 from guard_eval.reporting.writing import claim_folder
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable

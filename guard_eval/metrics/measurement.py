@@ -17,13 +17,13 @@ from guard_eval.errors import StudyError
 from guard_eval.metrics.inference import Outcomes, Searches, estimate_differences, estimate_scores
 from guard_eval.metrics.outcomes import (
     Group,
-    MetricTools,
     Outcome,
     group_texts,
     make_outcome_of_runs,
     make_reference_groups,
 )
 from guard_eval.metrics.scores import METRICS, MeasurementResult
+from guard_eval.metrics.tools import MetricTools
 from guard_eval.texts.generations import HUMAN, Generation
 
 FEW_TEXTS_FOR_MAUVE = 1000

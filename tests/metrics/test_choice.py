@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from guard_eval.estimate import divide_sums
 from guard_eval.metrics.inference import estimate_differences
 from guard_eval.metrics.outcomes import Outcome
-from guard_eval.metrics.tuning.choice import TriedSettings
+from guard_eval.metrics.tuning import TriedSettings
 from guard_eval.study.tuning_settings import Tuning
 
 SAME = [1.0, 2, 3, 4]
@@ -25,7 +26,12 @@ def outcomes_of(settings, dataset="d"):
                 runs=1,
                 value=0.0,  # what is chosen rests on the parts
                 n=1,
+                counts={},
+                note="",
+                signature="",
                 parts=parts,
+                function=divide_sums,
+                noise=0.0,
             )
     return outcomes
 
@@ -108,7 +114,7 @@ def test_resamples_estimate_the_share_of_each_choice():
 
 def test_expected_best_is_flat_for_equal_settings(monkeypatch):
     """The best of ten equal settings on 40 prompts is 1.54 / √40 = .24 above the mean."""
-    monkeypatch.setattr("guard_eval.metrics.tuning.choice.RESAMPLES", 100)
+    monkeypatch.setattr("guard_eval.metrics.tuning.RESAMPLES", 100)
     rng = np.random.default_rng(3)
     best, curves = [], []
     for _ in range(60):

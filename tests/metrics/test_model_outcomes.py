@@ -15,11 +15,10 @@ from transformers import BertConfig, BertModel
 from guard_eval.demo import PROMPTS
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines.loading import load
-from guard_eval.metrics.cache import ScoreCache
-from guard_eval.metrics.models import ScoringModel
 from guard_eval.metrics.scorers.bertscore import compute_bertscores
 from guard_eval.metrics.scorers.coherence import compute_log_likelihoods
 from guard_eval.metrics.scorers.mauve import compute_mauve, cut_text, read_features
+from guard_eval.metrics.tools import ScoreCache, ScoringModel
 from guard_eval.study.folder import BUNDLED, locate_model
 from guard_eval.texts.generations import HUMAN, Generation
 

@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.measurement import measure_generations
-from guard_eval.metrics.outcomes import MetricTools
+from guard_eval.metrics.tools import MetricTools, ScoreCache
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.generations import Generation
 

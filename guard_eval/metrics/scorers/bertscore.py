@@ -17,8 +17,9 @@ from transformers import GPT2Tokenizer, RobertaTokenizer
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines import Model, Tokenizer
-from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, make_mean_outcome
+from guard_eval.metrics.outcomes import Group, Outcome, make_mean_outcome
 from guard_eval.metrics.scorers.batches import pad_rows, read_in_batches
+from guard_eval.metrics.tools import MetricTools
 
 LAYERS = {
     "roberta-large": 17,
@@ -157,7 +158,7 @@ def yield_outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools
     layer = settings.bertscore_layer or find_default_layer(settings.bertscore_model)
     texts = [text for group in groups for text in group.texts]
     pairs = [(text.text, text.reference) for text in texts if text.reference is not None]
-    stored = tools.compute_or_read_cached(
+    stored = tools.read_or_compute(
         ["bertscore", layer], encoder, pairs, partial(compute_bertscores, layer=layer)
     )
     signature = f"bertscore|{encoder.signature}|layer:{layer}|idf:no|rescaled:no|F1"

@@ -10,15 +10,16 @@ import inspect
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from guard_eval.estimate import divide_sums
 from guard_eval.generation.engines import Model, Tokenizer
-from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, make_mean_outcome, make_outcome_of_sums
+from guard_eval.metrics.outcomes import Facts, Group, Outcome, make_mean_outcome, make_outcome_of_sums
 from guard_eval.metrics.scorers.batches import BATCH_ROWS, pad_rows, read_in_batches
+from guard_eval.metrics.tools import MetricTools
 
 MAX_LOGITS = {"cpu": 2**26, "cuda": 2**29}
 """The largest number of logits in a batch, in float32: 0.25 GiB on a CPU and 2 GiB on a GPU."""
@@ -139,7 +140,7 @@ def yield_outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: Metri
     scorer = tools.models.open(tools.settings.coherence_model)
     texts = [text for group in groups for text in group.texts]
     pairs = [(text.prompt, text.text) for text in texts if text.prompt is not None]
-    stored = tools.compute_or_read_cached(["coherence"], scorer, pairs, compute_log_likelihoods)
+    stored = tools.read_or_compute(["coherence"], scorer, pairs, compute_log_likelihoods)
     signature = f"{scorer.signature}|prompt and text tokenised apart"
     for group in groups:
         scores = [None if text.prompt is None else stored[text.prompt, text.text] for text in group.texts]
@@ -148,7 +149,7 @@ def yield_outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: Metri
         # The total log-likelihood and the number of tokens of each text.
         sums = np.array([score[:2] if score else (math.nan, math.nan) for score in scores])
         finite = np.isfinite(sums[:, 0])
-        facts: dict[str, Any] = {
+        facts: Facts = {
             "counts": {
                 "without a prompt": missing,
                 "prompt cut to the scoring model's context": sum(score.prompt_cut for score in scored),

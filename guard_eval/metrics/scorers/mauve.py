@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -25,9 +25,9 @@ from scipy.special import rel_entr
 from guard_eval.errors import MissingExtraError
 from guard_eval.estimate import Floats
 from guard_eval.generation.engines import Model, Tokenizer
-from guard_eval.metrics.cache import ScoringInput
-from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, make_outcome_of_runs
+from guard_eval.metrics.outcomes import Group, Outcome, make_outcome_of_runs
 from guard_eval.metrics.scorers.batches import pad_rows, read_in_batches
+from guard_eval.metrics.tools import MetricTools, ScoringInput
 from guard_eval.study.settings import MetricSettings
 
 SEEDS = (25, 26, 27, 28, 29)
@@ -266,11 +266,13 @@ def yield_outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools
     inputs: list[ScoringInput] = [(text.text,) for text in compared]
     inputs += [(text.reference or "",) for text in compared]
 
-    def compute(model: Model, tokenizer: Tokenizer, texts: Sequence[ScoringInput]) -> Iterable[Any]:
+    def compute(
+        model: Model, tokenizer: Tokenizer, texts: Sequence[ScoringInput]
+    ) -> Iterable[Features | None]:
         cut_texts = [cut_text(tokenizer, text, length) for (text,) in texts]
         return read_features(model, tokenizer, cut_texts)
 
-    features = tools.compute_or_read_cached(["MAUVE", length], reader, inputs, compute)
+    features = tools.read_or_compute(["MAUVE", length], reader, inputs, compute)
     for group in groups:
         yield _measure_group(group, tools.settings, reader.signature, features)
 

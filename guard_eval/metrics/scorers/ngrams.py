@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -20,11 +19,11 @@ from guard_eval import progress
 from guard_eval.estimate import Floats
 from guard_eval.metrics.outcomes import (
     Group,
-    MetricTools,
     Outcome,
     make_outcome_of_runs,
     make_outcome_of_sums,
 )
+from guard_eval.metrics.tools import MetricTools
 
 Gram = tuple[str, ...]
 ORDERS = (2, 3, 4)
@@ -189,24 +188,28 @@ def _yield_repetitions(group: Group, texts: Sequence[str], metrics: Sequence[str
     """Yield the diversity and the repetition rates of a group."""
     counts = count_ngrams(texts)
     published = _round_as_published(group.sum_by_prompt(counts).sum(axis=0))
-    facts: dict[str, Any] = {"n": len(texts), "reason": TOO_SHORT}
     if "diversity" in metrics:
-        short = {"shorter than five words": int((counts[:, -1] == 0).sum())}
-        signature = "simctg|tokens:whitespace|n:2-4|last:dropped|rep:rounded2"
         outcome = make_outcome_of_sums(
             "diversity",
             group,
             counts,
             compute_unrounded_diversity,
-            counts=short,
-            signature=signature,
-            **facts,
+            n=len(texts),
+            counts={"shorter than five words": int((counts[:, -1] == 0).sum())},
+            reason=TOO_SHORT,
+            signature="simctg|tokens:whitespace|n:2-4|last:dropped|rep:rounded2",
         )
         yield replace(outcome, value=published.diversity)
     for index, n in enumerate(ORDERS if "repetition" in metrics else ()):
-        signature = f"rep-{n}|tokens:whitespace|last:dropped|rounded2"
-        rate = partial(_select_rate, index)
-        outcome = make_outcome_of_sums(f"rep_{n}", group, counts, rate, signature=signature, **facts)
+        outcome = make_outcome_of_sums(
+            f"rep_{n}",
+            group,
+            counts,
+            partial(_select_rate, index),
+            n=len(texts),
+            reason=TOO_SHORT,
+            signature=f"rep-{n}|tokens:whitespace|last:dropped|rounded2",
+        )
         yield replace(outcome, value=published.rep[n])
 
 
