@@ -44,7 +44,7 @@ REFUSED = [
         "choose from: greedy, top_k(k=50), acs(q=1), guard",
     ),
     ("study", ["new", "small/study.toml/other"], "cannot write"),
-    ("study", ["demo", "."], "is not empty and not a demo"),
+    ("study", ["demo", "."], "has other files, and the demo would add"),
     ("study", ["generate", "small", "--shard", "3/2"], "3/2"),
     ("study", ["generate", "small", "--sharp"], "Unknown option: --sharp"),
     ("study", ["generate", "small", "--code", "none.py"], "none.py"),
