@@ -24,12 +24,13 @@ from analysis.verdicts.table import (
     Mask,
     Table,
     format_line_numbers,
+    is_aggregate,
     offer_columns,
     refuse_rows,
 )
 from analysis.verdicts.words import format_set_options, is_model_name
 from guard_eval.errors import StudyError
-from guard_eval.files.headings import differ_only_in_side, simplify_heading
+from guard_eval.files.headings import simplify_heading
 from guard_eval.records import TIE
 from guard_eval.reporting.words import join_with_and
 
@@ -201,11 +202,6 @@ def _use_pair_column(table: Table, pair: str, others: Sequence[str], why: str) -
     return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct, default=""), why=why)
 
 
-def _describes_one_text(table: Table, name: str) -> bool:
-    """Return whether another column has the same heading, but for the other text of the pair."""
-    return any(differ_only_in_side(name, other) for other in table.names)
-
-
 def _may_name_item(
     table: Table, name: str, items: ItemColumns, rated: Sequence[str], *, is_named: bool
 ) -> bool:
@@ -262,7 +258,7 @@ def _refuse_possible_items(
         name
         for name in free
         if name not in explained
-        and not _describes_one_text(table, name)
+        and not table.has_sibling(name)
         and not table.is_boolean(name)
         and (
             _may_name_item(table, name, items, rated, is_named=is_named)
@@ -302,6 +298,10 @@ def assign_raters(table: Table) -> None:
     """
     keys = ["pair_id", "criterion"]
     if table.has_columns("rater"):
+        aggregates = list(filter(is_aggregate, table.list_values("rater")))
+        if 0 < len(aggregates) < len(table.list_values("rater")):
+            is_left_out = table.get_cells("rater").isin(aggregates).to_numpy()
+            table.leave_out_rows(is_left_out, f"the raters' verdicts together ({join_with_and(aggregates)})")
         _refuse_row_numbers_as_raters(table, keys)
         if not table.has_columns("presentation"):
             _assign_presentations(table, [*keys, "rater"])
@@ -400,7 +400,7 @@ def _describe_repeated_verdicts(
         is_prompt = simplify_heading(heading) in HEADINGS["prompt"]
         joined = ",".join([heading, *parts] if is_prompt else [*parts, heading])
         offers.insert(0, offer_columns("pair_id", [joined]))
-    texts = [name for name in table.free_columns if _describes_one_text(table, name)]
+    texts = [name for name in table.free_columns if table.has_sibling(name)]
     if heading and texts and separates_verdicts(*texts):
         options = format_set_options("columns.pair_id=", f"columns.prompt_id={heading}")
         offers.append(f"{options} if each row has other texts")

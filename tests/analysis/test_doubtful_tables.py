@@ -128,7 +128,7 @@ def test_marks_of_places_follow_changed_sides(names):
     ]
     table = pd.DataFrame(rows)
     assert counts(table) == ("30/0/10", 40)
-    assert "name places, and no column says" in refusal(table.drop(columns="shown_first"))
+    assert "name sides, and no column says" in refusal(table.drop(columns="shown_first"))
 
 
 TIES = [
@@ -336,15 +336,102 @@ def test_texts_that_say_yes_are_no_marks():
 @pytest.mark.parametrize(
     ("name", "cells"),
     [
-        ("rejected", ("a text", "")),
-        ("rejected", ("yes", "no")),
-        ("attention_check", (0, 1)),
-        ("failed", (0, 1)),
+        ("answer", ("ignore", "accept")),
+        ("quality.responses.status", ("draft", "submitted")),
+        ("AssignmentStatus", ("Rejected", "Approved")),
+        ("was_cancelled", (True, False)),
+        ("is_practice", (1, 0)),
+        ("Trial Type", ("practice", "main")),
+        ("_tainted", ("true", "false")),
+        ("attention_check", ("failed", "passed")),
+        ("failed_attention_check", ("yes", "no")),
+        ("passed_attention", ("no", "yes")),
+        ("isGold", ("x", "")),
+        ("duplicate", ("TRUE", "FALSE")),
+        ("consent", ("no", "yes")),
     ],
 )
-def test_column_with_two_meanings_leaves_nothing_out(name, cells):
-    rows = [{"prompt": n, **AB, "winner": "alpha", name: cells[n % 2]} for n in range(12)]
-    assert counts(pd.DataFrame(rows)) == ("12/0/0", 12)
+def test_rows_that_do_not_count_are_left_out(name, cells):
+    """The 4 marked rows are won by alpha, so with them alpha would have 8 wins instead of 4."""
+    rows = [
+        {"prompt": n, **AB, "winner": "alpha" if n < 8 else "beta", name: cells[n > 3]} for n in range(12)
+    ]
+    assert counts(pd.DataFrame(rows)) == ("4/0/4", 8)
+
+
+@pytest.mark.parametrize("name", ["rejected", "attention_check", "failed", "gold", "training"])
+def test_doubtful_mark_of_rows_is_asked_about(name):
+    rows = [{"prompt": n, **AB, "winner": "alpha", name: n % 2} for n in range(12)]
+    assert f"the column '{name}' may say which rows do not count" in refusal(pd.DataFrame(rows))
+    assert counts(pd.DataFrame(rows).assign(**{name: ["a text", ""] * 6})) == ("12/0/0", 12)
+
+
+@pytest.mark.parametrize("name", ["majority", "consensus", "Gold"])
+def test_aggregate_of_raters_is_no_rater(name):
+    table = rated("item", raters=3).assign(winner="model_a")
+    summed = rated("item", raters=1).assign(rater=name, winner="model_b")
+    assert counts(pd.concat([table, summed])) == ("60/0/0", 20)
+    wide = pd.DataFrame({"item": n, **AB, "rater_1": "A", "rater_2": "A", name: "B"} for n in range(20))
+    assert counts(wide) == ("40/0/0", 20)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("alpha_is_A", ("yes", "no")),
+        ("is_A_alpha", (True, False)),
+        ("key", ("A=alpha", "A=beta")),
+        ("which_is_alpha", ("A", "B")),
+        ("mapping", ("1", "2")),
+        ("file_a", ("alpha/1.txt", "beta/1.txt")),
+        ("A_is", ("alpha", "beta")),
+    ],
+)
+def test_column_that_may_say_which_method_was_a_is_asked_about(name, cells):
+    """The winners equal the cells of A_is if letters are read as columns, so equality proves nothing."""
+    rows = [{"item": n, **AB, "rater": "r", "choice": "AB"[n % 2], name: cells[n % 2]} for n in range(12)]
+    assert f"the column '{name}' may say that sides changed" in refusal(pd.DataFrame(rows))
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [("winner_model", ("alpha", "beta")), ("alpha_has_list", (1, 0)), ("genre", ("x", "y"))],
+)
+def test_column_of_another_subject_changes_no_letters(name, cells):
+    rows = [{"item": n, **AB, "rater": "r", "choice": "AB"[n % 2], name: cells[n % 2]} for n in range(12)]
+    assert counts(pd.DataFrame(rows)) == ("6/0/6", 12)
+
+
+def test_letter_names_no_method_that_only_the_user_has_named():
+    rows = [{"item": n, "rater": "r", "choice": "AB"[n % 2]} for n in range(12)]
+    message = refusal(pd.DataFrame(rows), verdicts={"ours": "ours", "base": "base"})
+    assert "'A' and 'B' name sides" in message
+    assert "--set 'verdicts.\"A\"=METHOD'" in message
+    assert counts(pd.DataFrame(rows), verdicts={"A": "ours", "B": "base"}) == ("6/0/6", 12)
+
+
+@pytest.mark.parametrize(("name", "cells"), [("reasoning_effort", ("low", "high")), ("decoding", ("k", "p"))])
+def test_settings_divide_a_method(name, cells):
+    rows = [
+        {"item": n, **AB, "rater": "r", "choice": "A", f"{name}_a": cells[n % 2], f"{name}_b": cells[0]}
+        for n in range(12)
+    ]
+    table = pd.DataFrame(rows)
+    assert f"the method 'alpha' has the {name}_a" in refusal(table)
+    assert counts(table.assign(**{f"{name}_a": cells[1]})) == ("12/0/0", 12)
+    assert counts(table.assign(**{f"{name}_b": table[f"{name}_a"]})) == ("12/0/0", 12)
+
+
+def test_methods_in_two_files_are_refused(tmp_path):
+    """The letters may be those of the columns, or those of the file of items."""
+    rows = [{"item": n, **AB, "rater": "r", "winner": "A"} for n in range(12)]
+    items = [{"item": n, "A": ("alpha", "beta")[n % 2], "B": ("beta", "alpha")[n % 2]} for n in range(12)]
+    paths = [tmp_path / "answers.csv", tmp_path / "key.csv"]
+    for path, table in zip(paths, (rows, items), strict=True):
+        pd.DataFrame(table).to_csv(path, index=False)
+    assert "another file names them by item" in refusal(paths)
+    pd.DataFrame(rows).drop(columns=list(AB)).to_csv(paths[0], index=False)
+    assert list(analysis.read(paths, rater_kind="person")["verdict"]) == ["alpha", "beta"] * 6
 
 
 @pytest.mark.parametrize("name", ["response_id", "rater"])
