@@ -29,15 +29,10 @@ def test_column_judged_once_by_each_rater_is_asked_about(name, cell):
 @pytest.mark.parametrize(
     "rows",
     [
-        [{"scene": n % 5, **AB, "rater": f"r{n}", "winner": "model_a"} for n in range(30)],
         [{"scene": "one", **AB, "rater": f"r{n}", "winner": "model_a"} for n in range(10)],
         [{"scene": None if n % 3 else n, **AB, "winner": "model_a", "id": n} for n in range(30)],
         [{"presentation": n % 9, **AB, "rater": f"r{n // 9}", "winner": "model_a"} for n in range(27)],
-        [
-            {"scene": n % 6, "model_a": "mmmnno"[n % 6], "model_b": "nopopp"[n % 6], "rater": f"r{n // 6}"}
-            | {"winner": "A"}
-            for n in range(60)
-        ],
+        [{"scene": n % 6, "act": n % 3, **AB, "rater": f"r{n // 6}", "winner": "A"} for n in range(30)],
     ],
 )
 def test_possible_item_column_is_asked_about(rows):
@@ -45,9 +40,23 @@ def test_possible_item_column_is_asked_about(rows):
 
 
 @pytest.mark.parametrize(
+    ("methods", "pairs"), [(("m" * 6, "n" * 6), 6), (("mmmnno", "nopopp"), 6), (("mn" * 3, "no" * 3), 6)]
+)
+def test_only_possible_item_column_is_used(methods, pairs):
+    """The result can only become less certain: 60 rows are 6 pairs with 10 raters each."""
+    rows = [
+        {"scene": n % 6, "model_a": methods[0][n % 6], "model_b": methods[1][n % 6], "rater": n // 6}
+        for n in range(60)
+    ]
+    verdicts = analysis.read(pd.DataFrame(rows).assign(winner="A"), rater_kind="person")
+    assert verdicts["pair_id"].nunique() == pairs
+    assert set(verdicts.groupby("pair_id")["rater"].nunique()) == {10}
+
+
+@pytest.mark.parametrize(
     ("name", "is_empty", "message"),
     [
-        ("scenario", lambda row: row == 7, "--set columns.pair_id=scenario"),
+        ("scenario", lambda row: row == 7, "scenario is empty on row 8, and names what was compared"),
         ("case_id", lambda row: row == 7, "case_id is empty on row 8, and names what was compared"),
         ("prompt", lambda row: row % 3 > 0, "prompt is empty on rows 2, 3, 5, 6, 8 and 35 more, and names"),
     ],
@@ -208,11 +217,22 @@ def test_third_mark_is_a_tie_or_asked_about(names, verdict):
 def test_property_of_a_rater_can_be_the_prompt():
     """Each worker judges five pairs on one own web page. Pairs on one page are not independent."""
     rows = [{"url": f"x/{n // 5}", **AB, "worker_id": f"w{n // 5}", "winner": "model_a"} for n in range(20)]
-    assert "columns.pair_id=url" in refusal(pd.DataFrame(rows))
+    assert "write --set columns.pair_id= --set columns.prompt_id=url." in refusal(pd.DataFrame(rows))
+    columns = {"pair_id": "", "prompt_id": "url"}
+    assert counts(pd.DataFrame(rows), columns=columns) == ("20/0/0", 4)
     sections = [row | {"url": f"1.{n // 5}", "worker_id": "w", "variant": n} for n, row in enumerate(rows)]
-    assert "columns.pair_id=url" in refusal(pd.DataFrame(sections))
+    assert "columns.prompt_id=url" in refusal(pd.DataFrame(sections))
     groups = [row | {"age_group": n // 5 % 3} for n, row in enumerate(rows)]
     assert "age_group" not in refusal(pd.DataFrame(groups))
+
+
+def test_property_of_a_rater_is_no_item_if_all_couples_are_judged_once():
+    rows = [
+        {"rater": n, "model_a": a, "model_b": b, "winner": a, "university": n % 4}
+        for n in range(12)
+        for a, b in ("xy", "xz", "yz")
+    ]
+    assert analysis.read(pd.DataFrame(rows), rater_kind="person")["pair_id"].nunique() == 36
 
 
 NESTED = [
@@ -302,9 +322,7 @@ def test_named_index_is_a_column():
     table = rated("item")
     assert counts(table.set_index("item")) == ("39/0/21", 20)
     assert counts(table.set_index(table["item"].rename("item"))) == ("39/0/21", 20)
-    nameless = table.set_index("item").rename_axis(None)
-    assert "columns.pair_id=index" in refusal(nameless)
-    assert counts(nameless, columns={"pair_id": "index"}) == ("39/0/21", 20)
+    assert counts(table.set_index("item").rename_axis(None)) == ("39/0/21", 20)
 
 
 @pytest.mark.parametrize(
