@@ -19,9 +19,9 @@ from contextlib import nullcontext, redirect_stdout
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter, Token
 from cyclopts.completion.detect import ShellDetectionError
 
 from guard_eval import progress, proposals
@@ -221,7 +221,7 @@ def register_study_argument(overrides: tuple[str, ...] = ()) -> None:
     """Make an argument of type `Study` open the folder that it names, with the settings of `--set`."""
     from guard_eval.study import Study  # noqa: PLC0415 (`--help` is quick without it)
 
-    def to_study(_type: object, tokens: Sequence[Any]) -> Study:
+    def to_study(_type: object, tokens: Sequence[Token]) -> Study:
         return Study.open(tokens[0].value, overrides)
 
     Parameter(converter=to_study, accepts_keys=False, n_tokens=1)(Study)

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.cells import cell_len
@@ -32,6 +31,7 @@ from rich.text import Text
 
 from guard_eval.progress import Advance, Reporter
 from guard_eval.proposals import locate_pages
+from guard_eval.records import JsonObject
 from guard_eval.reporting.data import to_json
 from guard_eval.reporting.escaping import NOTHING, escape_invisible
 from guard_eval.reporting.tables import Table
@@ -142,7 +142,7 @@ class Printer(Reporter):
             yield advance
 
 
-def _convert_result_to_json(result: Result) -> dict[str, Any]:
+def _convert_result_to_json(result: Result) -> JsonObject:
     """Return a result's own fields, warnings and next commands. Without own fields, use lines and tables."""
     extra = [field for field in fields(result) if field.name not in _OF_EVERY_RESULT]
     data = {field.name: getattr(result, field.name) for field in extra if field.metadata.get("json", True)}
@@ -151,7 +151,7 @@ def _convert_result_to_json(result: Result) -> dict[str, Any]:
     return data | {"warnings": result.warnings, "next": result.next}
 
 
-def _convert_table_to_rows(table: Table) -> dict[str, Any]:
+def _convert_table_to_rows(table: Table) -> JsonObject:
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     return {"caption": table.caption, "rows": rows}
 

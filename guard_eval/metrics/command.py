@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import Field
 
@@ -31,6 +31,7 @@ from guard_eval.metrics.measurement import (
 from guard_eval.metrics.scores import MeasurementResult
 from guard_eval.metrics.tools import MetricTools, ScoreCache, ScoringModels
 from guard_eval.metrics.tuning import choose_settings, list_needed_metrics
+from guard_eval.records import Prompt
 from guard_eval.reporting.writing import claim_folder
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable
@@ -110,7 +111,7 @@ def measure(
     if not source:
         raise StudyError("nothing to measure is named; name a study's folder or files of texts")
     names = [name.strip() for text in metrics for name in text.split(",") if name.strip()]
-    chosen: dict[str, Any] = {"compute": names} if names else {}
+    chosen: dict[str, object] = {"compute": names} if names else {}
     files = [Path(path) for path in source if isinstance(path, str | Path)]
     if _is_study_folder(files) or isinstance(source[0], Study):
         for_files = {"--prompts": prompts, "--column": column, "--output": output}
@@ -130,9 +131,8 @@ def measure(
         chosen.setdefault("compute", list(WITHOUT_MODELS))
     settings = _check_settings(apply_overrides({"metrics": chosen}, overrides))
     prompts_by_id = {prompt.id: prompt for prompt in read_prompts(prompts)} if prompts else None
-    options = {"prompts": prompts_by_id, "columns": column}
     measured = _measure_texts(
-        [text for item in source for text in _read_texts(item, options)],
+        [text for item in source for text in _read_texts(item, prompts_by_id, column)],
         # Files can have any names of strategies, so the baseline is not checked as in a study.
         settings.metrics.model_copy(update={"baseline": baseline or settings.metrics.baseline}),
         ScoringModels(partial(locate_model, folder=Path())),
@@ -153,20 +153,22 @@ def _is_study_folder(files: Sequence[Path]) -> bool:
     return path.is_dir() or is_missing_folder
 
 
-def _check_settings(tables: Mapping[str, Any], systems: Sequence[str] = ()) -> FileSettings:
+def _check_settings(tables: Mapping[str, object], systems: Sequence[str] = ()) -> FileSettings:
     return check_tables(FileSettings, tables, "the command line", context={"systems": list(systems)})
 
 
-def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]:  # noqa: ANN401
+def _read_texts(
+    source: Source, prompts: Mapping[str, Prompt] | None, columns: Sequence[str]
+) -> Sequence[Generation]:
     """Read the texts of a file, or of a result of `generate`."""
     if isinstance(source, str | Path):
-        return read_generations(Path(source), **options)
-    if not hasattr(source, "iterate_with_prompts"):
+        return read_generations(Path(source), prompts=prompts, columns=columns)
+    if isinstance(source, Study) or not hasattr(source, "iterate_with_prompts"):
         raise StudyError(f"measure cannot read a {type(source).__name__}; give it the result of generate")
     return [make_generation(continuation, prompt) for prompt, continuation in source.iterate_with_prompts()]
 
 
-def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) -> MeasurementResult:
+def _measure_study(study: Study, chosen: Mapping[str, object], *, dry_run: bool) -> MeasurementResult:
     """Measure the existing texts of a study."""
     settings = study.settings
     prompts = read_compared_prompts(study)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from guard_eval.metrics.scores import (
     METRICS,
@@ -23,7 +22,7 @@ from guard_eval.metrics.scores import (
     format_value,
 )
 from guard_eval.reporting.data import make_csv_from_records, to_json
-from guard_eval.reporting.escaping import NOTHING, Escaped, join_lines
+from guard_eval.reporting.escaping import NOTHING, Cell, Escaped, join_lines
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import NO_P, format_p
@@ -89,23 +88,25 @@ def make_score_table(rows: Sequence[Score], *, intervals: bool = False) -> Table
     closest = find_closest_to_human(rows)
     names = dict.fromkeys(row.metric for row in rows)
     datasets = list(dict.fromkeys(row.dataset for row in rows))
-    lines: dict[tuple[str, str], dict[str, Any]] = {}
+    lines: dict[tuple[str, str], dict[str, str]] = {}
+    sizes: dict[tuple[str, str], int] = {}
     for row in rows:
-        cells = lines.setdefault((row.dataset, row.strategy), {"texts": 0} | dict.fromkeys(names, NOTHING))
+        line = row.dataset, row.strategy
+        cells = lines.setdefault(line, dict.fromkeys(names, NOTHING))
         value = format_value(row.metric, row.value)
         star = "*" if (row.metric, row.dataset, row.strategy) in closest else ""
         limits = format_interval(row.metric, row.low, row.high) if intervals else ""
         cells[row.metric] = f"{value}{star} {limits}".strip()
-        cells["texts"] = max(cells["texts"], row.n)
+        sizes[line] = max(sizes.get(line, 0), row.n)
     notes = [CLOSEST] if closest else []
     if intervals and any(row.low is not None for row in rows):
         notes.append(f"In brackets: the {format_level(rows[0].level)} interval.")
     has_datasets = len(datasets) > 1
     name_columns = ("Dataset", "Strategy") if has_datasets else ("Strategy",)
-    table_rows = []
+    table_rows: list[tuple[Cell, ...]] = []
     for (dataset, strategy), cells in lines.items():
         row_names = (dataset, strategy) if has_datasets else (strategy,)
-        table_rows.append((*map(_shorten_name, row_names), *cells.values()))
+        table_rows.append((*map(_shorten_name, row_names), sizes[dataset, strategy], *cells.values()))
     return Table(
         columns=(*name_columns, "Texts", *(METRICS[name].heading for name in names)),
         rows=tuple(table_rows),
@@ -198,7 +199,7 @@ def render_metrics_page(measured: MeasurementResult, ending: str, figures: Seque
     )
 
 
-def _make_word_table(columns: tuple[str, ...], rows: Iterable[Sequence[Any]], *, caption: str) -> Table:
+def _make_word_table(columns: tuple[str, ...], rows: Iterable[Sequence[Cell]], *, caption: str) -> Table:
     cells = tuple(tuple(row) for row in rows)
     return Table(columns=columns, rows=cells, caption=caption, text_columns=len(columns))
 

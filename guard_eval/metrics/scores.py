@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from guard_eval.frozen import record
+from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.words import format_number
 from guard_eval.results import Result
 from guard_eval.texts.generations import HUMAN
@@ -152,7 +153,7 @@ class MeasurementResult(Result):
 
     scores: Sequence[Score] = ()
     differences: Sequence[Difference] = ()
-    settings: Mapping[str, object] = field(default_factory=dict)
+    settings: Mapping[str, Cell] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
     question: str = ""
     outcomes: Mapping[tuple[str, str, str], Outcome] = field(default_factory=dict, metadata={"json": False})

@@ -9,13 +9,15 @@ import unicodedata
 from collections import Counter
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.rubric import COMPOSITE, CRITERIA, Criterion, check_criterion, normalise_spelling
+
+Item = TypeVar("Item")
 
 
 class SettingsTable(BaseModel):
@@ -58,9 +60,11 @@ def find_study_file(folder: Path, name: str) -> Path:
     return path
 
 
-def refuse_duplicates(values: list[Any]) -> list[Any]:
+def refuse_duplicates(values: list[Item]) -> list[Item]:
     """Refuse a list that repeats a name, or that repeats a couple of names in the same or the other order."""
-    names = Counter(" with ".join(sorted(value)) if isinstance(value, list) else value for value in values)
+    names = Counter(
+        " with ".join(sorted(map(str, value))) if isinstance(value, list) else str(value) for value in values
+    )
     if repeated := sorted(name for name, count in names.items() if count > 1):
         raise ValueError(f"names {', '.join(repeated)} twice; name each once")
     return values

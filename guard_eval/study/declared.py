@@ -11,9 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
 
-from guard_eval.records import PEOPLE, DeclaredPart, name_settings_part
+from guard_eval.records import PEOPLE, DeclaredPart, JsonObject, name_settings_part
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import System
 
@@ -41,7 +40,7 @@ def declare_settings(settings: Settings, choice: str | None = None) -> dict[str,
         shared["system"] = {system.name: _declare_system(system) for system in settings.system}
     annotation, criteria, judges = map(shared.pop, ("annotation", "criteria", "judge"))
     panel = shared["analysis"].pop("panel")
-    parts: dict[str, dict[str, Any]] = {PEOPLE: {"annotation": annotation}}
+    parts: dict[str, JsonObject] = {PEOPLE: {"annotation": annotation}}
     for judge, table in zip(settings.judge, judges, strict=True):
         table["headers"] = judge.answering_headers
         parts[name_settings_part(judge.rater_name, "model")] = {"judge": table, "panel": panel}
@@ -55,7 +54,7 @@ def declare_settings(settings: Settings, choice: str | None = None) -> dict[str,
     }
 
 
-def _declare_system(system: System) -> dict[str, Any]:
+def _declare_system(system: System) -> JsonObject:
     """Return the settings that decide a system's texts. Leave out a file's name: pairs hold the texts."""
     table = system.model_dump(mode="json", exclude={"name", "headers"}, exclude_defaults=True)
     return table | ({"headers": system.answering_headers} if system.answering_headers else {})

@@ -9,21 +9,20 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
 from itertools import chain, product
 from pathlib import Path
-from typing import Any
 
 from guard_eval.database_url import check_database_location, write_file_url
 from guard_eval.errors import StudyError, get_first_line
 from guard_eval.files.opening import read_text
 from guard_eval.generation.strategies import own
 from guard_eval.proposals import write_command
-from guard_eval.records import HandOutPlan
+from guard_eval.records import HandOutPlan, JsonObject
 from guard_eval.rubric import CRITERIA
 from guard_eval.study.choice import FILE, Choice, remove_parameters
 from guard_eval.study.criteria_settings import find_study_file, to_one_line
@@ -207,7 +206,7 @@ def _read_choice(folder: Path, settings: Settings) -> Choice | None:
     return choice if is_known else None
 
 
-def check_settings(tables: Mapping[str, Any], folder: Path) -> Settings:
+def check_settings(tables: JsonObject, folder: Path) -> Settings:
     """Check the tables of a study.toml and return the settings, or raise a `StudyError` with all problems."""
     declared = tables.get("criteria")
     names = [*CRITERIA, *(declared if isinstance(declared, dict) else ())]
@@ -215,7 +214,7 @@ def check_settings(tables: Mapping[str, Any], folder: Path) -> Settings:
     return check_tables(Settings, tables, folder / "study.toml", context=context)
 
 
-def _list_system_names(tables: Mapping[str, Any]) -> list[str]:
+def _list_system_names(tables: JsonObject) -> list[str]:
     """Return the names in the `[[system]]` tables, and the names of strategies with several settings."""
     systems = tables.get("system")
     names = []

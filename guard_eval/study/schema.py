@@ -6,12 +6,12 @@ import inspect
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from guard_eval.records import JsonObject
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.study.criteria_settings import SettingsTable, StudyFile
 from guard_eval.study.settings import Settings
@@ -53,7 +53,7 @@ def encode_schema(table: type[BaseModel], file: str) -> bytes:
     return (json.dumps(build_schema(table, file), indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def build_schema(table: type[BaseModel], file: str) -> dict[str, Any]:
+def build_schema(table: type[BaseModel], file: str) -> JsonObject:
     """Return the JSON Schema of a file of settings. Each key has a description."""
     result = table.model_json_schema(schema_generator=_Generator, mode="validation")
     tables = {kind.__name__: kind for kind in _list_table_classes(SettingsTable)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
@@ -28,7 +28,7 @@ _REFUSED_VALUE = re.compile(
 """Matches secrets, and services that cost more than the known prices."""
 
 
-def refuse_reserved_names(names: str, added: dict[str, Any]) -> dict[str, Any]:
+def refuse_reserved_names(names: str, added: dict[str, object]) -> dict[str, object]:
     """Refuse extra fields or headers with reserved names. Case does not count, and `-` is the same as `_`."""
     for name, value in added.items():
         if re.fullmatch(names, re.sub("[_-]", "", name.lower())) or _REFUSED_VALUE.search(str(value)):

@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from guard_eval.errors import StudyError, format_count, suggest_nearest
 from guard_eval.files.opening import read_text
+from guard_eval.records import JsonObject
 
 Table = TypeVar("Table", bound=BaseModel)
 
@@ -45,12 +46,12 @@ _NEEDS_NO_TABLE = {"literal_error", "string_type"}
 """Errors of pydantic about types other than tables."""
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> JsonObject:
     """Return the tables of a TOML file. For errors, see `read_text` and `parse_toml`."""
     return parse_toml(read_text(path), path)
 
 
-def parse_toml(text: str, source: Path | str) -> dict[str, Any]:
+def parse_toml(text: str, source: Path | str) -> JsonObject:
     """Return the tables of a TOML text, in a time proportional to the text's length.
 
     Raises:
@@ -66,7 +67,7 @@ def parse_toml(text: str, source: Path | str) -> dict[str, Any]:
     return tables
 
 
-def apply_overrides(tables: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
+def apply_overrides(tables: JsonObject, assignments: Sequence[str]) -> JsonObject:
     """Return the tables of a TOML file with some values replaced.
 
     Args:
@@ -113,7 +114,7 @@ def _assign(table: Any, assignment: str) -> None:  # noqa: ANN401 (tables, lists
 
 
 def check_tables(
-    table: type[Table], data: Mapping[str, Any], source: Path | str, context: object = None
+    table: type[Table], data: Mapping[str, object], source: Path | str, context: object = None
 ) -> Table:
     """Check the tables of a file, and return them as an instance of `table`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Choice
+from guard_eval.records import Choice, JsonObject
 from guard_eval.rubric import CRITERIA, Criterion, check_criterion
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import CONTINUATIONS
@@ -119,7 +119,7 @@ def load_wording(study: Study) -> Wording:
     return words
 
 
-def _insert_texts_and_task(words: dict[str, Any], settings: Settings) -> dict[str, Any]:
+def _insert_texts_and_task(words: JsonObject, settings: Settings) -> JsonObject:
     """Insert the texts' name and their task, both from study.toml, into a built-in language's words."""
     named = read_toml(Path(__file__).with_name("naming.toml"))[words["language"]]
     instructions = words["instructions"]
@@ -140,7 +140,7 @@ def uses_shipped_practice(study: Study) -> bool:
     return bool(used == stock)
 
 
-def _build_words_model(english: Mapping[str, Any], path: str = "") -> type[BaseModel]:
+def _build_words_model(english: JsonObject, path: str = "") -> type[BaseModel]:
     """Return a model that requires the keys of the English tables and texts with the same placeholders."""
     fields: dict[str, Any] = {}
     for key, text in english.items():
@@ -167,7 +167,7 @@ def _check_placeholders(english: str, text: str) -> str:
 
 
 @cache
-def read_shipped_wording(language: str) -> dict[str, Any]:
+def read_shipped_wording(language: str) -> JsonObject:
     """Return the words of a shipped language from its file, with the paper's criteria in English."""
     words = read_toml(Path(__file__).with_name(f"{language}.toml"))
     if language == "en":
@@ -193,7 +193,7 @@ def translate_criteria(words: Wording, names: Sequence[str]) -> tuple[Criterion,
     return tuple(Criterion(name=name, **texts[name]) for name in names)
 
 
-def _merge_words(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_words(base: JsonObject, changes: JsonObject) -> JsonObject:
     """Replace texts in `base` by the texts of `changes`, table by table."""
     merged = dict(base)
     for key, value in changes.items():
