@@ -22,6 +22,8 @@ _OWN_HEADERS = (
 _NEUTRAL_HEADERS = {"http-referer", "x-title", "user-agent"}
 """Headers that only name the client."""
 
+_SECRET_NAME = re.compile(r"auth|cookie|secret|passw|credential|key|token$", re.IGNORECASE)
+
 _REFUSED_VALUE = re.compile(
     r"(?i)^(?:bearer|basic)\s|\b(?:sk|key)-[\w-]{8,}|\bAIza[\w-]{20,}|\beyJ[\w-]{20,}|^(?:priority|fast)$"
 )
@@ -32,9 +34,10 @@ def refuse_reserved_names(names: str, added: dict[str, object]) -> dict[str, obj
     """Refuse extra fields or headers with reserved names. Case does not count, and `-` is the same as `_`."""
     for name, value in added.items():
         if re.fullmatch(names, re.sub("[_-]", "", name.lower())) or _REFUSED_VALUE.search(str(value)):
-            raise ValueError(
-                f"{name!r} cannot be set here; name a key's variable in api_key_env, or remove it"
-            )
+            remedy = "remove it"
+            if _SECRET_NAME.search(name):
+                remedy = "name a key's variable in api_key_env, or remove it"
+            raise ValueError(f"{name!r} cannot be set here; {remedy}")
     return added
 
 
