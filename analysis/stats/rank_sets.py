@@ -9,15 +9,9 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-<<<<<<< HEAD:analysis/stats/ranks/rank_sets.py
-from analysis.stats.ranks.davidson import UTILITIES, ComparedPairs, Numbers, index_matrix_cells
-from guard_eval.estimate import ROUNDING, Estimate, Floats
-from guard_eval.joint_flips import compute_root, draw_signs, flip_signs_together
-=======
 from analysis.stats.davidson import UTILITIES, ComparedPairs, index_matrix_cells
 from guard_eval.estimate import ROUNDING, Estimate, Floats, Integers
-from guard_eval.joint_flips import covariance_root, flip_together, random_signs
->>>>>>> main:analysis/stats/rank_sets.py
+from guard_eval.joint_flips import compute_root, draw_signs, flip_signs_together
 from guard_eval.sign_flip import sign_flip
 
 DRAWS = 20_000

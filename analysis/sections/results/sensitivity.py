@@ -40,6 +40,7 @@ from guard_eval.reporting.words import (
     format_p_in_sentence,
     format_share_limits,
     join_first,
+    join_with_and,
 )
 
 FIXED = "exact sign-flip test"
