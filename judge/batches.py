@@ -41,7 +41,7 @@ from guard_eval.store.judging.requests import (
     ReservedRequest,
     UnavailableRequest,
 )
-from judge.decide import MOST_FRUITLESS, Failure, stop_after_unreadable_answers
+from judge.decide import MOST_USELESS_ANSWERS, Failure, stop_after_unreadable_answers
 from judge.journal import RunCounts
 from judge.run import OnlineRun, PendingQuestion, make_failed_result
 
@@ -128,7 +128,7 @@ class BatchRun:
                 case _:
                     await online.record_outcome(pending.question, Failure(self._errors.get(key, NO_ANSWER)))
         useless = [pending.error for pending in unsettled if pending.error is not None]
-        if len(useless) >= MOST_FRUITLESS and counts.verdicts == verdicts:
+        if len(useless) >= MOST_USELESS_ANSWERS and counts.verdicts == verdicts:
             raise StudyError(stop_after_unreadable_answers(online.state, useless[-1], len(useless)).reason)
         return unsettled
 

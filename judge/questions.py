@@ -22,7 +22,7 @@ from guard_eval.store.judging.requests import AnsweredRequest, Instruction, Ques
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (
-    DOUBTS,
+    DECIDING_QUESTIONS,
     REASONING_TOKENS,
     USUAL_TOKENS,
     History,
@@ -152,11 +152,13 @@ class RequestBuilder:
         limits = [judge.max_output_tokens or usual]
         best = choose_first_form(judge)
         for name, verdicts, limit in forms[:1]:
-            if verdicts >= DOUBTS:
+            if verdicts >= DECIDING_QUESTIONS:
                 best = Form.parse(name)
             if judge.max_output_tokens is None:
                 limits.append(limit)
-        return RunState(judge=judge, best=best, max_output_tokens=max(limits), has_verdicts=bool(forms))
+        return RunState(
+            judge=judge, preferred_form=best, max_output_tokens=max(limits), has_verdicts=bool(forms)
+        )
 
     def read_answer(
         self, question: Question, form: Form, answer: AnsweredRequest, *, is_new: bool = False

@@ -22,6 +22,7 @@ from analysis.verdicts.table import (
     Table,
     convert_to_texts,
     is_aggregate,
+    is_aside,
     is_missing_word,
 )
 from analysis.verdicts.words import (
@@ -69,20 +70,18 @@ def find_verdicts(table: Table) -> list[str]:
         return [name for name in names if name in items] or names
     wide: list[str] = []
     named = [name for name in table.find_common_headings("verdict") if name in table.free_columns]
-    if not named:
-        methods = set(table.list_values(*METHODS))
-        answers = table.find_headings(HEADINGS["answers"])
-        named = [
-            name for name in answers if name in table.free_columns and _holds_verdicts(table, name, methods)
-        ]
+    columns = find_verdict_columns(table)
+    if not named and set(columns) <= set(table.find_headings(HEADINGS["answers"])):
+        named = columns
     if table.has_columns("verdict"):
         pass
     elif named:
         table.choose_column("verdict", named, lambda name, other: _are_same_verdicts(table, name, other))
         table.unused += named[1:]
         table.set_frame(table.frame.drop(columns=named[1:]))
+        _refuse_further_verdicts(table, [name for name in columns if name not in named])
     elif not _use_mark_columns(table):
-        wide = find_verdict_columns(table)
+        wide = columns
         is_single = len(wide) == 1 and not _RATER.fullmatch(wide[0])
         if is_single and table.has_columns("criterion") == table.has_columns("rater"):
             table.use_columns("verdict", wide, "its cells are verdicts", verdict=table.frame[wide[0]])
@@ -91,6 +90,17 @@ def find_verdicts(table: Table) -> list[str]:
         _refuse_measures(table)
     _use_tie_flags(table)
     return wide
+
+
+def _refuse_further_verdicts(table: Table, names: Sequence[str]) -> None:
+    """Refuse columns that name both sides beside the verdict, because they may be further criteria."""
+    names = [name for name in names if len(set(filter(names_side, table.list_values(name)))) > 1]
+    names = [name for name in names if not _are_same_verdicts(table, "verdict", name)]
+    if names:
+        raise StudyError(
+            f"{and_list(names)} may hold verdicts, too, beside {table.heading_of('verdict')}. If all are "
+            "criteria, write --set columns.headings=criterion. Otherwise remove the other columns"
+        )
 
 
 def _refuse_measures(table: Table) -> None:
@@ -275,6 +285,9 @@ def find_verdict_columns(table: Table) -> list[str]:
     """Return the free columns whose cells are verdicts: methods, sides or ties."""
     methods = set(table.list_values(*METHODS))
     names = [name for name in table.free_columns if _holds_verdicts(table, name, methods)]
+    names = [
+        name for name in names if not (is_aside(name) or simplify_heading(name) in HEADINGS["no_verdicts"])
+    ]
     if table.has_columns("rater"):
         names = [
             name for name in names if table.count_distinct(name) == 1 or not table.describes(name, "rater")

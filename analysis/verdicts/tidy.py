@@ -138,7 +138,8 @@ def _declared_columns(table: Table) -> Mapping[str, str]:
         start = f"columns.{name}"
         if name not in {*KNOWN, *SHOWN}:
             raise StudyError(f"{start}: there is no such column; {suggest_nearest(name, sorted(KNOWN))}")
-        if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*heading.split(",")):
+        parts = map(str.strip, heading.split(","))
+        if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*parts):
             table.join_columns(heading)
         elif heading and table.items is not None and heading in table.items:
             table.items = table.items.rename(columns={heading: name})
@@ -170,8 +171,9 @@ def _use_common_heading(table: Table, role: str) -> None:
         StudyError: Two different columns can have the role.
     """
     named = table.find_common_headings(role)
-    if role == "criterion":  # numbers are ratings
+    if role == "criterion":  # numbers are ratings, and words such as A are verdicts
         named = [name for name in named if not all(map(_NUMBER.fullmatch, table.list_values(name)))]
+        named = [name for name in named if not any(map(find_meaning, table.list_values(name)))]
     varying = [name for name in named if table.count_distinct(name) > 1]
     if named and not table.has_columns(role) and role not in table.declared.columns:
         # If each column has only one value, nothing says which column has the role.
