@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 import pytest
-from paper_data import CRITERIA, read_human_counts, count_judge_verdicts
+from paper_data import CRITERIA, count_judge_verdicts, read_human_counts
 from scipy import stats
 
 from analysis import agreement, check_claim, shares

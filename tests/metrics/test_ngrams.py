@@ -19,7 +19,9 @@ from guard_eval.metrics.scorers.ngrams import (
 
 
 def test_diversity_equals_a_published_figure():
-    lines = read_published_lines("generations/CSvsCD_wikitext_contrastive_k5_a0.6.jsonl", "other authors' texts")
+    lines = read_published_lines(
+        "generations/CSvsCD_wikitext_contrastive_k5_a0.6.jsonl", "other authors' texts"
+    )
     assert diversity([line["text"] for line in lines]).diversity == 89.35
 
 
