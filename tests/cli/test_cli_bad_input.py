@@ -38,9 +38,9 @@ def test_too_long_prompt_stops_no_other_prompt(run, study):
     prompts = study / "prompts.jsonl"
     before, count = prompts.read_text(), len(prompts.read_text().splitlines())
     prompts.write_text(before + json.dumps({"id": "long", "prompt": "a word " * 600}) + "\n")
-    make_command = ("generate", "small", "--set", "generation.max_prompt_tokens=1000")
-    assert "the prompt 'long': with max_new_tokens = 12 more than" in run(*make_command, "--dry-run").out
-    refused = run(*make_command).refused()
+    command = ("generate", "small", "--set", "generation.max_prompt_tokens=1000")
+    assert "the prompt 'long': with max_new_tokens = 12 more than" in run(*command, "--dry-run").out
+    refused = run(*command).refused()
     assert refused.count("the prompt 'long'") == 1
     files = [*(study / "continuations").glob("*/*.jsonl")]
     assert len(files) > 1

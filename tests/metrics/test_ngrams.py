@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from paper_data import published_lines
+from paper_data import read_published_lines
 from sacrebleu.metrics import BLEU
 
 from guard_eval.metrics.scorers.ngrams import (
@@ -19,7 +19,9 @@ from guard_eval.metrics.scorers.ngrams import (
 
 
 def test_diversity_equals_a_published_figure():
-    lines = published_lines("generations/CSvsCD_wikitext_contrastive_k5_a0.6.jsonl", "other authors' texts")
+    lines = read_published_lines(
+        "generations/CSvsCD_wikitext_contrastive_k5_a0.6.jsonl", "other authors' texts"
+    )
     assert compute_diversity([line["text"] for line in lines]).diversity == 89.35
 
 

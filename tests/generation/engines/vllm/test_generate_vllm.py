@@ -14,7 +14,7 @@ from factories import continuation, text_file
 from factories import recipe as made_with
 
 from guard_eval.errors import StudyError
-from guard_eval.generation import make_command as generation_command
+from guard_eval.generation import command as generation_command
 from guard_eval.generation.command import generate_texts
 from guard_eval.generation.plan import Engine
 from guard_eval.records import Prompt
