@@ -11,7 +11,7 @@ from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE
 from guard_eval.results import Result
-from guard_eval.rubric import criteria, describe_rewordings
+from guard_eval.rubric import describe_rewordings, select_criteria
 from guard_eval.store import Store, raters, settings
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.manage import LOCAL_ADDRESS
@@ -66,13 +66,13 @@ def annotate(
         lines = _prepare_study(study, store, url, invite)
         if not is_local_address(address):
             lines.append(NO_TLS)
-        progress.notice("\n".join(lines))  # visitors can connect now: the socket is open
+        progress.show_notice("\n".join(lines))  # visitors can connect now: the socket is open
         if invite:
             people = {rater.name for rater in raters.read_progress(store) if rater.kind == "person"}
             with store.begin_write():  # the rater's old link stays valid if the new one cannot be printed
                 _, token = raters.invite_rater(store, invite, renew=invite in people)
                 # the user has asked for the link, so --quiet does not hide it
-                progress.show(Result(lines=(f"{invite}: {url}/?invite={token}",)))
+                progress.show_result(Result(lines=(f"{invite}: {url}/?invite={token}",)))
         with suppress(KeyboardInterrupt):
             server.run_server(opened)
     return ServedStudy(url=url, next=(study.command("status"),))
@@ -84,21 +84,21 @@ def _prepare_study(study: Study, store: Store, url: str, invite: str | None) -> 
     pairs = sum(pair.for_people for pair in store_pairs.read_pairs(store))
     if not pairs:
         raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
-    slots.apply_plan(store, study.plan)
+    slots.apply_plan(store, study.hand_out_plan)
     others = {
         rater.name
         for rater in raters.read_progress(store)
         if rater.kind == "person" and rater.state not in {"excluded", "revoked"}
     } - {invite}
     people = len(others) + bool(invite)
-    progress.notice(f"{pairs} pairs, {annotation.raters_per_pair} people each, {people} invited")
+    progress.show_notice(f"{pairs} pairs, {annotation.raters_per_pair} people each, {people} invited")
     if annotation.recruitment.prolific or annotation.recruitment.oidc:
-        progress.notice(
-            f"{raters.count_free_places(store, study.plan)} more people can come without an invite"
+        progress.show_notice(
+            f"{raters.count_free_places(store, study.hand_out_plan)} more people can come without an invite"
         )
     for warning in _find_warnings(study, store):
         progress.warn(warning)
-    asked_criteria = criteria(annotation.criteria, study.settings.rubric)
+    asked_criteria = select_criteria(annotation.criteria, study.settings.rubric)
     settings.store_wording(store, {criterion.name: str(criterion) for criterion in asked_criteria})
     lines = [f"Serving on {url} (Ctrl-C stops)"]
     before = settings.read_setting(store, settings.APP_ADDRESS) or LOCAL_ADDRESS
@@ -122,7 +122,7 @@ def _find_warnings(study: Study, store: Store) -> list[str]:
         f"a criterion that has verdicts is worded differently now: {change}. Give the new words another "
         "name, or take the change back."
         for change in describe_rewordings(
-            settings.read_wording(store), criteria(annotation.criteria, study.settings.rubric)
+            settings.read_wording(store), select_criteria(annotation.criteria, study.settings.rubric)
         )
     ]
     if annotation.gold_every is not None and not store_pairs.read_gold_pairs(store):
@@ -131,12 +131,12 @@ def _find_warnings(study: Study, store: Store) -> list[str]:
             f"annotation.gold, and run: {study.command('pair')}"
         )
     named = study.settings.texts not in _PRACTISED
-    if annotation.pages.practice and named and wording.has_stock_practice(study):
+    if annotation.pages.practice and named and wording.uses_shipped_practice(study):
         warnings.append(
             f"the practice pairs are continuations of stories, and not {study.settings.texts}; write your "
             f"own [[practice.pairs]] {_name_wording_file(study)}, or set practice = false in annotation.pages"
         )
-    stock = wording.shipped_wording(annotation.language)["consent"]
+    stock = wording.read_shipped_wording(annotation.language)["consent"]
     if annotation.pages.consent and wording.load_wording(study).consent.model_dump() == stock:
         warnings.append(
             "the consent page has the stock text, which names no institution, duration or contact; write "

@@ -36,7 +36,7 @@ from annotation_app.markup import (
 )
 from annotation_app.rating import Submission, load_panel, show_pair
 from annotation_app.state import App, Visit, note_progress
-from guard_eval.records import BlindPair, content_id
+from guard_eval.records import BlindPair, make_content_id
 from guard_eval.store import handout, raters
 from guard_eval.store.notes import CHECK_ATTEMPTS
 from guard_eval.study.wording import FormQuestion, PracticePair, fill_placeholders
@@ -93,7 +93,7 @@ def _show_consent(app: App, visit: Visit) -> str:
             agreed = show_forward_button(texts.agree, key="agree")
             declined = st.button(escape_label(texts.decline), key="decline")
     if agreed or declined:
-        words = {"language": app.words.language, "wording": content_id("consent", texts.model_dump())}
+        words = {"language": app.words.language, "wording": make_content_id("consent", texts.model_dump())}
         note_progress(app, visit, "consent", {"agreed": agreed, **words})
         visit.open_page("")
         st.rerun()
@@ -278,7 +278,7 @@ def show_ending(app: App, ending: Ending, visit: Visit | None = None) -> str:
     with show_page(texts.title, fill_placeholders(texts.lead, count=rated)):
         if code is not None:
             show_code(app.words.completed.code, code)
-            if address := recruitment.completion_page(code):
+            if address := recruitment.make_completion_address(code):
                 st.link_button(escape_label(app.words.completed.link), address, type="primary")
         if ending == "no_place":
             st.button(escape_label(texts.button), key="look-again")

@@ -20,7 +20,7 @@ from annotation_app import state
 from annotation_app.markup import read_asset
 from annotation_app.state import App, Visit
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, Choice, JsonObject, content_id
+from guard_eval.records import BlindPair, Choice, JsonObject, make_content_id
 from guard_eval.store import handout, notes, raters, verdicts
 from guard_eval.study.wording import Wording
 
@@ -249,7 +249,7 @@ def _read_answers(app: App, visit: Visit, number: int) -> JsonObject:
     remarks = {note.kind: note.detail for note in notes.read_notes(app.store, presentation=number)}
     problems = [problem for problem in remarks.get("problem", "").split(", ") if problem]
     answers = {"chosen": chosen, "comment": remarks.get("comment", ""), "problems": problems}
-    base = content_id("answers", *sorted(chosen.items()), answers["comment"], *problems)
+    base = make_content_id("answers", *sorted(chosen.items()), answers["comment"], *problems)
     return answers | {"base": base}
 
 

@@ -12,13 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from analysis.scores.scores import UnitScores, find_item_numbers, score_items
 from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
-from guard_eval.estimate import Estimate, jackknife, join_notes, ratio
-from guard_eval.reporting.words import percent
-from guard_eval.sign_flip import flip_limits, sign_flip
+from guard_eval.estimate import Estimate, Floats, divide_sums, jackknife, join_notes
+from guard_eval.reporting.words import format_percent
+from guard_eval.sign_flip import invert_sign_flip, sign_flip
 
 LONELY = "a dataset has only one {unit}, so the standard error ignores the datasets (which makes it larger)"
 
@@ -41,7 +40,7 @@ def estimate_share_of_these_raters(items: pd.DataFrame, *, level: float) -> Esti
     sums = by_unit.sum_columns(weights * shares, weights)
     share = jackknife(
         sums,
-        ratio,
+        divide_sums,
         strata=by_unit.strata,
         level=level,
         unit=by_unit.name,
@@ -49,7 +48,7 @@ def estimate_share_of_these_raters(items: pd.DataFrame, *, level: float) -> Esti
     scores, sizes = by_unit.sum_columns(weights * (2 * shares - 1), weights).T
     test = sign_flip(scores, unit=by_unit.name)
     if share.low is not None:
-        low, high = flip_limits(scores, sizes, test.p, alpha=1 - level, bounds=(-1.0, 1.0))
+        low, high = invert_sign_flip(scores, sizes, test.p, alpha=1 - level, bounds=(-1.0, 1.0))
         share = replace(share, low=0.5 + low / 2, high=0.5 + high / 2)
     note = LONELY.format(unit=by_unit.name) if by_unit.lonely else ""
     return replace(
@@ -116,27 +115,20 @@ def estimate_share_of_all_raters(scores: pd.DataFrame, items: pd.DataFrame, fixe
     mean = design.estimate_mean(shares)
     if mean.variance <= 0 or mean.raters <= 0:
         return fixed.with_note("raters differ by no more than chance, so this is the result for these raters")
-    share = Estimate(
+    share = replace(
+        fixed,
         value=mean.value,
-        level=fixed.level,
-        n=fixed.n,
-        unit=fixed.unit,
+        method=f"{design.method}; never surer than the sign-flip test",
         note=f"the raters' own shares have a standard deviation of {math.sqrt(mean.raters):.3f}",
-    )
-    share = share.from_standard_error(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
+    ).from_standard_error(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
     if fixed.low is None or fixed.high is None:
         share = replace(share, low=None, high=None, error=None, df=None).with_note(fixed.note)
     else:
         low = min(fixed.low, share.low or 0.0)
         high = max(fixed.high, share.high or 1.0)
         share = replace(share, low=low, high=high)
-    return replace(
-        share,
-        value=fixed.value,
-        p=None if fixed.p is None else max(fixed.p, share.p or 0.0),
-        smallest_p=fixed.smallest_p,
-        method=f"{design.method}; never surer than the sign-flip test",
-    )
+    p = None if fixed.p is None else max(fixed.p, share.p or 0.0)
+    return replace(share, value=fixed.value, p=p)
 
 
 def warn_of_unequal_weights(scores: pd.DataFrame, share: Estimate) -> str:
@@ -156,7 +148,8 @@ def warn_of_unequal_weights(scores: pd.DataFrame, share: Estimate) -> str:
         return ""
     return (
         f"raters rated between {counts.min()} and {counts.max()} pairs, and with equal weight for each rater "
-        f"the share is {percent(mean)}, outside the interval: those who rated more prefer one method more"
+        f"the share is {format_percent(mean)}, outside the interval: those who rated more prefer one method "
+        "more"
     )
 
 
@@ -167,14 +160,12 @@ def leave_out_each_rater(scores: pd.DataFrame, *, level: float) -> Iterator[tupl
         yield name, estimate_share_of_these_raters(score_items(others), level=level)
 
 
-def _convert_scores_to_shares(scores: pd.DataFrame) -> NDArray[np.float64]:
+def _convert_scores_to_shares(scores: pd.DataFrame) -> Floats:
     """Convert each score to a share: 1 if the rater preferred method_a, 0 if method_b."""
     return np.asarray(0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy()))
 
 
-def _average_by_unit_and_rater(
-    scores: pd.DataFrame, weight: NDArray[np.float64]
-) -> tuple[TwoWayDesign, NDArray[np.float64]]:
+def _average_by_unit_and_rater(scores: pd.DataFrame, weight: Floats) -> tuple[TwoWayDesign, Floats]:
     """Return a two-way design with one cell per unit and rater, and the mean share of each cell.
 
     Args:

@@ -21,11 +21,11 @@ from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.reading import READING, Role, get_reading, join_readings
 from analysis.verdicts.shapes import HEADS, find_verdicts, melt_wide_table
 from analysis.verdicts.sides import name_winners
-from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, SHOWN, Declarations, Table
+from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, NO, SHOWN, YES, Declarations, Table
 from analysis.verdicts.words import find_meaning
 from guard_eval.errors import StudyError, suggest_nearest
-from guard_eval.files.headings import simplify_heading
-from guard_eval.reporting.words import and_list
+from guard_eval.files.headings import simplify_heading, split_heading_words
+from guard_eval.reporting.words import join_with_and
 
 _KINDS = ("pair_id", "rater", "criterion")
 _INDEX = {"", "unnamed0", "rownames"}
@@ -133,12 +133,13 @@ def _declared_columns(table: Table) -> Mapping[str, str]:
     declared = dict(table.declared.columns)
     heads = declared.pop(HEADS, _KINDS[0])
     if heads not in _KINDS:
-        raise StudyError(f"columns.headings={heads}: write {and_list(_KINDS)}")
+        raise StudyError(f"columns.headings={heads}: write {join_with_and(_KINDS)}")
     for name, heading in declared.items():
         start = f"columns.{name}"
         if name not in {*KNOWN, *SHOWN}:
             raise StudyError(f"{start}: there is no such column; {suggest_nearest(name, sorted(KNOWN))}")
-        if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*heading.split(",")):
+        parts = map(str.strip, heading.split(","))
+        if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*parts):
             table.join_columns(heading)
         elif heading and table.items is not None and heading in table.items:
             table.items = table.items.rename(columns={heading: name})
@@ -170,8 +171,9 @@ def _use_common_heading(table: Table, role: str) -> None:
         StudyError: Two different columns can have the role.
     """
     named = table.find_common_headings(role)
-    if role == "criterion":  # numbers are ratings
+    if role == "criterion":  # numbers are ratings, and words such as A are verdicts
         named = [name for name in named if not all(map(_NUMBER.fullmatch, table.list_values(name)))]
+        named = [name for name in named if not any(map(find_meaning, table.list_values(name)))]
     varying = [name for name in named if table.count_distinct(name) > 1]
     if named and not table.has_columns(role) and role not in table.declared.columns:
         # If each column has only one value, nothing says which column has the role.
@@ -211,7 +213,9 @@ def _refuse_doubtful_filters(table: Table) -> None:
     filters = {role.column for role in table.roles if role.role == "filter"}
     for name in table.free_columns:
         is_meant = re.fullmatch(HEADINGS["may_leave_out"], simplify_heading(name))
-        if is_meant and name not in filters and table.is_boolean(name) and table.count_distinct(name) > 1:
+        words = {text.strip().casefold() for text in table.list_values(name)}
+        says_both = words <= YES | NO and words & YES and words & NO
+        if is_meant and says_both and name not in filters:
             raise StudyError(
                 f"the column {name!r} may say which rows do not count. If it does, call it 'excluded' (yes: "
                 "the row does not count) or 'valid' (no: it does not count). If not, remove it"
@@ -275,7 +279,7 @@ def _keep_answers(table: Table) -> None:
         raise StudyError("no answer is a verdict; write the methods, A, B, left, right or tie")
     if other := sorted(set(criterion.dropna()) - criteria_with_verdicts):
         table.unused += other
-        table.notes.append(f"not read, since no answer is a verdict: {and_list(list(map(repr, other)))}")
+        table.notes.append(f"not read, since no answer is a verdict: {join_with_and(list(map(repr, other)))}")
         table.set_frame(table.frame[criterion.isin(criteria_with_verdicts)])
 
 
@@ -300,7 +304,7 @@ def _refuse_incomplete(table: Table, *, is_program: bool) -> None:
             "columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' (a, b, tie, a method, or nothing)"
         )
     if table.items is not None:
-        ids = and_list([*map(repr, table.items.index[:2]), "…"])
+        ids = join_with_and([*map(repr, table.items.index[:2]), "…"])
         raise StudyError(
             f"no column has only ids of the file that names the methods ({ids}); write the same ids in both"
         )
@@ -311,6 +315,13 @@ def _refuse_incomplete(table: Table, *, is_program: bool) -> None:
         )
     if columns := find_possible_methods(table):
         raise StudyError(f"nothing says which methods were compared. If two columns do, write {columns}")
+    measures = set(HEADINGS["measures"])
+    rated = [name for name in table.free_columns if measures & set(split_heading_words(name))]
+    if rated and not table.has_columns("verdict"):
+        raise StudyError(
+            f"{join_with_and(rated)} may rate one text in each row, and a verdict compares two. Write a row "
+            "for each two methods of an item and a rater, with the better one as the verdict, or tie"
+        )
     methods = offer_methods(table, ["verdict"]) or offer_methods(table, table.free_columns)
     raise StudyError(
         "nothing says which methods were compared. Say which columns do: --set columns.method_a=HEADING "

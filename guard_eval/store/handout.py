@@ -10,7 +10,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, HandOutPlan, Rater, Role, content_id
+from guard_eval.records import BlindPair, HandOutPlan, Rater, Role, make_content_id
 from guard_eval.store import notes
 from guard_eval.store.showings import rounds, slots
 from guard_eval.store.showings.sides import DRAWS, choose_slot, compute_imbalance_change
@@ -283,7 +283,9 @@ class _HandOut:
         waiting = sides.keys() - self.checks[role]
         if not waiting:
             return None
-        chosen = min(waiting, key=lambda pair_id: content_id(self.plan.seed, role, self.rater.name, pair_id))
+        chosen = min(
+            waiting, key=lambda pair_id: make_content_id(self.plan.seed, role, self.rater.name, pair_id)
+        )
         self.checks[role].add(chosen)
         return self._add_presentation(chosen, sides[chosen], role=role)
 
@@ -322,4 +324,4 @@ class _HandOut:
 
     def _draw_number(self, below: int, *key: object) -> int:
         """Draw a number from 0 to `below` - 1 by the study's seed and a key."""
-        return int(content_id(self.plan.seed, *key), 16) % below
+        return int(make_content_id(self.plan.seed, *key), 16) % below

@@ -41,7 +41,7 @@ def rated(tmp_path):
             note(store, name, "check", passed=index != 10)
             if index >= 10:
                 continue
-            for blind in handout.claim_pairs(store, person, study.plan, limit=5):
+            for blind in handout.claim_pairs(store, person, study.hand_out_plan, limit=5):
                 choices = {"coherence": "A", "fluency": "A"}
                 verdicts.save_verdict(store, blind.presentation, choices, rater=person, active_seconds=60.0)
     manage.exclude_raters(study, NAMES[0], reason="answered for a friend")

@@ -217,11 +217,13 @@ def test_third_mark_is_a_tie_or_asked_about(names, verdict):
 def test_property_of_a_rater_can_be_the_prompt():
     """Each worker judges five pairs on one own web page. Pairs on one page are not independent."""
     rows = [{"url": f"x/{n // 5}", **AB, "worker_id": f"w{n // 5}", "winner": "model_a"} for n in range(20)]
-    assert "write --set columns.pair_id= --set columns.prompt_id=url." in refusal(pd.DataFrame(rows))
+    assert "each row is a separate pair, write --set columns.pair_id=" in refusal(pd.DataFrame(rows))
+    message = refusal(pd.DataFrame(rows), columns={"pair_id": ""})
+    assert "write --set columns.prompt_id=url. If they do not, write --set columns.prompt_id=" in message
     columns = {"pair_id": "", "prompt_id": "url"}
     assert counts(pd.DataFrame(rows), columns=columns) == ("20/0/0", 4)
     sections = [row | {"url": f"1.{n // 5}", "worker_id": "w", "variant": n} for n, row in enumerate(rows)]
-    assert "columns.prompt_id=url" in refusal(pd.DataFrame(sections))
+    assert "columns.prompt_id=url" in refusal(pd.DataFrame(sections), columns={"pair_id": "variant"})
     groups = [row | {"age_group": n // 5 % 3} for n, row in enumerate(rows)]
     assert "age_group" not in refusal(pd.DataFrame(groups))
 
@@ -233,6 +235,50 @@ def test_property_of_a_rater_is_no_item_if_all_couples_are_judged_once():
         for a, b in ("xy", "xz", "yz")
     ]
     assert analysis.read(pd.DataFrame(rows), rater_kind="person")["pair_id"].nunique() == 36
+
+
+@pytest.mark.parametrize(("group", "number"), [("book", "chapter"), ("file", "line"), ("url", "paragraph")])
+def test_two_columns_that_name_the_pair_together_are_offered(group, number):
+    rows = [
+        {group: f"b{n // 6}", number: n % 6, **AB, "rater": rater, "winner": "A"}
+        for n in range(12)
+        for rater in "xy"
+    ]
+    assert f"write --set columns.pair_id={group},{number}." in refusal(pd.DataFrame(rows))
+    assert counts(pd.DataFrame(rows), columns={"pair_id": f"{group}, {number}"}) == ("24/0/0", 12)
+
+
+@pytest.mark.parametrize(
+    ("headings", "criteria"),
+    [
+        (("coherence", "fluency", "preference"), 3),
+        (("fluency", "answer", "coherence"), 3),
+        (("funny", "clear", "winner"), 3),
+        (("quality", "relevance", "wit"), 3),
+    ],
+)
+def test_no_criterion_is_lost_beside_a_common_heading(headings, criteria):
+    answers = {name: ["AB"[n % size == 0] for n in range(12)] for size, name in enumerate(headings, start=2)}
+    table = pd.DataFrame({"item": range(12), **AB, "rater": "r", **answers})
+    columns = {}
+    if headings[2] in {"preference", "winner"}:
+        assert f"may hold verdicts, too, beside {headings[2]}. If all are criteria" in refusal(table)
+        columns = {"headings": "criterion"}
+    verdicts = analysis.read(table, columns=columns, rater_kind="person")
+    assert verdicts["criterion"].nunique() == criteria
+
+
+@pytest.mark.parametrize("name", ["item", "prompt"])
+def test_item_beside_named_couples_is_offered_as_the_pair(name):
+    rows = [
+        {"pair_id": f"{a}_vs_{b}", name: n, "model_a": a, "model_b": b, "rater": "r", "winner": "A"}
+        for n in range(6)
+        for a, b in ("xy", "xz", "yz")
+    ]
+    message = refusal(pd.DataFrame(rows))
+    assert f"--set columns.pair_id={name}" in message
+    assert f"criterion={name}" not in message
+    assert analysis.read(pd.DataFrame(rows), columns={"pair_id": name})["pair_id"].nunique() == 6
 
 
 NESTED = [
@@ -521,3 +567,77 @@ def test_instruction_for_all_rows_is_not_the_prompt():
     assert counts(pd.DataFrame(rows)) == ("24/0/0", 24)
     without_prompts = pd.DataFrame(rows).drop(columns="prompt").assign(item=range(24), rater="ann")
     assert counts(without_prompts) == ("24/0/0", 1)
+
+
+def both_orders(**columns):
+    """Return the verdicts of a judge on 20 items in both orders: alpha wins 18 of them in each order."""
+    return [
+        {"item": n, **AB, "judge": "gpt-4o", "winner": "AB"[(n < 18) == order]}
+        | {name: cells[order] for name, cells in columns.items()}
+        for n in range(20)
+        for order in (0, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    "headings",
+    [
+        ("winner_ab", "winner_ba"),
+        ("pass1", "pass2"),
+        ("choice", "choice_flipped"),
+        ("verdict_1", "verdict_2"),
+    ],
+)
+def test_columns_of_two_orders_are_no_criteria(headings):
+    rows = both_orders()
+    table = pd.DataFrame(
+        [
+            first | dict(zip(headings, (first["winner"], second["winner"]), strict=True))
+            for first, second in zip(rows[::2], rows[1::2], strict=True)
+        ]
+    )
+    assert refusal(table.drop(columns="winner"))
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [("variant", ("original", "swapped")), ("direction", ("forward", "backward")), ("order", ("AB", "BA"))],
+)
+def test_showing_that_may_have_changed_sides_is_asked_about(name, cells):
+    table = pd.DataFrame(both_orders(**{name: cells}))
+    for columns in ({}, {"presentation": name}):
+        assert f"the column '{name}' may say that sides changed" in refusal(table, columns=columns)
+
+
+def test_both_orders_with_names_are_two_showings():
+    table = pd.DataFrame(both_orders(order=("AB", "BA")))
+    table["winner"] = ["alpha" if n < 36 else "beta" for n in range(40)]
+    verdicts = analysis.read(table, rater_kind="model")
+    assert (len(verdicts), verdicts["presentation"].nunique()) == (40, 2)
+
+
+@pytest.mark.parametrize(
+    "ratings",
+    [{"margin": 0}, {"chosen_rating": 4, "rejected_rating": 4}, {"chosen_score": 1, "rejected_score": 1}],
+)
+def test_equal_ratings_are_ties(ratings):
+    rows = [
+        {"prompt": n, "chosen": "alpha", "rejected": "beta", **dict.fromkeys(ratings, n)} for n in range(12)
+    ]
+    for number, (name, value) in enumerate(ratings.items()):
+        for n, row in enumerate(rows):
+            row[name] = value if n < 4 else value + n + number
+    assert counts(pd.DataFrame(rows)) == ("8/4/0", 12)
+
+
+def test_score_of_one_text_is_no_verdict():
+    rows = [
+        {"item": n, "rater": "r", "system": name, "score": n % 5} for n in range(6) for name in AB.values()
+    ]
+    assert "score may rate one text in each row" in refusal(pd.DataFrame(rows))
+
+
+def test_row_without_its_rater_is_refused():
+    table = rated("item")
+    table.loc[2:3, "rater"] = None
+    assert "rater is empty on rows 3, 4; name the rater in every row" in refusal(table)

@@ -25,9 +25,9 @@ pytestmark = pytest.mark.slow
 class RecordingReporter(list):
     """A reporter that collects all printed lines."""
 
-    notice = warn = list.append
+    show_notice = warn = list.append
 
-    def show(self, result, *, clear=False):
+    def show_result(self, result, *, clear=False):
         self.extend(result.lines)
 
 
@@ -39,7 +39,7 @@ def run(monkeypatch):
     def command(folder, *, quiet=False, **options):
         listener = RecordingReporter()
         if quiet:
-            listener.notice = lambda text: None
+            listener.show_notice = lambda text: None
         with progress.use_reporter(listener):
             command.url = annotate(Study.open(folder), **{"port": 0, **options}).url
         return "\n".join(listener)
@@ -51,7 +51,7 @@ def save_first_verdict(built, rater, *criteria):
     """Save a rater's first verdict with the present settings of the study."""
     study = Study.open(built.folder)
     with Store.open(study.database, declared=study.declared) as store:
-        (presentation,) = handout.claim_pairs(store, rater, study.plan)
+        (presentation,) = handout.claim_pairs(store, rater, study.hand_out_plan)
         verdicts.save_verdict(store, presentation.presentation, dict.fromkeys(criteria, "A"), rater=rater)
 
 
@@ -72,7 +72,7 @@ def test_a_failed_start_keeps_the_old_link(study, run, monkeypatch, number):
         raise OSError("No space left on device")
 
     built = study(number)
-    monkeypatch.setattr(RecordingReporter, "show", fail)
+    monkeypatch.setattr(RecordingReporter, "show_result", fail)
     with pytest.raises((StudyError, OSError)):
         run(built.folder, invite="ann")
     with built.open() as store:

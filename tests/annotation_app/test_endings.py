@@ -71,7 +71,7 @@ def test_a_rater_who_arrives_late_sees_the_end_page(recruiting):
     with built.open() as store:
         # somebody who was invited by name takes the only pair
         who, _ = raters.invite_rater(store, "guest")
-        (presentation,) = handout.claim_pairs(store, who, built.plan)
+        (presentation,) = handout.claim_pairs(store, who, built.hand_out_plan)
         verdicts.save_verdict(store, presentation.presentation, {"coherence": "A"}, rater=who)
     page = press_button(ann, "start")
     assert "Nothing is left to compare" in read_words(page)
@@ -130,7 +130,7 @@ def test_a_waiting_rater_gets_a_pair_that_becomes_free(recruiting, databases, mo
     page = press_button(recruiting.come("ann"), "start")
     with built.open() as store:
         guest, _ = raters.invite_rater(store, "guest")
-        handout.claim_pairs(store, guest, built.plan)
+        handout.claim_pairs(store, guest, built.hand_out_plan)
     page = save_choices(page, "A", "A")
     assert "One moment, please" in read_words(page)
     assert find_codes(page) == []

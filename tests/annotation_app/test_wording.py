@@ -12,7 +12,7 @@ from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA
 from guard_eval.study import Study, wording
 from guard_eval.study.settings import Language
-from guard_eval.study.wording import rubric, shipped_wording
+from guard_eval.study.wording import read_shipped_wording, translate_criteria
 
 FOLDER = Path(annotation_app.__file__).parent
 STUDY = """
@@ -51,7 +51,7 @@ def list_keys(tree, path=""):
 
 @pytest.mark.parametrize("language", get_args(Language))
 def test_every_language_has_the_same_keys_and_placeholders(load_wording_text, language):
-    assert list_keys(shipped_wording(language)) == list_keys(shipped_wording("en"))
+    assert list_keys(read_shipped_wording(language)) == list_keys(read_shipped_wording("en"))
     assert load_wording_text(language=language).language == language  # and the same placeholders
 
 
@@ -59,7 +59,7 @@ def test_every_key_of_wording_is_used_and_defined():
     """The pages read texts by key, and no other check compares the keys with the file."""
     source = "".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py"))
     script = (FOLDER / "panel.js").read_text(encoding="utf-8")
-    tables = {key: table for key, table in shipped_wording("en").items() if isinstance(table, dict)}
+    tables = {key: table for key, table in read_shipped_wording("en").items() if isinstance(table, dict)}
     assert set(tables.pop("problems")) == set(get_args(rating.Problem))
     del tables["criteria"]
     unused = {key for key in tables["panel"] if f"words.{key}" not in script + source}
@@ -74,13 +74,13 @@ def test_every_key_of_wording_is_used_and_defined():
 
 
 def test_the_english_rubric_equals_the_papers_rubric(load_wording_text):
-    assert rubric(load_wording_text(), tuple(CRITERIA)) == tuple(CRITERIA.values())
+    assert translate_criteria(load_wording_text(), tuple(CRITERIA)) == tuple(CRITERIA.values())
 
 
 def test_a_wording_file_replaces_words_of_the_language(load_wording_text):
     words = load_wording_text('[consent]\nlead = "Ahoi"\n[panel]\nkeys = "Tasten"\n', language="de")
     assert (words.consent.lead, words.panel.keys) == ("Ahoi", "Tasten")
-    assert words.consent.title == shipped_wording("de")["consent"]["title"]
+    assert words.consent.title == read_shipped_wording("de")["consent"]["title"]
     assert words.language == "de"
 
 
@@ -148,14 +148,14 @@ def test_a_criterion_may_have_any_name(load_wording_text):
     """The names include attributes that every pydantic model has."""
     names = ("copy", "json", "model_dump", "model_config")
     tables = "".join(f'[criteria.{name}]\ntitle = "T{name}"\ndefinition = "d"\n' for name in names)
-    assert [criterion.title for criterion in rubric(load_wording_text(criteria=tables), names)] == [
-        f"T{name}" for name in names
-    ]
+    assert [
+        criterion.title for criterion in translate_criteria(load_wording_text(criteria=tables), names)
+    ] == [f"T{name}" for name in names]
 
 
 def test_a_wording_file_overrides_a_criterions_words(load_wording_text):
     def titles(words):
-        return [criterion.title for criterion in rubric(words, ("wit", "toxicity", "coherence"))]
+        return [criterion.title for criterion in translate_criteria(words, ("wit", "toxicity", "coherence"))]
 
     assert titles(load_wording_text(criteria=OWN)) == ["Wit", "Toxicity", "Coherence"]
     humour = '[criteria.wit]\ntitle = "Humour {and} more"\n'

@@ -59,7 +59,9 @@ def open_store(study):
 
 
 def rate_until(store, study, rater, *, until=None):
-    while not (until and until.is_set()) and (batch := handout.claim_pairs(store, rater, study.plan)):
+    while not (until and until.is_set()) and (
+        batch := handout.claim_pairs(store, rater, study.hand_out_plan)
+    ):
         verdicts.save_verdict(
             store, batch[0].presentation, {"fluency": "A"}, rater=rater, seconds=30.0, active_seconds=20.0
         )
@@ -348,5 +350,5 @@ def test_new_raters_get_pairs_by_the_current_plan(study):
     invite_raters(Study.open(study.folder), "Ben")
     with open_store(study) as store:
         ben = get_or_add_rater(store, "Ben", "person")
-        assert handout.count_progress(store, ben, study.plan) == (0, 4)
-        assert len(handout.claim_pairs(store, ben, study.plan)) == 1
+        assert handout.count_progress(store, ben, study.hand_out_plan) == (0, 4)
+        assert len(handout.claim_pairs(store, ben, study.hand_out_plan)) == 1

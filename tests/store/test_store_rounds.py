@@ -10,7 +10,7 @@ from sqlalchemy import exc, text
 
 from guard_eval.errors import StudyError
 from guard_eval.records import RoundPlan
-from guard_eval.rounds import compare
+from guard_eval.rounds import compare_couples
 from guard_eval.store import pairs, raters, unblind
 from guard_eval.store.handout import claim_pairs, count_progress, find_wait_end, skip_presentation
 from guard_eval.store.showings import roster, rounds, slots
@@ -184,10 +184,10 @@ def test_an_exclusion_reopens_rounds_but_keeps_decisions(store, plan, find_round
         rate_all_pairs(store, who, plan, prefer_x)
     stopped = read_stopped_couples(store)
     exclude_rater(store, "Ann")
-    assert [comparison.p_adjusted for comparison in compare(read_contest(store))] == [1, 1, 1]
+    assert [comparison.p_adjusted for comparison in compare_couples(read_contest(store))] == [1, 1, 1]
     presented = rate_all_pairs(store, cem, plan, prefer_x)
     assert sorted(map(find_round, presented)) == [1] * 24 + [2] * 24
-    assert [comparison.p_adjusted <= 0.05 for comparison in compare(read_contest(store))] == [
+    assert [comparison.p_adjusted <= 0.05 for comparison in compare_couples(read_contest(store))] == [
         True,
         True,
         False,
@@ -202,10 +202,10 @@ def test_verdicts_of_an_included_rater_count_at_once(store, plan):
     ann, ben = invite_people(store, "Ann", "Ben")
     for who in (ann, ben, ann):
         rate_all_pairs(store, who, plan, prefer_x)
-    before = [comparison.p_adjusted for comparison in compare(read_contest(store))]
+    before = [comparison.p_adjusted for comparison in compare_couples(read_contest(store))]
     exclude_rater(store, "Ann")
     include_rater(store, "Ann")
-    assert [comparison.p_adjusted for comparison in compare(read_contest(store))] == before
+    assert [comparison.p_adjusted for comparison in compare_couples(read_contest(store))] == before
 
 
 def test_an_exclusion_keeps_the_current_round_open(store, plan, find_round):
@@ -260,7 +260,7 @@ def test_a_revision_after_a_round_changes_p_but_no_decision(store, plan):
     for who, pages in zip((ann, ben), presented, strict=True):
         for comparison in pages:
             save_choice(store, who, comparison, "tie")
-    assert [comparison.p_adjusted for comparison in compare(read_contest(store))] == [1, 1, 1]
+    assert [comparison.p_adjusted for comparison in compare_couples(read_contest(store))] == [1, 1, 1]
     assert list(map(len, read_stopped_couples(store))) == [0, 3]
 
 

@@ -78,7 +78,7 @@ def rate_all_pairs(folder):
     with Store.open(study.database, declared=study.declared) as store:
         for name in ("Ada", "Grace"):
             rater, _ = raters.invite_rater(store, name)
-            while batch := handout.claim_pairs(store, rater, study.plan):
+            while batch := handout.claim_pairs(store, rater, study.hand_out_plan):
                 verdicts.save_verdict(
                     store, batch[0].presentation, {"coherence": "A", "fluency": "tie"}, rater=rater
                 )

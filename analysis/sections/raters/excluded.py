@@ -19,8 +19,7 @@ from analysis.sections.section import (
     name_result,
     remove_word_simulated,
 )
-from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import and_list, percent, plural, title
+from guard_eval.reporting.words import count_in_words, find_title, format_percent, join_with_and
 
 MAX_NAMED = 4
 """The largest number of results in the answer."""
@@ -58,24 +57,20 @@ def make_section(evidence: Evidence) -> Section | None:
         caption="Excluded raters",
     )
     results = evidence.rows(measure_shares_with_excluded)
+    first = name_first_method(results)
+    results_table = make_row_table(
+        results,
+        name_result,
+        lambda row: make_count_cells(row, evidence.plan.alpha, first),
+        csv="with_excluded_raters",
+        caption="The result with the excluded raters",
+    )
     return Section(
         anchor="excluded",
         question="Who was excluded, and what would the result be with them?",
         answer=_answer_question(raters, results),
         notes=("Their verdicts count in no other table.",),
-        tables=(*table, *_make_results_table(results, evidence.plan.alpha)),
-    )
-
-
-def _make_results_table(rows: Sequence[WinShareRow], alpha: float) -> tuple[Table, ...]:
-    """Return the table of results with the excluded raters."""
-    first = name_first_method(rows)
-    return make_row_table(
-        rows,
-        name_result,
-        lambda row: make_count_cells(row, alpha, first),
-        csv="with_excluded_raters",
-        caption="The result with the excluded raters",
+        tables=(*table, *results_table),
     )
 
 
@@ -85,11 +80,11 @@ def _answer_question(raters: Sequence[Exclusion], results: Sequence[WinShareRow]
     answer = f"{len(raters)} excluded, {late} of them after the results were first seen"
     kinds = {rater.rater_kind for rater in raters}
     shares = [
-        f"{title(row.criterion)} {percent(row.win_share.value, 0)} for {row.method_a}"
+        f"{find_title(row.criterion)} {format_percent(row.win_share.value, 0)} for {row.method_a}"
         for row in results
         if row.rater_kind in kinds
     ]
-    return f"{answer}; with them: {and_list(shares[:MAX_NAMED])}" if shares else answer
+    return f"{answer}; with them: {join_with_and(shares[:MAX_NAMED])}" if shares else answer
 
 
 def describe_exclusions(exclusions: Sequence[Exclusion], kind: str) -> str:
@@ -106,7 +101,9 @@ def describe_exclusions(exclusions: Sequence[Exclusion], kind: str) -> str:
             rater.reason for rater in exclusions if rater.rater_kind == kind and rater.results == when
         )
         if reasons:
-            why = and_list([reason if n == 1 else f"{reason}, {n} raters" for reason, n in reasons.items()])
-            count = plural(reasons.total(), "rater")
+            why = join_with_and(
+                [reason if n == 1 else f"{reason}, {n} raters" for reason, n in reasons.items()]
+            )
+            count = count_in_words(reasons.total(), "rater")
             parts.append(f"{count} excluded {when} the results were first seen ({why})")
     return " and ".join(parts)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from analysis.stats.ranks.davidson import UTILITIES, ComparedPairs, Numbers, index_matrix_cells
-from guard_eval.estimate import ROUNDING, Estimate, Floats
-from guard_eval.joint_flips import covariance_root, flip_together, random_signs
+from analysis.stats.davidson import UTILITIES, ComparedPairs, index_matrix_cells
+from guard_eval.estimate import ROUNDING, Estimate, Floats, Integers
+from guard_eval.joint_flips import compute_root, draw_signs, flip_signs_together
 from guard_eval.sign_flip import sign_flip
 
 DRAWS = 20_000
@@ -48,11 +46,11 @@ class Comparisons:
         strata: The stratum of each unit, [units].
     """
 
-    unit: NDArray[np.int64]
-    first: Numbers
-    second: Numbers
-    points: Numbers
-    strata: NDArray[np.int64]
+    unit: Integers
+    first: Integers
+    second: Integers
+    points: Integers
+    strata: Integers
 
     @cached_property
     def method_count(self) -> int:
@@ -66,7 +64,7 @@ class Comparisons:
         lost, tied, won = counts
         return won + lost.T, tied + tied.T
 
-    def sum_net_wins(self, codes: Numbers) -> Floats:
+    def sum_net_wins(self, codes: Integers) -> Floats:
         """Return wins minus losses of each method, by unit or by rater, [codes, K]."""
         groups = int(codes.max()) + 1
         nets = np.zeros((groups, self.method_count))
@@ -74,7 +72,7 @@ class Comparisons:
         np.add.at(nets, (codes, self.second), 1 - self.points)
         return nets
 
-    def count_units_by_method(self) -> NDArray[np.int64]:
+    def count_units_by_method(self) -> Integers:
         """Count the units in which each method was compared, [K]."""
         is_compared = np.zeros((len(self.strata), self.method_count), dtype=bool)
         for side in (self.first, self.second):
@@ -100,7 +98,7 @@ class Comparisons:
         shrunk[:-1] *= factor
         return shrunk
 
-    def estimate_errors(self, parameters: Floats, rater: Numbers | None = None) -> ShareErrors:
+    def estimate_errors(self, parameters: Floats, rater: Integers | None = None) -> ShareErrors:
         """Return the errors of the expected win shares for these raters, or for raters in general.
 
         For raters in general, raters and units are crossed clusters: a variance is the variance over units,
@@ -136,7 +134,7 @@ class Comparisons:
             df=df,
         )
 
-    def _replace_units(self, codes: Numbers) -> Comparisons:
+    def _replace_units(self, codes: Integers) -> Comparisons:
         """Return the comparisons with other units: the clusters `codes`."""
         clusters, cluster = np.unique(codes, return_inverse=True)
         return replace(self, unit=cluster, strata=np.zeros(len(clusters), dtype=np.int64))
@@ -218,7 +216,7 @@ class ShareErrors:
         limits = np.stack([expected - half_width, expected + half_width], axis=-1)
         return np.asarray(np.clip(limits, 0.0, 1.0))
 
-    def widen_errors(self, units_by_method: Numbers, *, level: float) -> Floats:
+    def widen_errors(self, units_by_method: Integers, *, level: float) -> Floats:
         """Return the standard error of each difference, [K, K], which is larger if the units are few.
 
         The factor is t with the degrees of freedom of the difference, divided by t with those of all units.
@@ -293,7 +291,7 @@ def draw_largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
     over_units = compute_difference_variances(influence.T @ influence)[first, second]
     over_units = np.maximum(over_units, TINY)
     rng = np.random.default_rng(seed)
-    root = covariance_root(errors.covariance)
+    root = compute_root(errors.covariance)
 
     def square_share_differences(drawn: Floats) -> Floats:
         return np.asarray((drawn[:, first] - drawn[:, second]) ** 2)
@@ -305,17 +303,14 @@ def draw_largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
         return np.asarray(largest / drawn_variances)
 
     def draw_wild_bootstrap_errors() -> Floats:
-        sums = square_share_differences(random_signs(rng, DRAWS_AT_ONCE, units) @ influence) / over_units
+        sums = square_share_differences(draw_signs(rng, DRAWS_AT_ONCE, units) @ influence) / over_units
         drawn_variances = np.maximum(1 - sums / units, 1e-9)
         return np.asarray((sums / drawn_variances).max(axis=1) * df / units)
-
-    def draw_in_blocks(draw: Callable[[], Floats]) -> Floats:
-        return np.concatenate([draw() for _ in range(0, DRAWS, DRAWS_AT_ONCE)])
 
     ways = (
         (draw_student_errors, draw_wild_bootstrap_errors) if units <= MANY_UNITS else (draw_student_errors,)
     )
-    drawn = np.stack([draw_in_blocks(draw) for draw in ways])
+    drawn = [np.concatenate([draw() for _ in range(0, DRAWS, DRAWS_AT_ONCE)]) for draw in ways]
     return np.asarray(np.sqrt(np.sort(drawn, axis=1)))
 
 
@@ -367,11 +362,11 @@ def run_any_difference_test(nets: Floats, *, seed: int = 0) -> Estimate:
         why = "every method has as many wins as losses in every unit"
         return Estimate(n=len(nets), method=SIGN_FLIP_TEST, note=why, smallest_p=1.0)
     observed = float((scaled.sum(axis=0) ** 2).sum())
-    flipped = flip_together(scaled, seed=seed)
+    flipped = flip_signs_together(scaled, seed=seed)
     statistics = (flipped.sums**2).sum(axis=1)
     return Estimate(
         value=observed,
-        p=flipped.p(statistics >= observed * (1 - ROUNDING)),
+        p=flipped.compute_p(statistics >= observed * (1 - ROUNDING)),
         n=len(nets),
         method=f"{SIGN_FLIP_TEST}, {flipped.drawn}" if flipped.drawn else f"exact {SIGN_FLIP_TEST}",
         smallest_p=flipped.smallest_p,
