@@ -34,7 +34,7 @@ from analysis.verdicts.words import find_meaning, format_set_options, is_model_n
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading
 from guard_eval.records import TIE
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import join_with_and
 
 NO_PAIR = "each row is a pair of its own: nothing names what was compared"
 DECLARED_PAIR = "declared: each row is a pair of its own"
@@ -270,7 +270,7 @@ def _use_possible_item(
     unknown = [n for n in free if n in likely or (groups_rows and _may_group_rows(table, n, rated))]
     if not unknown:
         return items
-    listed = and_list(list(map(repr, unknown[:MAX_OFFERS])))
+    listed = join_with_and(list(map(repr, unknown[:MAX_OFFERS])))
     if not is_row:
         offers = offer_columns("prompt_id", unknown[:MAX_OFFERS])
         raise StudyError(
@@ -333,7 +333,7 @@ def assign_raters(table: Table) -> None:
         aggregates = list(filter(is_aggregate, table.list_values("rater")))
         if 0 < len(aggregates) < len(table.list_values("rater")):
             is_left_out = table.get_cells("rater").isin(aggregates).to_numpy()
-            table.leave_out_rows(is_left_out, f"the raters' verdicts together ({and_list(aggregates)})")
+            table.leave_out_rows(is_left_out, f"the raters' verdicts together ({join_with_and(aggregates)})")
         _refuse_row_numbers_as_raters(table, keys)
         if not table.has_columns("presentation"):
             _assign_presentations(table, [*keys, "rater"])
