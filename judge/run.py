@@ -233,7 +233,7 @@ class OnlineRun:
             history, step = exchange
             error = history.replies[-1].result
             if isinstance(step, Send) and step.form != send.form and isinstance(error, RequestFailure):
-                progress.notice(f"the next request asks for {step.form.describe()} ({error.detail})")
+                progress.show_notice(f"the next request asks for {step.form.describe()} ({error.detail})")
         return step
 
     async def send_until_answered(

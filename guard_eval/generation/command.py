@@ -86,7 +86,7 @@ def generate_texts(
     prompt_shard = Shard.parse(shard) if shard else Shard()
     local = [system for system in systems if system.source == "strategy"]
     served = [system for system in systems if system.source == "server"]
-    folder = study.continuations if local else study.folder / TEXTS
+    folder = study.continuations_folder if local else study.folder / TEXTS
     results = [GenerationResult(lines=tuple(_describe_tuning(study)))]
     problems: Problems = {}
     with nullcontext() if dry_run else reserve_shard(folder, prompt_shard):
@@ -146,7 +146,7 @@ def _normalise_name(name: str, study: Study) -> str:
 def _describe_tuning(study: Study) -> Iterator[str]:
     """Describe the settings and prompts to tune. Yield nothing if each strategy's setting is chosen."""
     grids = study.settings.grids
-    if grids and study.current_choice is None:
+    if grids and study.valid_choice is None:
         choosing, compared = split_prompts(study)
         tried = f"{sum(map(len, grids.values()))} settings of {', '.join(grids)}"
         yield (
@@ -206,12 +206,12 @@ def _write_texts(plan: GenerationPlan, engine_name: EngineName, problems: Proble
             problems.setdefault(str(error), []).extend(plan.systems[name] for name in plan.missing)
             return plan.result(written)
         plan = replace(plan, facts=engine.facts)
-        folder = plan.study.continuations
+        folder = plan.study.continuations_folder
         for name, texts in plan.missing.items():
             if name in plan.refused_strategies:
                 continue
             system = plan.systems[name]
-            with progress.task(system, total=len(texts), unit="texts") as advance:
+            with progress.show_task(system, total=len(texts), unit="texts") as advance:
                 for batch in _yield_until_refusal(system, engine.write(name, texts), problems):
                     if batch.traces:  # traces are saved before texts, so that each text has its trace
                         append_traces(folder, batch.texts[0].recipe, batch.traces, plan.shard)
@@ -286,7 +286,7 @@ def _join_results(
 ) -> GenerationResult:
     """Combine the results of all systems into one result."""
     following: tuple[str, ...] = (study.command("measure"), study.command("pair"))
-    if study.settings.tuning is not None and study.current_choice is None:
+    if study.settings.tuning is not None and study.valid_choice is None:
         following = (study.command(*TUNE),)
     written: Mapping[str, int] = reduce(or_, (result.written for result in results), {})
     lines = [line for result in results for line in result.lines]
@@ -295,7 +295,7 @@ def _join_results(
     else:
         if trace and not written:
             lines.append("--trace: no text was written, so nothing is traced")
-        lines += [f"continuations: {study.continuations}/"] * bool(study.split_by_model())
+        lines += [f"continuations: {study.continuations_folder}/"] * bool(study.split_by_model())
     return GenerationResult(
         existing=reduce(or_, (result.existing for result in results), {}),
         written=written,

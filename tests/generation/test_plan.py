@@ -38,7 +38,7 @@ def study(tmp_path) -> Study:
 
 
 def count_texts(study: Study) -> dict[str, int]:
-    paths = [path for path in study.continuations.glob("*/*.jsonl") if "trace" not in path.name]
+    paths = [path for path in study.continuations_folder.glob("*/*.jsonl") if "trace" not in path.name]
     return {path.stem: len(list(read_continuations(path))) for path in paths}
 
 
@@ -56,7 +56,7 @@ def test_a_refused_strategy_does_not_stop_others(study):
 def test_trial_results_are_stored_beside_texts(study):
     with pytest.raises(StudyError, match="does not give the hidden states"):
         generate_texts(study)
-    (path,) = study.continuations.glob("*/probe.json")
+    (path,) = study.continuations_folder.glob("*/probe.json")
     results = json.loads(path.read_text())
     assert results["made_with"][0] == "XLNetLMHeadModel"
     assert "one text" not in results["reasons"]
@@ -113,8 +113,12 @@ def test_a_plan_lists_texts_that_no_file_has(study):
 def test_each_batch_is_stored_before_the_next(study, monkeypatch):
     """An engine of three lines, which checks the files on disk before each batch."""
     generate_texts(study, strategy=["greedy"])
-    texts = [text for path in study.continuations.glob("*/greedy.jsonl") for text in read_continuations(path)]
-    for path in study.continuations.glob("*/*"):
+    texts = [
+        text
+        for path in study.continuations_folder.glob("*/greedy.jsonl")
+        for text in read_continuations(path)
+    ]
+    for path in study.continuations_folder.glob("*/*"):
         path.unlink()
     seen = []
 
@@ -131,5 +135,5 @@ def test_each_batch_is_stored_before_the_next(study, monkeypatch):
     result = generate_texts(study, strategy=["greedy"])
     assert seen == [0, 1, 2]
     assert (result.written, result.missing) == ({"greedy": 3}, 0)
-    (trace,) = study.continuations.glob("*/greedy.trace.jsonl")
+    (trace,) = study.continuations_folder.glob("*/greedy.trace.jsonl")
     assert [json.loads(line)["id"] for line in trace.read_text().splitlines()] == [text.id for text in texts]

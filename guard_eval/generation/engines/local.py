@@ -11,7 +11,7 @@ from functools import cached_property, partial
 import torch
 
 from guard_eval import progress
-from guard_eval.errors import StudyError, first_line
+from guard_eval.errors import StudyError, get_first_line
 from guard_eval.generation.decoding.noise import row_key
 from guard_eval.generation.decoding.processor import DecodedStep
 from guard_eval.generation.engines.batch import (
@@ -45,12 +45,12 @@ from guard_eval.texts.continuations import locate_run_folder
 @contextmanager
 def open_local(plan: GenerationPlan) -> Iterator[Engine]:
     """Load the study's model in this process."""
-    progress.notice("loading the model")
+    progress.show_notice("loading the model")
     with plan.find_models().stay_offline():
         models = StudyModels(plan.study, trace=plan.trace)
         # The first steps load code and allocate memory. Otherwise, the first batch would seem too slow.
         check_abilities(models.loaded.model, Greedy())
-        progress.notice(str(models.loaded))
+        progress.show_notice(str(models.loaded))
         yield Engine(models.loaded.revision_and_dtype, models.write)
 
 
@@ -77,7 +77,7 @@ class StudyModels:
         )
         recipe = self.loaded.recipe(Greedy(), study.settings.generation, study.settings.seed)
         self._abilities = Abilities.for_model(self.loaded.model)
-        self._probe = locate_run_folder(study.continuations, recipe) / "probe.json"
+        self._probe = locate_run_folder(study.continuations_folder, recipe) / "probe.json"
         self._abilities.load(self._probe, f"{self.loaded.versions}, {self.loaded.device}")
 
     @cached_property
@@ -87,7 +87,7 @@ class StudyModels:
         name = model.amateur_name or ""
         amateur = self._load(self._study.locate_model(name), name=name, revision=model.amateur_revision)
         check_amateur(self.loaded, amateur)
-        progress.notice(str(amateur))
+        progress.show_notice(str(amateur))
         return amateur
 
     def write(self, strategy: str, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
@@ -240,7 +240,7 @@ class Writer:
             if isinstance(error, StudyError) or is_out_of_memory(error):
                 raise
             if len(rows) == 1:
-                reason = f"{type(error).__name__}: {first_line(error)}"
+                reason = f"{type(error).__name__}: {get_first_line(error)}"
                 self._errors.setdefault(reason, []).append(label_prompt(rows[0].prompt))
                 return FinishedBatch([], [])
             single = [self._write_batch([row]) for row in rows]  # the model may fail for a single row

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from guard_eval import progress
-from guard_eval.errors import StudyError, first_line
+from guard_eval.errors import StudyError, get_first_line
 from guard_eval.files.opening import read_bytes
 from guard_eval.generation.engines import Model
 from guard_eval.generation.engines.batch import padding_token, run_generate
@@ -33,7 +33,7 @@ from guard_eval.generation.engines.passes import (
     read_states,
 )
 from guard_eval.generation.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, Strategy
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.writing import write_atomically
 
 TOKENS = 8
 """The length of a trial's texts, in tokens."""
@@ -135,7 +135,7 @@ class Abilities:
 
     def save(self, path: Path) -> None:
         """Save the results to a file."""
-        write_whole(path, self.results.model_dump_json(indent=2).encode())
+        write_atomically(path, self.results.model_dump_json(indent=2).encode())
 
     def load(self, path: Path, versions: str) -> None:
         """Read the results from a file, if the model class and the versions of libraries are the same."""
@@ -167,7 +167,7 @@ class Abilities:
         succeeds = tokens <= right
         if remedy and not succeeds and what not in self._told:
             reason = reasons.get(what, "in an earlier run")
-            progress.notice(f"{self._name}: {what} fail ({reason}); {remedy} instead")
+            progress.show_notice(f"{self._name}: {what} fail ({reason}); {remedy} instead")
             self._told.add(what)
         return succeeds
 
@@ -180,7 +180,7 @@ class Abilities:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # noqa: BLE001 (a model may raise any exception)
-            return first_line(error)
+            return get_first_line(error)
         # NaN is not a failure here, because it is reported later together with the prompt.
         return f"logits differ by {distance:.2g}" if distance > tolerance else ""
 

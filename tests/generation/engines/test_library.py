@@ -131,7 +131,7 @@ def test_show_text_names_a_text_that_is_too_long(loaded):
 
 
 def test_measure_names_wrong_texts_and_metrics():
-    with pytest.raises(StudyError, match="measure got a list; give it what generate returned"):
+    with pytest.raises(StudyError, match="measure cannot read a list; give it the result of generate"):
         measure(["x"])
     with pytest.raises(StudyError, match="'divers'"):
         measure(Texts([], []), metrics=["divers"])

@@ -14,7 +14,7 @@ from factories import continuation, text_file
 from factories import recipe as made_with
 
 from guard_eval.errors import StudyError
-from guard_eval.generation import make_command as generation_command
+from guard_eval.generation import command as generation_command
 from guard_eval.generation.command import generate_texts
 from guard_eval.generation.plan import Engine
 from guard_eval.records import Prompt
@@ -87,7 +87,7 @@ def test_vllm_texts_have_own_ids_and_are_found_again(tmp_path):
     served = replace(local, engine="vllm")
     prompt = Prompt(id="p0", dataset="d", text="Once upon a time")
     by_hand = b'["p0","Once upon a time","bundled","r","guard",1,8,8,"float32",{"engine":"vllm"}]'
-    assert served.continuation_id(prompt) == hashlib.sha256(by_hand).hexdigest()[:16]
+    assert served.make_continuation_id(prompt) == hashlib.sha256(by_hand).hexdigest()[:16]
     append_continuations(vllm_study.continuations, [continuation(prompt=prompt, made_by=served)])
     assert json.loads(text_file(vllm_study.folder, "guard.vllm").read_text())["engine"] == "vllm"
     result = find_generated_texts(vllm_study, ["guard"], [prompt])["guard"]
