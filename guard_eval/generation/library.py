@@ -18,10 +18,16 @@ from guard_eval import progress as display
 from guard_eval.errors import StudyError
 from guard_eval.generation.decoding.entropy import shannon_entropy
 from guard_eval.generation.decoding.processor import DecodedStep
-from guard_eval.generation.engines.encoding import continuation_text, encode
-from guard_eval.generation.engines.loading import LoadedModel, check_amateur, load
+from guard_eval.generation.engines.encoding import decode_continuation, encode_prompts
+from guard_eval.generation.engines.loading import LoadedModel, check_shared_vocabulary, load_pretrained
 from guard_eval.generation.engines.local import Writer
-from guard_eval.generation.strategies import Strategy, draws_tokens, parse, read_strategy, to_python
+from guard_eval.generation.strategies import (
+    Strategy,
+    convert_numpy_number,
+    draws_tokens,
+    parse,
+    read_strategy,
+)
 from guard_eval.records import Continuation, Prompt, content_id
 from guard_eval.results import Result
 from guard_eval.study.folder import locate_model
@@ -123,12 +129,14 @@ def generate(
         "batch_size": "auto" if batch_size is None else batch_size,
         "chat": chat,
     }
-    settings = check_tables(_Settings, {name: to_python(value) for name, value in values.items()}, "generate")
+    settings = check_tables(
+        _Settings, {name: convert_numpy_number(value) for name, value in values.items()}, "generate"
+    )
     loaded = load_model(model, device=device, dtype=dtype)
     second = None
     if amateur is not None:
         second = load_model(amateur, device=device, dtype=dtype)
-        check_amateur(loaded, second)
+        check_shared_vocabulary(loaded, second)
     repeats = settings.runs if draws_tokens(strategy) else 1
     pairs = [(prompt, 1 + run) for prompt in all_prompts for run in range(repeats)]
     distinct = {(prompt.id, run): (prompt, run) for prompt, run in pairs}
@@ -170,7 +178,7 @@ def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt
 def load_model(
     model: str | Path | LoadedModel = BUNDLED, *, device: str = "auto", dtype: str = "auto"
 ) -> LoadedModel:
-    """Load a model, so that `generate` can use it several times; see `loading.load`.
+    """Load a model, so that `generate` can use it several times; see `loading.load_pretrained`.
 
     Args:
         model: A Hugging Face id, a folder, or `bundled`. A loaded model is returned as it is.
@@ -194,7 +202,7 @@ def load_model(
     if problem := result.problem:
         raise StudyError(problem)
     with result.stay_offline():
-        return load(location, name=name, device=device, dtype=dtype)
+        return load_pretrained(location, name=name, device=device, dtype=dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,7 +261,7 @@ def show_text(
     display.notice("loading the model")
     loaded = load_model(model, device=device)
     prompts = _read_prompts(sys.stdin.read() if prompt is None else prompt)
-    (row,) = encode(loaded, prompts, MAX_PROMPT_TOKENS, chat=chat)
+    (row,) = encode_prompts(loaded, prompts, MAX_PROMPT_TOKENS, chat=chat)
     ids: list[int] = []
     tokens: list[dict[str, Any]] = []
     shown_characters = 0
@@ -262,7 +270,7 @@ def show_text(
         nonlocal shown_characters
         token = int(step.tokens[0])
         ids.append(token)
-        text = continuation_text(loaded.tokenizer, row.ids, ids)
+        text = decode_continuation(loaded.tokenizer, row.ids, ids)
         if text.endswith("\N{REPLACEMENT CHARACTER}"):  # the character is complete only with the next tokens
             text = text[:shown_characters]
         entropy, log_z = shannon_entropy(step.logits)

@@ -152,7 +152,7 @@ def test_thinking_and_refusals_are_counted(study, server):
     assert set(texts(other).values()) == {"I can't."}
 
 
-def test_an_answer_by_another_model_is_named(study, server):
+def test_answer_by_another_model_is_reported(study, server):
     server.model = "gpt-2"
     (warning,) = generate_texts(study()).warnings
     assert "gpt-2 answered, although qwen2.5-7b was requested" in warning
@@ -218,7 +218,7 @@ def test_ten_rejected_requests_end_a_run_without_texts(study, server, has_texts)
     assert len(server.bodies) == 11  # the first one also without a seed
 
 
-def test_a_server_that_is_down_is_named(study, server):
+def test_unreachable_server_is_reported(study, server):
     opened = study()
     server.close()
     with pytest.raises(StudyError, match="nothing listens at that port"):

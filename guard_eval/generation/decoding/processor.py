@@ -1,6 +1,6 @@
-"""Run a strategy: one step with `choose`, or all steps in `generate` as transformers' `LogitsProcessor`.
+"""Run one step of a strategy (`choose_tokens`), or all steps as a processor of transformers' `generate`.
 
-Every engine calls `choose`. Engines differ only in where they keep tokens and state.
+Every engine calls `choose_tokens`. Engines differ only in where they keep tokens and state.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from transformers import LogitsProcessor
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.decoding import penalties, sampling  # noqa: F401 (they register their functions)
-from guard_eval.generation.decoding.candidates import scatter
+from guard_eval.generation.decoding.candidates import mask_all_except
 from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.guard import step as guard_step  # noqa: F401
-from guard_eval.generation.decoding.noise import draw, row_key
+from guard_eval.generation.decoding.noise import draw_tokens, make_row_key
 from guard_eval.generation.strategies import (
     DRY_BREAKERS,
     Dry,
@@ -29,13 +29,13 @@ from guard_eval.generation.strategies import (
     Strategy,
     Truncation,
     apply_step,
+    convert_numpy_number,
     draws_tokens,
     initial_state,
     is_user_defined,
     list_steps,
     read_strategy,
     signature,
-    to_python,
     trace_values,
     update_state,
 )
@@ -47,7 +47,7 @@ _NEW_PROCESSOR = (
 )
 
 
-def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
+def choose_tokens(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
     """Choose the next tokens `[B]` from logits `[B, V]`, float32, and update `context.state` in place.
 
     Of equal logits, the smallest token id wins.
@@ -64,20 +64,20 @@ def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
             if is_user_defined(step)
             else apply_step(step, logits, step_context)
         )
-    tokens = draw(logits, context.keys, context.step) if draws_tokens(strategy) else logits.argmax(-1)
+    tokens = draw_tokens(logits, context.keys, context.step) if draws_tokens(strategy) else logits.argmax(-1)
     for (step, state), before in zip(steps, inputs, strict=True):
         if state.shape[1]:
             _call_registered(update_state, step, state, before, tokens)
     return tokens
 
 
-def first_state(strategy: Strategy) -> list[float]:
+def make_first_state(strategy: Strategy) -> list[float]:
     """Return the state at the beginning of a text: one list with the numbers of all steps of a chain."""
-    return [number for numbers in _first_states(strategy) for number in numbers]
+    return [number for numbers in _make_first_states(strategy) for number in numbers]
 
 
 @cache
-def _first_states(strategy: Strategy) -> list[list[float]]:
+def _make_first_states(strategy: Strategy) -> list[list[float]]:
     """Return, for each step of a chain, the numbers that it remembers at the beginning of a text."""
 
     def read_numbers(step: Step) -> list[float]:
@@ -88,7 +88,7 @@ def _first_states(strategy: Strategy) -> list[list[float]]:
 
 def _pair_with_states(strategy: Strategy, state: Tensor) -> list[tuple[Step, Tensor]]:
     """Return each step of a chain with a view of its part of the state `[B, S]`."""
-    sizes = [len(numbers) for numbers in _first_states(strategy)]
+    sizes = [len(numbers) for numbers in _make_first_states(strategy)]
     return list(zip(list_steps(strategy), torch.split(state, sizes, 1), strict=True))
 
 
@@ -97,7 +97,7 @@ def needs_sequence_breakers(strategy: Strategy) -> bool:
     return any(isinstance(step, Dry) and step.breakers != "none" for step in list_steps(strategy))
 
 
-def step_trace(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, Tensor]:
+def trace_step_values(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, Tensor]:
     """Return the values that a strategy adapted at a step, by name, with the shape `[B]`."""
     pairs = zip(_pair_with_states(strategy, before), _pair_with_states(strategy, after), strict=True)
     values: dict[str, Tensor] = {}
@@ -192,7 +192,7 @@ class StrategyProcessor(LogitsProcessor):
         strategy = read_strategy(strategy)
         if not isinstance(strategy, LogitStrategy):
             raise StudyError(f"{strategy} needs more of the model than logits; use guard_eval.generate")
-        seed = to_python(seed)
+        seed = convert_numpy_number(seed)
         if type(seed) is not int:
             raise StudyError(f"seed = {seed!r:.60} must be a whole number")
         if isinstance(prompt_ids, str):
@@ -230,10 +230,10 @@ class StrategyProcessor(LogitsProcessor):
         logits = scores.float().masked_fill(broken[:, None], 0)
         state = self._context.state
         before = state.clone() if self.on_step else state
-        tokens = choose(self.strategy, logits, self._context)
+        tokens = choose_tokens(self.strategy, logits, self._context)
         if self.on_step:
-            self.on_step(DecodedStep(scores, tokens, step_trace(self.strategy, before, state)))
-        return scatter(scores, tokens[:, None], torch.zeros_like(scores[:, :1]))
+            self.on_step(DecodedStep(scores, tokens, trace_step_values(self.strategy, before, state)))
+        return mask_all_except(scores, tokens[:, None], torch.zeros_like(scores[:, :1]))
 
     def _refuse_rows_without_probabilities(self, broken: Tensor) -> None:
         """Raise a `StudyError` if rows are broken, `[B]`: the model gave no probabilities for them."""
@@ -261,9 +261,9 @@ class StrategyProcessor(LogitsProcessor):
             for prompt_id in prompt_ids:  # a repeated prompt is another run, with different draws
                 earlier[prompt_id] += 1
                 run = earlier[prompt_id]
-                keys.append(row_key(self._seed, prompt_id, signature(self.strategy), run))
+                keys.append(make_row_key(self._seed, prompt_id, signature(self.strategy), run))
             self.keys = torch.tensor(keys, device=prompts.device)
-        state = torch.tensor([first_state(self.strategy)] * len(prompts), dtype=torch.float64)
+        state = torch.tensor([make_first_state(self.strategy)] * len(prompts), dtype=torch.float64)
         return Context(
             keys=self.keys,
             step=0,

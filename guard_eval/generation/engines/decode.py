@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 from guard_eval.generation.decoding.contrastive import Proposer, choose_candidate, contrast_models
 from guard_eval.generation.decoding.processor import DecodedStep, StrategyProcessor
 from guard_eval.generation.engines import Model
-from guard_eval.generation.engines.batch import Batch, DecodedBatch, padding_token, run_generate
+from guard_eval.generation.engines.batch import Batch, DecodedBatch, find_padding_token, run_generate
 from guard_eval.generation.engines.passes import RowPasses
 from guard_eval.generation.engines.probe import Abilities
 from guard_eval.generation.strategies import (
@@ -29,11 +29,11 @@ from guard_eval.generation.strategies import (
 )
 
 Watch = Callable[[DecodedStep], None]
-"""A function that `decode` calls after each step of a batch."""
+"""A function that `decode_batch` calls after each step of a batch."""
 
 
 @torch.inference_mode()
-def decode(
+def decode_batch(
     model: Model,
     batch: Batch,
     strategy: Strategy,
@@ -65,8 +65,8 @@ def decode(
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
         score = None
         if isinstance(strategy, ContrastiveDecoding):
-            score = _Amateur(amateur, strategy, ids, mask, batch.limit)
-        processor = partial(_check_beams, len(ids), score, broken)
+            score = _AmateurScorer(amateur, strategy, ids, mask, batch.limit)
+        processor = partial(_note_broken_prompts, len(ids), score, broken)
         options |= {
             "num_beams": strategy.beams,
             "early_stopping": False,
@@ -86,17 +86,17 @@ def decode(
         ids,
         mask,
         processor,
-        stops=[partial(batch.find_stopped, start=ids.shape[1])] if batch.stop else (),
+        stops=[partial(batch.find_stopped_texts, start=ids.shape[1])] if batch.stop else (),
         max_new_tokens=batch.limit,
         eos_token_id=list(batch.ends) or None,
         pad_token_id=batch.ends[0] if batch.ends else 0,
         suppress_tokens=list(batch.absent) or None,
         **options,
     )
-    return DecodedBatch.from_uncut_rows(batch, rows[:, ids.shape[1] :].tolist(), broken)
+    return DecodedBatch.cut_rows(batch, rows[:, ids.shape[1] :].tolist(), broken)
 
 
-def _check_beams(
+def _note_broken_prompts(
     prompts: int,
     score: Callable[[Tensor, Tensor], Tensor] | None,
     failures: list[Tensor],
@@ -117,7 +117,7 @@ def _check_beams(
     return scores.masked_fill(broken.repeat_interleave(best.shape[1])[:, None], 0)
 
 
-class _Amateur:
+class _AmateurScorer:
     """Score hypotheses by the contrast of an expert and an amateur. The amateur has a separate cache."""
 
     def __init__(
@@ -126,7 +126,7 @@ class _Amateur:
         self._strategy = strategy
         self._start = ids.shape[1]
         first = -1 if strategy.amateur_prompt == "last" else 0
-        padded = ids.masked_fill(mask == 0, padding_token(model))
+        padded = ids.masked_fill(mask == 0, find_padding_token(model))
         prompts = padded[:, first:].repeat_interleave(strategy.beams, 0)
         masks = mask[:, first:].repeat_interleave(strategy.beams, 0)
         cached = Abilities.for_model(model).can_use_cache_as_amateur(prompts.shape[1] + limit)
@@ -136,7 +136,7 @@ class _Amateur:
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         written = input_ids[:, self._start :]
         if written.shape[1]:
-            amateur, _ = self._rows.extend(self._find_parents(written[:, :-1]), written[:, -1:])
+            amateur, _ = self._rows.extend(self._find_parent_beams(written[:, :-1]), written[:, -1:])
         else:
             amateur, _ = self._rows.read_prompts()
         self._written = written
@@ -150,7 +150,7 @@ class _Amateur:
         )
         return pad(contrasted, (0, scores.shape[1] - shared), value=-torch.inf)
 
-    def _find_parents(self, texts: Tensor) -> Tensor:
+    def _find_parent_beams(self, texts: Tensor) -> Tensor:
         """Return the index of the earlier hypothesis that each text continues, `[rows]`, by their tokens."""
         beams = self._strategy.beams
         prompts = len(texts) // beams
@@ -168,7 +168,7 @@ def _search_contrastively(
     padded: tuple[Tensor, Tensor],
     on_step: Watch | None,
 ) -> DecodedBatch:
-    """Continue a batch with contrastive search or ACS; see `decode`. `padded` has the ids and the mask."""
+    """Continue a batch with contrastive search or ACS; see `decode_batch`. `padded` is ids and mask."""
     ids, mask = padded
     start = ids.shape[1]
     propose = Proposer(strategy, len(ids), batch.limit, ids.device)
@@ -197,8 +197,8 @@ def _search_contrastively(
         ids = torch.cat([ids, tokens], 1)
         running &= ~((tokens == ends).any(-1) | broken)
         if batch.stop:
-            running &= ~batch.find_stopped(ids, start=start)
+            running &= ~batch.find_stopped_texts(ids, start=start)
         if step + 1 == batch.limit or not running.any():
             break
         logits = passes.append_candidates(index)
-    return DecodedBatch.from_uncut_rows(batch, ids[:, start:].tolist(), failures)
+    return DecodedBatch.cut_rows(batch, ids[:, start:].tolist(), failures)

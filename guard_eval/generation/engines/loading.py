@@ -20,7 +20,7 @@ from transformers.utils.hub import cached_file
 
 from guard_eval.errors import StudyError, first_line
 from guard_eval.generation.engines import Model, Tokenizer
-from guard_eval.generation.engines.packed import pack
+from guard_eval.generation.engines.packed import pack_linear_layers
 from guard_eval.generation.strategies import ContrastiveDecoding, Strategy, signature
 from guard_eval.generation.strategies.own import hash_own_source
 from guard_eval.records import Recipe
@@ -68,7 +68,7 @@ class LoadedModel:
         """The facts that distinguish this model's texts from the texts of other runs."""
         return {"revision": self.revision, "dtype": self.dtype}
 
-    def recipe(
+    def make_recipe(
         self,
         strategy: Strategy,
         settings: GenerationSettings,
@@ -112,7 +112,7 @@ class ModelFiles:
         """Find a model's files, and read the model's settings.
 
         Args:
-            location: A folder or a Hub id; see `load`.
+            location: A folder or a Hub id; see `load_pretrained`.
             revision: A branch, tag or commit of the Hub.
 
         Raises:
@@ -151,9 +151,9 @@ class ModelFiles:
             raise StudyError(f"model.dtype = {name!r} is unknown; choose from: auto, {', '.join(_DTYPES)}")
         return _DTYPES[name]
 
-    def expected_dtype(self, name: str, device: str) -> str | None:
+    def predict_dtype(self, name: str, device: str) -> str | None:
         """Return the future `LoadedModel.dtype`, or None if the model's settings do not name it."""
-        dtype = self.choose_dtype(name, expected_device(device))
+        dtype = self.choose_dtype(name, predict_device_kind(device))
         if dtype == "auto":
             dtype = self.config.get_text_config().dtype or self.config.dtype
         return None if dtype is None else self.name_dtype(dtype)
@@ -203,8 +203,10 @@ class ModelFiles:
             raise StudyError(missing.format("its vocabulary is empty"))
         return tokenizer
 
-    def describe(self, name: str, *, dtype: str = "", device: str = "", versions: str = "") -> LoadedModel:
-        """Return the model as `load` does, but without the weights.
+    def describe_model(
+        self, name: str, *, dtype: str = "", device: str = "", versions: str = ""
+    ) -> LoadedModel:
+        """Return the model as `load_pretrained` does, but without the weights.
 
         Raises:
             StudyError: The folder has no weights or no tokenizer, or the model does not continue texts.
@@ -227,7 +229,7 @@ class ModelFiles:
         )
 
 
-def load(
+def load_pretrained(
     location: str,
     *,
     name: str | None = None,
@@ -275,7 +277,7 @@ def load(
     if small and model.device.type == "cpu" and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
     if is_causal and device_map is None:
-        pack(model)
+        pack_linear_layers(model)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
@@ -287,7 +289,7 @@ def load(
     )
 
 
-def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
+def check_shared_vocabulary(expert: LoadedModel, amateur: LoadedModel) -> None:
     """Raise a `StudyError` if expert and amateur of contrastive decoding have different vocabularies."""
     first, second = (model.tokenizer.get_vocab() for model in (expert, amateur))
     if first != second:
@@ -299,7 +301,7 @@ def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
         )
 
 
-def expected_device(device: str) -> Literal["cpu", "cuda"]:
+def predict_device_kind(device: str) -> Literal["cpu", "cuda"]:
     """Return the kind of device that a setting names, even if this machine has no such device."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
@@ -314,7 +316,7 @@ def find_device(name: str) -> torch.device:
         raise StudyError(
             f"model.device = {name!r}, but PyTorch finds {count} GPUs here; write one of: {', '.join(names)}"
         )
-    return torch.device(expected_device(name) if name == "auto" else name)
+    return torch.device(predict_device_kind(name) if name == "auto" else name)
 
 
 def _locate_files(location: str, revision: str) -> tuple[str, dict[str, str]]:

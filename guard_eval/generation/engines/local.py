@@ -12,28 +12,28 @@ import torch
 
 from guard_eval import progress
 from guard_eval.errors import StudyError, first_line
-from guard_eval.generation.decoding.noise import row_key
+from guard_eval.generation.decoding.noise import make_row_key
 from guard_eval.generation.decoding.processor import DecodedStep
 from guard_eval.generation.engines.batch import (
     Batch,
     BatchSizes,
     DecodedBatch,
+    find_padding_token,
     is_out_of_memory,
-    padding_token,
     process_in_batches,
 )
-from guard_eval.generation.engines.decode import Watch, decode
+from guard_eval.generation.engines.decode import Watch, decode_batch
 from guard_eval.generation.engines.encoding import (
     EncodedPrompt,
-    control_tokens,
-    encode_texts,
-    eos_ids,
+    describe_prompts,
+    encode_planned_texts,
     label_prompt,
+    list_control_tokens,
+    list_end_ids,
     list_ids_without_text,
     make_continuation,
-    name_prompts,
 )
-from guard_eval.generation.engines.loading import LoadedModel, check_amateur, load
+from guard_eval.generation.engines.loading import LoadedModel, check_shared_vocabulary, load_pretrained
 from guard_eval.generation.engines.probe import Abilities, check_abilities
 from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan, PlannedText
 from guard_eval.generation.strategies import ContrastiveDecoding, Greedy, Strategy, parse
@@ -67,7 +67,7 @@ class StudyModels:
         model = study.settings.model
         self._study = study
         self._trace = trace
-        self._load = partial(load, dtype=model.dtype, device=device or model.one_device)
+        self._load = partial(load_pretrained, dtype=model.dtype, device=device or model.one_device)
         self._writers: dict[str, Writer] = {}
         self.loaded = self._load(
             study.locate_model(model.name),
@@ -75,7 +75,7 @@ class StudyModels:
             revision=model.revision,
             device_map=None if device else model.device_map,
         )
-        recipe = self.loaded.recipe(Greedy(), study.settings.generation, study.settings.seed)
+        recipe = self.loaded.make_recipe(Greedy(), study.settings.generation, study.settings.seed)
         self._abilities = Abilities.for_model(self.loaded.model)
         self._probe = run_folder(study.continuations, recipe) / "probe.json"
         self._abilities.load(self._probe, f"{self.loaded.versions}, {self.loaded.device}")
@@ -86,7 +86,7 @@ class StudyModels:
         model = self._study.settings.model
         name = model.amateur_name or ""
         amateur = self._load(self._study.locate_model(name), name=name, revision=model.amateur_revision)
-        check_amateur(self.loaded, amateur)
+        check_shared_vocabulary(self.loaded, amateur)
         progress.notice(str(amateur))
         return amateur
 
@@ -118,7 +118,7 @@ class Writer:
         seed: The seed of all random draws.
         amateur: The second model of contrastive decoding. Other strategies do not use it.
         trace: Whether batches also have the values that the strategy adapts.
-        on_step: See `decode`. `on_step` is not called if `trace` is true.
+        on_step: See `decode_batch`. `on_step` is not called if `trace` is true.
     """
 
     loaded: LoadedModel
@@ -134,19 +134,19 @@ class Writer:
         if not isinstance(self.strategy, ContrastiveDecoding):
             self.amateur = None
         self._models = [loaded.model for loaded in (self.loaded, self.amateur) if loaded is not None]
-        self._recipe = self.loaded.recipe(self.strategy, self.settings, self.seed, amateur=self.amateur)
+        self._recipe = self.loaded.make_recipe(self.strategy, self.settings, self.seed, amateur=self.amateur)
         self._sizes = BatchSizes.choose(self.settings.batch_size, self.loaded.model, self.strategy)
         tokenizer = self.loaded.tokenizer
         stop = self._recipe.stop
-        control = control_tokens(tokenizer)
+        control = list_control_tokens(tokenizer)
         self._new_batch = partial(
             Batch,
-            ends=eos_ids(self.loaded, stop),
+            ends=list_end_ids(self.loaded, stop),
             limit=self._recipe.max_new_tokens,
             tokenizer=tokenizer,
             stop=[string for string in stop if string not in control],
             absent=list_ids_without_text(self.loaded),
-            padding=padding_token(self.loaded.model),
+            padding=find_padding_token(self.loaded.model),
         )
         self._width = 0  # for a static cache, prompts are padded to this number of tokens
         self._largest_batch = 0
@@ -166,12 +166,12 @@ class Writer:
                 f"{self.strategy} needs a second, smaller model; name it as model.amateur, or give amateur"
             )
         check_abilities(self._models[0], self.strategy, *self._models[1:])
-        rows, problem = encode_texts(self.loaded, texts, self._recipe)
+        rows, problem = encode_planned_texts(self.loaded, texts, self._recipe)
         single = [label_prompt(row.prompt) for row in rows if len(row.ids) == 1]
-        if single and not all(Abilities.for_model(model).starts_anew for model in self._models):
+        if single and not all(Abilities.for_model(model).forgets_earlier_texts for model in self._models):
             raise StudyError(
-                f"{name_prompts(single)}: a {type(self.loaded.model).__name__} mixes a prompt of one token "
-                "with the text that it read before; lengthen or remove them"
+                f"{describe_prompts(single)}: this {type(self.loaded.model).__name__} mixes a prompt of one "
+                "token with the text that it read before; make the prompt longer, or remove it"
             )
         self._failed.clear()
         self._errors.clear()
@@ -196,10 +196,10 @@ class Writer:
         if self._failed:
             problems.append(
                 f"the model {self.loaded.name!r} gave no probabilities (NaN or infinite logits) for "
-                f"{name_prompts(self._failed)}; try model.dtype = float32, or remove them"
+                f"{describe_prompts(self._failed)}; try model.dtype = float32, or remove them"
             )
         problems += [
-            f"{type(self.loaded.model).__name__} fails with {self.strategy} for {name_prompts(names)} "
+            f"{type(self.loaded.model).__name__} fails with {self.strategy} for {describe_prompts(names)} "
             f"({reason}); lower max_prompt_tokens or max_new_tokens, or name another model"
             for reason, names in self._errors.items()
         ]
@@ -221,14 +221,14 @@ class Writer:
         self._largest_batch = max(self._largest_batch, len(rows))
         recipe = self._recipe
         model = self.loaded.model
-        keys = [row_key(recipe.seed, row.prompt.id, recipe.strategy, row.run) for row in filled]
+        keys = [make_row_key(recipe.seed, row.prompt.id, recipe.strategy, row.run) for row in filled]
         batch = self._new_batch(
             prompts=[row.ids for row in filled],
             keys=torch.tensor(keys, device=model.device),
             width=self._width,
         )
         try:
-            decoded = decode(
+            decoded = decode_batch(
                 model,
                 batch,
                 self.strategy,

@@ -75,9 +75,9 @@ class _StrategyBase:
         return Chain(steps=(*list_steps(self), *list_steps(other)))
 
     def __post_init__(self) -> None:
-        checks = _parameter_checks(cast("Any", type(self)))
+        checks = _make_parameter_checks(cast("Any", type(self)))
         for field in fields(cast("Any", self)):
-            argument = to_python(getattr(self, field.name))
+            argument = convert_numpy_number(getattr(self, field.name))
             try:
                 value = checks[field.name].validate_python(argument)
             except ValidationError as error:
@@ -97,7 +97,7 @@ class _StrategyBase:
 
 
 @cache
-def _parameter_checks(kind: Any) -> dict[str, TypeAdapter[Any]]:  # noqa: ANN401 (a class)
+def _make_parameter_checks(kind: Any) -> dict[str, TypeAdapter[Any]]:  # noqa: ANN401 (a class)
     config = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
     hints = get_type_hints(kind, include_extras=True)
     hints = {name: _Word if hint is str else hint for name, hint in hints.items()}
@@ -404,7 +404,7 @@ def trace_values(strategy: object, before: _Tensor, after: _Tensor) -> dict[str,
     return {f"{name}.{number + 1}": before[:, number] for number in range(before.shape[1])}
 
 
-def to_python(value: Any) -> Any:  # noqa: ANN401 (a value from the user)
+def convert_numpy_number(value: Any) -> Any:  # noqa: ANN401 (a value from the user)
     """Convert a NumPy number to a Python number. Return other values unchanged."""
     return value.item() if getattr(value, "shape", None) == () else value
 

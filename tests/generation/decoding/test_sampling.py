@@ -19,8 +19,8 @@ from transformers import (
 )
 
 from guard_eval.generation.decoding import sampling
-from guard_eval.generation.decoding.noise import row_key
-from guard_eval.generation.decoding.processor import choose
+from guard_eval.generation.decoding.noise import make_row_key
+from guard_eval.generation.decoding.processor import choose_tokens
 from guard_eval.generation.strategies import parse
 
 P = torch.tensor([[0.1, 0.4, 0.05, 0.2, 0.25]])
@@ -116,7 +116,7 @@ def test_samplers_equal_transformers(name: str, tau: float):
 
 
 ROWS = 20_000
-KEYS = torch.tensor([row_key(11, str(row), "any") for row in range(ROWS)])
+KEYS = torch.tensor([make_row_key(11, str(row), "any") for row in range(ROWS)])
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ KEYS = torch.tensor([row_key(11, str(row), "any") for row in range(ROWS)])
 )
 @pytest.mark.parametrize("step", [0, 5])
 def test_draw_frequencies_equal_the_probabilities(strategy, exact: list[float], step: int):
-    tokens = choose(parse(strategy), P.log().expand(ROWS, -1), context(KEYS, step))
+    tokens = choose_tokens(parse(strategy), P.log().expand(ROWS, -1), context(KEYS, step))
     counts = torch.bincount(tokens, minlength=5)
     possible = [token for token in range(5) if exact[token] > 0]
     assert counts[possible].sum() == ROWS

@@ -18,7 +18,12 @@ from safetensors.torch import load_file, save_file
 from transformers import BertConfig, T5Config
 
 from guard_eval.errors import StudyError
-from guard_eval.generation.engines.loading import ModelFiles, check_amateur, folder_revision, load
+from guard_eval.generation.engines.loading import (
+    ModelFiles,
+    check_shared_vocabulary,
+    folder_revision,
+    load_pretrained,
+)
 from guard_eval.study.system_settings import Spread
 
 pytestmark = pytest.mark.slow
@@ -29,17 +34,17 @@ def folder(llama_folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(llama_folder, tmp_path / "model"))
 
 
-def test_load_reads_a_folder(folder):
-    loaded = load(str(folder))
+def test_load_pretrained_reads_a_folder(folder):
+    loaded = load_pretrained(str(folder))
     assert loaded.name == str(folder)
-    assert load(str(folder), name="bundled").name == "bundled"
+    assert load_pretrained(str(folder), name="bundled").name == "bundled"
     assert (loaded.dtype, loaded.device) == ("float32", "cpu")
     assert not loaded.model.training
     assert loaded.revision == folder_revision(folder)
-    assert load(str(folder), dtype="bfloat16").dtype == "bfloat16"
+    assert load_pretrained(str(folder), dtype="bfloat16").dtype == "bfloat16"
 
 
-def test_revision_equals_a_hash_by_hand(tmp_path):
+def test_revision_of_a_folder_equals_a_hash_by_hand(tmp_path):
     contents = {"config.json": b"{}", "model.safetensors": b"weights", "tokenizer.json": b"[]"}
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
@@ -49,9 +54,9 @@ def test_revision_equals_a_hash_by_hand(tmp_path):
     assert folder_revision(tmp_path) == f"sha256:{hashlib.sha256(lines.encode()).hexdigest()[:16]}"
 
 
-def refused(location: object, match: str, load=load, **options: str) -> None:
+def refused(location: object, match: str, load=load_pretrained, **options: str) -> None:
     with pytest.raises(StudyError, match=match) as caught:
-        load(str(location), **options)
+        load_pretrained(str(location), **options)
     assert "\n" not in str(caught.value)
 
 
@@ -147,13 +152,13 @@ def test_unknown_devices_and_types_are_refused(folder, option, value, says):
     refused(folder, says, **{option: value})
 
 
-@pytest.mark.parametrize("load", [load, partial(load, kind="AutoModel")])
+@pytest.mark.parametrize("load", [load_pretrained, partial(load_pretrained, kind="AutoModel")])
 def test_missing_weights_are_refused(folder, load):
     path = folder / "model.safetensors"
     weights = load_file(path)
     del weights["model.norm.weight"]
     save_file(weights, path, metadata={"format": "pt"})
-    refused(folder, r"lacks 1 of its weights, such as (model\.)?norm\.weight", load)
+    refused(folder, r"lacks 1 of its weights, such as (model\.)?norm\.weight", load_pretrained)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +171,7 @@ def test_a_model_that_is_not_causal_is_refused(tmp_path, config):
     refused(tmp_path, f"is a {config.architectures[0]}, which does not continue texts")
 
 
-@pytest.mark.parametrize("load", [load, partial(load, kind="AutoModel")])
+@pytest.mark.parametrize("load", [load_pretrained, partial(load_pretrained, kind="AutoModel")])
 def test_code_in_a_model_is_never_run(folder, tmp_path, load):
     config = json.loads((folder / "config.json").read_text())
     config |= {
@@ -175,14 +180,14 @@ def test_code_in_a_model_is_never_run(folder, tmp_path, load):
     }
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Mine: pass\n")
-    refused(folder, "comes with its own code, which is never run", load)
+    refused(folder, "comes with its own code, which is never run", load_pretrained)
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("spread", [*get_args(Spread), {"": "cpu"}], ids=str)
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_map_works_without_gpus(folder, spread):
-    plain, mapped = load(str(folder)), load(str(folder), device_map=spread)
+    plain, mapped = load_pretrained(str(folder)), load_pretrained(str(folder), device_map=spread)
     assert (mapped.device, mapped.dtype) == ("cpu", "float32")
     ids = torch.tensor([[5, 6, 7]])
     ours, theirs = plain.model(input_ids=ids).logits, mapped.model(input_ids=ids).logits
@@ -196,13 +201,13 @@ def test_a_quantised_model_keeps_its_arithmetic(folder):
     (folder / "config.json").write_text(json.dumps(config))
     files = ModelFiles.open(str(folder), "main")
     assert files.choose_dtype("auto", "cpu") == "auto"
-    assert files.expected_dtype("auto", "cpu") == "float32, bitsandbytes"
+    assert files.predict_dtype("auto", "cpu") == "float32, bitsandbytes"
     refused(folder, "cannot load the model in .*bitsandbytes")
 
 
 @pytest.fixture
 def expert(llama_folder):
-    return load(str(llama_folder), name="expert")
+    return load_pretrained(str(llama_folder), name="expert")
 
 
 def test_an_amateur_with_another_vocabulary_is_refused(expert, folder):
@@ -212,7 +217,7 @@ def test_an_amateur_with_another_vocabulary_is_refused(expert, folder):
     vocabulary[a], vocabulary[b] = vocabulary[b], vocabulary[a]
     (folder / "tokenizer.json").write_text(json.dumps(tokens))
     with pytest.raises(StudyError, match=r"'expert' and its amateur .* only one of them has .* as token 7"):
-        check_amateur(expert, load(str(folder)))
+        check_shared_vocabulary(expert, load_pretrained(str(folder)))
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -234,8 +239,8 @@ def test_a_hub_model_has_its_commit_as_revision(llama_folder, tmp_path):
     (cache / "refs").mkdir()
     (cache / "refs" / "main").write_text(commit)
     code = (
-        "from guard_eval.generation.engines.loading import load\n"
-        "loaded = load('me/tiny')\n"
+        "from guard_eval.generation.engines.loading import load_pretrained\n"
+        "loaded = load_pretrained('me/tiny')\n"
         "print(loaded.name, loaded.revision, loaded.dtype)\n"
     )
     result = python(code, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path))
@@ -243,7 +248,7 @@ def test_a_hub_model_has_its_commit_as_revision(llama_folder, tmp_path):
 
 
 @pytest.mark.parametrize("package", ["torch", "transformers"])
-def test_an_import_without_torch_names_the_extra(package):
+def test_import_without_torch_names_the_extra(package):
     code = (
         f"import sys; sys.modules[{package!r}] = None\n"
         "from guard_eval.errors import MissingExtraError\n"
@@ -256,7 +261,7 @@ def test_an_import_without_torch_names_the_extra(package):
 
 
 @pytest.mark.parametrize(("setting", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_waiting_threads_leave_cores_to_others(setting, expected, monkeypatch):
+def test_waiting_threads_keep_no_core_busy(setting, expected, monkeypatch):
     """The variable is set before PyTorch is loaded and reads it. A user's own setting stays.
 
     The import loads no heavy library.

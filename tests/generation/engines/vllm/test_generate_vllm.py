@@ -54,7 +54,7 @@ def run(vllm_study: Study, *, dry_run: bool = False, only: tuple[str, ...] = ())
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_vllm_refusal_names_the_other_command(tmp_path, dry_run):
+def test_vllm_refusal_proposes_the_local_engine(tmp_path, dry_run):
     vllm_study = study(tmp_path / "s", ["acs", "contrastive(k=5, alpha=0.6)", "beam"])
     with pytest.raises(StudyError) as refused:
         run(vllm_study, dry_run=dry_run)
@@ -81,7 +81,7 @@ def test_vllm_writes_all_but_refused_strategies(tmp_path, monkeypatch):
     assert requested == ["guard", "greedy"]
 
 
-def test_vllm_texts_have_own_ids_and_are_found_again(tmp_path):
+def test_vllm_texts_are_stored_apart_and_written_once(tmp_path):
     vllm_study = study(tmp_path / "s", ["guard", "greedy"])
     local = made_with(model="bundled", strategy="guard")
     served = replace(local, engine="vllm")
