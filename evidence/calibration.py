@@ -17,7 +17,7 @@ from analysis.scores.win_share import estimate_share_of_these_raters
 from analysis.sections.results.ranking import ranking
 from analysis.stats.agreement import fleiss_kappa
 from analysis.stats.proportion import pooled_binomial
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 
 LEAN = 0.9
 """The standard deviation of an item's advantage, in units of a rater's noise: κ is about .4."""
@@ -68,7 +68,7 @@ def measure_wrong_rank_sets(rng: np.random.Generator, prompts: int, studies: int
         ]
         constants = {"dataset": "d", "rater": "r", "rater_kind": "person", "criterion": "c"}
         methods = ranking(
-            Evidence.from_verdicts(validate(pd.DataFrame(rows).assign(**constants)), Context(name="n"))
+            Evidence.from_verdicts(check_verdicts(pd.DataFrame(rows).assign(**constants)), Context(name="n"))
         )
         wrong += any(row.possible_best not in {None, 1} for row in methods)
     return wrong / studies

@@ -24,7 +24,7 @@ from analysis.scores.win_share import (
 )
 from analysis.sections.results.ranking import ranking
 from analysis.stats.assisted import assisted_share
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 from guard_eval.estimate import adjust
 from guard_eval.joint_flips import max_t
 from guard_eval.sign_flip import sign_flip
@@ -192,7 +192,7 @@ def _alike(
         "method_b": name_b,
         "verdict": np.where(felt > 0.45, name_a, np.where(felt < -0.45, name_b, "tie")),
     }
-    return validate(pd.DataFrame(columns).assign(dataset="d", rater_kind="person", criterion="c"))
+    return check_verdicts(pd.DataFrame(columns).assign(dataset="d", rater_kind="person", criterion="c"))
 
 
 TABLES: dict[str, Callable[[int], Iterator[tuple[object, ...]]]] = {

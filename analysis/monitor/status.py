@@ -32,7 +32,7 @@ from guard_eval.study.judge_settings import Judge
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
 from guard_eval.texts.systems.matching import SystemTexts
-from guard_eval.texts.systems.served_files import served_path
+from guard_eval.texts.systems.served_files import locate_served_texts
 from guard_eval.texts.tuning import TUNE, plan_texts
 
 State = Literal["complete", "partial", "missing", "broken"]
@@ -268,7 +268,7 @@ def _tuning_steps(study: Study, texts: Step) -> Iterator[Step]:
 def _metrics_step(study: Study, *, has_texts: bool) -> Step:
     systems = study.settings.system
     files = [study.folder / system.file for system in systems if system.file is not None]
-    files += [served_path(study, system) for system in systems if system.source == "server"]
+    files += [locate_served_texts(study, system) for system in systems if system.source == "server"]
     texts = [*study.continuations.glob("*/*.jsonl"), *(path for path in files if path.exists())]
     measure = (study.command("measure"),) if has_texts else ()
     page = study.metrics / "metrics.html"

@@ -13,7 +13,7 @@ from analysis.evidence import Evidence
 from analysis.reports.checklist import FILE_NAME, collect_rater_facts, write_checklist
 from analysis.reports.preregistration import HASH, PLAN, hash_plan
 from analysis.reports.study_report import make_study_context, make_verdict_table
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.frozen import record
@@ -75,7 +75,7 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
             people = collect_rater_facts(study, store)
             if counted := [row for row in rows if not (row.surplus or row.excluded)]:
                 evidence = Evidence.from_verdicts(
-                    validate(make_verdict_table(counted)), make_study_context(study, store, counted)
+                    check_verdicts(make_verdict_table(counted)), make_study_context(study, store, counted)
                 )
     path = output or study.folder / (DESCRIPTION if rows else PLAN)
     hashes = hash_plan(study, pairs)

@@ -15,7 +15,7 @@ import pandas as pd
 
 from analysis.replication.prompts import name_dataset
 from analysis.scores.scores import rater_scores
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.estimate import jackknife, ratio
 from guard_eval.files.opening import LARGEST_TEXT, read_bytes
@@ -51,7 +51,7 @@ def figures_from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
     table = table.astype(object)
     names = {name: table[name].map(_name_strategy) for name in ("method_a", "method_b", "verdict")}
     names["dataset"] = table["dataset"].map(name_dataset)
-    scores = rater_scores(validate(table.assign(**names)))
+    scores = rater_scores(check_verdicts(table.assign(**names)))
     counts = scores.rename(columns={"method_a": "first", "method_b": "second"}).assign(
         who=scores["rater_kind"].map(WHO),
         wins=(scores["net"] > 0).astype(int),

@@ -24,7 +24,7 @@ from guard_eval.study.schema import write_study_toml
 from guard_eval.study.settings import needs_amateur
 from guard_eval.study.system_settings import BUNDLED
 from guard_eval.study.toml import apply_overrides, read_toml
-from guard_eval.texts.new import prompt_lines
+from guard_eval.texts.new import format_prompts
 from guard_eval.texts.prompts import read_study_prompts
 
 
@@ -74,7 +74,7 @@ def write_study(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt])
     """
     settings = folder / "study.toml"
     prompts_path = folder / "prompts.jsonl"
-    lines = prompt_lines(prompts)
+    lines = format_prompts(prompts)
     if not settings.exists():
         write_whole(prompts_path, lines, make_folder=True)
         write_study_toml(folder, tomli_w.dumps(tables).encode())

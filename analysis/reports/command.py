@@ -15,7 +15,7 @@ from analysis.reports.files import write_report
 from analysis.reports.first_screen import AnswerLine
 from analysis.sections.results import by_column
 from analysis.sections.results.by_column import find_column
-from analysis.verdicts.reading import Reading, reading_of
+from analysis.verdicts.reading import Reading, get_reading
 from analysis.verdicts.sources import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
@@ -95,7 +95,7 @@ def report(
         folder = Path(f"{_strip_extensions(paths[0])}-report")
         evidence = read_table_evidence(paths, overrides=overrides, by=by)
     folder = output or folder
-    reading = reading_of(evidence.frame)
+    reading = get_reading(evidence.frame)
     if dry_run:
         return Report(
             folder=folder,

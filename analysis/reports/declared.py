@@ -16,8 +16,8 @@ from analysis.scores.combined import Composite
 from analysis.scores.family import declared_results
 from analysis.scores.scores import PROMPT, UnitScores, add_unit_column
 from analysis.sections.results.by_column import find_column
-from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
-from analysis.verdicts.table import Declared
+from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
+from analysis.verdicts.table import Declarations
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 from guard_eval.study.test_plan import SplitPlan
@@ -77,9 +77,9 @@ class TableSettings(SplitPlan):
     ties: bool | None = None
     random_part: bool = False
 
-    def select_reading_settings(self, by: Sequence[str] = ()) -> Declared:
+    def select_reading_settings(self, by: Sequence[str] = ()) -> Declarations:
         """Return the declarations that decide how a table is read."""
-        return Declared(
+        return Declarations(
             columns=self.columns or {},
             words=self.verdicts or {},
             form=self.format,
@@ -177,5 +177,5 @@ def _use_unit(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:
     without = verdicts.drop(columns=PROMPT)
     if UnitScores.from_items(pairs).n < len(pairs):
         warning = Reading(notes=(_PAIR_DESPITE_PROMPTS,))
-        without.attrs[READING] = join_readings([reading_of(verdicts), warning])
+        without.attrs[READING] = join_readings([get_reading(verdicts), warning])
     return without

@@ -34,7 +34,7 @@ from analysis.sections.results.shares import (
 from analysis.sections.search import describe_search
 from analysis.sections.section import group_by, name_raters, remove_word_simulated
 from analysis.stats.detectable import detectable_share
-from analysis.verdicts.reading import reading_of
+from analysis.verdicts.reading import get_reading
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
 from guard_eval.reporting.words import (
@@ -193,7 +193,7 @@ def _describe_raters(evidence: Evidence) -> Iterator[str]:
         yield describe_coverage(row, evidence)
     if len(covered) > MAX_FACTS:
         yield f"{len(covered) - MAX_FACTS} more judges"
-    yield from reading_of(evidence.frame).left_out
+    yield from get_reading(evidence.frame).left_out
     yield from describe_search(evidence)
 
 

@@ -18,7 +18,7 @@ from analysis.sections.raters import order_and_length
 from analysis.sections.results import ranking as ranking_section
 from analysis.sections.results import shares as share_section
 from analysis.sections.section import Analyse, make_frame
-from analysis.verdicts.reading import Reading, reading_of, warn_of
+from analysis.verdicts.reading import Reading, get_reading, warn_about_reading
 from analysis.verdicts.sources import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.reporting.words import use_titles
@@ -116,8 +116,8 @@ def make_evidence(verdicts: pd.DataFrame | Path | str, /, **declared: object) ->
         raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
     settings: TableSettings = check_settings(Path("the report"), declared)
     table = read_verdicts(verdicts, settings.select_reading_settings())
-    if isinstance(verdicts, str | Path) or reading_of(verdicts) == Reading():  # otherwise `read` has warned
-        warn_of(table)
+    if isinstance(verdicts, str | Path) or get_reading(verdicts) == Reading():  # otherwise `read` has warned
+        warn_about_reading(table)
     return Evidence.from_verdicts(
         *make_table_context(table, settings, name=settings.title or "Verdicts", source="in the program")
     )

@@ -20,7 +20,7 @@ from analysis.sections.section import (
     name_raters,
     remove_word_simulated,
 )
-from analysis.verdicts.reading import reading_of
+from analysis.verdicts.reading import get_reading
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.words import capitalise, join_first, plural, title, to_sentence
@@ -111,7 +111,7 @@ def describe_methods(evidence: Evidence) -> tuple[str, ...]:
         "methods",
         evidence,
         families=[f"{size} for {who}" for who, size in families.items()],
-        reading=[f"{role}: {column} ({why})" for role, column, why in reading_of(evidence.frame).rows()],
+        reading=[f"{role}: {column} ({why})" for role, column, why in get_reading(evidence.frame).rows()],
     )
 
 
@@ -126,7 +126,7 @@ def describe_limits(evidence: Evidence) -> tuple[str, ...]:
         mixed_forms=describe_mixed_forms(evidence),
         notes=[
             *_select_notes(evidence.rows(select_answer_rows)),
-            *(f"{note}." for note in reading_of(evidence.frame).notes),
+            *(f"{note}." for note in get_reading(evidence.frame).notes),
         ],
     )
 

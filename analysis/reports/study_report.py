@@ -17,7 +17,7 @@ from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
 from analysis.reports.preregistration import compare_plan
 from analysis.reports.study_columns import add_columns
 from analysis.scores.family import add_composites
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
@@ -59,7 +59,7 @@ def read_study_verdicts(study: Study) -> pd.DataFrame:
         StudyError: There are no verdicts.
     """
     with Store.open(study.database) as store:
-        return validate(make_verdict_table(_read_rows(study, store)))
+        return check_verdicts(make_verdict_table(_read_rows(study, store)))
 
 
 def _read_rows(study: Study, store: Store) -> list[TidyRow]:
@@ -93,7 +93,7 @@ def read_study(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Cont
         rows = _read_rows(study, store)
         context = make_study_context(study, store, rows)
         table = add_columns(
-            study, validate(make_verdict_table(rows)), [*context.by, *by], store_pairs.read(store)
+            study, check_verdicts(make_verdict_table(rows)), [*context.by, *by], store_pairs.read(store)
         )
         # If the database cannot be written, nobody can be excluded later either.
         with suppress(StudyError):
@@ -140,7 +140,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         choice=study.choice,
         unknown_searches=_find_unknown_searches(settings),
         exclusions=_read_exclusions(store, with_excluded),
-        with_excluded=validate(make_verdict_table(with_excluded)) if is_any_excluded else None,
+        with_excluded=check_verdicts(make_verdict_table(with_excluded)) if is_any_excluded else None,
         conduct=count_suspicious_presentations(store),
         settings=read_text(study.folder / "study.toml"),
         command=study.command("report"),

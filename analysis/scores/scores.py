@@ -18,7 +18,7 @@ from analysis.scores.combined import (
     add_composite,
     add_panel,
 )
-from analysis.verdicts.checks import orient
+from analysis.verdicts.checks import order_methods
 from guard_eval.estimate import Floats, sum_by_unit
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
@@ -74,7 +74,7 @@ class ScoredVerdicts:
         composite: Composite | None = None,
     ) -> ScoredVerdicts:
         """Score a validated table. `planned` decides the order of the methods in each comparison."""
-        return cls(frame=sort_verdicts(orient(verdicts, planned)), panel=panel, composite=composite)
+        return cls(frame=sort_verdicts(order_methods(verdicts, planned)), panel=panel, composite=composite)
 
     def restrict_to(self, comparisons: Collection[tuple[str, str]]) -> ScoredVerdicts:
         """Keep only the verdicts on these comparisons. Return `self` if there are no other comparisons."""

@@ -11,7 +11,7 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
+from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
 from analysis.verdicts.table import (
     MAX_NUMBERS,
     METHODS,
@@ -19,15 +19,15 @@ from analysis.verdicts.table import (
     REQUIRED,
     TEXTS,
     Cells,
+    add_line_numbers,
     convert_to_texts,
     find_distinct_rows,
-    name_lines,
+    format_line_numbers,
     number_rows,
-    refuse,
+    refuse_rows,
     share_categories,
-    with_line_numbers,
 )
-from analysis.verdicts.words import declare_word, is_model_name, set_options
+from analysis.verdicts.words import format_set_options, format_word_setting, is_model_name
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import skeleton
 from guard_eval.records import TIE, RaterKind
@@ -48,11 +48,11 @@ _FEWEST_ALIKE = 3
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
-def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
+def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
     """Check a table, and return a copy with texts as categoricals, numbers as float, and `rater_kind`.
 
     `shown_first` may name a method or say a/b for method_a/method_b; the copy names methods. In the copy,
-    both methods of a comparison are always in the same order (`orient`), and `attrs["reading"]` has the
+    both methods of a comparison always have the same order (`order_methods`), and `attrs["reading"]` has
     warnings for the reader.
 
     Args:
@@ -66,18 +66,18 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
         raise StudyError(
             f"the verdicts lack the column(s) {', '.join(missing)}; a table of verdicts has "
             f"{', '.join(REQUIRED)}. Say which of your headings they are: "
-            f"{set_options(*(f'columns.{name}=HEADING' for name in missing))}"
+            f"{format_set_options(*(f'columns.{name}=HEADING' for name in missing))}"
         )
     if frame.empty:
         raise StudyError("there are no verdicts: the table has a header, but no rows")
-    table = with_line_numbers(frame)
+    table = add_line_numbers(frame)
     empty = pd.Series(None, table.index, dtype=object)
     texts = [name for name in TEXTS if name in table or name == "rater_kind"]
     cells = {name: pd.Series(convert_to_texts(table.get(name, empty)), table.index) for name in texts}
     cells |= {name: _read_numbers(table[name]) for name in NUMBERS if name in table}
     table = table.assign(**cells)
     for name in REQUIRED:
-        refuse(
+        refuse_rows(
             table, table[name].isna(), "{name} is empty on {where}; fill it in or remove the row", name=name
         )
     _check_spelling(table)
@@ -88,18 +88,20 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     if rater_kind is None:
         _refuse_unnamed_models(table)
     table = table.assign(rater_kind=_fill_rater_kinds(table, rater_kind))
-    _check_consistent(table)
+    _check_one_value_per_key(table)
     if "shown_first" in table:
         table = table.assign(shown_first=_name_method_shown_first(table))
-    table = orient(table)
+    table = order_methods(table)
     _check_duplicates(table)
     table.attrs = {
-        READING: join_readings([reading_of(frame), Reading(notes=tuple(_describe_missing_prompts(table)))])
+        READING: join_readings([get_reading(frame), Reading(notes=tuple(_describe_missing_prompts(table)))])
     }
     return table
 
 
-def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None = None) -> pd.DataFrame:
+def order_methods(
+    frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None = None
+) -> pd.DataFrame:
     """Put the methods of each comparison into one order. Return `frame` itself if nothing changes.
 
     The order comes from `planned`, or from the table if the table always has the same order. Otherwise it is
@@ -110,12 +112,12 @@ def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None
     numbers, pairs = find_distinct_rows(frame, METHODS)
     seen = set(pairs)
 
-    def is_turned(pair: Cells) -> bool:
+    def must_turn(pair: Cells) -> bool:
         other = pair[::-1]
         is_planned = other in planned_pairs or (other in seen and str(pair[0]) > str(pair[1]))
         return is_planned and pair not in planned_pairs
 
-    turned = np.array(list(map(is_turned, pairs)), dtype=bool)[numbers]
+    turned = np.array(list(map(must_turn, pairs)), dtype=bool)[numbers]
     if not turned.any():
         return frame
     stems = [name[:-1] for name in map(str, frame.columns) if name.endswith("_a")]
@@ -137,7 +139,7 @@ def _check_spelling(table: pd.DataFrame) -> None:
             for text in table[name].dropna().unique():
                 other = seen.setdefault(skeleton(text, case=name in _IDS), text)
                 if other != text:
-                    where = name_lines((table[name] == text).to_numpy(), table.index)
+                    where = format_line_numbers((table[name] == text).to_numpy(), table.index)
                     raise StudyError(
                         f"{name} is {other!a}, and {text!a} on {where}; write it one way, or give different "
                         "things names that look different"
@@ -152,7 +154,7 @@ def _check_ids(table: pd.DataFrame) -> None:
     for name in [name for name in sorted(_IDS) if name in table]:
         texts = table[name].cat.categories
         rounded = table[name].isin(list(filter(_ROUNDED.fullmatch, texts)))
-        refuse(
+        refuse_rows(
             table.assign(id=table[name]),
             rounded,
             "{name} is {id!r} on {where}, a number that a spreadsheet has rounded; export the ids as text",
@@ -198,24 +200,24 @@ def _check_shared_ids(table: pd.DataFrame) -> None:
 def _check_methods(table: pd.DataFrame) -> None:
     """Refuse a method compared with itself, a method called tie, and a verdict that names neither method."""
     a, b, verdict = table["method_a"], table["method_b"], table["verdict"]
-    refuse(
+    refuse_rows(
         table,
         a == b,
         "method_a and method_b are both {method_a!r} on {where}, a method compared with itself; name two",
     )
-    refuse(
+    refuse_rows(
         table,
         (a == TIE) | (b == TIE),
         "a method is called 'tie' on {where}; that word is the verdict; rename it",
     )
     is_unknown = (verdict != a) & (verdict != b) & (verdict != TIE)
     unknown = sorted(verdict[is_unknown].unique())
-    refuse(
+    refuse_rows(
         table,
         is_unknown,
         "the verdict {verdict!r} names no method of its pair on {where}; write {method_a!r}, {method_b!r} or "
         "'tie', or declare what it means: {offers} (a, b, tie, a method, or nothing for no verdict)",
-        offers=set_options(*map(declare_word, unknown)),
+        offers=format_set_options(*map(format_word_setting, unknown)),
     )
 
 
@@ -224,7 +226,7 @@ def _refuse_unnamed_models(table: pd.DataFrame) -> None:
     named = table["rater"].isin(list(filter(is_model_name, table["rater"].cat.categories)))
     named &= table["rater_kind"].isna()
     names = sorted(table["rater"][named].unique())
-    refuse(
+    refuse_rows(
         table,
         named,
         "rater is {names} on {where}, which looks like the name of a model, and nothing says what it is: "
@@ -239,14 +241,14 @@ def _fill_rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Ser
     """Return the kind of rater of each row: the table's kind if given, otherwise `declared`, or unknown."""
     default = declared or UNKNOWN_KIND
     kinds = table["rater_kind"]
-    refuse(
+    refuse_rows(
         table,
         kinds.notna() & ~kinds.isin(KINDS),
         "rater_kind {rater_kind!r} is unknown on {where}; write one of: {kinds}",
         kinds=", ".join(KINDS),
     )
     if declared is not None:
-        refuse(
+        refuse_rows(
             table,
             kinds.notna() & (kinds != declared),
             "the table itself says rater_kind {rater_kind!r} on {where}, and {declared!r} was given for all "
@@ -256,7 +258,7 @@ def _fill_rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Ser
     return kinds.cat.set_categories(sorted({*kinds.cat.categories, default})).fillna(default)
 
 
-def _check_consistent(table: pd.DataFrame) -> None:
+def _check_one_value_per_key(table: pd.DataFrame) -> None:
     """Refuse a pair with two datasets or two prompts, and a rater with two kinds."""
     for key, value, remedy in (
         ("pair_id", "dataset", "give each pair one dataset, or ids of its own to each dataset"),
@@ -271,7 +273,7 @@ def _check_consistent(table: pd.DataFrame) -> None:
         if bad.any():
             name = table[key][bad].iloc[0]
             others = list(map(repr, pairs[value][pairs[key] == name].dropna()))
-            where = name_lines(bad.to_numpy(), table.index)
+            where = format_line_numbers(bad.to_numpy(), table.index)
             raise StudyError(
                 f"the {key} {name!r} has more than one {value} ({', '.join(others[:5])}; {where}); {remedy}"
             )
@@ -283,7 +285,7 @@ def _name_method_shown_first(table: pd.DataFrame) -> pd.Series:
     is_letter = first.notna() & (first != a) & (first != b)
     letters = first.astype(object).str.lower()
     named = first.mask(is_letter & (letters == "a"), a).mask(is_letter & (letters == "b"), b)
-    refuse(
+    refuse_rows(
         table,
         named.notna() & (named != a) & (named != b),
         "shown_first {shown_first!r} names no method of its pair on {where}; write the method, a or b",
@@ -295,7 +297,7 @@ def _check_duplicates(table: pd.DataFrame) -> None:
     """Refuse two verdicts by one rater on one pair and criterion, unless the pair was shown twice."""
     names = ("pair_id", *METHODS, "rater", "criterion", "presentation")
     numbers = pd.Series(number_rows(table, [name for name in names if name in table]))
-    refuse(
+    refuse_rows(
         table,
         numbers.duplicated(keep=False),
         "rater {rater!r} judged pair {pair_id!r} on {criterion!r} more than once ({where}); keep the current "
@@ -308,7 +310,7 @@ def _describe_missing_prompts(table: pd.DataFrame) -> list[str]:
     empty = table["prompt_id"].isna() if "prompt_id" in table else pd.Series(dtype=bool)
     if not empty.any() or empty.all():
         return []
-    lines = name_lines(empty.to_numpy(), table.index)
+    lines = format_line_numbers(empty.to_numpy(), table.index)
     why = "each pair there counts as a prompt of its own, which is wrong if it shares its prompt with another"
     return [f"prompt_id is empty on {lines}: {why}; fill it in"]
 
@@ -327,7 +329,7 @@ def _read_numbers(column: pd.Series) -> pd.Series:
         [np.inf, -np.inf], np.nan
     )
     numbers = texts.astype(object).map(values).astype(float)
-    refuse(
+    refuse_rows(
         pd.DataFrame({"cell": texts}),
         texts.notna() & numbers.isna(),
         "{name} is not a number ({cell!r}) on {where}; write it with a decimal point, or leave it empty",

@@ -54,11 +54,11 @@ class VerdictFile:
             if not isinstance(record, dict):
                 cut = str(record)[:40]
                 raise StudyError(
-                    f"{self.place_of(number)}: {cut!r} is not a JSON object; write one for each verdict"
+                    f"{self.describe_place(number)}: {cut!r} is not a JSON object; write one for each verdict"
                 )
             yield number, record
 
-    def place_of(self, number: int) -> str:
+    def describe_place(self, number: int) -> str:
         """Describe the place of a record in the file, for a message."""
         return f"{self.path}, {self.rows.unit} {number}"
 
@@ -84,11 +84,11 @@ class VerdictFile:
         for number, row in rows:
             for name, value in row.items():
                 if isinstance(value, dict | list):
-                    nested.setdefault(name, self.place_of(number))
+                    nested.setdefault(name, self.describe_place(number))
                 cell = convert_to_cell(value)
                 if (name not in columns or cell not in texts) and _HALF.search(f"{name}{cell}"):
                     raise StudyError(
-                        f"{self.place_of(number)}: {name!a} has half a character in {cell!a}; fix it"
+                        f"{self.describe_place(number)}: {name!a} has half a character in {cell!a}; fix it"
                     )
                 column = columns.setdefault(name, [])
                 column += [None] * (len(numbers) - len(column))

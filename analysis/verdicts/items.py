@@ -21,9 +21,9 @@ from analysis.verdicts.table import (
     UNKNOWN_RATER,
     Mask,
     Table,
-    name_lines,
+    format_line_numbers,
     offer_columns,
-    refuse,
+    refuse_rows,
     simplify_heading,
 )
 from analysis.verdicts.words import is_model_name
@@ -60,7 +60,7 @@ class ItemColumns(NamedTuple):
     why: str = NO_PAIR
 
 
-def use_items(table: Table, wide: Sequence[str], *, is_program: bool) -> None:
+def add_pairs_and_prompts(table: Table, wide: Sequence[str], *, is_program: bool) -> None:
     """Add the pair to each row, and the prompt if a column names prompts.
 
     Args:
@@ -71,13 +71,13 @@ def use_items(table: Table, wide: Sequence[str], *, is_program: bool) -> None:
     Raises:
         StudyError: It is not clear whether a column names the pair or the prompt.
     """
-    items = find_items(table, wide, is_program=is_program)
+    items = find_item_columns(table, wide, is_program=is_program)
     name = items.pair[0] if items.pair else ""
     is_made = len(items.pair) != 1
     if name and not is_program:
         message = "{name} is empty on {where}, and names what was compared; fill in every cell, or "
         message += "write --set columns.pair_id= if each row is a separate pair"
-        refuse(table.frame, table.cells(name).isna(), message, name=name)
+        refuse_rows(table.frame, table.get_cells(name).isna(), message, name=name)
     prompt = table.frame[items.prompt] if items.prompt else None
     if is_made:
         codes = table.number_pairs(name) if name else np.arange(len(table.frame))
@@ -87,22 +87,22 @@ def use_items(table: Table, wide: Sequence[str], *, is_program: bool) -> None:
     if items.prompt not in {"", "prompt_id"}:
         why = "pairs with the same cell share a prompt"
         table.use_columns("prompt_id", [items.prompt], why, prompt_id=prompt)
-    datasets = [name for name in table.find_named("dataset") if name in table.free_columns]
-    datasets = [name for name in datasets if table.is_fixed_by(name, ["pair_id"])]
-    if datasets and not table.has("dataset"):
+    datasets = [name for name in table.find_common_headings("dataset") if name in table.free_columns]
+    datasets = [name for name in datasets if table.is_determined_by(name, ["pair_id"])]
+    if datasets and not table.has_columns("dataset"):
         table.use_columns("dataset", datasets[:1], "its name", dataset=table.frame[datasets[0]])
 
 
-def find_items(table: Table, wide: Sequence[str], *, is_program: bool) -> ItemColumns:
-    """Find the columns that name the pair and the prompt of each row; see `use_items`."""
+def find_item_columns(table: Table, wide: Sequence[str], *, is_program: bool) -> ItemColumns:
+    """Find the columns that name the pair and the prompt of each row; see `add_pairs_and_prompts`."""
     declared = table.declared.columns
-    rated = [*METHODS, *filter(table.has, ("rater", "criterion"))]
-    methods = {*table.values(*METHODS), TIE}
-    columns = [*table.free_columns, *filter(table.has, ["presentation"])]
-    free = [name for name in columns if name not in wide and not methods.issuperset(table.values(name))]
+    rated = [*METHODS, *filter(table.has_columns, ("rater", "criterion"))]
+    methods = {*table.list_values(*METHODS), TIE}
+    columns = [*table.free_columns, *filter(table.has_columns, ["presentation"])]
+    free = [name for name in columns if name not in wide and not methods.issuperset(table.list_values(name))]
     free = [name for name in free if read_first_method(table, name) is None]
     named = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
-    named = [name for name in named if name in free or not table.values(name)]
+    named = [name for name in named if name in free or not table.list_values(name)]
     prompts = [] if is_program else list(filter(table.is_filled, table.find_headings(HEADINGS["prompt"])))
     if any(table.count_distinct(name) > 1 for name in prompts):
         prompts = []  # if another prompt column varies, a constant one is an instruction
@@ -111,20 +111,20 @@ def find_items(table: Table, wide: Sequence[str], *, is_program: bool) -> ItemCo
     filled = list(filter(table.is_filled, named))
     if any(table.count_distinct(name) < len(table.frame) for name in filled):
         named = filled
-    if table.has("pair_id"):
-        items = _use_as_pair(table, "pair_id", named, "its name")
+    if table.has_columns("pair_id"):
+        items = _use_pair_column(table, "pair_id", named, "its name")
     elif "pair_id" in declared:
         items = ItemColumns(why=MADE[1])
     else:
-        items = _find_by_heading(table, named, rated)
-    if table.has("prompt_id"):
+        items = _find_items_by_heading(table, named, rated)
+    if table.has_columns("prompt_id"):
         return items._replace(prompt="prompt_id")
     if not items.prompt and "prompt_id" not in declared and not is_program:
-        _refuse_unknown(table, items, rated, free)
+        _refuse_possible_items(table, items, rated, free)
     return items
 
 
-def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -> ItemColumns:
+def _find_items_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -> ItemColumns:
     """Find the pair by the headings: the id of a pair, or a prompt and two methods."""
     rows = len(table.frame)
     repeated = [name for name in named if table.count_distinct(name) < rows]
@@ -135,17 +135,17 @@ def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -
         return ItemColumns(pair=tuple(numbers[:1]), prompt="".join(prompts), why=why)
     finest = max(repeated, key=table.count_distinct)
     for other in repeated:
-        if not table.is_fixed_by(other, [finest]):
+        if not table.is_determined_by(other, [finest]):
             raise StudyError(
                 f"{finest} or {other} could name the pair, and they contradict each other; say which does: "
                 f"{offer_columns('pair_id', [finest, other])}"
             )
     # A row number tells pairs apart that share a prompt and were judged by one rater.
     if numbers and len(rated) > len(METHODS) and table.count_distinct(finest, *rated) < rows:
-        return _use_as_pair(table, numbers[0], repeated, "a row number beside the prompt")
+        return _use_pair_column(table, numbers[0], repeated, "a row number beside the prompt")
     has_own_methods = table.count_distinct(finest) == int(table.number_pairs(finest).max(initial=-1)) + 1
     if has_own_methods and simplify_heading(finest) not in HEADINGS["prompt"]:
-        return _use_as_pair(table, finest, [name for name in repeated if name != finest], "it repeats")
+        return _use_pair_column(table, finest, [name for name in repeated if name != finest], "it repeats")
     return ItemColumns(
         pair=(finest, *METHODS),
         prompt=min(repeated, key=table.count_distinct),
@@ -153,14 +153,14 @@ def _find_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -
     )
 
 
-def _use_as_pair(table: Table, pair: str, others: Sequence[str], why: str) -> ItemColumns:
+def _use_pair_column(table: Table, pair: str, others: Sequence[str], why: str) -> ItemColumns:
     """Use a column as the pair. Another column is the prompt if several pairs share each of its values."""
-    prompts = [name for name in others if table.is_fixed_by(name, [pair])]
+    prompts = [name for name in others if table.is_determined_by(name, [pair])]
     prompts = [name for name in prompts if table.count_distinct(name) < table.count_distinct(pair)]
     return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct, default=""), why=why)
 
 
-def _has_sibling(table: Table, name: str) -> bool:
+def _describes_one_text(table: Table, name: str) -> bool:
     """Return whether another column has the same heading, but for the other text of the pair."""
     heading = simplify_heading(name)
     swapped = set()
@@ -180,23 +180,25 @@ def _may_name_item(table: Table, name: str, items: ItemColumns, rated: Sequence[
     count = table.count_distinct(name)
     rows = len(table.frame)
     is_judged_once = len(rated) > len(METHODS) and table.count_distinct(name, *rated) == rows
-    if _ASIDE.fullmatch(heading) or _has_sibling(table, name) or table.is_boolean(name):
+    if _ASIDE.fullmatch(heading) or _describes_one_text(table, name) or table.is_boolean(name):
         return False
-    repeats = count > 1 and table.cells(name).dropna().duplicated().any()
-    if not repeats or any(map(_DECIMAL.fullmatch, table.values(name))):
+    repeats = count > 1 and table.get_cells(name).dropna().duplicated().any()
+    if not repeats or any(map(_DECIMAL.fullmatch, table.list_values(name))):
         return False
-    if items.pair and not (count < table.count_distinct(*items.pair) and table.is_fixed_by(name, items.pair)):
+    if items.pair and not (
+        count < table.count_distinct(*items.pair) and table.is_determined_by(name, items.pair)
+    ):
         return False
     # A property of a rater or a comparison is equal in many rows. In one or two rows it may be chance.
     describing = [["dataset"], ["rater"], ["criterion"], *([METHODS] if items.pair else [])]
-    keys = [names for names in describing if table.has(*names)]
+    keys = [names for names in describing if table.has_columns(*names)]
     fixed = [names for names in keys if 1 < table.count_distinct(*names) <= rows / FEWEST_ROWS]
-    if any(table.is_fixed_by(name, names) for names in fixed):
+    if any(table.is_determined_by(name, names) for names in fixed):
         return False
-    return is_judged_once or (len(table.values(name)) > 2 and heading not in HEADINGS["groups"])
+    return is_judged_once or (len(table.list_values(name)) > 2 and heading not in HEADINGS["groups"])
 
 
-def _is_shared(table: Table, name: str, rated: Sequence[str]) -> bool:
+def _may_group_rows(table: Table, name: str, rated: Sequence[str]) -> bool:
     """Return whether rows with the same value in a column may be one item. The heading does not matter.
 
     Either each rater has judged each value once, or only the first row of each item has a value, as with
@@ -204,12 +206,14 @@ def _is_shared(table: Table, name: str, rated: Sequence[str]) -> bool:
     """
     rows = len(table.frame)
     is_judged_once = "rater" in rated and table.count_distinct(name, *rated) == rows
-    cells = table.cells(name)
+    cells = table.get_cells(name)
     is_merged = cells.notna().iloc[0] and 1 < 2 * cells.notna().sum() <= rows
     return (is_judged_once and 2 * table.count_distinct(name) <= rows) or bool(is_merged)
 
 
-def _refuse_unknown(table: Table, items: ItemColumns, rated: Sequence[str], free: Sequence[str]) -> None:
+def _refuse_possible_items(
+    table: Table, items: ItemColumns, rated: Sequence[str], free: Sequence[str]
+) -> None:
     """Refuse a table if a column with an unknown heading may name the pair or the prompt."""
     explained = {*items.pair, *(table.declared.groups if items.pair else ())}
     pairs = table.count_distinct(*items.pair) if items.pair else len(table.frame)
@@ -220,7 +224,9 @@ def _refuse_unknown(table: Table, items: ItemColumns, rated: Sequence[str], free
         name
         for name in free
         if name not in explained
-        and (_may_name_item(table, name, items, rated) or (is_unnamed and _is_shared(table, name, rated)))
+        and (
+            _may_name_item(table, name, items, rated) or (is_unnamed and _may_group_rows(table, name, rated))
+        )
     ]
     if not unknown:
         return
@@ -239,39 +245,39 @@ def _refuse_unknown(table: Table, items: ItemColumns, rated: Sequence[str], free
     )
 
 
-def use_judges(table: Table) -> None:
+def recognise_model_judges(table: Table) -> None:
     """Set the kind of raters to models if their heading means judges and all their names are model names."""
     heading = table.heading_of("rater")
-    is_said = table.has("rater_kind") or table.declared.rater_kind is not None
+    is_said = table.has_columns("rater_kind") or table.declared.rater_kind is not None
     if is_said or not simplify_heading(heading).startswith("judge"):
         return
-    if all(map(is_model_name, table.values("rater"))):
+    if all(map(is_model_name, table.list_values("rater"))):
         table.use_columns("rater_kind", (heading,), "judges with names of models", rater_kind="model")
 
 
-def settle_raters(table: Table) -> None:
+def assign_raters(table: Table) -> None:
     """Find the rater of each verdict, and the verdicts of repeated showings of a pair.
 
     Raises:
         StudyError: A pair has several verdicts, and the table does not say who gave them.
     """
     keys = ["pair_id", "criterion"]
-    if table.has("rater"):
-        _refuse_numbers_as_raters(table, keys)
-        if not table.has("presentation"):
-            _use_showings(table, [*keys, "rater"])
+    if table.has_columns("rater"):
+        _refuse_row_numbers_as_raters(table, keys)
+        if not table.has_columns("presentation"):
+            _assign_presentations(table, [*keys, "rater"])
     elif "rater" in table.declared.columns:
         codes = pd.Series(table.number_pairs(*keys))
         raters = [f"{UNKNOWN_RATER} {number + 1}" for number in codes.groupby(codes).cumcount()]
         why = "declared: each verdict on a pair is by another, unnamed rater"
         table.use_columns("rater", (), why, rater=raters)
     else:
-        _use_showings(table, keys)
+        _assign_presentations(table, keys)
         why = f"the table has none: all verdicts are by {UNKNOWN_RATER!r}"
         table.use_columns("rater", (), why, rater=UNKNOWN_RATER)
 
 
-def _refuse_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
+def _refuse_row_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
     """Refuse a column of raters that differs in every row, if another column may also be the rater.
 
     Raises:
@@ -287,7 +293,9 @@ def _refuse_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
         return
     for name in filter(table.is_filled, table.free_columns):
         is_aside = name in STORED or _ASIDE.fullmatch(simplify_heading(name))
-        is_person = 1 < 2 * table.count_distinct(name) <= rows and not _is_repeated(table, *keys, name).any()
+        is_person = (
+            1 < 2 * table.count_distinct(name) <= rows and not _mark_repeated_rows(table, *keys, name).any()
+        )
         if is_person and not is_aside:
             raise StudyError(
                 f"{heading} differs in every row, and {name} may be the rater, too; say which is: "
@@ -295,35 +303,37 @@ def _refuse_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
             )
 
 
-def _is_repeated(table: Table, *names: str) -> Mask:
+def _mark_repeated_rows(table: Table, *names: str) -> Mask:
     """Mark the rows that have the same methods and the same cells in these columns as another row."""
     return pd.Series(table.number_pairs(*names)).duplicated(keep=False).to_numpy()
 
 
-def _use_showings(table: Table, keys: Sequence[str]) -> None:
+def _assign_presentations(table: Table, keys: Sequence[str]) -> None:
     """Use repeated verdicts as showings of a pair, if a column or the order of methods distinguishes them.
 
     Raises:
         StudyError: Neither a known column nor the order of the methods distinguishes them.
     """
 
-    def is_parting(*names: str) -> bool:
-        return not _is_repeated(table, *keys, *names).any()
+    def separates_verdicts(*names: str) -> bool:
+        return not _mark_repeated_rows(table, *keys, *names).any()
 
     # Ids that repeat in several datasets are refused later.
-    if is_parting() or (table.has("dataset") and is_parting("dataset")):
+    if separates_verdicts() or (table.has_columns("dataset") and separates_verdicts("dataset")):
         return
-    if named := list(filter(is_parting, table.find_named("presentation"))):
+    if named := list(filter(separates_verdicts, table.find_common_headings("presentation"))):
         why = "it tells apart the showings of a pair"
         table.use_columns("presentation", named[:1], why, presentation=table.frame[named[0]])
-    elif is_parting("method_a"):
-        first = table.cells("method_a") + " first"
+    elif separates_verdicts("method_a"):
+        first = table.get_cells("method_a") + " first"
         table.use_columns("presentation", (), "a rater judged both orders of the methods", presentation=first)
     else:
-        raise StudyError(_repetition_problem(table, keys, list(filter(is_parting, table.free_columns))))
+        raise StudyError(
+            _describe_repeated_verdicts(table, keys, list(filter(separates_verdicts, table.free_columns)))
+        )
 
 
-def _repetition_problem(table: Table, keys: Sequence[str], parting: Sequence[str]) -> str:
+def _describe_repeated_verdicts(table: Table, keys: Sequence[str], parting: Sequence[str]) -> str:
     """Write the message that asks the user to declare why a pair has several verdicts.
 
     Args:
@@ -331,11 +341,11 @@ def _repetition_problem(table: Table, keys: Sequence[str], parting: Sequence[str
         keys: The columns in which the verdicts are equal.
         parting: Columns that distinguish all the verdicts.
     """
-    repeated = _is_repeated(table, *keys)
+    repeated = _mark_repeated_rows(table, *keys)
     who = "pairs have several verdicts, and no column is known to name the rater"
     roles = ["rater"]
-    if table.has("rater"):
-        rater, pair = table.texts("rater", "pair_id").iloc[int(repeated.argmax())]
+    if table.has_columns("rater"):
+        rater, pair = table.get_texts("rater", "pair_id").iloc[int(repeated.argmax())]
         who = f"rater {rater!r} judged pair {pair!r} more than once"
         roles = ["criterion", "presentation"]
     offers = []
@@ -343,7 +353,7 @@ def _repetition_problem(table: Table, keys: Sequence[str], parting: Sequence[str
         if 1 < table.count_distinct(name) < len(table.frame):
             is_turn = simplify_heading(name) in HEADINGS["turns"]
             offers += [offer_columns(role, [name]) for role in (["criterion"] if is_turn else roles)]
-    if not table.has("rater"):
+    if not table.has_columns("rater"):
         offers.append("--set columns.rater= if the raters were not recorded")
     remedy = f"say what tells them apart: {' or '.join(offers)}" if offers else "keep the current verdict"
-    return f"{who} ({name_lines(repeated, table.frame.index)}); {remedy}"
+    return f"{who} ({format_line_numbers(repeated, table.frame.index)}); {remedy}"

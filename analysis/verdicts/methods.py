@@ -15,10 +15,10 @@ from analysis.verdicts.table import (
     YES,
     Table,
     is_missing_word,
-    refuse,
+    refuse_rows,
     simplify_heading,
 )
-from analysis.verdicts.words import declare_word, is_tie, meaning, set_options
+from analysis.verdicts.words import find_meaning, format_set_options, format_word_setting, is_tie
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
@@ -48,27 +48,27 @@ def find_methods(table: Table) -> None:
     Raises:
         StudyError: Several columns can be the methods.
     """
-    find_couples(table.names, SYSTEMS)  # refuses three methods, whatever their columns are called
-    if table.has(*METHODS):
+    find_method_headings(table.names, SYSTEMS)  # refuses three methods, whatever their columns are called
+    if table.has_columns(*METHODS):
         return
-    if lone := [name for name in METHODS if table.has(name)]:
+    if lone := [name for name in METHODS if table.has_columns(name)]:
         [missing] = set(METHODS).difference(lone)
         raise StudyError(
             f"the table has {lone[0]} and no {missing}; say which column is: --set columns.{missing}=HEADING"
         )
     named = sorted(set(table.declared.words.values()) - {"a", "b", TIE, ""})
-    if _use_couples(table, SYSTEMS):
+    if _use_method_columns(table, SYSTEMS):
         return
-    if table.declared.columns.get("headings") == "pair_id" and not table.has("pair_id"):
+    if table.declared.columns.get("headings") == "pair_id" and not table.has_columns("pair_id"):
         return  # the methods are searched again when each pair has a row
     if table.items is not None:
         _join_items(table, table.items)
-    elif _use_won_and_lost(table):
+    elif _use_winner_and_loser(table):
         return
     elif len(named) == 2:
         table.use_columns("methods", (), f"declared: {and_list(named)}", method_a=named[0], method_b=named[1])
     else:
-        _use_couples(table, TEXTS)
+        _use_method_columns(table, TEXTS)
 
 
 def offer_methods(table: Table, columns: Sequence[str]) -> str:
@@ -80,19 +80,19 @@ def offer_methods(table: Table, columns: Sequence[str]) -> str:
     named = {*HEADINGS["pair"], *HEADINGS["prompt"], *HEADINGS["names"]["rater"]}
     columns = [name for name in columns if simplify_heading(name) not in named]
     sources = [columns, *([name] for name in columns)]
-    couples = Counter(filter(None, (_find_names_in_cells(table, source) for source in sources)))
+    couples = Counter(filter(None, (_find_two_names(table, source) for source in sources)))
     most_common = couples.most_common(2)
     if not most_common or len({count for _, count in most_common}) < len(most_common):
         return ""
     names, _ = most_common[0]
-    options = set_options(*(declare_word(name, name) for name in names))
+    options = format_set_options(*(format_word_setting(name, name) for name in names))
     return f". If the methods are {names[0]!r} and {names[1]!r}, as the cells say, write {options}"
 
 
-def _find_names_in_cells(table: Table, columns: Sequence[str]) -> Couple | None:
+def _find_two_names(table: Table, columns: Sequence[str]) -> Couple | None:
     """Return the names in these columns, without ties, if there are exactly two."""
-    cells = (text.strip() for text in table.values(*columns) if not is_missing_word(text))
-    names = sorted({text for text in cells if meaning(text) is None and len(text) <= LONGEST_NAME})
+    cells = (text.strip() for text in table.list_values(*columns) if not is_missing_word(text))
+    names = sorted({text for text in cells if find_meaning(text) is None and len(text) <= LONGEST_NAME})
     if (
         len(names) != 2
         or any(map(str.isdecimal, names))
@@ -102,10 +102,10 @@ def _find_names_in_cells(table: Table, columns: Sequence[str]) -> Couple | None:
     return names[0], names[1]
 
 
-def find_couples(names: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:
+def find_method_headings(names: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:
     """Return couples of headings that can mean two methods, and whether they mean the left and right side.
 
-    >>> find_couples(["model_a", "model_b", "left", "right"], "model")
+    >>> find_method_headings(["model_a", "model_b", "left", "right"], "model")
     [(('model_a', 'model_b'), False), (('left', 'right'), True)]
 
     Raises:
@@ -131,9 +131,9 @@ def find_couples(names: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:
     return couples
 
 
-def _use_couples(table: Table, nouns: str) -> bool:
+def _use_method_columns(table: Table, nouns: str) -> bool:
     """Use the columns of the methods. If only the sides have columns, these are also the methods."""
-    couples = find_couples(table.names, nouns)
+    couples = find_method_headings(table.names, nouns)
     named = [couple for couple, is_shown in couples if not is_shown]
     if len({tuple(table.number_rows(*couple)) for couple in named}) > 1:
         listed = and_list([" and ".join(couple) for couple in named])
@@ -149,7 +149,7 @@ def _use_couples(table: Table, nouns: str) -> bool:
     return bool(couples)
 
 
-def _use_won_and_lost(table: Table) -> bool:
+def _use_winner_and_loser(table: Table) -> bool:
     """Use columns of a winner and a loser: sort both methods by name, and use the winner as the verdict."""
     plain = {simplify_heading(name): name for name in table.names}
     couples = [
@@ -162,9 +162,9 @@ def _use_won_and_lost(table: Table) -> bool:
     if not couples:
         return False
     columns = [plain[heading] for heading in max(couples, key=lambda couple: len(couple[0]))]
-    won, lost = map(table.cells, columns)
-    tied = list(filter(is_tie, table.values(*columns)))
-    refuse(
+    won, lost = map(table.get_cells, columns)
+    tied = list(filter(is_tie, table.list_values(*columns)))
+    refuse_rows(
         table.frame,
         won.isin(tied) | lost.isin(tied),
         "{heading} is a tie on {where}, so nothing says which methods tied; write both in method_a and "
@@ -182,11 +182,11 @@ def _use_won_and_lost(table: Table) -> bool:
 def _join_items(table: Table, items: pd.DataFrame) -> None:
     """Add the columns of a file of items to each row."""
     item_ids = set(items.index)
-    columns = [name for name in table.free_columns if item_ids.issuperset(table.values(name) or [""])]
-    columns += ["pair_id"] if table.has("pair_id") else []
+    columns = [name for name in table.free_columns if item_ids.issuperset(table.list_values(name) or [""])]
+    columns += ["pair_id"] if table.has_columns("pair_id") else []
     if not columns:
         return
-    ids = table.cells(columns[0]).fillna("")
+    ids = table.get_cells(columns[0]).fillna("")
     if unknown := sorted(set(ids) - item_ids):
         raise StudyError(f"no item has the id {unknown[0]!r}; add it to the file that names the methods")
     new = items.drop(columns=table.names, errors="ignore").loc[ids].set_axis(ids.index)
@@ -200,26 +200,26 @@ def refuse_sides_as_methods(table: Table) -> None:
     Raises:
         StudyError: A method has the name of a side.
     """
-    if called := [name for name in table.values(*METHODS) if meaning(name)]:
+    if called := [name for name in table.list_values(*METHODS) if find_meaning(name)]:
         raise StudyError(
             f"the method {called[0]!r} has the name of a side or a tie (A, left, tie); rename it"
         )
 
 
-def refuse_texts(table: Table) -> None:
+def refuse_texts_as_methods(table: Table) -> None:
     """Refuse methods that are texts: long cells, or cells that hardly ever repeat.
 
     Raises:
         StudyError: The methods are texts.
     """
-    if not table.has(*METHODS) or "method_a" in table.declared.columns:
+    if not table.has_columns(*METHODS) or "method_a" in table.declared.columns:
         return
     _, couples = table.find_distinct_rows(*METHODS)
     counts = Counter(text for couple in couples for text in couple if text)
     once = sum(count == 1 for count in counts.values())
     long = sum(len(text) > LONGEST_NAME or len(text.split()) > MOST_WORDS for text in counts)
-    keys = [*METHODS, *filter(table.has, ("rater", "criterion"))]
-    is_seen_once = not table.has("rater") or table.count_distinct(*keys) == len(table.frame)
+    keys = [*METHODS, *filter(table.has_columns, ("rater", "criterion"))]
+    is_seen_once = not table.has_columns("rater") or table.count_distinct(*keys) == len(table.frame)
     are_items = len(couples) >= FEWEST_COUPLES and is_seen_once and once >= MOSTLY_ONCE * len(counts)
     if are_items or long >= max(1, MOSTLY_ONCE * len(counts)):
         headings = [role.column for role in table.roles if role.role in {*METHODS, "methods"}]

@@ -34,11 +34,11 @@ import numpy as np
 import pandas as pd
 
 from analysis.verdicts.files import Record, VerdictFile, convert_to_cell
-from analysis.verdicts.methods import SYSTEMS, TEXTS, find_couples
+from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings
 from analysis.verdicts.reading import READING, Reading
 from analysis.verdicts.sides import is_about_sides
 from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, is_missing_word, simplify_heading
-from analysis.verdicts.words import is_model_name, meaning
+from analysis.verdicts.words import find_meaning, is_model_name
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, content_id
 
@@ -86,7 +86,7 @@ _NO_SCHEMES = {"instance_id", "user_id", "rater_kind"}
 _NOT_PRESSED = {"False", "None", "", "false", "0"}
 
 
-def read_program(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd.DataFrame:
+def read_program_file(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd.DataFrame:
     """Read the verdicts in a file of another program, under our names of columns.
 
     Raises:
@@ -98,7 +98,7 @@ def read_program(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd
 
     def rows() -> Iterator[tuple[int, dict[str, Any]]]:
         for number, record in file.records:
-            for row in READERS[name](record, file.place_of(number), records):
+            for row in READERS[name](record, file.describe_place(number), records):
                 yield number, {LEFT_OUT: row} if isinstance(row, str) else row
 
     if name == "potato" and items is None:
@@ -213,7 +213,7 @@ def _read_fastchat(record: Record, _where: str, _items: object) -> Rows:
 
 def _select_item_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     """Select the methods, ids, prompt, sides and numbers of an item. Other texts are left out."""
-    couples = find_couples(list(data), SYSTEMS) or find_couples(list(data), TEXTS)
+    couples = find_method_headings(list(data), SYSTEMS) or find_method_headings(list(data), TEXTS)
     used = {*KNOWN, *SHOWN, *(name for couple, _ in couples for name in couple)}
     return {
         key: value
@@ -303,7 +303,7 @@ def _read_potato_answers(record: Record, methods: Collection[str]) -> Iterator[t
     """Yield each scheme and its answer. A scheme with several dimensions has one answer for each."""
 
     def is_verdict(word: object) -> bool:
-        return isinstance(word, str) and (word.strip() in methods or meaning(word) is not None)
+        return isinstance(word, str) and (word.strip() in methods or find_meaning(word) is not None)
 
     labels = record.get("label_annotations", record.get("labels"))
     if not isinstance(labels, dict):  # a table: SCHEME.LABEL, or SCHEME if it has one answer

@@ -89,16 +89,16 @@ class Reading:
         return tuple(f"{name:<{widths[0]}}  {column:<{widths[1]}}  {why}" for name, column, why in rows)
 
 
-def warn_of(frame: pd.DataFrame) -> None:
+def warn_about_reading(frame: pd.DataFrame) -> None:
     """Warn if the reading of a table was uncertain, rows were left out, or columns were not used."""
-    reading = reading_of(frame)
+    reading = get_reading(frame)
     is_certain = all(role.why in CERTAIN for role in reading.roles)
     if reading.notes or reading.unused or not is_certain:
         text = "\n  ".join(("What was read:", *reading.lines(), *reading.notes))
         warnings.warn(text, UserWarning, stacklevel=3)
 
 
-def reading_of(frame: pd.DataFrame) -> Reading:
+def get_reading(frame: pd.DataFrame) -> Reading:
     """Return how a table was read. A table that was already tidy has an empty `Reading`."""
     reading = frame.attrs.get(READING)
     return reading if isinstance(reading, Reading) else Reading()

@@ -24,7 +24,16 @@ from analysis.verdicts.table import (
     simplify_heading,
     split_heading_words,
 )
-from analysis.verdicts.words import TIED, A, B, declare_word, is_tie, meaning, names_side, set_options
+from analysis.verdicts.words import (
+    TIED,
+    A,
+    B,
+    find_meaning,
+    format_set_options,
+    format_word_setting,
+    is_tie,
+    names_side,
+)
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list, plural
@@ -55,17 +64,17 @@ def find_verdicts(table: Table) -> list[str]:
     if HEADS in table.declared.columns:
         return find_verdict_columns(table)
     wide: list[str] = []
-    named = [name for name in table.find_named("verdict") if name in table.free_columns]
-    if table.has("verdict"):
+    named = [name for name in table.find_common_headings("verdict") if name in table.free_columns]
+    if table.has_columns("verdict"):
         pass
     elif named:
         table.choose_column("verdict", named, lambda name, other: _are_same_verdicts(table, name, other))
         table.unused += named[1:]
         table.set_frame(table.frame.drop(columns=named[1:]))
-    elif not _use_marks(table):
+    elif not _use_mark_columns(table):
         wide = find_verdict_columns(table)
         is_single = len(wide) == 1 and not _RATER.fullmatch(wide[0])
-        if is_single and table.has("criterion") == table.has("rater"):
+        if is_single and table.has_columns("criterion") == table.has_columns("rater"):
             table.use_columns("verdict", wide, "its cells are verdicts", verdict=table.frame[wide[0]])
             wide = []
     _use_tie_flags(table)
@@ -74,13 +83,13 @@ def find_verdicts(table: Table) -> list[str]:
 
 def _are_same_verdicts(table: Table, *names: str) -> bool:
     """Return whether two columns have the same verdict in every row, even if their words differ."""
-    if not table.has(*METHODS):
+    if not table.has_columns(*METHODS):
         return False
 
     def winner(word: str | None, a: str | None, b: str | None) -> str | None:
         if word is None or word in {a, b}:
             return word
-        side = meaning(word)
+        side = find_meaning(word)
         return word if side is None else {A: a, TIED: TIE, B: b}[side.side]
 
     _, rows = table.find_distinct_rows(*names, *METHODS)
@@ -92,7 +101,7 @@ def _is_count_heading(name: str) -> bool:
     return not set(HEADINGS["counting"]).isdisjoint(split_heading_words(name))
 
 
-def _find_marked_words(table: Table) -> dict[str, str]:
+def _find_mark_columns(table: Table) -> dict[str, str]:
     """Return the verdict that each heading means, for columns with marks or counts.
 
     A number in a heading means a method if the columns of methods have numbers, too; otherwise a place.
@@ -110,19 +119,19 @@ def _find_marked_words(table: Table) -> dict[str, str]:
     return words
 
 
-def _use_marks(table: Table) -> bool:
+def _use_mark_columns(table: Table) -> bool:
     """Use columns that mark or count wins, such as winner_model_a, A_wins or win1. Return whether they exist.
 
     If no column means ties, a row of zeros is a tie.
     """
-    words = _find_marked_words(table)
-    sides = sorted(word.side for word in map(meaning, words.values()) if word)
+    words = _find_mark_columns(table)
+    sides = sorted(word.side for word in map(find_meaning, words.values()) if word)
     if [side for side in sides if side != TIED] != [B, A]:
         return False
     marks = pd.DataFrame({name: _read_counts(table, name) for name in words})
     total = marks.sum(axis=1)
     if total.max() > 1:
-        _repeat_rows(table, marks, words)
+        _expand_counted_wins(table, marks, words)
         return True
     is_tied = (total == 0) & marks.notna().any(axis=1) & (TIED not in sides)
     if is_tied.any():
@@ -134,7 +143,7 @@ def _use_marks(table: Table) -> bool:
     return True
 
 
-def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) -> None:
+def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) -> None:
     """Turn counts of wins into rows, one row for each win.
 
     Each row is an item, and each win in the row is the verdict of another rater. The user can declare that
@@ -145,7 +154,7 @@ def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) ->
     """
     listed = and_list(list(names))
     are_counts = all(_is_count_heading(name) or is_tie(word) for name, word in names.items())
-    if not table.has(*METHODS) or not are_counts:
+    if not table.has_columns(*METHODS) or not are_counts:
         raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each")
     counts = marks.fillna(0).to_numpy(dtype=np.int64).ravel()
     if counts.sum() > MAX_ROWS:
@@ -153,7 +162,7 @@ def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) ->
     row, column = np.divmod(np.repeat(np.arange(marks.size), counts), len(names))
     new: dict[str, Any] = {}
     meaning_of_win = "of a separate pair, as declared"
-    if table.has("pair_id") or table.number_pairs().max(initial=-1) + 1 < len(marks):
+    if table.has_columns("pair_id") or table.number_pairs().max(initial=-1) + 1 < len(marks):
         numbers = pd.Series(row).groupby(row).cumcount() + 1
         new = {"pair_id": row + 1, "rater": [f"{UNKNOWN_RATER} {number}" for number in numbers]}
         meaning_of_win = "by another, unnamed rater of the row's pair"
@@ -162,7 +171,7 @@ def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) ->
             f"{listed} count wins, and nothing says what was compared. If each win is of a separate pair, "
             "write --set columns.pair_id=. If several raters judged a pair, guard-eval check tests the counts"
         )
-    new = {name: cells for name, cells in new.items() if not table.has(name)}
+    new = {name: cells for name, cells in new.items() if not table.has_columns(name)}
     table.set_frame(table.frame.iloc[row])
     why = f"they count wins, and each win is {meaning_of_win}"
     table.use_columns("verdict", list(names), why, verdict=np.array(list(names.values()))[column], **new)
@@ -170,7 +179,7 @@ def _repeat_rows(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) ->
 
 def _read_counts(table: Table, name: str) -> pd.Series:
     """Convert the cells of a column to whole numbers. No becomes 0, yes 1, and an empty cell NaN."""
-    texts = table.cells(name).str.strip().str.casefold()
+    texts = table.get_cells(name).str.strip().str.casefold()
     digits = texts.mask(texts.isin(YES), "1").mask(texts.isin(NO), "0")
     numbers = pd.to_numeric(digits, errors="coerce")
     is_wrong = (numbers.isna() & texts.notna()) | (numbers < 0) | (numbers % 1 > 0)
@@ -187,11 +196,11 @@ def _use_tie_flags(table: Table) -> None:
     Raises:
         StudyError: A column may mark ties, but its cells are not clear.
     """
-    if not table.has("verdict"):
+    if not table.has_columns("verdict"):
         return
-    has_ties = any(map(is_tie, table.values("verdict")))
+    has_ties = any(map(is_tie, table.list_values("verdict")))
     for name in table.free_columns:
-        cells = table.values(name)
+        cells = table.list_values(name)
         if len(cells) > MAX_OUTCOMES:
             continue
         parts = [word for word in split_heading_words(name) if word not in HEADINGS["ignored"]]
@@ -204,20 +213,20 @@ def _use_tie_flags(table: Table) -> None:
             continue
         elif not tied:
             raise StudyError(f"{name} may say which verdicts are ties; write 1 and 0 in it, or remove it")
-        verdict = table.cells("verdict").mask(table.cells(name).isin(tied), TIE)
+        verdict = table.get_cells("verdict").mask(table.get_cells(name).isin(tied), TIE)
         table.use_columns("verdict", [name], "it marks ties", verdict=verdict)
 
 
 def find_verdict_columns(table: Table) -> list[str]:
     """Return the free columns whose cells are verdicts: methods, sides or ties."""
-    methods = set(table.values(*METHODS))
+    methods = set(table.list_values(*METHODS))
     names = [name for name in table.free_columns if _holds_verdicts(table, name, methods)]
     return [name for name in names if not methods or read_first_method(table, name) is None]
 
 
 def _holds_verdicts(table: Table, name: str, methods: set[str]) -> bool:
     """Return whether most filled cells of a column are verdicts."""
-    counts = table.cells(name).value_counts()
+    counts = table.get_cells(name).value_counts()
     counts = counts[[not is_missing_word(text) for text in counts.index]]
     texts = set(counts.index)
     if not texts or len(texts - methods) > MAX_WORDS:
@@ -225,11 +234,11 @@ def _holds_verdicts(table: Table, name: str, methods: set[str]) -> bool:
     # Two unknown names beside ties are methods.
     are_methods = not methods and TIE in texts and len(texts) <= 3
     words = {*methods, *table.declared.words}
-    is_verdict = [text.strip() in words or meaning(text) is not None for text in counts.index]
+    is_verdict = [text.strip() in words or find_meaning(text) is not None for text in counts.index]
     return are_methods or counts[is_verdict].sum() >= MOSTLY * counts.sum()
 
 
-def melt(table: Table, names: Sequence[str]) -> None:
+def melt_wide_table(table: Table, names: Sequence[str]) -> None:
     """Turn a wide table into a long one, with one verdict in each row.
 
     Args:
@@ -245,12 +254,12 @@ def melt(table: Table, names: Sequence[str]) -> None:
             + offer_methods(table, table.free_columns)
         )
     split = _split_headings(table, names)
-    if taken := [name for name in ("verdict", *split) if table.has(name)]:
+    if taken := [name for name in ("verdict", *split) if table.has_columns(name)]:
         raise StudyError(f"the headings cannot be {taken[0]}: there is a column {taken[0]}; drop one")
-    _refuse_mixed(table, names)
+    _refuse_sides_beside_methods(table, names)
     for name in [name for name in table.free_columns if name not in names]:
-        cells = table.cells(name).dropna()
-        if count := sum(meaning(text) is not None for text in cells):
+        cells = table.get_cells(name).dropna()
+        if count := sum(find_meaning(text) is not None for text in cells):
             table.notes.append(f"{name!r} is not read: only {count} of its {len(cells)} cells are verdicts")
     other_columns = [name for name in table.names if name not in names]
     long = table.frame.melt(
@@ -274,14 +283,14 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
         StudyError: The role of the headings is not clear.
     """
     if HEADS in table.declared.columns:
-        if _are_grid(names):
+        if _combine_two_lists(names):
             raise StudyError(
                 f"the headings {names[0]!r}, {names[1]!r}, … combine two things, such as questions and "
                 "criteria; write a row for each cell, with columns pair_id, criterion, rater and verdict"
             )
         return {table.declared.columns[HEADS]: names}
     matches = [match for name in names if (match := _RATER.fullmatch(name))]
-    missing = [name for name in ("criterion", "rater") if not table.has(name)]
+    missing = [name for name in ("criterion", "rater") if not table.has_columns(name)]
     if len(matches) == len(names) and "rater" in missing:
         raters = [match["rater"].strip(" _") for match in matches]
         criteria = [match["criterion"] or "" for match in matches]
@@ -292,16 +301,18 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
         if words_for_verdicts.issuperset(map(simplify_heading, criteria)):
             return {"rater": raters}
         return {"rater": raters, "criterion": criteria}
-    if len(missing) == 1 and table.has(*METHODS):
+    if len(missing) == 1 and table.has_columns(*METHODS):
         return {missing[0]: names}
-    raise StudyError(_survey_problem(table, names))
+    raise StudyError(_describe_survey_remedy(table, names))
 
 
-def _are_grid(names: Sequence[str]) -> bool:
+def _combine_two_lists(names: Sequence[str]) -> bool:
     """Return whether the headings combine each of several beginnings with each of several endings.
 
-    >>> _are_grid(["Q1 [wit]", "Q1 [style]", "Q2 [wit]", "Q2 [style]"]), _are_grid(["Q1", "Q2", "Q3"])
-    (True, False)
+    >>> _combine_two_lists(["Q1 [wit]", "Q1 [style]", "Q2 [wit]", "Q2 [style]"])
+    True
+    >>> _combine_two_lists(["Q1", "Q2", "Q3"])
+    False
     """
     parts = [re.findall(r"[^\W\d_]+|\d+", name) for name in names]
     longest = max(map(len, parts))
@@ -313,10 +324,14 @@ def _are_grid(names: Sequence[str]) -> bool:
     return False
 
 
-def _refuse_mixed(table: Table, names: Sequence[str]) -> None:
+def _refuse_sides_beside_methods(table: Table, names: Sequence[str]) -> None:
     """Refuse a column of sides beside a column of methods that may say which text was on a side."""
-    sided = [name for name in names if any(map(names_side, table.values(name)))]
-    named = [name for name in names if table.values(name) and not any(map(meaning, table.values(name)))]
+    sided = [name for name in names if any(map(names_side, table.list_values(name)))]
+    named = [
+        name
+        for name in names
+        if table.list_values(name) and not any(map(find_meaning, table.list_values(name)))
+    ]
     if sided and named and not table.declared.words:
         raise StudyError(
             f"the column {sided[0]!r} has sides, and {named[0]!r} has methods: if it says which text was "
@@ -324,22 +339,22 @@ def _refuse_mixed(table: Table, names: Sequence[str]) -> None:
         )
 
 
-def _survey_problem(table: Table, names: Sequence[str]) -> str:
+def _describe_survey_remedy(table: Table, names: Sequence[str]) -> str:
     """Write how to declare the columns of a wide table with unclear headings, such as a survey."""
     listed = f"{and_list([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
     start = (
         f"verdicts are in {plural(len(names), 'column')} ({listed}), and nothing says what their headings are"
     )
-    methods = "" if table.has(*METHODS) else offer_methods(table, names)
-    if table.has(*METHODS) or methods:
-        roles = [role for role in ("criterion", "rater") if not table.has(role)]
+    methods = "" if table.has_columns(*METHODS) else offer_methods(table, names)
+    if table.has_columns(*METHODS) or methods:
+        roles = [role for role in ("criterion", "rater") if not table.has_columns(role)]
         heads = [f"columns.headings={role}" for role in (*roles, "pair_id")]
-        return f"{start}: {set_options(*heads, join=' or ')}{methods}"
-    sides = filter(names_side, dict.fromkeys(table.values(*names)))
+        return f"{start}: {format_set_options(*heads, join=' or ')}{methods}"
+    sides = filter(names_side, dict.fromkeys(table.list_values(*names)))
     parts = ["columns.headings=pair_id", f"columns.rater={table.heading_of('rater', 'HEADING')}"]
-    parts += [declare_word(word, "METHOD") for word in sides]
+    parts += [format_word_setting(word, "METHOD") for word in sides]
     return (
         f"{start}, and there is no method_a and method_b. In a survey with a row for each person and a "
-        f"column for each question write: {set_options(*parts)}. If the methods changed sides, "
+        f"column for each question write: {format_set_options(*parts)}. If the methods changed sides, "
         "give a second file with the columns item, A and B in place of METHOD"
     )

@@ -19,11 +19,11 @@ from analysis.verdicts.table import (
     Numbers,
     Table,
     is_missing_word,
-    refuse,
+    refuse_rows,
     simplify_heading,
     split_heading_words,
 )
-from analysis.verdicts.words import TIED, A, B, Word, declare_word, meaning, set_options
+from analysis.verdicts.words import TIED, A, B, Word, find_meaning, format_set_options, format_word_setting
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list, join_first
@@ -63,7 +63,7 @@ def is_about_sides(heading: str) -> bool:
     return not has_other_subject and _ABOUT_SIDES.fullmatch(simplify_heading(heading)) is not None
 
 
-def _parse_first_side(heading: str, cell: str, a: str, b: str) -> int | None:
+def _parse_first_method(heading: str, cell: str, a: str, b: str) -> int | None:
     """Return the method that was shown first according to a cell: `A` or `B`, or None if unknown."""
     word = cell.strip().casefold()
     if _NAMES_FIRST.fullmatch(heading):
@@ -86,7 +86,7 @@ def read_first_method(table: Table, name: str) -> Numbers | None:
     if not is_about_sides(name) or not table.is_filled(name):
         return None
     numbers, rows = table.find_distinct_rows(name, *METHODS)
-    sides = [_parse_first_side(heading, *map(str, row)) for row in rows]
+    sides = [_parse_first_method(heading, *map(str, row)) for row in rows]
     return None if None in sides else np.array(sides, dtype=np.int64)[numbers]
 
 
@@ -96,10 +96,10 @@ def name_winners(table: Table) -> None:
     Raises:
         StudyError: A word can mean either method.
     """
-    verdict = table.cells("verdict").str.strip()
-    a, b = map(table.cells, METHODS)
+    verdict = table.get_cells("verdict").str.strip()
+    a, b = map(table.get_cells, METHODS)
     texts = verdict.dropna().unique()
-    words = pd.DataFrame([_find_word(table, text) for text in texts], texts, Word._fields)
+    words = pd.DataFrame([_interpret_word(table, text) for text in texts], texts, Word._fields)
     words = words.reindex(verdict).set_axis(verdict.index)
     is_named = (verdict == a) | (verdict == b) | (verdict == TIE)
     all_kinds = words["kind"].fillna("")
@@ -107,10 +107,10 @@ def name_winners(table: Table) -> None:
     names = verdict.replace(dict(table.declared.words))
     is_missing = names.isin(list(filter(is_missing_word, names.dropna().unique())))
     names = names.mask(is_missing & (names != a) & (names != b))
-    candidates = [name for name in ("shown_first", *table.free_columns) if table.has(name)]
+    candidates = [name for name in ("shown_first", *table.free_columns) if table.has_columns(name)]
     firsts = {name: first for name in candidates if (first := read_first_method(table, name)) is not None}
     _refuse_methods_called_as_sides(table, kinds)
-    columns, first = _find_first(table, kinds, firsts)
+    columns, first = _find_first_methods(table, kinds, firsts)
     sides = words["side"].fillna(TIED).to_numpy(np.int64)
     # In a study's own table a verdict is a method's name, whatever the method is called.
     if not all(table.heading_of(name) == name for name in (*REQUIRED, "rater_kind", "presentation")):
@@ -119,28 +119,28 @@ def name_winners(table: Table) -> None:
     winners = np.select([kinds == "", sides == A, sides == B], [names, a, b], TIE)
     _refuse_changed_sides(table, kinds, firsts, first, winners)
     if not columns:
-        raise StudyError(_place_problem(table, kinds))
+        raise StudyError(_describe_missing_sides(table, kinds))
     _record_words(table, kinds, columns, int((words["strength"].eq(True) & ~is_named).sum()))
     table.set_frame(table.frame.assign(verdict=winners))
     _add_shown_first(table, kinds, firsts)
 
 
-def _find_word(table: Table, text: str) -> Word:
+def _interpret_word(table: Table, text: str) -> Word:
     """Return the declared or the common meaning of a verdict. Any other word may be a method."""
     name = Word(TIED, "")
     if text in table.declared.words:
         return {"a": Word(A, "letter"), "b": Word(B, "letter")}.get(table.declared.words[text], name)
-    return meaning(text) or name
+    return find_meaning(text) or name
 
 
 def _refuse_methods_called_as_sides(table: Table, kinds: pd.Series) -> None:
     """Refuse words for sides if a method is called like a side. Beside left and right, A is allowed."""
-    is_clear = table.has(*SHOWN) and set(kinds) <= {"", "place", "tie"}
-    methods = pd.concat([table.cells(name)[kinds != ""] for name in METHODS]).dropna().unique()
+    is_clear = table.has_columns(*SHOWN) and set(kinds) <= {"", "place", "tie"}
+    methods = pd.concat([table.get_cells(name)[kinds != ""] for name in METHODS]).dropna().unique()
     for name in methods:
-        word = meaning(name)
+        word = find_meaning(name)
         if word and not (is_clear and word.kind == "letter"):
-            refuse(table.texts("verdict"), kinds != "", _SIDE_OR_METHOD, name=name)
+            refuse_rows(table.get_texts("verdict"), kinds != "", _SIDE_OR_METHOD, name=name)
 
 
 def _refuse_names_of_sides(
@@ -149,13 +149,13 @@ def _refuse_names_of_sides(
     """Refuse verdicts that name one method if read as names, and the other method if read as sides."""
     sided = kinds.isin(["letter", "place", "column"])
     if sided.any():
-        _, first = _find_first(table, kinds.where(sided, ""), firsts)
-        verdict, a, b = map(table.cells, ("verdict", *METHODS))
+        _, first = _find_first_methods(table, kinds.where(sided, ""), firsts)
+        verdict, a, b = map(table.get_cells, ("verdict", *METHODS))
         differs = sided & (np.where(sides * first == A, a, b) != verdict.str.strip())
-        refuse(table.texts("verdict"), differs, _SIDE_OR_METHOD, name=verdict[sided].iloc[0])
+        refuse_rows(table.get_texts("verdict"), differs, _SIDE_OR_METHOD, name=verdict[sided].iloc[0])
 
 
-def _find_first(
+def _find_first_methods(
     table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers]
 ) -> tuple[Sequence[str], Numbers]:
     """Return the columns that give words their meaning, and the method on the first side in each row.
@@ -165,21 +165,23 @@ def _find_first(
     Raises:
         StudyError: The columns of sides do not fit the methods.
     """
-    if table.has(*SHOWN):
+    if table.has_columns(*SHOWN):
         return SHOWN, np.where(kinds.isin(["letter", "place"]), _read_left_method(table, kinds), A)
     is_place = kinds == "place"
     columns = list(firsts) if is_place.any() else METHODS
     return columns, np.where(is_place, next(iter(firsts.values()), A), A)
 
 
-def _place_problem(table: Table, kinds: pd.Series) -> str:
+def _describe_missing_sides(table: Table, kinds: pd.Series) -> str:
     """Write the message that asks which method stood at a place such as left."""
-    words = table.cells("verdict")[kinds == "place"].unique()
-    offers = [declare_word(text, "a" if _find_word(table, text).side == A else "b") for text in words]
+    words = table.get_cells("verdict")[kinds == "place"].unique()
+    offers = [
+        format_word_setting(text, "a" if _interpret_word(table, text).side == A else "b") for text in words
+    ]
     return (
         f"the verdicts {and_list(list(map(repr, words)))} name places, and no column says which method "
         "stood where. Add a column shown_first, or left and right, with the methods. If the first was "
-        f"always method_a: {set_options(*offers)}"
+        f"always method_a: {format_set_options(*offers)}"
     )
 
 
@@ -189,15 +191,15 @@ def _read_left_method(table: Table, kinds: pd.Series) -> Numbers:
     Raises:
         StudyError: The methods at the sides are not the row's methods, or a word may mean a column or a side.
     """
-    texts = table.texts("verdict")
-    a, b, on_left, on_right = map(table.cells, (*METHODS, *SHOWN))
+    texts = table.get_texts("verdict")
+    a, b, on_left, on_right = map(table.get_cells, (*METHODS, *SHOWN))
     is_same = ((on_left == a) & (on_right == b)) | ((on_left == b) & (on_right == a))
-    refuse(
+    refuse_rows(
         texts,
         (kinds != "") & a.notna() & b.notna() & ~is_same,
         "left and right are not the row's methods on {where}; name the same",
     )
-    refuse(
+    refuse_rows(
         texts,
         (kinds == "column") & (on_left != a),
         "the verdict {verdict!r} on {where} may be the column's method, or that of the side; write methods",
@@ -214,8 +216,8 @@ def _refuse_changed_sides(
 ) -> None:
     """Refuse verdicts that name sides, if a column says, or may say, that the sides were different."""
     sided = kinds.isin(["letter", "place"])
-    if table.has(*SHOWN):
-        orders = set(zip(*(table.cells(name)[sided] for name in SHOWN), strict=True))
+    if table.has_columns(*SHOWN):
+        orders = set(zip(*(table.get_cells(name)[sided] for name in SHOWN), strict=True))
         if len(orders) == sided.sum() or any(order[::-1] in orders for order in orders):
             return
     for name in dict.fromkeys([*firsts, *table.free_columns]):
@@ -225,7 +227,7 @@ def _refuse_changed_sides(
             changed = _may_have_changed(table, name, sided, winners)
         if _SWAPS.fullmatch(simplify_heading(name)):
             changed = changed | _may_have_changed(table, name, kinds == "column", winners)
-        refuse(
+        refuse_rows(
             table.frame,
             changed,
             "the verdict on {where} is a side, and the column {name!r} may say that sides changed there; "
@@ -242,7 +244,7 @@ def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArra
     "no" are not marked. Second, the two values have the same letters in another order, such as AB and BA.
     Third, the column names a method in each row, but not always method_a and not always the winner.
     """
-    cells, a, b = map(table.cells, (name, *METHODS))
+    cells, a, b = map(table.get_cells, (name, *METHODS))
     names_method = (cells == a) | (cells == b)
     if names_method[sided].all():
         is_winner = (cells == winners)[sided].all()
@@ -258,11 +260,11 @@ def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArra
 
 def _record_words(table: Table, kinds: pd.Series, columns: Sequence[str], strong: int) -> None:
     """Record the columns that gave words a meaning, and the number of verdicts that lost their strength."""
-    words = sorted(map(repr, table.cells("verdict")[kinds != ""].unique()))
+    words = sorted(map(repr, table.get_cells("verdict")[kinds != ""].unique()))
     if words:
         how = "read as ties" if set(kinds) <= {"", "tie"} else f"read by {and_list(columns)}"
         table.use_columns("_words", [join_first(words, _LISTED)], how)
-    for word, count in table.cells("verdict")[kinds == "tie"].value_counts().items():
+    for word, count in table.get_cells("verdict")[kinds == "tie"].value_counts().items():
         if _ODD_TIE.fullmatch(str(word)):
             table.notes.append(f"{count} of {word!r} count as ties")
     if strong:
@@ -271,14 +273,14 @@ def _record_words(table: Table, kinds: pd.Series, columns: Sequence[str], strong
 
 def _add_shown_first(table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers]) -> None:
     """Add the column shown_first if the table has this information."""
-    if table.has("shown_first"):
+    if table.has_columns("shown_first"):
         return
-    if table.has(*SHOWN):
+    if table.has_columns(*SHOWN):
         table.set_frame(table.frame.assign(shown_first=table.frame["left"]))
     elif firsts and not (kinds == "letter").any():
         first, *others = firsts.values()
         if all((other == first).all() for other in others):
-            a, b = map(table.cells, METHODS)
+            a, b = map(table.get_cells, METHODS)
             table.use_columns(
                 "sides", list(firsts), "it says which text was first", shown_first=a.where(first == A, b)
             )

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.files import Record, VerdictFile, name_file_in_errors
 from analysis.verdicts.items import MADE
-from analysis.verdicts.methods import SYSTEMS, TEXTS, find_couples, find_methods
-from analysis.verdicts.programs import FOREIGN, read_program
-from analysis.verdicts.reading import READING, join_readings, reading_of, warn_of
+from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings, find_methods
+from analysis.verdicts.programs import FOREIGN, read_program_file
+from analysis.verdicts.reading import READING, get_reading, join_readings, warn_about_reading
 from analysis.verdicts.table import (
     HEADINGS,
     METHODS,
     NUMBERED,
     REQUIRED,
     SHOWN,
-    Declared,
+    Declarations,
     Table,
-    refuse,
+    refuse_rows,
     simplify_heading,
 )
 from analysis.verdicts.tidy import make_tidy
@@ -75,20 +75,20 @@ def read(
         StudyError: A file is missing, unreadable or not a valid table of verdicts; the message names the
             lines.
     """
-    declared = Declared(columns=columns or {}, words=verdicts or {}, form=form, rater_kind=rater_kind)
+    declared = Declarations(columns=columns or {}, words=verdicts or {}, form=form, rater_kind=rater_kind)
     table = read_verdicts(source, declared)
-    warn_of(table)
+    warn_about_reading(table)
     texts = table.columns[table.dtypes == "category"]
     return table.astype(dict.fromkeys(texts, object))
 
 
-def read_verdicts(source: Source | Sequence[Path | str], declared: Declared) -> pd.DataFrame:
-    """Read like `read`, but with texts as categoricals (`validate`) and without warnings."""
+def read_verdicts(source: Source | Sequence[Path | str], declared: Declarations) -> pd.DataFrame:
+    """Read like `read`, but with texts as categoricals (`check_verdicts`) and without warnings."""
     if isinstance(source, pd.DataFrame):
         is_read = READING in source.attrs and set(REQUIRED) <= set(source.columns)
         if not is_read or declared.columns or declared.words:
-            source = make_tidy(_use_index(source), declared)
-        return validate(source, rater_kind=declared.rater_kind)
+            source = make_tidy(_turn_index_into_column(source), declared)
+        return check_verdicts(source, rater_kind=declared.rater_kind)
     if isinstance(source, Path | str):
         source = [source]
     if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
@@ -97,24 +97,24 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declared) -> 
     tables = []
     for path, frame in load_files(list(map(Path, source)), declared):
         with name_file_in_errors(path):
-            tables.append(validate(frame, rater_kind=declared.rater_kind))
+            tables.append(check_verdicts(frame, rater_kind=declared.rater_kind))
     if len(tables) == 1:
         return tables[0]
-    roles = [role for table in tables for role in reading_of(table).roles]
+    roles = [role for table in tables for role in get_reading(table).roles]
     if any(role.role == "pair_id" and role.why in MADE for role in roles):
         raise StudyError(
             "no column names the pairs, so each file would number its own, and one number would mean several "
             "pairs; put the rows in one file, or say what names the pair: --set columns.pair_id=HEADING"
         )
     whole = pd.concat([table.astype(object) for table in tables], ignore_index=True)
-    whole.attrs = {READING: join_readings(map(reading_of, tables))}
+    whole.attrs = {READING: join_readings(map(get_reading, tables))}
     try:
-        return validate(whole)
+        return check_verdicts(whole)
     except StudyError as error:
         raise StudyError(f"{', '.join(map(str, source))} together: {error}") from None
 
 
-def _use_index(frame: pd.DataFrame) -> pd.DataFrame:
+def _turn_index_into_column(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table in which an index with a name or with texts has become a column."""
     name = frame.index.name
     is_column = name not in {None, *NUMBERED} or frame.index.inferred_type == "string"
@@ -123,7 +123,7 @@ def _use_index(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.reset_index(drop=name in frame.columns)
 
 
-def load_files(files: Sequence[Path], declared: Declared) -> list[tuple[Path, pd.DataFrame]]:
+def load_files(files: Sequence[Path], declared: Declarations) -> list[tuple[Path, pd.DataFrame]]:
     """Load files of any known format as tidy tables. The verdicts are not checked yet.
 
     A file of items names the methods that are compared in the other files.
@@ -150,16 +150,20 @@ def load_files(files: Sequence[Path], declared: Declared) -> list[tuple[Path, pd
     ]
 
 
-def _load_file(file: VerdictFile, form: str, declared: Declared, items: pd.DataFrame | None) -> pd.DataFrame:
+def _load_file(
+    file: VerdictFile, form: str, declared: Declarations, items: pd.DataFrame | None
+) -> pd.DataFrame:
     with name_file_in_errors(file.path):
         if form == TABLE:
             return make_tidy(file.read_table(), declared, items)
-        return make_tidy(read_program(file, form, items), replace(declared, columns={}), form=FOREIGN[form])
+        return make_tidy(
+            read_program_file(file, form, items), replace(declared, columns={}), form=FOREIGN[form]
+        )
 
 
 def _is_item(record: Record) -> bool:
     """Return whether a record is an item: it has methods, but neither a rater nor a verdict."""
-    couples = find_couples(list(record), SYSTEMS) or find_couples(list(record), TEXTS)
+    couples = find_method_headings(list(record), SYSTEMS) or find_method_headings(list(record), TEXTS)
     return bool(couples) and not any(map(_JUDGED.fullmatch, record))
 
 
@@ -171,7 +175,7 @@ def _read_items(file: VerdictFile, headings: set[str]) -> pd.DataFrame:
     Raises:
         StudyError: Two items have the same id, or an item has no id or no methods.
     """
-    table = Table(file.read_table(), Declared())
+    table = Table(file.read_table(), Declarations())
     find_methods(table)
     common = table.find_headings(("pairid", *HEADINGS["pair"], *HEADINGS["prompt"]))
     names = dict.fromkeys(name for name in (*common, *table.names) if name not in {*METHODS, *SHOWN})
@@ -179,10 +183,10 @@ def _read_items(file: VerdictFile, headings: set[str]) -> pd.DataFrame:
     key = next(iter([*shared, *common]), "")
     if not key:
         raise StudyError(f"{file.path}: no column has the ids of the items; add a column item")
-    ids = table.cells(key)
+    ids = table.get_cells(key)
     twice = "{path}: two items have the id {id!r} ({where}); give each item an id of its own"
-    refuse(table.frame.assign(id=ids), ids.duplicated(), twice, path=file.path)
-    if not table.has("pair_id"):
+    refuse_rows(table.frame.assign(id=ids), ids.duplicated(), twice, path=file.path)
+    if not table.has_columns("pair_id"):
         table.use_columns("pair_id", [key], "its name", pair_id=ids)
     return table.frame.set_index(ids.rename(None))
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pandas.api.types import infer_dtype
 
 from analysis.verdicts.reading import Reading, Role
-from analysis.verdicts.words import set_options
+from analysis.verdicts.words import format_set_options
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 from guard_eval.reporting.words import and_list, join_first
@@ -84,21 +84,21 @@ def is_missing_word(word: str) -> bool:
 
 def offer_columns(role: str, names: Sequence[str]) -> str:
     """Write the options of the command line that give one of several columns this role."""
-    return set_options(*(f"columns.{role}={name}" for name in names), join=" or ")
+    return format_set_options(*(f"columns.{role}={name}" for name in names), join=" or ")
 
 
-def name_lines(mask: Mask | pd.Series, index: pd.Index) -> str:
+def format_line_numbers(mask: Mask | pd.Series, index: pd.Index) -> str:
     """List the numbers of the first marked lines or rows, and count the others.
 
     >>> index = pd.Index([4, 7, 9], name="line")
-    >>> name_lines([True, True, False], index), name_lines([False, False, True], index)
+    >>> format_line_numbers([True, True, False], index), format_line_numbers([False, False, True], index)
     ('lines 4, 7', 'line 9')
     """
     numbers = list(map(str, index[mask].unique()))
     return f"{index.name}{'s' if len(numbers) > 1 else ''} {join_first(numbers, MAX_NUMBERS, join=', ')}"
 
 
-def with_line_numbers(frame: pd.DataFrame) -> pd.DataFrame:
+def add_line_numbers(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table with the line numbers of its file as the index, or with row numbers from 1."""
     if frame.index.name in NUMBERED:
         return frame
@@ -144,7 +144,7 @@ def find_distinct_rows(table: pd.DataFrame, names: Sequence[str]) -> tuple[Numbe
     return numbers, list(rows.where(rows.notna(), None).itertuples(index=False, name=None))
 
 
-def refuse(table: pd.DataFrame, wrong: Mask | pd.Series, message: str, **words: object) -> None:
+def refuse_rows(table: pd.DataFrame, wrong: Mask | pd.Series, message: str, **words: object) -> None:
     """Refuse a table that has wrong rows.
 
     Args:
@@ -161,11 +161,13 @@ def refuse(table: pd.DataFrame, wrong: Mask | pd.Series, message: str, **words: 
     mask = np.asarray(wrong, dtype=bool)
     if mask.any():
         cells = dict(table.iloc[int(mask.argmax())])
-        raise StudyError(message.format_map(cells | words | {"where": name_lines(mask, table.index)}))
+        raise StudyError(
+            message.format_map(cells | words | {"where": format_line_numbers(mask, table.index)})
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Declared:
+class Declarations:
     """The user's declarations about tables.
 
     Attributes:
@@ -192,14 +194,16 @@ class Table:
         items: The rows of a file of items, by their ids.
     """
 
-    def __init__(self, frame: pd.DataFrame, declared: Declared, items: pd.DataFrame | None = None) -> None:
+    def __init__(
+        self, frame: pd.DataFrame, declared: Declarations, items: pd.DataFrame | None = None
+    ) -> None:
         self.declared = declared
         self.items = items
         self.roles: list[Role] = []
         self.notes: list[str] = []
         self.unused: list[str] = []
         self.left_out: list[str] = []
-        self.set_frame(with_line_numbers(frame))
+        self.set_frame(add_line_numbers(frame))
 
     def set_frame(self, frame: pd.DataFrame) -> None:
         """Replace the columns or rows."""
@@ -225,13 +229,13 @@ class Table:
         if is_left_out.any():
             text = f"{int(is_left_out.sum())} left out: {why}"
             self.left_out.append(text)
-            self.notes.append(f"{text} ({name_lines(is_left_out, self.frame.index)})")
+            self.notes.append(f"{text} ({format_line_numbers(is_left_out, self.frame.index)})")
             self.set_frame(self.frame[~is_left_out])
         if self.frame.empty:
             why = "; ".join(self.notes) or "it has a header and no rows"
             raise StudyError(f"the table holds no verdicts; {why}")
 
-    def reading(self) -> Reading:
+    def make_reading(self) -> Reading:
         """Return the reading of the table."""
         groups = [name for name in self.declared.groups if name in self.free_columns]
         by = [Role("by", name, "declared") for name in groups]
@@ -248,7 +252,7 @@ class Table:
         """Return the columns that have no role."""
         return [name for name in self.names if name not in KNOWN and name not in SHOWN]
 
-    def has(self, *names: str) -> bool:
+    def has_columns(self, *names: str) -> bool:
         """Return whether the table has all these columns."""
         return set(names) <= set(self.names)
 
@@ -257,7 +261,7 @@ class Table:
         headings = (used.column for used in self.roles if used.role == role)
         return next(headings, default)
 
-    def find_named(self, role: str) -> list[str]:
+    def find_common_headings(self, role: str) -> list[str]:
         """Return the headings that are common names of a role, the most common first."""
         return self.find_headings(HEADINGS["names"][role])
 
@@ -275,59 +279,59 @@ class Table:
             raise StudyError(f"{role} could be {and_list(names)}; say which: {offer_columns(role, names)}")
         self.use_columns(role, names[:1], "its name", **{role: self.frame[names[0]]})
 
-    def texts(self, *names: str) -> pd.DataFrame:
+    def get_texts(self, *names: str) -> pd.DataFrame:
         """Return columns as categoricals of texts."""
         for name in names:
             if name not in self._texts:
                 self._texts[name] = convert_to_texts(self.frame[name])
         return self._texts[list(names)]
 
-    def cells(self, name: str) -> pd.Series:
+    def get_cells(self, name: str) -> pd.Series:
         """Return the texts of a column. A missing cell is NaN."""
-        return self.texts(name)[name].astype(object)
+        return self.get_texts(name)[name].astype(object)
 
-    def values(self, *names: str) -> list[str]:
+    def list_values(self, *names: str) -> list[str]:
         """Return the different texts of columns. Columns that the table lacks are ignored."""
         columns = [name for name in names if name in self.names]
-        return [text for name in columns for text in self.texts(name)[name].cat.categories]
+        return [text for name in columns for text in self.get_texts(name)[name].cat.categories]
 
     def find_distinct_rows(self, *names: str) -> tuple[Numbers, list[Cells]]:
         """Return the index of each row among the different rows, and these rows: see `find_distinct_rows`."""
-        return find_distinct_rows(self.texts(*names), names)
+        return find_distinct_rows(self.get_texts(*names), names)
 
     def number_rows(self, *names: str) -> Numbers:
         """Return a number for each row. Rows with the same cells have the same number (`number_rows`)."""
         different = list(dict.fromkeys(names))
-        return number_rows(self.texts(*different), different)
+        return number_rows(self.get_texts(*different), different)
 
     def number_pairs(self, *names: str) -> Numbers:
         """Return a number for each row. Rows with the same cells and methods have the same number.
 
         The order of the two methods does not matter.
         """
-        methods = share_categories(self.texts(*METHODS), METHODS)
+        methods = share_categories(self.get_texts(*METHODS), METHODS)
         first, second = np.sort([methods[name].cat.codes for name in METHODS], axis=0)
         couples = {"_first": pd.Categorical(first), "_second": pd.Categorical(second)}
-        table = self.texts(*names).assign(**couples)
+        table = self.get_texts(*names).assign(**couples)
         return number_rows(table, [*names, *couples])
 
     def count_distinct(self, *names: str) -> int:
         """Return the number of different rows in these columns."""
         return int(self.number_rows(*names).max(initial=-1)) + 1
 
-    def groups_alike(self, name: str, other: str) -> bool:
+    def groups_rows_alike(self, name: str, other: str) -> bool:
         """Return whether two columns group the rows in the same way."""
         return bool((self.number_rows(name) == self.number_rows(other)).all())
 
-    def is_fixed_by(self, name: str, keys: Sequence[str]) -> bool:
+    def is_determined_by(self, name: str, keys: Sequence[str]) -> bool:
         """Return whether rows that are equal in `keys` always have the same cell in a column."""
         return self.count_distinct(*keys, name) == self.count_distinct(*keys)
 
     def is_filled(self, name: str) -> bool:
         """Return whether a column has no empty cell."""
-        return not self.cells(name).isna().any()
+        return not self.get_cells(name).isna().any()
 
     def is_boolean(self, name: str) -> bool:
         """Return whether all cells of a column mean yes or no."""
-        words = {text.strip().casefold() for text in self.values(name)}
+        words = {text.strip().casefold() for text in self.list_values(name)}
         return words <= YES | NO

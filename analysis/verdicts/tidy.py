@@ -8,14 +8,19 @@ from collections.abc import Mapping
 import pandas as pd
 
 from analysis.verdicts.files import NESTED
-from analysis.verdicts.items import settle_raters, use_items, use_judges
-from analysis.verdicts.methods import find_methods, offer_methods, refuse_sides_as_methods, refuse_texts
+from analysis.verdicts.items import add_pairs_and_prompts, assign_raters, recognise_model_judges
+from analysis.verdicts.methods import (
+    find_methods,
+    offer_methods,
+    refuse_sides_as_methods,
+    refuse_texts_as_methods,
+)
 from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
-from analysis.verdicts.reading import READING, Role, join_readings, reading_of
-from analysis.verdicts.shapes import HEADS, find_verdicts, melt
+from analysis.verdicts.reading import READING, Role, get_reading, join_readings
+from analysis.verdicts.shapes import HEADS, find_verdicts, melt_wide_table
 from analysis.verdicts.sides import name_winners
-from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, SHOWN, Declared, Table, simplify_heading
-from analysis.verdicts.words import meaning
+from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, SHOWN, Declarations, Table, simplify_heading
+from analysis.verdicts.words import find_meaning
 from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.reporting.words import and_list
 
@@ -29,7 +34,7 @@ _DEFAULTS = {"dataset": "all", "criterion": "overall"}
 
 def make_tidy(
     frame: pd.DataFrame,
-    declared: Declared,
+    declared: Declarations,
     items: pd.DataFrame | None = None,
     form: VerdictFormat | None = None,
 ) -> pd.DataFrame:
@@ -63,24 +68,24 @@ def make_tidy(
     find_methods(table)
     for role in ("rater", "criterion"):
         _use_common_heading(table, role)
-    use_judges(table)
+    recognise_model_judges(table)
     if form is not None and form.asks:
         _keep_answers(table)
-    refuse_texts(table)
+    refuse_texts_as_methods(table)
     wide = find_verdicts(table)
-    has_verdicts = bool(wide) or table.has("verdict")
-    if table.has(*METHODS) and has_verdicts and not are_pairs:
+    has_verdicts = bool(wide) or table.has_columns("verdict")
+    if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
         if form is None:
             _refuse_counted_votes(table)
-        use_items(table, wide, is_program=form is not None)
+        add_pairs_and_prompts(table, wide, is_program=form is not None)
     if wide or HEADS in declared.columns:
-        melt(table, wide)
+        melt_wide_table(table, wide)
         find_methods(table)
-    if table.has("verdict", *METHODS):
+    if table.has_columns("verdict", *METHODS):
         _complete_rows(table)
     _refuse_nested(table, frame)
     _refuse_incomplete(table, is_program=form is not None)
-    table.frame.attrs = {**frame.attrs, READING: join_readings([reading_of(frame), table.reading()])}
+    table.frame.attrs = {**frame.attrs, READING: join_readings([get_reading(frame), table.make_reading()])}
     return table.frame
 
 
@@ -122,7 +127,7 @@ def _declared_columns(table: Table) -> Mapping[str, str]:
         start = f"columns.{name}"
         if name not in {*KNOWN, *SHOWN}:
             raise StudyError(f"{start}: there is no such column; {suggest_nearest(name, sorted(KNOWN))}")
-        if heading and not table.has(heading):
+        if heading and not table.has_columns(heading):
             raise StudyError(
                 f"{start}={heading}: there is no such heading; {suggest_nearest(heading, table.names)}"
             )
@@ -139,7 +144,7 @@ def _leave_out_index(table: Table) -> None:
         if simplify_heading(first) in _INDEX and table.count_distinct(first) == len(table.frame):
             table.unused.append(f"{first or 'a column without a name'} (an index)")
             table.set_frame(table.frame.drop(columns=first))
-    if table.has(""):
+    if table.has_columns(""):
         raise StudyError("column 1 has no name in the header; name it, or remove it")
 
 
@@ -149,28 +154,28 @@ def _use_common_heading(table: Table, role: str) -> None:
     Raises:
         StudyError: Two different columns can have the role.
     """
-    named = table.find_named(role)
+    named = table.find_common_headings(role)
     if role == "criterion":  # numbers are ratings
-        named = [name for name in named if not all(map(_NUMBER.fullmatch, table.values(name)))]
+        named = [name for name in named if not all(map(_NUMBER.fullmatch, table.list_values(name)))]
     varying = [name for name in named if table.count_distinct(name) > 1]
-    if named and not table.has(role) and role not in table.declared.columns:
+    if named and not table.has_columns(role) and role not in table.declared.columns:
         # If each column has only one value, nothing says which column has the role.
-        table.choose_column(role, varying or named, table.groups_alike if varying else str.__eq__)
+        table.choose_column(role, varying or named, table.groups_rows_alike if varying else str.__eq__)
 
 
 def _leave_out_votes(table: Table) -> None:
     """Leave out votes that were not blind, rejected answers, and rows without a real answer."""
-    for why in table.values(LEFT_OUT):
-        table.leave_out_rows((table.cells(LEFT_OUT) == why).to_numpy(), why)
+    for why in table.list_values(LEFT_OUT):
+        table.leave_out_rows((table.get_cells(LEFT_OUT) == why).to_numpy(), why)
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
     for rule in HEADINGS["left_out"]:
         is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
         for name in table.free_columns:
             if re.fullmatch(rule["heading"], simplify_heading(name)):
-                words = [text for text in table.values(name) if is_meant(text.strip())]
+                words = [text for text in table.list_values(name) if is_meant(text.strip())]
                 if words:
                     table.record_role("filter", name, f"it says what is left out: {rule['why']}")
-                table.leave_out_rows(table.cells(name).isin(words).to_numpy(), rule["why"])
+                table.leave_out_rows(table.get_cells(name).isin(words).to_numpy(), rule["why"])
 
 
 def _refuse_counted_votes(table: Table) -> None:
@@ -184,10 +189,10 @@ def _refuse_counted_votes(table: Table) -> None:
     """
     items = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"], *HEADINGS["groups"], "pairid"])
     items = [name for name in items if table.count_distinct(name) < len(table.frame)]
-    keys = [*METHODS, *filter(table.has, ("verdict", "criterion", "dataset", "rater")), *items]
-    are_outcomes = not table.has("rater") and table.count_distinct(*keys) == len(table.frame) > 1
+    keys = [*METHODS, *filter(table.has_columns, ("verdict", "criterion", "dataset", "rater")), *items]
+    are_outcomes = not table.has_columns("rater") and table.count_distinct(*keys) == len(table.frame) > 1
     for name in table.free_columns:
-        cells = table.values(name)
+        cells = table.list_values(name)
         is_number = all(map(str.isdecimal, cells)) and bool(set(cells) - {"0", "1"})
         is_count = are_outcomes or simplify_heading(name) in HEADINGS["votes"]
         if is_number and is_count and name not in items:
@@ -199,18 +204,18 @@ def _refuse_counted_votes(table: Table) -> None:
 
 def _complete_rows(table: Table) -> None:
     """Replace words by methods, leave out other answers, and fill in missing columns."""
-    a, b = map(table.cells, METHODS)
+    a, b = map(table.get_cells, METHODS)
     table.leave_out_rows((a == b).to_numpy(), "a method compared with itself")
     name_winners(table)
-    a, b = map(table.cells, METHODS)
+    a, b = map(table.get_cells, METHODS)
     is_named = a.notna() & b.notna()  # a row without a method is refused later
     table.leave_out_rows((table.frame["verdict"].isna() & is_named).to_numpy(), "no verdict")
-    if not table.has("pair_id"):
+    if not table.has_columns("pair_id"):
         return
     for role, value in _DEFAULTS.items():
-        if not table.has(role):
+        if not table.has_columns(role):
             table.use_columns(role, (), f"the table has none: it is called {value!r}", **{role: value})
-    settle_raters(table)
+    assign_raters(table)
 
 
 def _keep_answers(table: Table) -> None:
@@ -219,12 +224,12 @@ def _keep_answers(table: Table) -> None:
     Raises:
         StudyError: No answer is a verdict, or answers name sides and a method has the name of a side.
     """
-    if not table.has("verdict", "criterion", *METHODS):
+    if not table.has_columns("verdict", "criterion", *METHODS):
         return
     refuse_sides_as_methods(table)
-    verdict, a, b = map(table.cells, ("verdict", *METHODS))
-    words = [text for text in table.values("verdict") if meaning(text)]
-    criterion = table.cells("criterion")
+    verdict, a, b = map(table.get_cells, ("verdict", *METHODS))
+    words = [text for text in table.list_values("verdict") if find_meaning(text)]
+    criterion = table.get_cells("criterion")
     criteria_with_verdicts = set(criterion[(verdict == a) | (verdict == b) | verdict.isin(words)])
     if not criteria_with_verdicts:
         raise StudyError("no answer is a verdict; write the methods, A, B, left, right or tie")
@@ -247,9 +252,9 @@ def _refuse_nested(table: Table, frame: pd.DataFrame) -> None:
 
 def _refuse_incomplete(table: Table, *, is_program: bool) -> None:
     """Refuse a table without methods or without verdicts."""
-    if table.has("verdict", *METHODS):
+    if table.has_columns("verdict", *METHODS):
         return
-    if table.has(*METHODS):
+    if table.has_columns(*METHODS):
         raise StudyError(
             "no column has verdicts. Say which one does, and what its words mean: --set "
             "columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' (a, b, tie, a method, or nothing)"

@@ -68,12 +68,12 @@ def simplify_word(word: str) -> str:
     return _DROPPED.sub(" ", word.casefold()).strip()
 
 
-def meaning(word: str) -> Word | None:
+def find_meaning(word: str) -> Word | None:
     """Return the meaning of a common word, or None. A number alone has no meaning, because it is ambiguous.
 
-    >>> meaning("B is much better"), meaning("tie (bothbad)")
+    >>> find_meaning("B is much better"), find_meaning("tie (bothbad)")
     (Word(side=-1, kind='letter', strength=True), Word(side=0, kind='tie', strength=False))
-    >>> meaning("[[A>>B]]"), meaning("Response 2").kind, meaning("1"), meaning("C")
+    >>> find_meaning("[[A>>B]]"), find_meaning("Response 2").kind, find_meaning("1"), find_meaning("C")
     (Word(side=1, kind='letter', strength=True), 'place', None, None)
     """
     text = simplify_word(word)
@@ -107,25 +107,25 @@ def _read_comparison_sign(first: str, sign: str, second: str) -> Word | None:
 
 def is_tie(word: str) -> bool:
     """Return whether a word means a tie."""
-    outcome = meaning(word)
+    outcome = find_meaning(word)
     return outcome is not None and outcome.side == TIED
 
 
 def names_side(word: str) -> bool:
     """Return whether a word, such as left or A, names one of the two texts."""
-    outcome = meaning(word)
+    outcome = find_meaning(word)
     return outcome is not None and outcome.side != TIED
 
 
-def declare_word(word: str, value: str = "SIDE") -> str:
+def format_word_setting(word: str, value: str = "SIDE") -> str:
     """Return the setting that declares the meaning of a word: `verdicts."left one"=SIDE`."""
     return f"verdicts.{json.dumps(word, ensure_ascii=False)}={value}"
 
 
-def set_options(*settings: str, join: str = " ") -> str:
+def format_set_options(*settings: str, join: str = " ") -> str:
     """Return settings as options of the command line.
 
-    >>> set_options("columns.rater=Who", "columns.item=Item No", join=" or ")
+    >>> format_set_options("columns.rater=Who", "columns.item=Item No", join=" or ")
     "--set columns.rater=Who or --set 'columns.item=Item No'"
     """
     return join.join(f"--set {shlex.quote(setting)}" for setting in settings)

@@ -23,8 +23,8 @@ from guard_eval.servers.server import parse_send_key
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.continuations import append_continuations, append_traces
-from guard_eval.texts.current import Known, model_revision
-from guard_eval.texts.shards import Shard, reserve
+from guard_eval.texts.current import Known, find_model_revision
+from guard_eval.texts.shards import Shard, reserve_shard
 from guard_eval.texts.systems.served_files import TEXTS
 from guard_eval.texts.tuning import TUNE, plan_texts, split_prompts
 
@@ -89,7 +89,7 @@ def generate_texts(
     folder = study.continuations if local else study.folder / TEXTS
     results = [GenerationResult(lines=tuple(_describe_tuning(study)))]
     problems: Problems = {}
-    with nullcontext() if dry_run else reserve(folder, prompt_shard):
+    with nullcontext() if dry_run else reserve_shard(folder, prompt_shard):
         recorded = "vllm" if engine == "vllm" else None
         for plan in _plan_local_texts(
             study, local, shard=prompt_shard, engine=recorded, workers=workers, trace=trace
@@ -185,7 +185,7 @@ def _plan_local_texts(
 def _find_revision_and_dtype(study: Study) -> Known:
     """Return the `revision` and `dtype` of the study's model before it is loaded. Unknown facts are None."""
     model = study.settings.model
-    revision = model_revision(study)
+    revision = find_model_revision(study)
     if revision is None:
         return {"revision": None, "dtype": None}
     from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)

@@ -14,7 +14,7 @@ from guard_eval.records import Continuation, Prompt
 from guard_eval.results import Result
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import Trace
-from guard_eval.texts.current import Known, Texts, describe_other_runs, find_generated
+from guard_eval.texts.current import Known, Texts, describe_other_runs, find_generated_texts
 from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.shards import WHOLE, Shard
 
@@ -100,7 +100,9 @@ class GenerationPlan:
     @cached_property
     def existing_texts(self) -> Mapping[str, Texts]:
         """The existing texts, by strategy."""
-        return find_generated(self.study, [*self.systems], self.prompts, facts=self.facts, engine=self.engine)
+        return find_generated_texts(
+            self.study, [*self.systems], self.prompts, facts=self.facts, engine=self.engine
+        )
 
     @cached_property
     def missing_texts(self) -> dict[str, list[PlannedText]]:

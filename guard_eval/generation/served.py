@@ -44,9 +44,9 @@ from guard_eval.texts.systems import find_texts
 from guard_eval.texts.systems.matching import SystemTexts
 from guard_eval.texts.systems.served_files import (
     append_attempt,
-    append_served,
+    append_served_text,
     build_request,
-    find_served,
+    find_served_texts,
     hash_request,
     read_total_cost,
 )
@@ -124,7 +124,7 @@ class ServedPlan:
     @cached_property
     def existing_texts(self) -> SystemTexts:
         """The existing texts. Raise a `StudyError` if the file of texts cannot be used."""
-        return find_served(self.study, self.system, {prompt.id: prompt for prompt in self.prompts})
+        return find_served_texts(self.study, self.system, {prompt.id: prompt for prompt in self.prompts})
 
     @cached_property
     def missing_texts(self) -> list[PlannedText]:
@@ -469,7 +469,7 @@ class ServedRun:
             "new_tokens": usage.output_tokens,
             "cost": cost,
         }
-        append_served(plan.study, plan.system, row)
+        append_served_text(plan.study, plan.system, row)
         self.cost += cost
         self.counts.update(
             written=1,

@@ -36,18 +36,18 @@ _STRATEGY_FIELDS = ("strategy", "amateur", "amateur_revision", "engine", "source
 """Fields of `Recipe` that are in a text's line, if they are set."""
 
 
-def run_folder(continuations: Path, recipe: Recipe) -> Path:
+def locate_run_folder(continuations: Path, recipe: Recipe) -> Path:
     """Return the folder of a recipe's texts in a study's `continuations`.
 
     If the model is a folder, the content of this folder counts, not its path.
     """
-    shared = _shared_fields(recipe)
+    shared = _get_run_fields(recipe)
     if recipe.revision.startswith("sha256:"):
         del shared["model"]
     return continuations / content_id("run", shared)[:8]
 
 
-def _shared_fields(recipe: Recipe) -> dict[str, Any]:
+def _get_run_fields(recipe: Recipe) -> dict[str, Any]:
     """Return the fields that all recipes of a run share."""
     return {name: getattr(recipe, name) for name in RUN_FIELDS}
 
@@ -75,7 +75,7 @@ def _read_recipe(folder: Path) -> dict[str, Any]:
         ) from None
 
 
-def continuation_files(folder: Path, strategy: str) -> list[Path]:
+def list_continuation_files(folder: Path, strategy: str) -> list[Path]:
     """Return all files with a strategy's texts in a run's folder: every shard and every variant."""
     name = re.compile(rf"{re.escape(strategy)}(\.vllm)?(\.[0-9a-f]{{8}})?(\.shard-\d+-of-\d+)?\.jsonl")
     return [path for path in sorted(folder.glob("*.jsonl")) if name.fullmatch(path.name)]
@@ -96,11 +96,11 @@ def append_continuations(continuations: Path, batch: Sequence[Continuation], sha
         StudyError: See `append_lines`.
     """
     for recipe, texts in groupby(batch, key=lambda text: text.recipe):
-        folder = run_folder(continuations, recipe)
+        folder = locate_run_folder(continuations, recipe)
         if not (folder / "recipe.json").exists():
-            content = json.dumps(_shared_fields(recipe), indent=2, ensure_ascii=False) + "\n"
+            content = json.dumps(_get_run_fields(recipe), indent=2, ensure_ascii=False) + "\n"
             write_whole(folder / "recipe.json", content.encode(), make_folder=True)
-        append_lines(folder / f"{_name_file(recipe, shard)}.jsonl", map(_to_row, texts))
+        append_lines(folder / f"{_name_file(recipe, shard)}.jsonl", map(_make_row, texts))
 
 
 Trace = dict[str, Any]
@@ -113,11 +113,11 @@ def append_traces(continuations: Path, recipe: Recipe, batch: Iterable[Trace], s
     Write traces before their texts, so that every text has a trace. After a crash between the two writes, a
     trace exists twice, with the same values.
     """
-    path = run_folder(continuations, recipe) / f"{_name_file(recipe, shard)}.trace.jsonl"
+    path = locate_run_folder(continuations, recipe) / f"{_name_file(recipe, shard)}.trace.jsonl"
     append_lines(path, batch)
 
 
-def _to_row(continuation: Continuation) -> dict[str, Any]:
+def _make_row(continuation: Continuation) -> dict[str, Any]:
     """Return the line of a text, without the fields that are in recipe.json."""
     row = asdict(continuation)
     recipe = row.pop("recipe")

@@ -13,11 +13,11 @@ from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import (
     RUN_FIELDS,
-    continuation_files,
+    list_continuation_files,
     read_continuations,
     read_run_folders,
 )
-from guard_eval.texts.models import known_revision
+from guard_eval.texts.models import find_revision
 
 ANY = "any"
 """Texts by any engine."""
@@ -29,7 +29,7 @@ Texts = Mapping[tuple[str, int], Continuation]
 """A strategy's texts, by the prompt's id and the number of its text: 1, 2, …."""
 
 
-def find_generated(
+def find_generated_texts(
     study: Study,
     strategies: Sequence[str],
     prompts: Iterable[Prompt],
@@ -62,7 +62,7 @@ def find_generated(
 
 def describe_other_runs(study: Study, facts: Known | None = None) -> list[str]:
     """Describe the runs that do not match study.toml: a line of differences for each."""
-    required = _require_fields(study, facts or {"revision": model_revision(study)})
+    required = _list_required_fields(study, facts or {"revision": find_model_revision(study)})
     differences = {
         folder.name: _describe_differences(recipe, required)
         for folder, recipe in read_run_folders(study.continuations).items()
@@ -70,10 +70,10 @@ def describe_other_runs(study: Study, facts: Known | None = None) -> list[str]:
     return [f"{name} has {', '.join(parts)}" for name, parts in differences.items() if parts]
 
 
-def model_revision(study: Study, *, hashes_folder: bool = True) -> str | None:
+def find_model_revision(study: Study, *, hashes_folder: bool = True) -> str | None:
     """Return the model's revision, if this machine knows it; `hashes_folder` allows to hash a folder."""
     model = study.settings.model
-    return known_revision(study.locate_model(model.name), model.revision, hashes_folder=hashes_folder)
+    return find_revision(study.locate_model(model.name), model.revision, hashes_folder=hashes_folder)
 
 
 def _find_run(study: Study, facts: Known | None) -> Path | None:
@@ -84,8 +84,8 @@ def _find_run(study: Study, facts: Known | None) -> Path | None:
     runs = read_run_folders(study.continuations)
     matching: list[Path] = []
     for hashes_folder in (False, True) if runs else ():
-        required = _require_fields(
-            study, facts or {"revision": model_revision(study, hashes_folder=hashes_folder)}
+        required = _list_required_fields(
+            study, facts or {"revision": find_model_revision(study, hashes_folder=hashes_folder)}
         )
         matching = [path for path, recipe in runs.items() if not _describe_differences(recipe, required)]
         if len(matching) == 1:
@@ -100,14 +100,14 @@ def _find_run(study: Study, facts: Known | None) -> Path | None:
     )
 
 
-def _require_fields(study: Study, facts: Known) -> dict[str, object]:
+def _list_required_fields(study: Study, facts: Known) -> dict[str, object]:
     """Return the fields that a matching recipe must have. A field that is None may have any value."""
     model = study.settings.model
     revision = facts.get("revision")
     dtype = facts.get("dtype") or model.dtype
     return study.settings.generation.recipe_fields | {
         "seed": study.settings.seed,
-        "model": None if _is_content(revision) else model.name,
+        "model": None if _is_content_hash(revision) else model.name,
         "revision": revision,
         "dtype": None if dtype == "auto" else dtype,
     }
@@ -123,7 +123,7 @@ def _describe_differences(recipe: Mapping[str, Any], required: Mapping[str, obje
     ]
 
 
-def _is_content(revision: str | None) -> bool:
+def _is_content_hash(revision: str | None) -> bool:
     """Return whether a revision is the hash of a folder's content."""
     return revision is not None and revision.startswith("sha256:")
 
@@ -136,12 +136,12 @@ def _read_texts(
     runs = study.settings.count_runs(strategy)
     required = {"strategy": strategy, "source": hash_own_source(parse(strategy)), "amateur": amateur}
     if amateur:
-        revision = known_revision(study.locate_model(amateur), study.settings.model.amateur_revision)
+        revision = find_revision(study.locate_model(amateur), study.settings.model.amateur_revision)
         required |= {"amateur_revision": revision} if revision else {}
-        if _is_content(revision):
+        if _is_content_hash(revision):
             del required["amateur"]
     variants: dict[Recipe, dict[tuple[str, int], Continuation]] = {}
-    for path in continuation_files(folder, strategy):
+    for path in list_continuation_files(folder, strategy):
         for text in read_continuations(path):
             recipe = text.recipe
             prompt = prompts.get(text.prompt_id)

@@ -28,7 +28,7 @@ from guard_eval.texts.shapes import (
     find_system_column,
     find_text_columns,
     flatten_sample,
-    read_frame,
+    read_data_frame,
     refuse_doubtful_columns,
     refuse_sides,
 )
@@ -132,7 +132,7 @@ class TextTable:
             raise StudyError(f"{kind} is not a source of texts; give a file or a pandas data frame")
         else:
             name = stem = "the data frame"
-            records = list(read_frame(source))
+            records = list(read_data_frame(source))
         if not records:
             raise StudyError(
                 f"{name} holds no generations; write one JSON object a line, each with a key 'text'"

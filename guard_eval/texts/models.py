@@ -35,7 +35,7 @@ def has_weights(folder: Path) -> bool:
     return any(any(folder.glob(pattern)) for pattern in (*_WEIGHTS, *_OLD_WEIGHTS))
 
 
-def folder_revision(folder: Path) -> str:
+def hash_model_folder(folder: Path) -> str:
     """Return a hash of the names and contents of a model's files: `sha256:` and 16 digits.
 
     The hash covers weights, configuration, tokenizer, chat templates, and the files in subfolders that these
@@ -88,7 +88,7 @@ def _hash_file(path: Path, _changed: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def known_revision(location: str, revision: str, *, hashes_folder: bool = True) -> str | None:
+def find_revision(location: str, revision: str, *, hashes_folder: bool = True) -> str | None:
     """Return a model's revision if it can be found without the network, else None.
 
     Args:
@@ -97,7 +97,7 @@ def known_revision(location: str, revision: str, *, hashes_folder: bool = True) 
         hashes_folder: Read a folder's files. Otherwise, a folder's revision is None.
     """
     if Path(location).is_absolute():
-        return folder_revision(Path(location)) if hashes_folder and Path(location).is_dir() else None
+        return hash_model_folder(Path(location)) if hashes_folder and Path(location).is_dir() else None
     if _COMMIT.fullmatch(revision):
         return revision
     snapshot = _find_snapshot(location, revision)
@@ -115,7 +115,7 @@ def _find_snapshot(name: str, revision: str) -> Path | None:
     return Path(path).parent if isinstance(path, str) else None
 
 
-def check_name(name: str, location: str) -> None:
+def check_model_name(name: str, location: str) -> None:
     """Check that a model's name is a folder or a possible Hub id; `location` is the result of `locate_model`.
 
     Raises:
@@ -177,12 +177,12 @@ def find_models(models: Mapping[str, tuple[str, str]]) -> HubModels:
         models: For each name, the result of `locate_model` and the wanted branch, tag or commit.
 
     Raises:
-        StudyError: See `check_name`.
+        StudyError: See `check_model_name`.
     """
     cached: list[str] = []
     missing: list[str] = []
     for name, (location, revision) in models.items():
-        check_name(name, location)
+        check_model_name(name, location)
         if not Path(location).is_absolute():
             folder = _find_snapshot(location, revision)
             (cached if folder and has_weights(folder) else missing).append(name)

@@ -25,7 +25,7 @@ from guard_eval.study.schema import STUDY_TOML, write_study_toml
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.system_settings import BUNDLED
 from guard_eval.study.toml import parse_toml
-from guard_eval.texts.models import check_name, known_revision
+from guard_eval.texts.models import check_model_name, find_revision
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems.cues import describe_endings
 from guard_eval.texts.systems.imported import ImportedSystem, import_texts
@@ -125,17 +125,17 @@ def new(
     folder = Path(folder)
     paths = [Path(file) for file in ([prompts] if isinstance(prompts, str | Path) else prompts)]
     if texts is not None:
-        return _make_study_of_texts(folder, *_import(texts, paths, column, common=common))
+        return _make_study_of_texts(folder, *_import_sources(texts, paths, column, common=common))
     if column or common:
         option = "--column" if column else "--common"
         raise StudyError(f"{option} is for --texts; name the files of texts, too, or leave {option} out")
     location = locate_model(model, Path())
-    check_name(model, location)
+    check_model_name(model, location)
     copied = read_prompts(*(paths or [_EXAMPLES]))
     lines = [_describe_prompts(folder, copied) + ("" if paths else ", examples to replace")]
-    if known_revision(location, "main") is None:
+    if find_revision(location, "main") is None:
         lines.append(f"{model} is no folder but a Hugging Face id, and not on this machine yet")
-    study = _write(folder, {PROMPTS: prompt_lines(copied)}, _fill_model_settings(folder, model))
+    study = _write_study(folder, {PROMPTS: format_prompts(copied)}, _fill_model_settings(folder, model))
     return NewStudy(
         folder=folder,
         prompts=len(copied),
@@ -151,7 +151,7 @@ def _describe_prompts(folder: Path, prompts: Sequence[Prompt]) -> str:
     return f"{folder / PROMPTS}: {format_count(len(prompts), 'prompt')}{parts}"
 
 
-def _import(
+def _import_sources(
     texts: Sequence[Source], prompts: Sequence[Path], columns: Sequence[str], *, common: bool
 ) -> tuple[list[Prompt], list[ImportedSystem]]:
     """Return the prompts and systems of files or data frames."""
@@ -178,7 +178,7 @@ def _make_study_of_texts(
     # A name in the files may be an invalid system name.
     check_settings(parse_toml(content, folder / STUDY_TOML), folder)
     files = {system.file: system.lines() for system in systems}
-    study = _write(folder, files | {PROMPTS: prompt_lines(prompts)}, content)
+    study = _write_study(folder, files | {PROMPTS: format_prompts(prompts)}, content)
     compared = f"{format_count(len(couples), 'comparison')} of {len(systems)} systems"
     endings = describe_endings({system.name: [text.text for text in system.texts] for system in systems})
     return NewStudy(
@@ -196,7 +196,7 @@ def _make_study_of_texts(
     )
 
 
-def _write(folder: Path, files: Mapping[str, bytes], settings: str) -> Study:
+def _write_study(folder: Path, files: Mapping[str, bytes], settings: str) -> Study:
     """Write a study's files. study.toml is written last and so marks a complete folder.
 
     Raises:
@@ -220,7 +220,7 @@ def _refuse_existing_file(path: Path) -> None:
         raise StudyError(f"{path} exists already and would be overwritten; move it, or name another folder")
 
 
-def prompt_lines(prompts: Iterable[Prompt]) -> bytes:
+def format_prompts(prompts: Iterable[Prompt]) -> bytes:
     """Return prompts as the lines of a prompts.jsonl."""
     lines = []
     for prompt in prompts:

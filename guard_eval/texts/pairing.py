@@ -93,13 +93,13 @@ def make_pairs(
                 for_people=prompt.id in rated,
                 round=find_round(prompt, rounds, seed=seed),
             )
-            _check_size(pair)
+            _check_page_size(pair)
             pairs.append(pair)
     _check_existing(existing, pairs, prompts, compare)
     return pairs
 
 
-def _check_size(pair: Pair) -> None:
+def _check_page_size(pair: Pair) -> None:
     texts = (pair.prompt, pair.text_a, pair.text_b)
     limit = MESSAGE_BYTES - MESSAGE_BYTES // 20
     # JSON needs at most 12 bytes per character

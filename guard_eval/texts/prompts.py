@@ -32,7 +32,7 @@ def read_prompts(*paths: Path, dataset: str | None = None) -> list[Prompt]:
     prompts: dict[str, Prompt] = {}
     for path in paths:
         before = len(prompts)
-        for prompt, record in _read_numbered(path, dataset):
+        for prompt, record in _read_prompts_with_rows(path, dataset):
             if prompt.id in prompts:
                 raise StudyError(
                     f"{record.where}: an earlier prompt has the id {prompt.id!r}, too; change one"
@@ -87,11 +87,11 @@ def read_prompt_columns(path: Path) -> dict[str, dict[str, object]]:
     """
     return {
         prompt.id: {"prompt_length": len(prompt.text), **record.row}
-        for prompt, record in _read_numbered(path)
+        for prompt, record in _read_prompts_with_rows(path)
     }
 
 
-def _read_numbered(path: Path, dataset: str | None = None) -> Iterator[tuple[Prompt, Record]]:
+def _read_prompts_with_rows(path: Path, dataset: str | None = None) -> Iterator[tuple[Prompt, Record]]:
     """Yield the prompts of a file, each with its row."""
     for record in read_rows(path):
         fields = Fields(record)

@@ -83,23 +83,23 @@ def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[R
         first, *further = row if isinstance(row, list) and row else [row]
         if not isinstance(first, dict):
             raise StudyError(f'{where}: {str(row)[:40]!r} is not a JSON object; write {{"text": "…"}}')
-        yield Record(where=where, number=number, row=use_plain_keys(first), further=len(further))
+        yield Record(where=where, number=number, row=rename_known_keys(first), further=len(further))
 
 
 @cache
-def plain_key(key: str) -> str:
+def simplify_key(key: str) -> str:
     """Return a key or heading in lower case, with only its letters and digits."""
     return "".join(filter(str.isalnum, key.casefold()))
 
 
-def use_plain_keys(row: Mapping[str, Any]) -> dict[str, Any]:
+def rename_known_keys(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row in which keys such as "Prompt ID" are renamed to `prompt_id`.
 
     An exact key has priority. Otherwise the first key with this meaning is renamed.
     """
     result: dict[str, Any] = {}
     for key, value in row.items():
-        name = _PLAIN.get(plain_key(key), key)
+        name = _PLAIN.get(simplify_key(key), key)
         is_taken = name in row or name in result
         result[key if is_taken else name] = value
     return result

@@ -18,8 +18,8 @@ from guard_eval.texts.rows import (
     SYSTEMS,
     TEXT,
     Record,
-    plain_key,
-    use_plain_keys,
+    rename_known_keys,
+    simplify_key,
 )
 
 _WORD = re.compile(r"[^\W\d_][^\W\dA-Z_]*|\d+")
@@ -45,11 +45,11 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
         StudyError: Some columns cannot be texts, so the user must name the columns of texts.
     """
     keys = dict.fromkeys(chain.from_iterable(record.row for record in records))
-    candidates = [key for key in keys if key not in NO_TEXT and plain_key(key) not in PARTS]
+    candidates = [key for key in keys if key not in NO_TEXT and simplify_key(key) not in PARTS]
     if set(TEXT) & set(keys) or len(candidates) < 2 or any("arguments" in r.row for r in records[:1]):
         return []
     refuse_sides((), candidates, source)
-    faults = {key: _describe_values(key, [record.row.get(key) for record in records]) for key in candidates}
+    faults = {key: _describe_fault(key, [record.row.get(key) for record in records]) for key in candidates}
     doubtful = [f"{key!r} holds {fault}" for key, fault in faults.items() if fault]
     if not doubtful:
         return candidates
@@ -96,7 +96,7 @@ def find_system_column(records: Sequence[Record]) -> str:
     prompts = [_find_prompt(row) for row in rows]
     if len(set(prompts)) == 1 or any(key in row for row in rows for key in KEYS["strategy"]):
         return ""
-    for key in filter(lambda key: plain_key(key) in SYSTEMS, dict.fromkeys(chain.from_iterable(rows))):
+    for key in filter(lambda key: simplify_key(key) in SYSTEMS, dict.fromkeys(chain.from_iterable(rows))):
         models = [str(row.get(key) or "") for row in rows]
         if all(models) and len(set(zip(prompts, models, strict=True))) > len(set(prompts)):
             return key
@@ -119,12 +119,12 @@ def refuse_doubtful_columns(
     """
     rows = [record.row for record in records]
     naming = [system] if system else KEYS["strategy"]
-    groups = [(_find_prompt(row), _first_filled(row, naming), str(row.get("setting"))) for row in rows]
+    groups = [(_find_prompt(row), _find_filled_value(row, naming), str(row.get("setting"))) for row in rows]
     count = len(set(groups))
     if count == len(rows) or not any(prompt for prompt, _, _ in groups):
         return
     for key in dict.fromkeys(chain.from_iterable(rows)):
-        if key in (*columns, *TEXT, system) or plain_key(key) in RUNS:
+        if key in (*columns, *TEXT, system) or simplify_key(key) in RUNS:
             continue
         values = ["" if row.get(key) is None else str(row[key]) for row in rows]
         cells = len(set(zip(groups, values, strict=True)))
@@ -143,22 +143,22 @@ def refuse_doubtful_columns(
 
 def _may_be_part(key: str, value: object) -> bool:
     """Return whether a value may be a part of the prompt: by its key, or because it has several words."""
-    if plain_key(key) in PARTS or key in KEYS["prompt"]:
+    if simplify_key(key) in PARTS or key in KEYS["prompt"]:
         return True
     words = value.split() if isinstance(value, str) and key not in NO_TEXT else []
     return len(words) >= _LEAST_WORDS or (bool(words) and all(map(str.isalpha, words)))
 
 
 def _find_prompt(row: Mapping[str, Any]) -> str:
-    return _first_filled(row, (*KEYS["prompt"], *KEYS["prompt_id"]))
+    return _find_filled_value(row, (*KEYS["prompt"], *KEYS["prompt_id"]))
 
 
-def _first_filled(row: Mapping[str, Any], keys: Iterable[str]) -> str:
+def _find_filled_value(row: Mapping[str, Any], keys: Iterable[str]) -> str:
     """Return the first value under these keys as text, or "" without a value."""
     return next((str(row[key]) for key in keys if row.get(key)), "")
 
 
-def _describe_values(key: str, values: Sequence[object]) -> str:
+def _describe_fault(key: str, values: Sequence[object]) -> str:
     """Return why a column's values cannot be texts, or "" if they can."""
     filled = [value for value in values if value not in (None, "")]
     different = len(set(map(str, filled)))
@@ -167,7 +167,7 @@ def _describe_values(key: str, values: Sequence[object]) -> str:
         "nothing": not filled,
         "numbers": all(map(_is_number, filled)),
         "lists or objects": not all(isinstance(value, str) for value in filled),
-        "remarks": plain_key(key).endswith(NOTES),
+        "remarks": simplify_key(key).endswith(NOTES),
         f"only {format_count(different, 'different value')} in {len(filled)} rows": is_long
         and different <= len(filled) // 2,
         "single words": is_long and all(len(str(value).split()) == 1 for value in filled),
@@ -212,10 +212,10 @@ def _find_innermost_value(value: Any) -> Any:  # noqa: ANN401 (a value of JSON)
     return value
 
 
-def read_frame(frame: Any) -> Iterable[Record]:  # noqa: ANN401 (a data frame of any library)
+def read_data_frame(frame: Any) -> Iterable[Record]:  # noqa: ANN401 (a data frame of any library)
     """Yield the rows of a data frame. A missing value is None."""
     columns = [str(name) for name in frame.columns]
     for number, values in enumerate(frame.itertuples(index=False, name=None), start=1):
         cells = (None if value != value else value for value in values)  # noqa: PLR0124 (NaN is not itself)
-        row = use_plain_keys(dict(zip(columns, cells, strict=True)))
+        row = rename_known_keys(dict(zip(columns, cells, strict=True)))
         yield Record(where=f"the data frame, row {number}", number=number, row=row)

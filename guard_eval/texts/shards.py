@@ -57,7 +57,7 @@ WHOLE = Shard()
 
 
 @contextmanager
-def reserve(folder: Path, shard: Shard) -> Iterator[None]:
+def reserve_shard(folder: Path, shard: Shard) -> Iterator[None]:
     """Prevent other processes from making the same texts in `folder` until the context ends.
 
     A shard excludes the same shard and the whole study. The whole study excludes all shards and itself. The

@@ -20,7 +20,7 @@ from analysis.stats.agreement import (
     krippendorff_alpha,
     raw_agreement,
 )
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 
 agreement = as_table(ANALYSES["agreement"])
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -121,7 +121,7 @@ def test_pairs_of_one_prompt_are_one_unit():
 def test_agreement_needs_two_raters_of_one_kind():
     people = table({f"{pair}": "xy-"[pair % 3] * 2 for pair in range(9)})
     judge = table({f"{pair}": "x" for pair in range(9)}, kind="model", raters=["m"])
-    whole = agreement(evidence(validate(pd.concat([people, judge], ignore_index=True))))
+    whole = agreement(evidence(check_verdicts(pd.concat([people, judge], ignore_index=True))))
     assert list(whole["rater_kind"]) == ["person"]
     assert whole["fleiss_kappa"].iloc[0] == pytest.approx(1)
 

@@ -16,7 +16,7 @@ from analysis.sections.results.shares import shares as all_shares
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.stats.equal_length import share_at_equal_length
 from analysis.stats.equivalence import conservative_error, tost
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 
 agreement = as_table(ANALYSES["agreement"])
@@ -48,11 +48,11 @@ def total(frame, **declared):
 
 
 def joined(*tables):
-    return validate(pd.concat(tables, ignore_index=True))
+    return check_verdicts(pd.concat(tables, ignore_index=True))
 
 
 def test_report_gives_the_papers_shares_and_p_values():
-    frame = shares(evidence(validate(papers_people()), planned=(("GUARD", "ACS", "coherence"),)))
+    frame = shares(evidence(check_verdicts(papers_people()), planned=(("GUARD", "ACS", "coherence"),)))
     printed = {  # tab:humaneval_resultglacs
         "coherence": {"wikitext": 62.50, "wikinews": 60.00, "book": 51.25},
         "fluency": {"wikitext": 56.25, "wikinews": 54.75, "book": 47.50},
@@ -437,13 +437,13 @@ TESTED = (shares, agreement, raters, position, length, sensitivity, ranking, jud
 
 @pytest.fixture(scope="module")
 def verdicts():
-    return validate(drawn_verdicts(prompts=12, compared=COMPARED))
+    return check_verdicts(drawn_verdicts(prompts=12, compared=COMPARED))
 
 
 @pytest.mark.parametrize("analysis", TESTED[:-2])
 def test_analyses_never_pool_kinds_of_raters(analysis, verdicts):
     person = verdicts["rater_kind"] == "person"
-    apart = [analysis(evidence(validate(kind))) for kind in (verdicts[person], verdicts[~person])]
+    apart = [analysis(evidence(check_verdicts(kind))) for kind in (verdicts[person], verdicts[~person])]
     whole = analysis(evidence(verdicts))
     pd.testing.assert_frame_equal(whole, pd.concat(apart, ignore_index=True)[list(whole)])
 

@@ -11,7 +11,7 @@ from analysis import shares
 from analysis.reports.command import report
 from analysis.scores.combined import Composite
 from analysis.scores.scores import ScoredVerdicts
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 
 BOTH = {"coherence": 2, "fluency": 1}
@@ -45,7 +45,7 @@ def test_panel_has_composite_of_its_own_scores():
     judged = {"a": ["xx", "yx"], "b": ["xx", "yx"], "c": ["yy", "yy"]}
     frames = [table([[word] for word in words], "model", name) for name, words in judged.items()]
     result = ScoredVerdicts.from_verdicts(
-        validate(pd.concat(frames, ignore_index=True)),
+        check_verdicts(pd.concat(frames, ignore_index=True)),
         composite=Composite(weights=BOTH),
         panel="majority",
     )

@@ -6,14 +6,14 @@ from verdicts_by_hand import evidence, table
 
 from analysis.sections.raters.disagreements import disagreements, make_section
 from analysis.sections.raters.order_and_length import position
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 
 PEOPLE = table({"p1": "xxyy", "p2": "xxx-", "p3": "xxxx", "p4": "y"})
 JUDGE = table({"p1": "x", "p2": "-", "p3": "y", "p5": "x"}, kind="model", raters=["gpt"])
 
 
 def test_pairs_with_most_disagreement_are_listed_first():
-    collected = evidence(validate(pd.concat([PEOPLE, JUDGE])))
+    collected = evidence(check_verdicts(pd.concat([PEOPLE, JUDGE])))
     rows = disagreements(collected)
     people = {row.pair_id: row.disagreement for row in rows if not row.judge}
     # Of the six couples of raters of a pair four differ on p1, and three on p2.
@@ -41,7 +41,7 @@ def test_only_samples_of_one_order_count_as_contradictions():
         for (pair, first), letters in said.items()
         for number, letter in enumerate(letters)
     ]
-    [row] = position(evidence(validate(pd.DataFrame(rows))))
+    [row] = position(evidence(check_verdicts(pd.DataFrame(rows))))
     assert (row.repeated, row.contradictions.value) == (4, 0.25)
-    [once] = position(evidence(validate(pd.DataFrame(rows[::3]))))
+    [once] = position(evidence(check_verdicts(pd.DataFrame(rows[::3]))))
     assert (once.repeated, once.contradictions.value) == (0, None)

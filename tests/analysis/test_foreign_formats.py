@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analysis.verdicts.checks import validate
-from analysis.verdicts.reading import reading_of
+from analysis.verdicts.checks import check_verdicts
+from analysis.verdicts.reading import get_reading
 from analysis.verdicts.sources import FORMATS, load_files, read
-from analysis.verdicts.table import Declared
-from analysis.verdicts.words import meaning
+from analysis.verdicts.table import Declarations
+from analysis.verdicts.words import find_meaning
 from guard_eval.errors import StudyError
 
 
@@ -34,7 +34,7 @@ def column(table, *names):
 
 def notes(table):
     """Return everything that is said of the reading."""
-    return "; ".join((*reading_of(table).notes, *reading_of(table).lines()))
+    return "; ".join((*get_reading(table).notes, *get_reading(table).lines()))
 
 
 def alpaca(number, preference, **more):
@@ -469,7 +469,7 @@ def test_broken_json_is_refused(tmp_path, content, message):
     ],
 )
 def test_words_of_sides_are_understood(side, words):
-    sides = {word: word_of.side if (word_of := meaning(word)) else None for word in words.split("|")}
+    sides = {word: word_of.side if (word_of := find_meaning(word)) else None for word in words.split("|")}
     assert sides == dict.fromkeys(words.split("|"), side)
 
 
@@ -522,8 +522,8 @@ def test_arbitrary_file_is_read_or_refused(tmp_path, form, data):
     items = save(tmp_path, [METHODS | {"id": "i1"}], "items.jsonl")
     for form_given in (form, None):
         with suppress(StudyError):
-            ((_, cells),) = load_files([file, items], Declared(form=form_given))
-            table = validate(cells)
+            ((_, cells),) = load_files([file, items], Declarations(form=form_given))
+            table = check_verdicts(cells)
             assert (
                 table["verdict"].isin(["tie"])
                 | (table["verdict"] == table["method_a"])

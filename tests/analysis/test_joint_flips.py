@@ -12,7 +12,7 @@ from analysis.scores.scores import item_scores, rater_scores
 from analysis.scores.win_share import weigh_by_precision
 from analysis.sections.results.sensitivity import FIXED, PRECISION, sensitivity
 from analysis.sections.results.shares import totals
-from analysis.verdicts.checks import orient
+from analysis.verdicts.checks import order_methods
 from guard_eval.estimate import adjust
 from guard_eval.joint_flips import max_t
 from guard_eval.sign_flip import sign_flip
@@ -68,7 +68,7 @@ def test_max_t_corrects_the_family_of_a_report():
 
 def rated(rows):
     """Return scores of a table of one comparison: pair, rater, verdict."""
-    return rater_scores(orient(listed("pair_id rater verdict", rows)))
+    return rater_scores(order_methods(listed("pair_id rater verdict", rows)))
 
 
 def test_weights_follow_hand_arithmetic():

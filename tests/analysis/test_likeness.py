@@ -12,7 +12,7 @@ from analysis.sections.raters.audits import audits
 from analysis.sections.raters.likeness import likeness
 from analysis.sections.results.shares import totals
 from analysis.stats.likeness import compare_with_judge
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 
 PEOPLE = ("ann", "ben", "cas", "dan")
 
@@ -63,7 +63,7 @@ def verdicts():
         for name, said in drawn.items()
         for pair, verdict in enumerate(said)
     ]
-    return validate(pd.DataFrame(rows))
+    return check_verdicts(pd.DataFrame(rows))
 
 
 def test_report_shows_signs_of_model_use_and_excludes_nobody():
@@ -94,6 +94,6 @@ def test_simulated_people_are_compared_with_simulated_judges():
     table = verdicts()
     assert likeness(evidence(table[table["rater_kind"] == "person"])) == []
     kinds = table["rater_kind"].astype(object).replace({"person": "simulated", "model": "simulated_model"})
-    assert {row.rater_kind for row in likeness(evidence(validate(table.assign(rater_kind=kinds))))} == {
+    assert {row.rater_kind for row in likeness(evidence(check_verdicts(table.assign(rater_kind=kinds))))} == {
         "simulated"
     }

@@ -7,7 +7,7 @@ from verdicts_by_hand import listed
 
 from analysis.reports.command import report
 from analysis.scores.scores import ScoredVerdicts
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 
 
@@ -96,7 +96,9 @@ def test_panel_of_real_judges_excludes_a_simulated_one(tmp_path):
 def test_panel_needs_all_its_judges_in_a_comparison():
     more = judged(a=["xx"] * 3).astype(object).replace("y", "z")
     more["pair_id"] = ["z0", "z0", "z1", "z1", "z2", "z2"]
-    scored = ScoredVerdicts.from_verdicts(validate(pd.concat([THREE.astype(object), more])), panel="mean")
+    scored = ScoredVerdicts.from_verdicts(
+        check_verdicts(pd.concat([THREE.astype(object), more])), panel="mean"
+    )
     assert scored.restrict_to([("x", "z")]).panels == ()
     assert scored.restrict_to([("x", "y")]).panels[0].members == ("a", "b", "c")
     assert len(scored.restrict_to([]).frame) == 0

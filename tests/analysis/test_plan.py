@@ -9,7 +9,7 @@ from verdicts_by_hand import COMPARED, drawn_verdicts
 import analysis
 from analysis.evidence import PLAN_KEYS, USED_PLAN_KEYS, Context, Evidence, Exclusion, JudgeUsage
 from analysis.sections.section import make_frame
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.records import Contest, RoundPlan
 from guard_eval.study.test_plan import TestPlan
@@ -60,7 +60,7 @@ def verdicts(methods):
     people = frame[(frame["rater"] != "gpt") & (frame["dataset"] == "d0")]
     people = people[(people["rater"] != "cay") | (people["pair_id"].str[2] != "4")]
     second = drawn[2][drawn[2]["rater"] == "gpt"].assign(rater="qwen", genre="tale")
-    return validate(pd.concat([people, judge, second]))
+    return check_verdicts(pd.concat([people, judge, second]))
 
 
 def outcome(name, **declared):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.verdicts import files
-from analysis.verdicts.reading import reading_of
+from analysis.verdicts.reading import get_reading
 from analysis.verdicts.sources import read
 from guard_eval.errors import StudyError
 
@@ -176,7 +176,7 @@ def test_wide_table_is_read(tmp_path, content, expected):
     names = ["pair_id", "rater", "criterion", "verdict"]
     table = read(write(tmp_path, content))
     assert sorted(table[names].itertuples(index=False, name=None)) == sorted(expected)
-    assert "a wide table: its headings" in {role.why for role in reading_of(table).roles}
+    assert "a wide table: its headings" in {role.why for role in get_reading(table).roles}
 
 
 def workbook(tmp_path, sheets):

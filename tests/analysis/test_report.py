@@ -15,7 +15,7 @@ import analysis
 from analysis.evidence import Context, Evidence, MetricRow
 from analysis.reports.files import write_report
 from analysis.reports.first_screen import build_first_screen
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.sources import read
 from guard_eval.errors import StudyError
 
@@ -61,7 +61,9 @@ def context(**changes):
 
 
 def write(frame, folder, *, paper=False, **changes):
-    return write_report(Evidence.from_verdicts(validate(frame), context(**changes)), folder, paper=paper)
+    return write_report(
+        Evidence.from_verdicts(check_verdicts(frame), context(**changes)), folder, paper=paper
+    )
 
 
 def contents(folder):
@@ -225,7 +227,7 @@ def test_first_screen_and_tables_have_one_orientation(tmp_path):
     """y is ahead: the page gives the share of x, the first method, and names it where y is the subject."""
     frame = table({f"{pair}": "yy-" if pair % 3 else "x-y" for pair in range(30)})
     screen = build_first_screen(
-        Evidence.from_verdicts(validate(frame), context(planned=(("x", "y", "coherence"),)))
+        Evidence.from_verdicts(check_verdicts(frame), context(planned=(("x", "y", "coherence"),)))
     )
     (line,) = screen.bars[0].lines
     # Of three ratings 10 pairs have a win, a tie and a loss, and 20 have two losses and a tie.
@@ -277,12 +279,12 @@ def test_declared_comparisons_come_before_a_ranking(tmp_path):
     three = [({f"{a}{b}{n}": "xy"[n % 2] for n in range(12)}, a, b) for a, b in ("cd", "ce", "de")]
     frame = pd.concat([table(letters, a=a, b=b).astype(object) for letters, a, b in three], ignore_index=True)
     planned = (("c", "d", "coherence"), ("c", "e", "coherence"))
-    declared = build_first_screen(Evidence.from_verdicts(validate(frame), context(planned=planned)))
+    declared = build_first_screen(Evidence.from_verdicts(check_verdicts(frame), context(planned=planned)))
     assert [bars.heads[0] for bars in declared.bars] == ["Criterion", "Criterion", "Coherence"]
     assert declared.answer == "No difference between c and d or between c and e was found."
     assert "there is no evidence that one of 3 methods is better" in declared.more
     assert "sign-flip" in declared.foot
-    explored = build_first_screen(Evidence.from_verdicts(validate(frame), context(planned=None)))
+    explored = build_first_screen(Evidence.from_verdicts(check_verdicts(frame), context(planned=None)))
     assert explored.bars[0].heads[0] == "Coherence"
     assert "Davidson’s model" in explored.foot
     assert "sign-flip" not in explored.foot
@@ -334,7 +336,7 @@ def test_interval_and_test_never_disagree_for_one_result(tmp_path):
 
 
 def test_ranking_of_many_methods_comes_first(tmp_path):
-    frame = validate(drawn_verdicts(prompts=20, compared=COMPARED))
+    frame = check_verdicts(drawn_verdicts(prompts=20, compared=COMPARED))
     analysis.report(frame, tmp_path, paper=True)
     # Its p are people's alone, so no judge is named.
     sentence = (tmp_path / "paper" / "sentence.txt").read_text(encoding="utf-8")
@@ -349,7 +351,7 @@ def test_ranking_of_many_methods_comes_first(tmp_path):
 
 
 def test_figures_are_matplotlib_objects(tmp_path):
-    (drawn,) = analysis.figures(validate(verdicts())).values()
+    (drawn,) = analysis.figures(check_verdicts(verdicts())).values()
     drawn.savefig(tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1000
 

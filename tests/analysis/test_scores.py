@@ -14,7 +14,7 @@ from analysis.scores.scores import (
     item_scores,
     rater_scores,
 )
-from analysis.verdicts.checks import orient, validate
+from analysis.verdicts.checks import check_verdicts, order_methods
 from analysis.verdicts.table import convert_to_texts, share_categories
 
 VERDICTS = st.tuples(
@@ -39,7 +39,7 @@ def table(drawn):
     twice = frame.assign(low=key[0], high=key[1]).duplicated(
         ["pair_id", "rater", "criterion", "presentation", "low", "high"]
     )
-    return add_judge_column(orient(validate(frame[~twice])))
+    return add_judge_column(order_methods(check_verdicts(frame[~twice])))
 
 
 @pytest.mark.slow

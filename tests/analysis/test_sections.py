@@ -14,7 +14,7 @@ from analysis.evidence import USED_PLAN_KEYS, declare_plan_keys
 from analysis.sections import ANALYSES, SECTIONS
 from analysis.sections.raters.agreement import AgreementRow, agreement
 from analysis.sections.section import MAX_ROWS, make_frame, make_row_table
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 
 UNLISTED = {"totals", "select_answer_rows", "shares"}
@@ -33,7 +33,7 @@ def test_sections_and_analyses_are_all_listed():
 
 
 def test_anchors_are_unique():
-    collected = evidence(validate(drawn_verdicts(30, compared=COMPARED)), margin=0.1)
+    collected = evidence(check_verdicts(drawn_verdicts(30, compared=COMPARED)), margin=0.1)
     anchors = [page.anchor for section in SECTIONS if (page := section(collected))]
     assert len(anchors) > 8
     assert len(set(anchors)) == len(anchors)

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from analysis.verdicts import files
-from analysis.verdicts.checks import orient, validate
-from analysis.verdicts.reading import reading_of
+from analysis.verdicts.checks import check_verdicts, order_methods
+from analysis.verdicts.reading import get_reading
 from analysis.verdicts.sources import read
 from guard_eval.errors import StudyError
 
@@ -70,7 +70,7 @@ def test_faulty_table_is_refused(tmp_path, content, message):
 def test_message_lists_a_few_lines():
     rows = [["1", "d", "x", "y", str(i), "c", "?"] for i in range(9)]
     with pytest.raises(StudyError, match="rows 1, 2, 3, 4, 5 and 4 more"):
-        validate(pd.DataFrame(rows, columns=HEADER.split(",")))
+        check_verdicts(pd.DataFrame(rows, columns=HEADER.split(",")))
 
 
 def test_names_like_missing_values_are_unchanged(tmp_path):
@@ -93,9 +93,9 @@ def test_numbers_are_finite_or_missing(tmp_path):
     for cell in ("fast", "inf", "nan", "1e999"):
         with pytest.raises(StudyError, match=rf"seconds is not a number \('{cell}'\) on line 2"):
             optional(tmp_path, "seconds", cell)
-    assert validate(frame_of(seconds=float("nan")))["seconds"].isna().all()
+    assert check_verdicts(frame_of(seconds=float("nan")))["seconds"].isna().all()
     with pytest.raises(StudyError, match="seconds is not a number"):
-        validate(frame_of(seconds=float("inf")))
+        check_verdicts(frame_of(seconds=float("inf")))
 
 
 def test_shown_first_may_be_a_name_or_a_letter(tmp_path):
@@ -141,14 +141,14 @@ def test_frame_cells_become_text():
         pd.Categorical([2, 1]),
         pd.Categorical(["b", "a"], categories=["a", "b", ""]),
     ):
-        assert list(validate(frame_of(pair_id=ids))["pair_id"]) == [str(value) for value in ids]
+        assert list(check_verdicts(frame_of(pair_id=ids))["pair_id"]) == [str(value) for value in ids]
     # 1, 1.0 and True are equal in Python, and three names in a table.
     mixed = pd.concat([frame_of(pair_id=[1, "1.0"]), frame_of(pair_id=[True, None])[:1]], ignore_index=True)
-    assert list(validate(mixed)["pair_id"]) == ["1", "1.0", "True"]
+    assert list(check_verdicts(mixed)["pair_id"]) == ["1", "1.0", "True"]
     with pytest.raises(StudyError, match="pair_id is empty on rows 1, 2"):
-        validate(frame_of(pair_id=[None, float("nan")]))
+        check_verdicts(frame_of(pair_id=[None, float("nan")]))
     with pytest.raises(StudyError, match="rater 'anna' judged pair '7' on 'c' more than once"):
-        validate(frame_of(pair_id=[7, "7"]))
+        check_verdicts(frame_of(pair_id=[7, "7"]))
 
 
 def test_frame_with_duplicate_column_is_refused():
@@ -178,13 +178,13 @@ def test_parquet_table_is_read(tmp_path):
 def test_comparison_is_turned_to_the_planned_order():
     rows = [["1", "d", "x", "y", "r", "c", "x", 3.0, 5.0], ["2", "d", "y", "x", "r", "c", "x", 7.0, 9.0]]
     frame = pd.DataFrame(rows, columns=[*HEADER.split(","), "length_a", "length_b"])
-    mixed = orient(validate(frame))
+    mixed = order_methods(check_verdicts(frame))
     assert list(mixed["method_a"]) == ["x", "x"]
     assert list(mixed["length_a"]) == [3.0, 9.0]
-    planned = orient(validate(frame), (("y", "x", "c"),))
+    planned = order_methods(check_verdicts(frame), (("y", "x", "c"),))
     assert list(planned["method_a"]) == ["y", "y"]
     assert list(planned["length_b"]) == [3.0, 9.0]
-    alone = orient(validate(frame[1:]))
+    alone = order_methods(check_verdicts(frame[1:]))
     assert list(alone["method_a"]) == ["y"]
 
 
@@ -235,19 +235,19 @@ PEOPLE = ("anna", "Claudette", "judith", "r1", "rater-3", "Jude", "egpto", "5f3a
 def test_rater_named_like_a_model_must_be_declared(name, tmp_path):
     with pytest.raises(StudyError, match="--set rater_kind=model"):
         read(table(tmp_path, "rater", "anna", name))
-    assert reading_of(read(table(tmp_path, "rater", name), rater_kind="model")).notes == ()
+    assert get_reading(read(table(tmp_path, "rater", name), rater_kind="model")).notes == ()
     verdict = pd.read_csv(table(tmp_path, "rater", name), dtype=str).assign(rater_kind="person")
-    assert reading_of(validate(verdict)).notes == ()
+    assert get_reading(check_verdicts(verdict)).notes == ()
 
 
 def test_names_of_people_are_not_models(tmp_path):
-    assert reading_of(read(table(tmp_path, "rater", *PEOPLE))).notes == ()
+    assert get_reading(read(table(tmp_path, "rater", *PEOPLE))).notes == ()
 
 
 def test_reading_stays_with_its_table(tmp_path):
     path = write(tmp_path, f"{HEADER},prompt_id\n1,d,x,y,anna,c,x,p\n2,d,x,y,anna,c,x,\n")
     frame = read(path)
-    tables = (frame, validate(frame), orient(validate(frame)))
-    notes = {reading_of(table).notes for table in tables}
+    tables = (frame, check_verdicts(frame), order_methods(check_verdicts(frame)))
+    notes = {get_reading(table).notes for table in tables}
     assert len(notes) == 1
     assert () not in notes

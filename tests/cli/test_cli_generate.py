@@ -11,7 +11,7 @@ import pytest
 from command_line import command, environment
 from factories import edit_settings, text_file
 
-from guard_eval.texts.shards import Shard, reserve
+from guard_eval.texts.shards import Shard, reserve_shard
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +65,7 @@ def test_shards_write_the_texts_of_a_single_run(run, study, paired_once):
 
 
 def test_generate_refuses_to_run_twice_at_once(run, study):
-    with reserve(study / "continuations", Shard()):
+    with reserve_shard(study / "continuations", Shard()):
         message = run("generate", "small").refused()
         assert "another guard-eval generate is making these" in message
         assert "--shard i/n" in message

@@ -45,7 +45,9 @@ def count_texts(study: Study) -> dict[str, int]:
 def test_a_refused_strategy_does_not_stop_others(study):
     with pytest.raises(StudyError) as refused:
         generate_texts(study)
-    assert str(refused.value).startswith("contrastive(k=3, alpha=0.6), acs(q=1): this XLNetLMHeadModel cannot")
+    assert str(refused.value).startswith(
+        "contrastive(k=3, alpha=0.6), acs(q=1): this XLNetLMHeadModel cannot"
+    )
     assert str(refused.value).endswith("all other texts are written")
     assert count_texts(study) == dict.fromkeys(WRITTEN, 3)
     with pytest.raises(StudyError, match="this XLNetLMHeadModel cannot run"):

@@ -8,7 +8,7 @@ import pytest
 from analysis.replication.compare import KEYS, compare
 from analysis.replication.measured import figures_from_counts, figures_from_metrics, figures_from_verdicts
 from analysis.replication.paper import find_published_figures
-from analysis.verdicts.checks import validate
+from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.sources import read
 from guard_eval.errors import StudyError
 from guard_eval.metrics.scores import OVERALL
@@ -70,7 +70,7 @@ def verdicts():
 
 
 def test_shares_follow_hand_arithmetic():
-    figures = by_key(figures_from_verdicts(validate(verdicts())))
+    figures = by_key(figures_from_verdicts(check_verdicts(verdicts())))
     for dataset in ("All", "BookCorpus"):
         assert figures[dataset, "guard", "people.fluency.win"].ours == 75
         assert figures[dataset, "guard", "people.fluency.tie"].ours == 25
@@ -78,18 +78,20 @@ def test_shares_follow_hand_arithmetic():
         assert figures[dataset, ACS, "people.fluency.share"].ours == 12.5
         assert figures[dataset, "guard", "judge.fluency.win"].ours == 50
         assert figures[dataset, "guard", "both.fluency.agree"].ours == 0  # the judge is undecided
-    for_guard = by_key(figures_from_verdicts(validate(verdicts().replace({"verdict": {ACS: "guard"}}))))
+    for_guard = by_key(figures_from_verdicts(check_verdicts(verdicts().replace({"verdict": {ACS: "guard"}}))))
     assert for_guard["All", ACS, "both.fluency.agree"].ours == 1
     win = figures["All", "guard", "people.fluency.win"]
     assert (win.low, win.high, win.n) == (0, 100, 4)  # 75 ± 12.7 · 25 of two pairs, cut
-    one_prompt = by_key(figures_from_verdicts(validate(verdicts().assign(prompt_id="p"))))
+    one_prompt = by_key(figures_from_verdicts(check_verdicts(verdicts().assign(prompt_id="p"))))
     assert pd.isna(one_prompt["All", "guard", "people.fluency.win"].low)  # the prompt is the unit
 
 
 def test_simulated_raters_do_not_count_beside_people():
     people = verdicts()[verdicts()["rater_kind"] == "person"]
     simulated = people.assign(rater="s", verdict=ACS, rater_kind="simulated").drop_duplicates(["pair_id"])
-    figures = by_key(figures_from_verdicts(validate(pd.concat([verdicts(), simulated], ignore_index=True))))
+    figures = by_key(
+        figures_from_verdicts(check_verdicts(pd.concat([verdicts(), simulated], ignore_index=True)))
+    )
     assert figures["All", "guard", "people.fluency.win"].ours == 75
     judge = verdicts()[4:].assign(shown_first="guard", presentation=1)
     both_orders = pd.concat(

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.evidence import PLAN_KEYS, Context, Evidence
 from analysis.sections.section import make_frame
-from analysis.verdicts.checks import orient, validate
+from analysis.verdicts.checks import check_verdicts, order_methods
 from guard_eval.study.test_plan import TestPlan
 
 
@@ -37,7 +37,7 @@ def table(
             if first is not None:
                 row["shown_first"] = {"x": a, "y": b}[first[pair][number]]
             rows.append(row)
-    return orient(validate(pd.DataFrame(rows)))
+    return order_methods(check_verdicts(pd.DataFrame(rows)))
 
 
 def listed(names, rows, **columns):
@@ -46,7 +46,7 @@ def listed(names, rows, **columns):
     others = {"dataset": "d", "method_a": "x", "method_b": "y", "criterion": "c", "rater": "r"}
     others |= {"rater_kind": "person"} | columns
     others = {name: value for name, value in others.items() if name not in headings}
-    return validate(pd.DataFrame(rows, columns=headings).assign(**others))
+    return check_verdicts(pd.DataFrame(rows, columns=headings).assign(**others))
 
 
 COMPARED = (("x", "y"), ("x", "z"), ("y", "z"))

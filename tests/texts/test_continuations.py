@@ -17,10 +17,10 @@ from guard_eval.records import Prompt
 from guard_eval.texts.continuations import (
     append_continuations,
     append_traces,
-    continuation_files,
+    list_continuation_files,
+    locate_run_folder,
     read_continuations,
     read_run_folders,
-    run_folder,
 )
 from guard_eval.texts.shards import Shard
 
@@ -31,7 +31,7 @@ def continuation(text="…", prompt=PROMPT, recipe=RECIPE):
 
 def file(folder, recipe=RECIPE):
     """Return the one file of a recipe's texts."""
-    (path,) = continuation_files(run_folder(folder, recipe), recipe.strategy)
+    (path,) = list_continuation_files(locate_run_folder(folder, recipe), recipe.strategy)
     return path
 
 
@@ -75,7 +75,9 @@ def test_texts_of_different_recipes_never_share_a_file(tmp_path):
     recipes = [RECIPE, *(replace(RECIPE, **{name: value}) for name, value in CHANGES.items())]
     recipes += [replace(RECIPE, **change) for change in VARIANTS]
     append_continuations(tmp_path, [continuation(str(n), recipe=recipe) for n, recipe in enumerate(recipes)])
-    files = {path for folder in read_run_folders(tmp_path) for path in continuation_files(folder, "guard")}
+    files = {
+        path for folder in read_run_folders(tmp_path) for path in list_continuation_files(folder, "guard")
+    }
     assert len(files) == len(recipes)
     assert len(read_run_folders(tmp_path)) == 1 + len(CHANGES)
     (texts,) = zip(*(read_continuations(path) for path in files), strict=True)
@@ -83,9 +85,9 @@ def test_texts_of_different_recipes_never_share_a_file(tmp_path):
 
 
 def test_run_folder_ignores_path_of_local_models(tmp_path):
-    assert run_folder(tmp_path, RECIPE) == run_folder(tmp_path, replace(RECIPE, model="/moved"))
+    assert locate_run_folder(tmp_path, RECIPE) == locate_run_folder(tmp_path, replace(RECIPE, model="/moved"))
     hub = replace(RECIPE, revision="1" * 40)
-    assert run_folder(tmp_path, hub) != run_folder(tmp_path, replace(hub, model="another"))
+    assert locate_run_folder(tmp_path, hub) != locate_run_folder(tmp_path, replace(hub, model="another"))
 
 
 @pytest.mark.parametrize("torn", [b"{", b'{"id": "x"', b"\xff" * 70_000])
@@ -112,7 +114,7 @@ def test_a_complete_but_invalid_line_is_named(tmp_path, line):
 @pytest.mark.parametrize("recipe", ["", "[]", "{}", '{"seed": 3}', "[" * 100_000])
 def test_a_recipe_that_cannot_be_read_is_named(tmp_path, recipe):
     append_continuations(tmp_path, [continuation()])
-    (run_folder(tmp_path, RECIPE) / "recipe.json").write_text(recipe)
+    (locate_run_folder(tmp_path, RECIPE) / "recipe.json").write_text(recipe)
     with pytest.raises(StudyError, match=r"cannot read the recipe .*recipe\.json"):
         read_run_folders(tmp_path)
 
@@ -122,13 +124,13 @@ def test_the_shards_of_a_strategy_are_read_together(tmp_path):
     for shard in shards:
         append_continuations(tmp_path, [continuation(str(shard))], shard)
     append_traces(tmp_path, RECIPE, [], shards[1])
-    folder = run_folder(tmp_path, RECIPE)
+    folder = locate_run_folder(tmp_path, RECIPE)
     (folder / "guard(window=4).jsonl").write_text("another strategy's\n")
 
-    assert [path.name for path in continuation_files(folder, "guard")] == [
+    assert [path.name for path in list_continuation_files(folder, "guard")] == [
         "guard.jsonl", "guard.shard-1-of-2.jsonl", "guard.shard-10-of-12.jsonl"
     ]  # fmt: skip
-    assert continuation_files(tmp_path / "nowhere", "guard") == []
+    assert list_continuation_files(tmp_path / "nowhere", "guard") == []
 
 
 def test_lines_written_before_the_disk_was_full_are_kept(tmp_path):
@@ -151,5 +153,5 @@ def test_lines_written_before_the_disk_was_full_are_kept(tmp_path):
 def test_traces_are_lines_of_a_file_beside_their_texts(tmp_path):
     trace = {"id": "one", "prompt_id": "p1", "H": [3.9, 5.6], "k": [10, 8]}
     append_traces(tmp_path, RECIPE, [trace], Shard(1, 2))
-    (path,) = run_folder(tmp_path, RECIPE).glob("guard.shard-1-of-2.trace.jsonl")
+    (path,) = locate_run_folder(tmp_path, RECIPE).glob("guard.shard-1-of-2.trace.jsonl")
     assert json.loads(path.read_text()) == trace

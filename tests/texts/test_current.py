@@ -11,9 +11,9 @@ from factories import OF_SETTINGS, SETTINGS
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import append_continuations, run_folder
-from guard_eval.texts.current import describe_other_runs, find_generated
-from guard_eval.texts.models import folder_revision
+from guard_eval.texts.continuations import append_continuations, locate_run_folder
+from guard_eval.texts.current import describe_other_runs, find_generated_texts
+from guard_eval.texts.models import hash_model_folder
 from guard_eval.texts.shards import Shard
 from guard_eval.texts.systems import explain_missing, find_texts
 
@@ -44,7 +44,7 @@ def write(study, *batches, shard=Shard()):  # noqa: B008
 
 
 def find(study, strategy="guard", **options):
-    return find_generated(study, [strategy], PROMPTS, **options)[strategy]
+    return find_generated_texts(study, [strategy], PROMPTS, **options)[strategy]
 
 
 def recipes(study, **options):
@@ -70,7 +70,9 @@ def test_shards_of_several_machines_are_joined_by_copying_files(study, tmp_path)
 def test_lines_copied_from_another_run_do_not_count(study):
     other = replace(RECIPE, seed=4)
     write(study(), texts([0]), texts([1], other))
-    ours, theirs = (run_folder(study().continuations, recipe) / "guard.jsonl" for recipe in (RECIPE, other))
+    ours, theirs = (
+        locate_run_folder(study().continuations, recipe) / "guard.jsonl" for recipe in (RECIPE, other)
+    )
     ours.write_bytes(ours.read_bytes() + theirs.read_bytes())
     assert set(find(study())) == {("p0", 1)}
 
@@ -91,7 +93,7 @@ def test_several_matching_runs_are_named(study):
 def test_strategies_of_different_runs_are_not_mixed(study):
     acs = replace(RECIPE, strategy="acs(q=1)")
     write(study(), texts([0, 1]), texts([0], acs), texts(range(6), replace(RECIPE, seed=4)))
-    chosen = find_generated(study(), ["guard", "acs(q=1)"], PROMPTS)
+    chosen = find_generated_texts(study(), ["guard", "acs(q=1)"], PROMPTS)
     assert [len(texts_of) for texts_of in chosen.values()] == [2, 1]
 
 
@@ -121,7 +123,7 @@ def test_texts_match_a_model_by_weights_not_by_path(study, tmp_path):
     known_recipes = []
     for content in (b"one", b"two"):
         (model / "model.safetensors").write_bytes(content)
-        known_recipes.append(replace(RECIPE, model="model", revision=folder_revision(model)))
+        known_recipes.append(replace(RECIPE, model="model", revision=hash_model_folder(model)))
         write(study(), texts(range(6), known_recipes[-1]))
     assert recipes(study("model")) == {known_recipes[1]}
     (model / "model.safetensors").write_bytes(b"one")
@@ -135,7 +137,7 @@ def test_amateur_is_matched_by_content(study, tmp_path):
     for name in ("here", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(f'{{"name": "{name}"}}')
-    revision = folder_revision(tmp_path / "here")
+    revision = hash_model_folder(tmp_path / "here")
     recipe = replace(RECIPE, strategy=strategy, amateur=str(tmp_path / "here"), amateur_revision=revision)
     write(study(), texts(range(6), recipe))
     (tmp_path / "here").rename(tmp_path / "there")

@@ -13,7 +13,7 @@ from guard_eval.errors import StudyError
 from guard_eval.generation.command import generate_texts
 from guard_eval.study.folder import BUNDLED, Study, locate_model
 from guard_eval.texts import models
-from guard_eval.texts.models import check_name, find_models, folder_revision
+from guard_eval.texts.models import check_model_name, find_models, hash_model_folder
 from guard_eval.texts.new import new
 
 constants = pytest.importorskip("huggingface_hub.constants")
@@ -160,14 +160,14 @@ def test_hub_is_not_asked_about_fixed_commits(hub, cache, tmp_path):
 
 def test_impossible_model_names_are_refused(tmp_path):
     with pytest.raises(StudyError, match="the model's name is empty; give"):
-        check_name("", "")
+        check_model_name("", "")
     for name in ("a b", "a/b/c", "a/../b", "-/-/-", "ä/b"):
         with pytest.raises(StudyError, match=r"a Hugging Face id is OWNER/NAME"):
-            check_name(name, name)
+            check_model_name(name, name)
     with pytest.raises(StudyError, match="there is no folder"):
-        check_name("./x", str(tmp_path / "x"))
-    check_name("./x", str(tmp_path))
-    check_name("gpt2", "gpt2")
+        check_model_name("./x", str(tmp_path / "x"))
+    check_model_name("./x", str(tmp_path))
+    check_model_name("gpt2", "gpt2")
 
 
 def test_revision_covers_weights_in_subfolders(tmp_path):
@@ -177,26 +177,26 @@ def test_revision_covers_weights_in_subfolders(tmp_path):
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     (tmp_path / "weights" / "first.safetensors").write_bytes(b"1")
     (tmp_path / "weights" / "second.safetensors").write_bytes(b"2")
-    before = folder_revision(tmp_path)
+    before = hash_model_folder(tmp_path)
     (tmp_path / "weights" / "second.safetensors").write_bytes(b"3")
-    assert folder_revision(tmp_path) != before
+    assert hash_model_folder(tmp_path) != before
 
 
 def test_revision_covers_weights_named_by_the_settings(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"transformers_weights": "other/model.safetensors"}))
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "model.safetensors").write_bytes(b"1")
-    before = folder_revision(tmp_path)
+    before = hash_model_folder(tmp_path)
     (tmp_path / "other" / "model.safetensors").write_bytes(b"2")
-    assert folder_revision(tmp_path) != before
+    assert hash_model_folder(tmp_path) != before
 
 
 @pytest.mark.parametrize("name", ["../model.safetensors", "/tmp/model.safetensors", "a/../../b.safetensors"])
 def test_weights_outside_the_folder_are_refused(tmp_path, name):
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
     with pytest.raises(StudyError, match="outside its folder; put the whole model into one folder"):
-        folder_revision(tmp_path)
+        hash_model_folder(tmp_path)
     (tmp_path / "model.safetensors.index.json").unlink()
     (tmp_path / "config.json").write_text(json.dumps({"transformers_weights": name}))
     with pytest.raises(StudyError, match="outside its folder"):
-        folder_revision(tmp_path)
+        hash_model_folder(tmp_path)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guard_eval.errors import StudyError
-from guard_eval.texts.shards import Shard, reserve
+from guard_eval.texts.shards import Shard, reserve_shard
 
 pytestmark = pytest.mark.slow
 
@@ -36,8 +36,8 @@ def test_shard_is_read_and_names_its_files():
 
 
 HOLD = (
-    "import sys, time; from pathlib import Path; from guard_eval.texts.shards import Shard, reserve\n"
-    "with reserve(Path(sys.argv[1]), Shard.parse(sys.argv[2])):\n"
+    "import sys, time; from pathlib import Path; from guard_eval.texts.shards import Shard, reserve_shard\n"
+    "with reserve_shard(Path(sys.argv[1]), Shard.parse(sys.argv[2])):\n"
     "    print('held', flush=True); time.sleep(60)\n"
 )
 
@@ -60,20 +60,23 @@ def hold(tmp_path):
 
 
 def test_shard_is_locked_until_its_process_ends(tmp_path, hold):
-    with reserve(tmp_path, Shard(2, 2)):
+    with reserve_shard(tmp_path, Shard(2, 2)):
         assert len(list(tmp_path.iterdir())) == 2
     assert list(tmp_path.iterdir()) == []  # no lock is left in a study that is not at work
     process = hold("1/2")
-    with reserve(tmp_path, Shard(2, 2)):
+    with reserve_shard(tmp_path, Shard(2, 2)):
         pass
     for shard in (Shard(1, 2), Shard()):  # the whole has the shard's prompts, too
-        with pytest.raises(StudyError, match=r"another guard-eval .* --shard i/n"), reserve(tmp_path, shard):
+        with (
+            pytest.raises(StudyError, match=r"another guard-eval .* --shard i/n"),
+            reserve_shard(tmp_path, shard),
+        ):
             pass
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     with (
-        reserve(tmp_path, Shard()),
+        reserve_shard(tmp_path, Shard()),
         pytest.raises(StudyError, match="another"),
-        reserve(tmp_path, Shard(1, 2)),
+        reserve_shard(tmp_path, Shard(1, 2)),
     ):
         pass

@@ -20,7 +20,7 @@ from analysis.sections.results.shares import (
 )
 from analysis.sections.section import Section, make_row_table, name_first_method, name_result
 from analysis.stats.interaction import interaction
-from analysis.verdicts.reading import reading_of
+from analysis.verdicts.reading import get_reading
 from analysis.verdicts.table import KNOWN, STORED, convert_to_texts, names_raters
 from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.frozen import record
@@ -84,7 +84,7 @@ def find_column(frame: pd.DataFrame, heading: str) -> str:
     Raises:
         StudyError: No column has this heading, or the column describes how pairs were rated.
     """
-    roles = {role.column: role.role for role in reading_of(frame).roles if role.role in frame.columns}
+    roles = {role.column: role.role for role in get_reading(frame).roles if role.role in frame.columns}
     columns = roles | {str(name): str(name) for name in frame.columns}
     allowed = {text: name for text, name in columns.items() if text and name not in RATED_COLUMNS}
     if heading not in columns:
@@ -122,7 +122,7 @@ def list_columns(evidence: Evidence) -> tuple[str, ...]:
 
 def find_group_columns(frame: pd.DataFrame) -> list[str]:
     """Return the columns that can split the results: columns without another role and with few values."""
-    names = [name for name in reading_of(frame).unused if name in frame.columns]
+    names = [name for name in get_reading(frame).unused if name in frame.columns]
     return [name for name in names if 1 < frame[name].nunique() <= MAX_VALUES]
 
 

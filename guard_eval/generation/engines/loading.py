@@ -25,7 +25,7 @@ from guard_eval.generation.strategies import ContrastiveDecoding, Strategy, sign
 from guard_eval.generation.strategies.own import hash_own_source
 from guard_eval.records import Recipe
 from guard_eval.study.settings import GenerationSettings
-from guard_eval.texts.models import folder_revision, has_weights
+from guard_eval.texts.models import has_weights, hash_model_folder
 
 SMALL = 30_000_000
 """Models with fewer parameters decode fastest with one thread: a step ends before a second thread has
@@ -130,7 +130,7 @@ class ModelFiles:
     @property
     def revision(self) -> str:
         """The commit of the Hub, or the hash of the folder's files."""
-        return self.version["revision"] if self.version else folder_revision(Path(self.source))
+        return self.version["revision"] if self.version else hash_model_folder(Path(self.source))
 
     @property
     def quantisation(self) -> str | None:

@@ -39,7 +39,7 @@ from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan, Pl
 from guard_eval.generation.strategies import ContrastiveDecoding, Greedy, Strategy, parse
 from guard_eval.study.folder import Study
 from guard_eval.study.settings import GenerationSettings
-from guard_eval.texts.continuations import run_folder
+from guard_eval.texts.continuations import locate_run_folder
 
 
 @contextmanager
@@ -77,7 +77,7 @@ class StudyModels:
         )
         recipe = self.loaded.make_recipe(Greedy(), study.settings.generation, study.settings.seed)
         self._abilities = Abilities.for_model(self.loaded.model)
-        self._probe = run_folder(study.continuations, recipe) / "probe.json"
+        self._probe = locate_run_folder(study.continuations, recipe) / "probe.json"
         self._abilities.load(self._probe, f"{self.loaded.versions}, {self.loaded.device}")
 
     @cached_property

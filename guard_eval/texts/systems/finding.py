@@ -12,12 +12,12 @@ from guard_eval.records import Prompt
 from guard_eval.study.criteria_settings import find_study_file
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
-from guard_eval.texts.current import describe_other_runs, find_generated
+from guard_eval.texts.current import describe_other_runs, find_generated_texts
 from guard_eval.texts.generation_files import TextTable
 from guard_eval.texts.generations import Generation, make_generation
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems.matching import MatchedTexts, PromptIndex, SystemTexts
-from guard_eval.texts.systems.served_files import find_served
+from guard_eval.texts.systems.served_files import find_served_texts
 
 
 def find_texts(study: Study, names: Iterable[str], prompts: Sequence[Prompt]) -> dict[str, SystemTexts]:
@@ -39,10 +39,10 @@ def find_texts(study: Study, names: Iterable[str], prompts: Sequence[Prompt]) ->
     # A text's place in its file counts all prompts, also prompts beyond the limit.
     index = PromptIndex(read_study_prompts(study, limited=False) if files else ())
     for system in files:
-        result[system.name] = read_system(study, system, index, by_id).texts
+        result[system.name] = read_system_file(study, system, index, by_id).texts
     for system in systems.values():
         if system.source == "server":
-            result[system.name] = find_served(study, system, by_id)
+            result[system.name] = find_served_texts(study, system, by_id)
     return {name: result[name] for name in unique_names}
 
 
@@ -77,14 +77,14 @@ def _find_local_texts(
             if system.source == "strategy"
             and study.settings.find_writer(system) == model_study.settings.model
         }
-        generated = find_generated(model_study, list(names.values()), prompts.values()) if names else {}
+        generated = find_generated_texts(model_study, list(names.values()), prompts.values()) if names else {}
         for name, strategy in names.items():
             texts = generated[strategy].items()
             result[name] = {key: make_generation(text, prompts[key[0]], name) for key, text in texts}
     return result
 
 
-def read_system(
+def read_system_file(
     study: Study, system: System, index: PromptIndex, prompt_ids: Collection[str]
 ) -> MatchedTexts:
     """Return the texts in a system's file for the prompts with these ids.
@@ -95,7 +95,7 @@ def read_system(
     where = f"the texts of {system.name}, {system.file}"
     try:
         path = find_study_file(study.folder, str(system.file))
-        texts = choose_system(system, path)
+        texts = read_texts_of_system(system, path)
     except StudyError as error:
         raise StudyError(f"{where}: {error}") from None
     matched = index.match(texts, prompt_ids=prompt_ids)
@@ -113,7 +113,7 @@ def read_system(
     return matched
 
 
-def choose_system(system: System, path: Path) -> list[Generation]:
+def read_texts_of_system(system: System, path: Path) -> list[Generation]:
     """Return the texts of one system, under the system's name, from a file that may have several systems.
 
     Raises:

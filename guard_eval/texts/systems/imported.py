@@ -19,7 +19,7 @@ from guard_eval.study.system_settings import NO_SYSTEM
 from guard_eval.texts.generation_files import ECHO, FURTHER, TextTable
 from guard_eval.texts.generations import Generation
 from guard_eval.texts.systems.matching import MatchedTexts, PromptIndex
-from guard_eval.texts.systems.served_files import text_file
+from guard_eval.texts.systems.served_files import name_text_file
 
 Source = Path | Any
 """A file, or a data frame with the columns prompt, system and text."""
@@ -44,7 +44,7 @@ class ImportedSystem:
     @property
     def file(self) -> str:
         """Return the path of the system's file in the study."""
-        return text_file(self.name)
+        return name_text_file(self.name)
 
     @property
     def line(self) -> str:
@@ -54,10 +54,10 @@ class ImportedSystem:
 
     def lines(self) -> bytes:
         """Return the texts as the lines of the system's file."""
-        return "".join(map(_to_line, self.texts)).encode("utf-8", "replace")
+        return "".join(map(_format_text_line, self.texts)).encode("utf-8", "replace")
 
 
-def _to_line(text: Generation) -> str:
+def _format_text_line(text: Generation) -> str:
     """Return the line of a text: the prompt's id, the text, and the known facts about its generation."""
     row = {"id": text.prompt_id, "text": text.text}
     more = {"finish": text.finish, "new_tokens": text.tokens, "seconds": text.seconds, "batch": text.batch}
@@ -98,7 +98,7 @@ def import_texts(
     if len(shared) < len(index.prompts) and not (common and shared):
         raise StudyError(_explain_missing(systems, matched, index.prompts, shared=len(shared)))
     ids = {prompt.id for prompt in shared}
-    return shared, [_choose_texts(systems[name], result, ids) for name, result in matched.items()]
+    return shared, [_select_texts(systems[name], result, ids) for name, result in matched.items()]
 
 
 def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict[str, ImportedSystem]:
@@ -243,7 +243,7 @@ def _count_reworded(systems: Mapping[str, ImportedSystem]) -> int:
     return sum(len(wordings) > 1 for wordings in words.values())
 
 
-def _choose_texts(system: ImportedSystem, matched: MatchedTexts, ids: Collection[str]) -> ImportedSystem:
+def _select_texts(system: ImportedSystem, matched: MatchedTexts, ids: Collection[str]) -> ImportedSystem:
     """Return a system with only the texts for the prompts with these ids, and with remarks on the texts."""
     texts = [text for (prompt_id, _), text in matched.texts.items() if prompt_id in ids]
     unused = len(matched.texts) - len(texts) + len(matched.strangers) + len(matched.reworded)

@@ -27,10 +27,10 @@ _OF_ATTEMPTS = {"attempt": str, "cost": int}
 """The keys that a line must have, with the types of their values."""
 
 
-def text_file(name: str, ending: str = ".jsonl") -> str:
+def name_text_file(name: str, ending: str = ".jsonl") -> str:
     """Return the path of a system's file in a study. The system's name may have any characters.
 
-    >>> text_file("GPT"), text_file("a/b"), text_file("a:b")
+    >>> name_text_file("GPT"), name_text_file("a/b"), name_text_file("a:b")
     ('texts/GPT.jsonl', 'texts/a_b-1693b0.jsonl', 'texts/a_b-07d94a.jsonl')
     """
     plain = re.sub(r"[^A-Za-z0-9._=-]+", "_", name).strip("._-")[:60]
@@ -39,9 +39,9 @@ def text_file(name: str, ending: str = ".jsonl") -> str:
     return f"{TEXTS}/{plain or 'system'}-{content_id(name)[:6]}{ending}"
 
 
-def served_path(study: Study, system: System) -> Path:
+def locate_served_texts(study: Study, system: System) -> Path:
     """Return the file with a served system's texts."""
-    return study.folder / text_file(system.name, ".served.jsonl")
+    return study.folder / name_text_file(system.name, ".served.jsonl")
 
 
 def build_request(study: Study, system: System, prompt: Prompt, number: int) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def hash_request(system: System, body: Mapping[str, Any]) -> str:
     return content_id("request", system.base_url, system.answering_headers, body)
 
 
-def find_served(study: Study, system: System, prompts: Mapping[str, Prompt]) -> SystemTexts:
+def find_served_texts(study: Study, system: System, prompts: Mapping[str, Prompt]) -> SystemTexts:
     """Return the existing texts of a served system for these prompts.
 
     Raises:
@@ -75,7 +75,7 @@ def find_served(study: Study, system: System, prompts: Mapping[str, Prompt]) -> 
     """
     runs = study.settings.count_runs(system.name)
     texts: dict[tuple[str, int], Generation] = {}
-    for row in _read_rows(served_path(study, system), _OF_TEXTS):
+    for row in _read_rows(locate_served_texts(study, system), _OF_TEXTS):
         prompt = prompts.get(row["id"])
         number = row["number"]
         if prompt is None or not 1 <= number <= runs:
@@ -94,14 +94,14 @@ def find_served(study: Study, system: System, prompts: Mapping[str, Prompt]) -> 
     return texts
 
 
-def append_served(study: Study, system: System, row: Mapping[str, Any]) -> None:
+def append_served_text(study: Study, system: System, row: Mapping[str, Any]) -> None:
     """Append an answer to the file of a served system, and sync the file so that a crash loses nothing."""
-    append_lines(served_path(study, system), [dict(row)])
+    append_lines(locate_served_texts(study, system), [dict(row)])
 
 
 def append_attempt(study: Study, system: System, attempt: str, cost: int) -> None:
     """Record the highest possible cost before a request, and the real cost after a failure without answer."""
-    append_lines(_attempts_path(study, system), [{"attempt": attempt, "cost": cost}])
+    append_lines(_locate_attempts(study, system), [{"attempt": attempt, "cost": cost}])
 
 
 def read_total_cost(study: Study) -> int:
@@ -112,17 +112,17 @@ def read_total_cost(study: Study) -> int:
     spent: dict[str, int] = {}
     for system in study.settings.systems.values():
         if system.source == "server":
-            for row in _read_rows(_attempts_path(study, system), _OF_ATTEMPTS):
+            for row in _read_rows(_locate_attempts(study, system), _OF_ATTEMPTS):
                 spent[row["attempt"]] = row["cost"]
-            for row in _read_rows(served_path(study, system), _OF_TEXTS):
+            for row in _read_rows(locate_served_texts(study, system), _OF_TEXTS):
                 if type(row.get("cost")) is int:
                     spent[str(row.get("attempt"))] = row["cost"]
     return sum(spent.values())
 
 
-def _attempts_path(study: Study, system: System) -> Path:
+def _locate_attempts(study: Study, system: System) -> Path:
     """Return the path of the file with the possible costs of a served system's requests."""
-    return study.folder / text_file(system.name, ".requests.jsonl")
+    return study.folder / name_text_file(system.name, ".requests.jsonl")
 
 
 def _read_rows(path: Path, kinds: Mapping[str, type]) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from guard_eval.errors import StudyError
 from guard_eval.generation.engines.loading import (
     ModelFiles,
     check_shared_vocabulary,
-    folder_revision,
+    hash_model_folder,
     load_pretrained,
 )
 from guard_eval.study.system_settings import Spread
@@ -40,7 +40,7 @@ def test_load_pretrained_reads_a_folder(folder):
     assert load_pretrained(str(folder), name="bundled").name == "bundled"
     assert (loaded.dtype, loaded.device) == ("float32", "cpu")
     assert not loaded.model.training
-    assert loaded.revision == folder_revision(folder)
+    assert loaded.revision == hash_model_folder(folder)
     assert load_pretrained(str(folder), dtype="bfloat16").dtype == "bfloat16"
 
 
@@ -51,7 +51,7 @@ def test_revision_of_a_folder_equals_a_hash_by_hand(tmp_path):
     (tmp_path / "README.md").write_bytes(b"does not count")
     (tmp_path / "pytorch_model.bin").write_bytes(b"does not count beside safetensors")
     lines = "".join(f"{name}\0{hashlib.sha256(content).hexdigest()}\n" for name, content in contents.items())
-    assert folder_revision(tmp_path) == f"sha256:{hashlib.sha256(lines.encode()).hexdigest()[:16]}"
+    assert hash_model_folder(tmp_path) == f"sha256:{hashlib.sha256(lines.encode()).hexdigest()[:16]}"
 
 
 def refused(location: object, match: str, load=load_pretrained, **options: str) -> None:

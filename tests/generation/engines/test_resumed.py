@@ -9,7 +9,7 @@ from guard_eval.errors import StudyError
 from guard_eval.generation.command import generate_texts
 from guard_eval.study.folder import BUNDLED, Study, locate_model
 from guard_eval.texts.continuations import read_continuations
-from guard_eval.texts.current import find_generated
+from guard_eval.texts.current import find_generated_texts
 from guard_eval.texts.pair import pair
 from guard_eval.texts.prompts import read_prompts
 
@@ -95,7 +95,7 @@ def test_changed_settings_write_texts_again(folder, change, finished):
     (new,) = set(after[len(before) :])
     assert len(after) == len(before) + 4
     prompts = read_prompts(folder / "prompts.jsonl")
-    texts = find_generated(changed, ["greedy", "guard"], prompts)
+    texts = find_generated_texts(changed, ["greedy", "guard"], prompts)
     assert {text.recipe for text in texts["greedy"].values()} == {new}
     assert all(len(result) == 4 for result in texts.values())
     pair(changed)

@@ -10,7 +10,7 @@ from guard_eval.generation.command import generate_texts
 from guard_eval.generation.engines import ray as engine
 from guard_eval.generation.strategies import own
 from guard_eval.study import Study
-from guard_eval.texts.continuations import continuation_files, read_continuations, read_run_folders
+from guard_eval.texts.continuations import list_continuation_files, read_continuations, read_run_folders
 
 pytest.importorskip("ray", reason="Ray is not installed; run: pip install 'guard-eval[ray]'")
 
@@ -66,7 +66,7 @@ def texts_of(study):
         (text.recipe.strategy, text.prompt_id, text.id, text.text, text.new_tokens, text.finish)
         for folder in read_run_folders(study.continuations)
         for strategy in study.settings.generation.strategies
-        for path in continuation_files(folder, strategy)
+        for path in list_continuation_files(folder, strategy)
         for text in read_continuations(path)
     )
 

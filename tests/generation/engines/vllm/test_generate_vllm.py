@@ -20,7 +20,7 @@ from guard_eval.generation.plan import Engine
 from guard_eval.records import Prompt
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_continuations, read_continuations
-from guard_eval.texts.current import find_generated
+from guard_eval.texts.current import find_generated_texts
 
 pytestmark = pytest.mark.slow
 
@@ -90,7 +90,7 @@ def test_vllm_texts_are_stored_apart_and_written_once(tmp_path):
     assert served.continuation_id(prompt) == hashlib.sha256(by_hand).hexdigest()[:16]
     append_continuations(vllm_study.continuations, [continuation(prompt=prompt, made_by=served)])
     assert json.loads(text_file(vllm_study.folder, "guard.vllm").read_text())["engine"] == "vllm"
-    result = find_generated(vllm_study, ["guard"], [prompt])["guard"]
+    result = find_generated_texts(vllm_study, ["guard"], [prompt])["guard"]
     assert result["p0", 1].recipe == served
 
 
