@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 from functools import reduce
@@ -24,7 +24,7 @@ from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.continuations import append_continuations, append_traces
 from guard_eval.texts.current import Known, find_model_revision
-from guard_eval.texts.shards import Shard, reserve_shard
+from guard_eval.texts.shards import WHOLE, Shard, reserve_shard
 from guard_eval.texts.systems.served_files import TEXTS
 from guard_eval.texts.tuning import TUNE, plan_texts, split_prompts
 
@@ -76,20 +76,26 @@ def generate_texts(
         StudyError: Options contradict each other, a model cannot be loaded or cannot run a strategy, or texts
             could not be written. Written texts stay.
     """
-    if trace and engine != "local":
-        raise StudyError(f"--trace is for --engine local, not {engine}; leave one of them out")
-    if workers is not None and (engine != "ray" or workers < 1):
-        raise StudyError(f"--workers {workers} must be at least 1, and it needs --engine ray; leave it out")
-    if budget is not None and not 0 < budget < float("inf"):
-        raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
+    _check_options(trace=trace, engine=engine, workers=workers, budget=budget)
     systems = _select_systems(study, strategy)
     prompt_shard = Shard.parse(shard) if shard else Shard()
     local = [system for system in systems if system.source == "strategy"]
     served = [system for system in systems if system.source == "server"]
-    folder = study.continuations if local else study.folder / TEXTS
     results = [GenerationResult(lines=tuple(_describe_tuning(study)))]
     problems: Problems = {}
-    with nullcontext() if dry_run else reserve_shard(folder, prompt_shard):
+    if served and shard:
+        names = ", ".join(system.name for system in served)
+        line = f"{names}: not requested with --shard, which divides the work of local models"
+        if not local:
+            raise StudyError(f"{line}; leave --shard out")
+        results.append(GenerationResult(lines=(line,)))
+        served = []
+    with ExitStack() as locks:
+        if local and not dry_run:
+            locks.enter_context(reserve_shard(study.continuations, prompt_shard))
+        if served and not dry_run:
+            remedy = "wait for it, or stop it"
+            locks.enter_context(reserve_shard(study.folder / TEXTS, WHOLE, remedy=remedy))
         recorded = "vllm" if engine == "vllm" else None
         for plan in _plan_local_texts(
             study, local, shard=prompt_shard, engine=recorded, workers=workers, trace=trace
@@ -98,25 +104,30 @@ def generate_texts(
             results.append(
                 _describe_dry_run(plan) if dry_run else _write_missing_texts(plan, engine, problems)
             )
-        if served and not shard:
+        plans = [
+            ServedPlan(study=study, system=system, prompts=prompts)
+            for names, prompts in (plan_texts(study) if served else ())
+            for system in served
+            if system.name in names
+        ]
+        if dry_run:
+            results += [plan.describe_dry_run() for plan in plans]
+        elif plans:
             allowed = parse_send_key(send_key)
-            plans = [
-                ServedPlan(study=study, system=system, prompts=prompts)
-                for names, prompts in plan_texts(study)
-                for system in served
-                if system.name in names
-            ]
-            if dry_run:
-                results += [plan.describe_dry_run() for plan in plans]
-            else:
-                results += request_texts(plans, problems, budget=budget, send_key=allowed)
-    if served and shard:
-        names_of_served = ", ".join(system.name for system in served)
-        line = f"{names_of_served}: not requested with --shard, which divides the work of local models"
-        results.append(GenerationResult(lines=(line,)))
+            results += request_texts(plans, problems, budget=budget, send_key=allowed)
     if problems:
         raise StudyError(_describe_problems(problems, results))
     return _join_results(study, results, trace=trace, dry_run=dry_run)
+
+
+def _check_options(*, trace: bool, engine: EngineName, workers: int | None, budget: float | None) -> None:
+    """Raise a `StudyError` if an option has a bad value or does not go with another option."""
+    if trace and engine != "local":
+        raise StudyError(f"--trace is for --engine local, not {engine}; leave one of them out")
+    if workers is not None and (engine != "ray" or workers < 1):
+        raise StudyError(f"--workers {workers} must be at least 1, and it needs --engine ray; leave it out")
+    if budget is not None and not 0 < budget < float("inf"):
+        raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
 
 
 def _select_systems(study: Study, only: Sequence[str]) -> list[System]:
@@ -293,6 +304,9 @@ def _join_results(
     if study.settings.tuning is not None and study.current_choice is None:
         following = (study.command(*TUNE),)
     written: Mapping[str, int] = reduce(or_, (result.written for result in results), {})
+    missing = sum(result.missing for result in results)
+    if missing and not written:
+        following = (study.command("generate"),)
     lines = [line for result in results for line in result.lines]
     if dry_run:
         lines.append("run the command without --dry-run to write them")
@@ -303,7 +317,7 @@ def _join_results(
     return GenerationResult(
         existing=reduce(or_, (result.existing for result in results), {}),
         written=written,
-        missing=sum(result.missing for result in results),
+        missing=missing,
         lines=tuple(lines),
         warnings=tuple(warning for result in results for warning in result.warnings),
         next=() if dry_run else following,

@@ -85,7 +85,7 @@ def request_texts(
     waiting = [plan for plan in plans if plan.missing_texts]
     servers = _confirm_requests(waiting, budget_usd=budget, send_key=send_key) if waiting else {}
     if servers is None:
-        return [GenerationResult(lines=("nothing was sent",))]
+        return [plan.make_result(0, ["no request was sent"]) for plan in plans]
     limit = math.inf if budget is None else int(budget * BILLION + 1e-3)
     study = plans[0].study
     account = Budget(limit=limit, spent=read_total_cost(study))

@@ -15,6 +15,7 @@ from guard_eval.generation.command import generate_texts
 from guard_eval.servers import workers
 from guard_eval.study import Study
 from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.shards import Shard, reserve_shard
 from guard_eval.texts.systems import find_texts
 
 pytestmark = pytest.mark.slow
@@ -240,6 +241,27 @@ def test_a_dry_run_sends_nothing_and_names_the_price(study, server):
     assert f"{NAME}: 6 requests to {server.url}, model qwen2.5-7b for at most $" in said
     assert '"top_n_sigma": 1' in said
     assert server.bodies == []
+
+
+LOCAL = '[[system]]\nname = "local"\nstrategy = "greedy"\nmodel = "bundled"\n'
+
+
+@pytest.mark.parametrize("more", ["", LOCAL])
+def test_two_runs_never_request_the_same_texts(study, server, more):
+    opened = study(COMPLETIONS + more)
+    says = "another guard-eval generate is writing these texts in .*; wait for it, or stop it$"
+    with reserve_shard(opened.folder / "texts", Shard()), pytest.raises(StudyError, match=says):
+        generate_texts(opened)
+    with pytest.raises(StudyError, match="divides the work of local models; leave --shard out"):
+        generate_texts(opened, strategy=[NAME], shard="1/2")
+    assert server.bodies == []
+
+
+def test_declined_requests_are_reported_as_missing(study, server, monkeypatch):
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    result = generate_texts(study(COMPLETIONS + PRICED))
+    assert result.lines == (f"{NAME}: 0 of 6 texts exist", "no request was sent")
+    assert (result.missing, result.next, server.bodies) == (6, (study().command("generate"),), [])
 
 
 def test_paid_requests_need_a_budget_or_confirmation(study, server):

@@ -127,15 +127,12 @@ class Abilities:
         """Return the fastest kind of passes whose results are correct for texts of up to `tokens` tokens.
 
         Raises:
-            StudyError: No kind of passes gives correct results.
+            ValueError: No kind of passes gives correct results. The message names the failed trials.
         """
         for kind, what in _PASSES.items():
             if self._passes_trial(tokens, what, partial(self._compare_passes, kind, tokens), "another way"):
                 return kind
-        raise StudyError(
-            f"this {self._name} cannot run contrastive search or ACS, because trials failed: "
-            f"{self.failed_trials}. Leave the strategy out, or name another model"
-        )
+        raise ValueError(self.failed_trials)
 
     def save(self, path: Path) -> None:
         """Save the results to a file."""
@@ -224,9 +221,11 @@ class Abilities:
     def _compare_padding(self, tokens: int) -> Pairs:
         """Compare logits of a short text in a batch with a long text and logits of the short text alone."""
         long = self._draw_text(tokens)
-        short = long[:, -_PADDING:]
+        short = long[:, -_PADDING:].clone()
         padding = long.shape[1] - _PADDING
-        padded = torch.cat([long, pad(short, (padding, 0), value=find_padding_token(self._model))])
+        token = find_padding_token(self._model)
+        short[:, 1] = token  # some models take this token for padding, although the mask says otherwise
+        padded = torch.cat([long, pad(short, (padding, 0), value=token)])
         mask = torch.ones_like(padded)
         mask[1, :padding] = 0
         use_cache = self.can_use_cache(TOKENS)
@@ -365,4 +364,10 @@ def check_abilities(model: Model, strategy: Strategy, amateur: Model = None) -> 
                 f"{transformers.__version__}: {abilities.failed_trials}; name another model"
             )
     if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
-        Abilities.for_model(model).choose_passes(TOKENS)
+        try:
+            Abilities.for_model(model).choose_passes(TOKENS)
+        except ValueError as error:
+            raise StudyError(
+                f"this {type(model).__name__} cannot run contrastive search or ACS, because trials failed: "
+                f"{error}. Leave the strategy out, or name another model"
+            ) from error

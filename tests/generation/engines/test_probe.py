@@ -63,7 +63,7 @@ def test_other_architectures_write_equal_texts_in_batches(kind):
         assert texts[prompt.id] == expected.rstrip("\N{REPLACEMENT CHARACTER}")
 
 
-@pytest.mark.parametrize("kind", ["rwkv", "xlnet", "prophetnet", "trocr"])
+@pytest.mark.parametrize("kind", ["rwkv", "xlnet", "prophetnet", "trocr", "cpm-ant"])
 def test_models_that_ignore_padding_write_row_by_row(kind):
     with collect_notices() as notices:
         sizes = [len(b) for b in write(load_foreign(kind), PROMPTS, "greedy", batch_size=3, **LIMITS)]
@@ -168,14 +168,16 @@ def test_a_prompt_of_one_token_is_refused_if_the_model_remembers():
         list(write(load_foreign("recurrent-gemma"), prompts, "greedy", **LIMITS))
 
 
-@pytest.mark.parametrize("strategy", ["guard", "beam(beams=2)"])
+@pytest.mark.parametrize("strategy", ["guard", "beam(beams=2)", "contrastive", "acs"])
 def test_prompts_for_which_a_model_fails_are_reported(strategy):
     """Its table of positions has 16 rows, and its settings do not say so."""
     loaded = load_foreign("gpt2")
     loaded.model.transformer.wpe = torch.nn.Embedding(16, loaded.model.config.n_embd)
+    prompts = [*PROMPTS[:2], Prompt(id="long", dataset="set", text=TEXT)]
     texts = []
-    with pytest.raises(StudyError, match=r"GPT2LMHeadModel fails with .* for the prompt 'p2' \(IndexError: "):
-        texts.extend(write(loaded, PROMPTS, strategy, batch_size=4, seed=1, max_new_tokens=9))
+    says = r"GPT2LMHeadModel fails with .* for the prompt 'long' \(.*index out of range"
+    with pytest.raises(StudyError, match=says):
+        texts.extend(write(loaded, prompts, strategy, batch_size=4, seed=1, max_new_tokens=9))
     assert {text.prompt_id for batch in texts for text in batch} == {"p0", "p1"}
 
 
