@@ -1,6 +1,6 @@
 """Analyse a table of verdicts and write a report. Any table with the columns of `verdicts.layout` is valid.
 
-from analysis import agreement, check, figures, judges, position, ranking, read, report, shares
+from analysis import agreement, check_claim, figures, judges, position, ranking, read, report, shares
 
 Each function is loaded when it is used.
 """
@@ -10,15 +10,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__all__ = ["agreement", "check", "figures", "judges", "position", "ranking", "read", "report", "shares"]
+__all__ = ["agreement", "check_claim", "figures", "judges", "position", "ranking", "read", "report", "shares"]
 
 if TYPE_CHECKING:
-    from analysis.claim import check
+    from analysis.claim import check_claim
     from analysis.reports.notebook import agreement, figures, judges, position, ranking, report, shares
     from analysis.verdicts.sources import read
 else:
     _MODULES = dict.fromkeys(__all__, "analysis.reports.notebook") | {
-        "check": "analysis.claim",
+        "check_claim": "analysis.claim",
         "read": "analysis.verdicts.sources",
     }
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from analysis.stats.printed import (
     can_be_shares,
-    clustered_p,
-    nearest_percentage,
-    possible_counts,
-    tolerated_icc,
+    can_make_whole,
+    compute_clustered_p,
+    find_nearest_percentage,
+    find_possible_counts,
+    find_tolerated_icc,
 )
-from analysis.stats.proportion import pooled_binomial
+from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.errors import StudyError
 from guard_eval.estimate import adjust
 from guard_eval.frozen import record
@@ -94,7 +95,7 @@ class CheckedFigures(Result):
     totals: tuple[int, ...] = ()
 
 
-def check(
+def check_claim(
     *,
     wins: int | None = None,
     ties: int = 0,
@@ -133,22 +134,26 @@ def check(
     if any(value is not None and value < 1 for value in (raters, pairs, results)):
         raise StudyError("--raters, --pairs and --results are at least 1")
     if (wins is None) != (losses is None) or (wins is None and (also or not percentages)):
-        raise StudyError("name the counts, --wins 251 --ties 193 --losses 156, or --percentages 80,0,20")
+        raise StudyError(
+            "nothing to check; name the counts, --wins 251 --ties 193 --losses 156, or --percentages 80,0,20"
+        )
     counts = [] if wins is None or losses is None else [_read_counts(f"{wins},{ties},{losses}")]
     counts += [_read_counts(text) for text in also]
     rows = [_read_percentages(text) for text in percentages]
     ratings = sum(counts[0]) if counts else (raters or 1) * (pairs or 0)
     if raters is None and (counts or pairs is None):
-        raise StudyError("ratings of one pair depend on each other; name --raters, the ratings of each pair")
+        raise StudyError(
+            "ratings of one pair depend on each other; name --raters, the number of raters of each pair"
+        )
     if not 0 < ratings <= MAX_RATINGS:
         raise StudyError(f"{ratings:,} ratings: give counts, or raters × pairs, from 1 to {MAX_RATINGS:,}")
     per_pair = max(raters or 1, ratings / (pairs or ratings))
     tests = max(results or 0, len(counts))
-    claims = _check_counts(counts, per_pair=per_pair, icc=icc, alpha=alpha, tests=tests)
+    claims = _test_counts(counts, per_pair=per_pair, icc=icc, alpha=alpha, tests=tests)
     totals = tuple(n for n in range(1, ratings + 1) if rows and all(can_be_shares(row, n) for row in rows))
     sizes = sorted({*totals[:MAX_TOTALS], ratings})
     printed = tuple(_check_percentages(row, n) for row in rows for n in sizes)
-    lines = [_compare_sizes(ratings, raters or 1, pairs)]
+    lines = [_describe_sizes(ratings, raters or 1, pairs)]
     lines += [_describe_claim(claim, alpha) for claim in claims[:1]]
     if tests > 1:
         lines.append(_count_significant(claims, icc, alpha, tests))
@@ -180,12 +185,12 @@ def _read_percentages(text: str) -> list[str]:
     return text.split(",")
 
 
-def _check_counts(
+def _test_counts(
     counts: Sequence[Counts], *, per_pair: float, icc: float, alpha: float, tests: int
 ) -> tuple[Claim, ...]:
     """Return the claims that each comparison's counts support, corrected for all comparisons."""
-    pooled = [pooled_binomial(wins, losses).p for wins, _, losses in counts]
-    clustered = [clustered_p(wins, losses, per_pair=per_pair, icc=icc) for wins, _, losses in counts]
+    pooled = [run_pooled_binomial_test(wins, losses).p for wins, _, losses in counts]
+    clustered = [compute_clustered_p(wins, losses, per_pair=per_pair, icc=icc) for wins, _, losses in counts]
     unknown = [None] * (tests - len(counts))
     pooled_adjusted = adjust([*pooled, *unknown])
     adjusted = adjust([*clustered, *unknown])
@@ -199,8 +204,8 @@ def _check_counts(
             pooled_p_adjusted=pooled_adjusted[index],
             p=clustered[index],
             p_adjusted=adjusted[index],
-            p_same=clustered_p(wins, losses, per_pair=per_pair, icc=1),
-            tolerated_icc=tolerated_icc(wins, losses, per_pair=per_pair, alpha=alpha),
+            p_same=compute_clustered_p(wins, losses, per_pair=per_pair, icc=1),
+            tolerated_icc=find_tolerated_icc(wins, losses, per_pair=per_pair, alpha=alpha),
         )
         for index, (wins, ties, losses) in enumerate(counts)
     )
@@ -208,25 +213,25 @@ def _check_counts(
 
 def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
     """Return whether percentages can be shares of `n` ratings, and the range of p over all fitting counts."""
-    counts = [possible_counts(percentage, n) for percentage in row]
+    counts = [find_possible_counts(percentage, n) for percentage in row]
     is_possible = can_be_shares(row, n)
     p_values = []
     if is_possible:
         wins, losses = counts[0], counts[-1]
         extremes = ((wins[0], losses[-1]), (wins[-1], losses[0]))
-        p_values = [pooled_binomial(*pair).p or 1.0 for pair in extremes]
+        p_values = [run_pooled_binomial_test(*pair).p or 1.0 for pair in extremes]
         p_values += [1.0] if set(wins).intersection(losses) else []
     return PrintedRow(
         percentages="/".join(row),
         n=n,
         is_possible=is_possible,
-        nearest="/".join(nearest_percentage(percentage, n) for percentage in row),
+        nearest="/".join(find_nearest_percentage(percentage, n) for percentage in row),
         lowest_p=min(p_values, default=None),
         highest_p=max(p_values, default=None),
     )
 
 
-def _compare_sizes(ratings: int, raters: int, pairs: int | None) -> str:
+def _describe_sizes(ratings: int, raters: int, pairs: int | None) -> str:
     """Say whether the number of ratings fits the numbers of raters and pairs."""
     if pairs is None:
         of_pairs = "no whole number of pairs: some are missing"
@@ -312,12 +317,20 @@ def _tabulate_percentages(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
     columns: Columns[PrintedRow] = {
         "Percentages": lambda row: row.percentages,
         "Ratings": lambda row: row.n,
-        "Possible": lambda row: "yes" if row.is_possible else f"no; nearest {row.nearest}",
+        "Possible": _describe_possibility,
         "Pooled p": lambda row: (
             NOTHING if row.lowest_p is None else _format_range(row.lowest_p, row.highest_p)
         ),
     }
     return (make_table(rows, columns, caption="What the percentages can be shares of"),)
+
+
+def _describe_possibility(row: PrintedRow) -> str:
+    if row.is_possible:
+        return "yes"
+    if not can_make_whole(row.percentages.split("/")):
+        return "no; the sum is not 100"
+    return "no; not together" if row.nearest == row.percentages else f"no; nearest {row.nearest}"
 
 
 def _format_range(low: float | None, high: float | None) -> str:

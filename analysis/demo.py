@@ -45,10 +45,10 @@ def demo(folder: Path = Path("demo-study"), /) -> Result:
     study = Study.open(folder)
     steps: dict[str, Callable[[Study], Result]] = {
         "1. Continuations": generate_texts,
-        "   Why the decoding strategy matters": compare_texts,
+        "   Why the decoding strategy matters": find_repetitive_example,
         "2. Metrics": measure_texts,
         "3. Blinded pairs": pair,
-        "4. SIMULATED raters": simulate,
+        "4. SIMULATED raters": simulate_verdicts,
         "5. Report": lambda study: report(study.folder),
     }
     for title, step in steps.items():
@@ -83,8 +83,8 @@ def make_folder(folder: Path) -> None:
         others -= {prompts.name, schema_name(STUDY_TOML)}
     if others or (folder.exists() and not folder.is_dir()):
         raise StudyError(
-            f"{folder} is not empty and not a demo, and SIMULATED raters would be added to what is there; "
-            "name another folder: guard-eval demo FOLDER"
+            f"{folder} has other files, and the demo would add SIMULATED raters to them; name another "
+            "folder: guard-eval demo FOLDER"
         )
     write_whole(prompts, PROMPTS.read_bytes(), make_folder=True)
     write_study_toml(folder, STUDY.read_bytes())
@@ -95,7 +95,7 @@ def generate_texts(study: Study) -> Result:
     return Result(lines=load("generate")(study).lines[-1:])
 
 
-def compare_texts(study: Study) -> Result:
+def find_repetitive_example(study: Study) -> Result:
     """Find the prompt with the most repetitive greedy text. Return it with the texts of greedy and GUARD."""
     prompts = read_prompts(study.prompts_path)
     greedy, guard = find_texts(study, ("greedy", "guard"), prompts).values()
@@ -115,7 +115,7 @@ def measure_texts(study: Study) -> Result:
     return Result(lines=measured.lines, tables=(summary,), warnings=measured.warnings)
 
 
-def simulate(study: Study) -> Result:
+def simulate_verdicts(study: Study) -> Result:
     """Let the simulated raters rate their pairs, and let the simulated judge judge all pairs."""
     criteria = study.settings.annotation.criteria
     with Store.open(study.database, declared=study.declared) as store:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from analysis.scores.combined import Composite
 from analysis.scores.likeness import Conduct
-from analysis.scores.scores import CELL, ScoredVerdicts, connected_methods
+from analysis.scores.scores import CELL, ScoredVerdicts, group_connected_methods
 from analysis.verdicts.table import names_raters
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
@@ -230,8 +230,8 @@ SHARE_KEYS = ("alpha", "correction", "weights", "raters", "panel", "composite")
 DECIDED = frozenset({*SHARE_KEYS, "margin", "sequential", "assisted_by"})
 """The keys whose effect on every analysis is known. An analysis refuses other keys that it does not use."""
 UNNAMED_RATERS = (
-    'raters = "random": the table does not say which rater gave which verdict; add a column rater, or leave '
-    "raters out"
+    'raters = "random": the table does not say which rater gave which verdict. Add a column rater, or remove '
+    "this setting"
 )
 R = TypeVar("R")
 
@@ -266,7 +266,7 @@ class Evidence:
         return evidence
 
     def rows(self, analyse: Callable[[Evidence], Sequence[R]]) -> Sequence[R]:
-        """Return the rows of an analysis, computed only once. Example: `evidence.rows(agreement)`.
+        """Return the rows of an analysis, computed only once. Example: `evidence.rows(measure_agreement)`.
 
         The argument is the function itself, so that mypy knows the class of the rows.
         """
@@ -322,13 +322,13 @@ class Evidence:
             return False
         compared = self.scored.scores[CELL].drop_duplicates()
         groups = [
-            connected_methods(result[CELL[:2]].itertuples(index=False, name=None))
+            group_connected_methods(result[CELL[:2]].itertuples(index=False, name=None))
             for _, result in compared.groupby(CELL[2:], sort=False)
         ]
         return any(len(methods) >= MIN_RANKED for methods in chain(*groups))
 
     @cached_property
-    def comparisons_in_full(self) -> tuple[tuple[str, str], ...]:
+    def detailed_comparisons(self) -> tuple[tuple[str, str], ...]:
         """Return the comparisons that are analysed in every way: the requested ones, or all if they are few.
 
         Raises:
@@ -341,9 +341,9 @@ class Evidence:
         return self.comparisons if results <= MAX_IN_FULL else ()
 
     @cached_property
-    def evidence_in_full(self) -> Evidence:
+    def detailed_evidence(self) -> Evidence:
         """Return the evidence on the comparisons that are analysed in full; all of it if there are none."""
-        return self.restrict_to(self.comparisons_in_full) if self.comparisons_in_full else self
+        return self.restrict_to(self.detailed_comparisons) if self.detailed_comparisons else self
 
     def _find_comparison(self, a: str, b: str) -> tuple[str, str]:
         """Return the comparison of two methods, with the methods in the order of the table."""
@@ -351,7 +351,9 @@ class Evidence:
             if set(pair) == {a, b}:
                 return pair
         names = ", ".join(sorted({name for pair in self.comparisons for name in pair}))
-        raise StudyError(f"{a!r} and {b!r} are not compared; name two of the methods: {names}")
+        raise StudyError(
+            f"{a!r} and {b!r} are not compared with each other; name two of these methods: {names}"
+        )
 
     def restrict_to(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
         """Return the evidence about these comparisons only."""

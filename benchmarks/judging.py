@@ -37,7 +37,7 @@ from guard_eval.store.judging import requests, usage
 from guard_eval.store.judging.requests import Question
 from guard_eval.study.folder import Study
 from guard_eval.study.judge_settings import Judge
-from judge.biller import Ledger
+from judge.journal import RunCounts
 from judge.prompts.forms import choose_first_form
 from judge.questions import RequestBuilder, read_unjudged
 from judge.run import OnlineRun
@@ -77,10 +77,10 @@ def make_pairs(count: int) -> list[Pair]:
 def _body(judge: Judge, prompt: str, first: str, second: str) -> bytes:
     blind = BlindPair(presentation=0, prompt=prompt, text_a=first, text_b=second)
     question = Question(pair_id="p", number=0, blind=blind)
-    return RequestBuilder(judge, seed=1).build(question, choose_first_form(judge), max_output_tokens=512)
+    return RequestBuilder(judge, seed=1).build_body(question, choose_first_form(judge), max_output_tokens=512)
 
 
-def _judge(store: Store, judge: Judge, *, budget_usd: float | None = None) -> Ledger:
+def _judge(store: Store, judge: Judge, *, budget_usd: float | None = None) -> RunCounts:
     environ = {"OPENAI_API_KEY": KEY}
     price = find_price(judge, find_url(judge, environ))
     run = OnlineRun(
@@ -151,10 +151,10 @@ def _judge_new(url: str, pairs: list[Pair]) -> tuple[float, float]:
         store_pairs.add(store, pairs)
 
         def judged() -> int:
-            ledger = _judge(store, judge, budget_usd=1000)
-            if ledger.failures:
-                raise RuntimeError(f"failures without faults: {ledger.failures}")
-            return ledger.requests
+            counts = _judge(store, judge, budget_usd=1000)
+            if counts.failures:
+                raise RuntimeError(f"failures without faults: {counts.failures}")
+            return counts.requests
 
         taken = _both_clocks(judged)
         if judged():
@@ -181,10 +181,10 @@ def queues(folder: Path, options: argparse.Namespace) -> list[Row]:
             store_pairs.add(store, make_pairs(total // 2))
             judge = Judge(model=MODEL, base_url=server.url, concurrency=CONCURRENCY, timeout=12 * seconds)
             started = time.perf_counter()
-            ledger = _judge(store, judge)
+            counts = _judge(store, judge)
             took, sent = time.perf_counter() - started, server.log().requests
         ratio = took / (total * seconds / slots)
-        lost, vain = total - ledger.verdicts, sent - total
+        lost, vain = total - counts.verdicts, sent - total
         rows += [
             (
                 f"{slots} at once, {seconds} s each, {total} requests",

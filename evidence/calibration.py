@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from analysis.evidence import Context, Evidence
 from analysis.scores.win_share import estimate_share_of_these_raters
-from analysis.sections.results.ranking import ranking
+from analysis.sections.results.ranking import rank_methods
 from analysis.stats.agreement import fleiss_kappa
-from analysis.stats.proportion import pooled_binomial
+from analysis.stats.proportion import run_pooled_binomial_test
 from analysis.verdicts.checks import check_verdicts
 
 LEAN = 0.9
@@ -43,7 +43,7 @@ def check_share_and_kappa(
         means = 0.5 + drawn.mean(axis=1) / 2
         columns = {"share": means, "dataset": "d", "unit": -1 - np.arange(items)}
         result = estimate_share_of_these_raters(pd.DataFrame(columns), level=0.95)
-        pooled = pooled_binomial(int((drawn > 0).sum()), int((drawn < 0).sum()))
+        pooled = run_pooled_binomial_test(int((drawn > 0).sum()), int((drawn < 0).sum()))
         kappa = fleiss_kappa(_count_verdicts(drawn))
         covers = kappa.low is not None and kappa.high is not None and kappa.low <= truth <= kappa.high
         inside = result.low is not None and result.high is not None and result.low <= 0.5 <= result.high
@@ -67,7 +67,7 @@ def measure_wrong_rank_sets(rng: np.random.Generator, prompts: int, studies: int
             for verdict in (str(rng.choice([a, b, "tie"])),)
         ]
         constants = {"dataset": "d", "rater": "r", "rater_kind": "person", "criterion": "c"}
-        methods = ranking(
+        methods = rank_methods(
             Evidence.from_verdicts(check_verdicts(pd.DataFrame(rows).assign(**constants)), Context(name="n"))
         )
         wrong += any(row.possible_best not in {None, 1} for row in methods)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from simulated_studies import Truth, simulate
 
 from analysis.scores.likeness import ADVANCE, RARE
-from analysis.stats.likeness import compare_with_judge
+from analysis.stats.likeness import compare_raters_with_judge
 from guard_eval.estimate import adjust
 
 CRITERIA = 2
@@ -30,7 +30,8 @@ def flag_raters(labels: NDArray[np.int64], judged: NDArray[np.int64]) -> NDArray
     items, raters = labels.shape[1:]
     item, rater = np.divmod(np.arange(items * raters), raters)
     tests = [
-        compare_with_judge(item, rater, labels[index].ravel(), judged[index]) for index in range(CRITERIA)
+        compare_raters_with_judge(item, rater, labels[index].ravel(), judged[index])
+        for index in range(CRITERIA)
     ]
     n, same, expected, p_values = np.moveaxis(np.array(tests), 2, 0)
     adjusted = np.array(adjust(p_values.ravel().tolist()), dtype=float).reshape(CRITERIA, raters)
@@ -63,7 +64,7 @@ def write_table(studies: int) -> Iterator[str]:
         honest, _ = count_flags(truth, items, raters, studies, 0.0)
         shares = {}
         for copied in (0.5, 0.8):
-            _, shares[copied] = count_flags(truth, items, raters, studies // 5, copied)
+            _, shares[copied] = count_flags(truth, items, raters, max(1, studies // 5), copied)
         cells = " | ".join(f"{share:.2f}" for share in shares.values())
         yield f"| {kappa} | {bias} | {items} | {raters} | {honest:.4f} | {cells} |"
 

@@ -51,7 +51,7 @@ def detect_for_other_raters(truth: Truth, items: int, raters: int, studies: int)
     fixed = stats.ttest_1samp(shares.mean(axis=2), 0.5, axis=1).pvalue
     result = 0
     for study, p in zip(shares.reshape(studies, -1), fixed, strict=True):
-        mean = design.mean(study)
+        mean = design.estimate_mean(study)
         is_random = mean.raters > 0 and mean.variance > 0
         t = abs(mean.value - 0.5) / np.sqrt(mean.variance) if is_random else np.inf
         result += max(p, 2 * stats.t.sf(t, mean.df)) <= 0.05

@@ -22,8 +22,8 @@ from analysis.scores.win_share import (
     estimate_share_of_these_raters,
     weigh_by_precision,
 )
-from analysis.sections.results.ranking import ranking
-from analysis.stats.assisted import assisted_share
+from analysis.sections.results.ranking import rank_methods
+from analysis.stats.assisted import estimate_assisted_share
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.estimate import adjust
 from guard_eval.joint_flips import max_t
@@ -34,7 +34,7 @@ Numbers = NDArray[np.int64]
 SEED = 20261129
 
 
-def intervals(studies: int) -> Iterator[tuple[object, ...]]:
+def check_intervals(studies: int) -> Iterator[tuple[object, ...]]:
     """Yield the coverage of the inverted test's interval, and how often Student's interval disagrees."""
     yield "model", "κ", "ties", "share", "items", "raters", "coverage", "Student's", "Student's disagrees"
     settings = (("latent", 0.41, 0.32), ("dirichlet", 0.05, 0.67))
@@ -43,11 +43,11 @@ def intervals(studies: int) -> Iterator[tuple[object, ...]]:
         for items, raters in product((8, 20, 40, 150), (1, 3)):
             rng = np.random.default_rng([SEED, items, raters])
             drawn = simulate(truth, studies=studies, items=items, raters=raters, rng=rng).mean(axis=2)
-            hits = np.array([_cover(0.5 + means / 2, share) for means in drawn if np.ptp(means) > 0])
+            hits = np.array([_check_coverage(0.5 + means / 2, share) for means in drawn if np.ptp(means) > 0])
             yield model, kappa, ties, share, items, raters, *hits.mean(axis=0)
 
 
-def _cover(shares: NDArray[np.float64], truth: float) -> tuple[bool, bool, bool]:
+def _check_coverage(shares: NDArray[np.float64], truth: float) -> tuple[bool, bool, bool]:
     columns = {"share": shares, "dataset": "d", "unit": -1 - np.arange(len(shares))}
     ours = estimate_share_of_these_raters(pd.DataFrame(columns), level=0.95)
     low, high = stats.t.interval(0.95, len(shares) - 1, shares.mean(), stats.sem(shares))
@@ -55,7 +55,7 @@ def _cover(shares: NDArray[np.float64], truth: float) -> tuple[bool, bool, bool]
     return covers, low <= truth <= high, (ours.p is not None and ours.p <= 0.05) == (low <= 0.5 <= high)
 
 
-def weights(studies: int) -> Iterator[tuple[object, ...]]:
+def compare_weights(studies: int) -> Iterator[tuple[object, ...]]:
     """Yield error rate and power if half of the pairs have one rating and the others have more."""
     yield "pairs", "ratings of a pair", "share", "found, equal weights", "found, precision"
     for pairs, more, share in product((40, 100), (3, 8), (0.5, 0.6)):
@@ -73,7 +73,7 @@ def weights(studies: int) -> Iterator[tuple[object, ...]]:
         yield pairs, f"1 or {more}", share, *detections / studies
 
 
-def criteria(studies: int) -> Iterator[tuple[object, ...]]:
+def compare_corrections(studies: int) -> Iterator[tuple[object, ...]]:
     """Yield how often any of six criteria is an error, and how often a real difference is found."""
     yield "correlation", "prompts", "any error, Holm", "any error, max-T", "found, Holm", "found, max-T"
     for correlation, prompts in product((0.0, 0.4, 0.8), (40, 150)):
@@ -91,7 +91,7 @@ def criteria(studies: int) -> Iterator[tuple[object, ...]]:
         yield correlation, prompts, *rates / studies
 
 
-def loads(studies: int) -> Iterator[tuple[object, ...]]:
+def check_unequal_loads(studies: int) -> Iterator[tuple[object, ...]]:
     """Yield how often the interval for other raters misses, with very unequal numbers of ratings."""
     yield "pairs of each rater", "leans", "missed, these raters", "missed, others", "width over these raters'"
     of_raters = (
@@ -120,10 +120,10 @@ def loads(studies: int) -> Iterator[tuple[object, ...]]:
         yield named, lean, *missed[:, :2].mean(axis=0), np.median(missed[:, 2])
 
 
-def assisted(studies: int) -> Iterator[tuple[object, ...]]:
+def check_assisted_shares(studies: int) -> Iterator[tuple[object, ...]]:
     """Yield coverage and power of people's share, assisted by a judge with smaller differences."""
     yield "judge's scores shrunk to", "λ, median", "coverage", "found, share .57", "found, people alone"
-    truth = _assisted_truth()
+    truth = _compute_true_share()
     for shrunk in (1.0, 0.5, 0.25):
         rng, rows = np.random.default_rng([SEED, 4]), []
         for _ in range(studies):
@@ -131,7 +131,7 @@ def assisted(studies: int) -> Iterator[tuple[object, ...]]:
             people = np.clip(0.5 + 0.28 * (quality + 0.5 * rng.standard_normal(800)), 0, 1)
             judge = 0.5 + shrunk * 0.28 * (quality + 0.5 * rng.standard_normal(800))
             rated = np.where(np.arange(800) < 80, people, np.nan)
-            result = assisted_share(rated, np.clip(judge, 0, 1), np.zeros(800), np.arange(800))
+            result = estimate_assisted_share(rated, np.clip(judge, 0, 1), np.zeros(800), np.arange(800))
             alone = stats.ttest_1samp(people[:80], 0.5).pvalue
             low, high = result.share.low or 0.0, result.share.high or 1.0
             is_detected = (result.share.p or 1) <= 0.05
@@ -140,13 +140,13 @@ def assisted(studies: int) -> Iterator[tuple[object, ...]]:
         yield shrunk, np.median(table[:, 0]), *table[:, 1:].mean(axis=0)
 
 
-def _assisted_truth() -> float:
+def _compute_true_share() -> float:
     """Return the mean of people's scores of all texts. Scores are limited to 0 … 1."""
     felt = stats.norm(0.5 + 0.28 * 0.25, 0.28 * math.sqrt(1.25))
     return float(felt.expect(lambda score: min(max(score, 0.0), 1.0)))
 
 
-def ranks(studies: int) -> Iterator[tuple[object, ...]]:
+def check_rank_sets(studies: int) -> Iterator[tuple[object, ...]]:
     """Yield how often rank sets of equal methods are wrong, if each study draws new raters."""
     yield "methods", "prompts", "raters, each rates", "leans", "wrong, these raters", "wrong, others"
     settings = (
@@ -157,16 +157,16 @@ def ranks(studies: int) -> Iterator[tuple[object, ...]]:
     for methods, prompts, raters, rated_share, leans in settings:
         rng, wrong = np.random.default_rng([SEED, methods, raters]), np.zeros(2)
         for _ in range(studies):
-            table = _alike(rng, methods, prompts, raters, rated_share=rated_share, leans=leans)
+            table = _draw_equal_methods(rng, methods, prompts, raters, rated_share=rated_share, leans=leans)
             for index, sampling in enumerate(("fixed", "random")):
                 context = Context(name="n", plan=TestPlan(raters=sampling))
-                rows = ranking(Evidence.from_verdicts(table, context))
+                rows = rank_methods(Evidence.from_verdicts(table, context))
                 sets = [(row.possible_best or 1, row.possible_worst or methods) for row in rows]
                 wrong[index] += any(rank_set != (1, methods) for rank_set in sets)
         yield methods, prompts, f"{raters}, {rated_share:.0%}", leans, *wrong / studies
 
 
-def _alike(
+def _draw_equal_methods(
     rng: np.random.Generator, methods: int, prompts: int, raters: int, *, rated_share: float, leans: str
 ) -> pd.DataFrame:
     """Draw verdicts on methods that are equal on average, although each rater prefers some of them."""
@@ -196,12 +196,12 @@ def _alike(
 
 
 TABLES: dict[str, Callable[[int], Iterator[tuple[object, ...]]]] = {
-    "intervals": intervals,
-    "weights": weights,
-    "criteria": criteria,
-    "loads": loads,
-    "assisted": assisted,
-    "ranks": ranks,
+    "intervals": check_intervals,
+    "weights": compare_weights,
+    "criteria": compare_corrections,
+    "loads": check_unequal_loads,
+    "assisted": check_assisted_shares,
+    "ranks": check_rank_sets,
 }
 
 

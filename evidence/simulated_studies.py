@@ -50,7 +50,7 @@ class Truth:
         if self.model == "dirichlet":
             return self.kappa
         mean = float(SCORES @ self.chances)
-        both = SCORES @ _joint_chances(self, _find_latent_correlation(self)) @ SCORES
+        both = SCORES @ _compute_joint_chances(self, _find_latent_correlation(self)) @ SCORES
         return float((both - mean**2) / (SCORES**2 @ self.chances - mean**2))
 
 
@@ -77,19 +77,19 @@ def _find_thresholds(truth: Truth) -> NDArray[np.float64]:
     return np.array([special.ndtri(truth.chances[2]), special.ndtri(1 - truth.chances[0])])
 
 
-def _joint_chances(truth: Truth, correlation: float) -> NDArray[np.float64]:
+def _compute_joint_chances(truth: Truth, correlation: float) -> NDArray[np.float64]:
     """Return the joint chances of two raters' verdicts (win, tie, loss) on an item, `[3, 3]`."""
     edges = [-np.inf, *_find_thresholds(truth), np.inf]
     joint = stats.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]])
 
-    def below(first: float, second: float) -> float:
+    def cumulate(first: float, second: float) -> float:
         if -np.inf in (first, second):
             return 0.0
         if np.inf in (first, second):
             return float(special.ndtr(min(first, second)))
         return float(joint.cdf([first, second]))
 
-    table = np.array([[below(first, second) for second in edges] for first in edges])
+    table = np.array([[cumulate(first, second) for second in edges] for first in edges])
     return np.diff(np.diff(table, axis=0), axis=1)[::-1, ::-1]
 
 
@@ -98,9 +98,9 @@ def _find_latent_correlation(truth: Truth) -> float:
     """Return the correlation of two raters' perceptions of an item that gives the true κ."""
     by_chance = float((truth.chances**2).sum())
 
-    def miss(correlation: float) -> float:
-        return (float(np.trace(_joint_chances(truth, correlation))) - by_chance) / (
+    def compute_kappa_error(correlation: float) -> float:
+        return (float(np.trace(_compute_joint_chances(truth, correlation))) - by_chance) / (
             1 - by_chance
         ) - truth.kappa
 
-    return float(optimize.brentq(miss, 0.0, 0.9999, xtol=1e-6))
+    return float(optimize.brentq(compute_kappa_error, 0.0, 0.9999, xtol=1e-6))

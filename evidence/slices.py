@@ -18,7 +18,7 @@ from scipy import stats
 from simulated_studies import Truth, simulate
 
 from analysis.planning.formulas import Design
-from analysis.stats.interaction import interaction
+from analysis.stats.interaction import run_interaction_test
 
 RATERS = 4
 
@@ -42,7 +42,7 @@ def measure_detection(truths: list[Truth], items: int, studies: int) -> float:
     scores = np.concatenate(thirds, axis=1)
     values = np.repeat([0, 1, 2], items // 3)
     tests = [
-        interaction(study, np.ones(items), values, np.arange(items), seed=number)
+        run_interaction_test(study, np.ones(items), values, np.arange(items), seed=number)
         for number, study in enumerate(scores)
     ]
     return float(np.mean([test.p is not None and test.p <= 0.05 for test in tests]))

@@ -50,7 +50,9 @@ def claims_better(gain: Floats) -> bool:
     return may_claim(gain) and (sign_flip(gain).p or 1.0) <= ALPHA
 
 
-def share_same(rng: np.random.Generator, settings: int, rho: float, r: float, studies: int) -> float:
+def measure_errors_on_same_prompts(
+    rng: np.random.Generator, settings: int, rho: float, r: float, studies: int
+) -> float:
     """Return the share of wrong claims if the same prompts choose and test a setting."""
     wrong = 0
     for _ in range(studies):
@@ -60,7 +62,9 @@ def share_same(rng: np.random.Generator, settings: int, rho: float, r: float, st
     return wrong / studies
 
 
-def share_apart(rng: np.random.Generator, settings: int, rho: float, studies: int) -> float:
+def measure_errors_on_separate_prompts(
+    rng: np.random.Generator, settings: int, rho: float, studies: int
+) -> float:
     """Return the share of wrong claims if separate prompts choose the setting."""
     wrong = 0
     for _ in range(studies):
@@ -69,7 +73,9 @@ def share_apart(rng: np.random.Generator, settings: int, rho: float, studies: in
     return wrong / studies
 
 
-def share_corrected(rng: np.random.Generator, settings: int, rho: float, studies: int) -> float:
+def measure_errors_with_correction(
+    rng: np.random.Generator, settings: int, rho: float, studies: int
+) -> float:
     """Return the share of wrong claims if the same prompts choose and test, with max-T correction."""
     wrong = 0
     for study in range(studies):
@@ -91,9 +97,9 @@ def main() -> None:
     for settings, rho in product((5, 10, 20), (0.0, 0.5, 0.9)):
         rng = np.random.default_rng(settings)
         shares = [
-            share_apart(rng, settings, rho, studies),
-            share_corrected(rng, settings, rho, studies),
-            *(share_same(rng, settings, rho, r, studies) for r in INSTRUMENTS.values()),
+            measure_errors_on_separate_prompts(rng, settings, rho, studies),
+            measure_errors_with_correction(rng, settings, rho, studies),
+            *(measure_errors_on_same_prompts(rng, settings, rho, r, studies) for r in INSTRUMENTS.values()),
         ]
         cells = [f"{share:.3f}".lstrip("0") for share in shares]
         print(f"| {settings} | {rho:g} | {' | '.join(cells)} |", flush=True)

@@ -41,11 +41,11 @@ from guard_eval.store.judging.requests import (
     ReservedRequest,
     UnavailableRequest,
 )
-from judge.biller import Ledger
-from judge.decide import MOST_FRUITLESS, Failure, stop_after_useless_answers
-from judge.run import OnlineRun, PendingQuestion, complete_failed_row
+from judge.decide import MOST_FRUITLESS, Failure, stop_after_unreadable_answers
+from judge.journal import RunCounts
+from judge.run import OnlineRun, PendingQuestion, make_failed_result
 
-AT_ONCE = 200
+REQUESTS_AT_ONCE = 200
 """The number of a batch's requests that are in memory, and are reserved, at the same time."""
 
 POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 60.0
@@ -53,7 +53,7 @@ POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 60.0
 
 _NEW_NAME = 'give the judge a new name (name = "…")'
 
-NO_ANSWER = RequestFailure(kind="server_error", detail="the batch brought neither an answer nor an error")
+NO_ANSWER = RequestFailure(kind="server_error", detail="the batch has neither an answer nor an error")
 
 
 class BatchRun:
@@ -62,52 +62,52 @@ class BatchRun:
     Attributes:
         online: Asks the first questions online, and contains the parts that online runs and batches share.
         journal: Writes to the store.
-        biller: Prices requests and answers.
         server: The judge's server.
     """
 
     def __init__(self, online: OnlineRun) -> None:
         self.online = online
         self.journal = online.journal
-        self.biller = online.biller
         self.server = online.server
         self._errors: dict[str, RequestFailure] = {}  # by the request's key
         self._most_requests = MOST_REQUESTS  # in one batch; lower after a batch was too large
         self._batch_of: dict[str, str] = {}  # our names for batches, by key; empty for another run's batch
 
-    def judge_questions(self, rounds: Iterable[Sequence[Question]]) -> Ledger:
+    def judge_questions(self, rounds: Iterable[Sequence[Question]]) -> RunCounts:
         """Collect the batches of earlier runs, and then ask all other questions, round by round.
 
-        The first questions are asked online. A batch is sent only after an answer was readable.
+        The first questions are asked online. A batch is sent only after an answer could be read.
 
         Raises:
             StudyError: Only the user can fix the problem. Earlier answers are saved.
         """
-        asyncio.run(self._ask(rounds))
-        return self.biller.ledger
+        asyncio.run(self._ask_rounds(rounds))
+        return self.journal.counts
 
-    async def _ask(self, rounds: Iterable[Sequence[Question]]) -> None:
+    async def _ask_rounds(self, rounds: Iterable[Sequence[Question]]) -> None:
         online = self.online
-        async with online.open():
+        async with online.connect():
             self._api = BatchApi(online.client, pace=online.workers.pace)
-            await self._collect_batches(await self._adopt_batches())
+            await self._collect_batches(await self._adopt_unfinished_batches())
             for questions in rounds:
-                unanswered = await online.resolve(await online.ask_first(questions))
+                unanswered = await online.record_stored_outcomes(
+                    await online.ask_until_first_answer(questions)
+                )
                 while unanswered and online.state.is_settled and not online.workers.is_stopped:
-                    unanswered = await self._ask_once(unanswered)
+                    unanswered = await self._ask_in_batches(unanswered)
 
-    async def _ask_once(self, unanswered: Sequence[PendingQuestion]) -> list[PendingQuestion]:
-        """Ask questions in batches: all of them, or those of one batch after a batch was too large.
+    async def _ask_in_batches(self, unanswered: Sequence[PendingQuestion]) -> list[PendingQuestion]:
+        """Ask questions in batches, and return the questions that are still open.
 
-        Return the questions that are still open. A request without an answer counts as a failure, which the
-        next run asks again.
+        After a batch was too large, only one batch is sent. A request without an answer counts as a failure,
+        which the next run asks again.
 
         Raises:
             StudyError: The budget is used up, no answer could be read, or the provider takes no batch.
         """
         online = self.online
-        ledger = self.biller.ledger
-        verdicts = ledger.verdicts
+        counts = self.journal.counts
+        verdicts = counts.verdicts
         most_requests = self._most_requests
         self._batch_of = {}
         queue = deque(unanswered)
@@ -118,18 +118,18 @@ class BatchRun:
             await online.workers.pause(online.workers.pace * LONGEST_POLL_SECONDS)
         await self._collect_batches([batch for batch in batches if batch is not None])
         unsettled: list[PendingQuestion] = []
-        for pending in await online.resolve(pending.question for pending in unanswered):
-            key = online.builder.key(pending.question, pending.send.form, pending.send.sample)
+        for pending in await online.record_stored_outcomes(pending.question for pending in unanswered):
+            key = online.builder.make_key(pending.question, pending.send.form, pending.send.sample)
             match self._batch_of.get(key):
                 case None:
                     unsettled.append(pending)
                 case "":
-                    ledger.in_batches += 1
+                    counts.in_batches += 1
                 case _:
-                    await online.conclude(pending.question, Failure(self._errors.get(key, NO_ANSWER)))
+                    await online.record_outcome(pending.question, Failure(self._errors.get(key, NO_ANSWER)))
         useless = [pending.error for pending in unsettled if pending.error is not None]
-        if len(useless) >= MOST_FRUITLESS and ledger.verdicts == verdicts:
-            raise StudyError(stop_after_useless_answers(online.state, useless[-1], len(useless)).reason)
+        if len(useless) >= MOST_FRUITLESS and counts.verdicts == verdicts:
+            raise StudyError(stop_after_unreadable_answers(online.state, useless[-1], len(useless)).reason)
         return unsettled
 
     def _halve_batches(self, name: str, size: int, words: str) -> None:
@@ -141,10 +141,13 @@ class BatchRun:
         self._batch_of = {key: batch for key, batch in self._batch_of.items() if batch != name}
         if size <= 1:
             raise StudyError(
-                f"{self.server.url} refuses a batch of one request ({words}); run without --batch"
+                f"{self.server.url} refuses a batch of one request ({words}). Run the command without --batch"
             )
         self._most_requests = min(self._most_requests, -(-size // 2))
-        progress.notice(f"a batch of {size} requests is too large ({words}); {self._most_requests} follow")
+        progress.notice(
+            f"a batch of {size} requests is too large ({words}); further batches have at most "
+            f"{self._most_requests} requests"
+        )
 
     async def _send_batch(self, queue: deque[PendingQuestion]) -> Batch | None:
         """Send the next requests in one batch; return None if nothing is sent or the batch is too large.
@@ -156,15 +159,17 @@ class BatchRun:
         size = 0
         requests_to_send = self._plan_batch(queue)
         with tempfile.TemporaryFile() as file:
-            while planned := list(islice(requests_to_send, AT_ONCE)):
+            while planned := list(islice(requests_to_send, REQUESTS_AT_ONCE)):
                 reserved = self.journal.reserve_batch(planned, name)
                 if UnavailableRequest("budget") in reserved:
-                    self._cancel_batch(name)
-                    raise self.biller.explain_limit(planned[reserved.index(UnavailableRequest("budget"))])
+                    self._release_reserved_costs(name)
+                    raise self.journal.explain_used_up_budget(
+                        planned[reserved.index(UnavailableRequest("budget"))]
+                    )
                 for request, outcome in zip(planned, reserved, strict=True):
                     if isinstance(outcome, ReservedRequest):
                         self._batch_of[request.key] = name
-                        file.write(self._write_line(request))
+                        file.write(self._format_request_line(request))
                         size += 1
                     elif outcome == UnavailableRequest("batch"):
                         self._batch_of[request.key] = ""
@@ -174,33 +179,33 @@ class BatchRun:
         """Yield the next requests that fit into one batch."""
         size = 0
         for count in range(min(len(queue), self._most_requests)):
-            request = self.online.plan(queue[0].question, queue[0].send, batch=True)
-            size += len(self._write_line(request))
+            request = self.online.plan_request(queue[0].question, queue[0].send, batch=True)
+            size += len(self._format_request_line(request))
             if count and size > MOST_BYTES:
                 return
             queue.popleft()
             yield request
 
     @property
-    def _path(self) -> str:
+    def _endpoint(self) -> str:
         return f"/v1{PATHS[self.online.state.form.interface]}"
 
-    def _write_line(self, request: PlannedRequest) -> bytes:
+    def _format_request_line(self, request: PlannedRequest) -> bytes:
         """Return a request as one line of a batch's file."""
-        head = f'{{"custom_id": "{request.key}", "method": "POST", "url": "{self._path}", "body": '
+        head = f'{{"custom_id": "{request.key}", "method": "POST", "url": "{self._endpoint}", "body": '
         return b"%s%s}\n" % (head.encode(), request.body)
 
-    def _change_requests(self, batch: str, **values: str | int) -> None:
-        """Change the open requests of a batch."""
+    def _update_requests(self, batch: str, **values: str | int) -> None:
+        """Set these columns of the open requests of a batch."""
         with self.journal.store.write() as (db, _):
             requests.change_batch(db, batch, **values)
 
-    def _cancel_batch(self, batch: str) -> None:
-        """Free the amounts that were reserved for a batch, because the batch was not created."""
-        self._change_requests(batch, state="unbilled", cost=0)
+    def _release_reserved_costs(self, batch: str) -> None:
+        """Release the amounts that were reserved for a batch, because the batch was not created."""
+        self._update_requests(batch, state="unbilled", cost=0)
 
-    async def _adopt_batches(self) -> list[Batch]:
-        """Return the unfinished batches of ended runs. A killed run keeps its batches for one lease."""
+    async def _adopt_unfinished_batches(self) -> list[Batch]:
+        """Take over the unfinished batches of ended runs. A killed run keeps its batches for one lease."""
         for _ in range(int(LEASE.total_seconds()) + 2):
             with self.journal.store.write() as (db, now):
                 batches, others = requests.adopt_batches(db, self.journal.rater, self.journal.run, now)
@@ -208,7 +213,9 @@ class BatchRun:
                 break
             await asyncio.sleep(1.0)
         else:
-            progress.warn(f"another run looks after {others} batches; run again when it has finished")
+            progress.warn(
+                f"another run is waiting for {others} batches. Run the command again when it has ended"
+            )
         recovered = [await self._recover_batch(batch) for batch in batches]
         return [batch for batch in recovered if batch is not None]
 
@@ -220,13 +227,13 @@ class BatchRun:
             provider_id = await self._api.find(batch.name)
         except CallError as error:
             raise StudyError(
-                f"{self.server.url} does not list its batches ({error}), and an interrupted run may have "
-                f"made one; run again later, or {_NEW_NAME}"
+                f"{self.server.url} does not list its batches ({error}), but an interrupted run may have "
+                f"created one. Run the command again later, or {_NEW_NAME}"
             ) from None
         if provider_id is None:
-            self._cancel_batch(batch.name)
+            self._release_reserved_costs(batch.name)
             return None
-        self._change_requests(batch.name, provider_id=provider_id)
+        self._update_requests(batch.name, provider_id=provider_id)
         return replace(batch, provider_id=provider_id)
 
     async def _create_batch(self, name: str, size: int, file: IO[bytes]) -> Batch | None:
@@ -236,17 +243,18 @@ class BatchRun:
             StudyError: The provider refuses the batch, or only the user can fix the problem.
         """
         try:
-            provider_id = await self._api.create(name, file, self._path)
+            provider_id = await self._api.create(name, file, self._endpoint)
         except CallError as error:
-            self._cancel_batch(name)
+            self._release_reserved_costs(name)
             if isinstance(error, TooLargeError):
                 self._halve_batches(name, size, str(error))
                 return None
             raise StudyError(
-                f"{self.server.url} has no Batch API, or refuses the batch ({error}); run without --batch"
+                f"{self.server.url} has no Batch API, or refuses the batch ({error}). Run the command "
+                "without --batch"
             ) from None
-        self._change_requests(name, provider_id=provider_id)
-        self.biller.ledger.requests += size
+        self._update_requests(name, provider_id=provider_id)
+        self.journal.counts.requests += size
         progress.notice(f"the batch {provider_id} with {size} requests is sent")
         return Batch(name=name, provider_id=provider_id)
 
@@ -279,22 +287,23 @@ class BatchRun:
                 self._store_results(batch, await self._api.download(name))
         except CallError as error:
             raise StudyError(
-                f"{self.server.url} lacks the study's batch {batch.provider_id} or its results ({error}); "
-                "set key and address to those it was sent with, run again later, or, if that batch is gone, "
-                f"{_NEW_NAME}"
+                f"{self.server.url} has no batch {batch.provider_id}, or no results of this batch ({error}). "
+                "Use the key and the address with which the batch was sent, and run the command again later. "
+                f"If the batch was deleted, {_NEW_NAME}"
             ) from None
         with self.journal.store.read() as db:
             size = len(requests.read_batch(db, batch.name))
         ended: JsonObject = {"failure": NO_ANSWER.kind, "detail": NO_ANSWER.detail}
         ended |= {"state": "lost"} if status.state == "completed" else {"state": "unbilled", "cost": 0}
-        self._change_requests(batch.name, **ended)
+        self._update_requests(batch.name, **ended)
         fatal = next((error.fatal for error in self._errors.values() if error.fatal), None)
         if fatal is not None:
             raise StudyError(fatal)
         if status.state == "failed":
             if not is_too_large(status.error):
                 raise StudyError(
-                    f"the provider refused the batch {batch.provider_id}: {status.error}; run without --batch"
+                    f"the provider refused the batch {batch.provider_id}: {status.error}. Run the command "
+                    "without --batch"
                 )
             self._halve_batches(batch.name, size, status.error)
         return True
@@ -314,17 +323,17 @@ class BatchRun:
             if key in settled and settled[key].state == "answered":  # the first answer stays
                 repeated |= {key} if error is None else set()
             elif error is None:
-                settled[key] = self.biller.price_answer(row, line, batch=True)
+                settled[key] = self.journal.price_answer(row, line, batch=True)
             else:
-                settled[key] = complete_failed_row(row, error)
+                settled[key] = make_failed_result(row, error)
                 self._errors[key] = error
         if repeated:
             progress.warn(
-                f"the batch {batch.provider_id} has several answers to {len(repeated)} requests; the first "
-                "answer to each is used"
+                f"the batch {batch.provider_id} has several answers to {len(repeated)} requests; only the "
+                "first answer to each request is used"
             )
         with self.journal.store.write() as (db, now):
             requests.settle_requests(db, now, list(settled.values()))
         for key, answer in settled.items():
             if answer.state == "answered":
-                self.biller.count_cost(answer, rows[key][1])
+                self.journal.add_cost(answer, rows[key][1])

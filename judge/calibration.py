@@ -31,8 +31,8 @@ _FEWEST_WORDS = 4
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”’)]*\s+")
 
 
-def make_checks(pairs: Sequence[Pair], *, seed: int) -> list[Question]:
-    """Return the questions of a study's calibration, always the same for the same pairs and seed.
+def make_calibration_questions(pairs: Sequence[Pair], *, seed: int) -> list[Question]:
+    """Make the questions of a study's calibration, always the same for the same pairs and seed.
 
     Texts with too few words cannot be shuffled, so this check is left out for them.
     """
@@ -45,11 +45,11 @@ def make_checks(pairs: Sequence[Pair], *, seed: int) -> list[Question]:
             blind=BlindPair.from_texts(0, pair.prompt, text_a, text_b),
         )
         for pair in drawn
-        for number, (check, text_a, text_b) in enumerate(_make_texts(pair, seed))
+        for number, (check, text_a, text_b) in enumerate(_make_checks(pair, seed))
     ]
 
 
-def _make_texts(pair: Pair, seed: int) -> Iterator[tuple[Check, str, str]]:
+def _make_checks(pair: Pair, seed: int) -> Iterator[tuple[Check, str, str]]:
     text = (pair.text_a, pair.text_b)[int(content_id(seed, "text", pair.id), 16) % 2]
     yield Check(check="identical", target="A", orders=1), text, text
     compared = [
@@ -93,10 +93,10 @@ def pad_text(text: str, *, seed: int) -> str:
     return " ".join([text.rstrip(), *repeated, *filler])
 
 
-def read_unanswered(store: Store, judge: Judge, *, seed: int) -> list[Question]:
+def read_unanswered_questions(store: Store, judge: Judge, *, seed: int) -> list[Question]:
     """Return the calibration questions that the judge has not answered with these settings."""
     settings = RequestBuilder(judge, seed=seed).settings
     with store.read() as db:
         answered = calibration.read_answered(db, settings)
-    items = make_checks(store_pairs.read(store), seed=seed)
+    items = make_calibration_questions(store_pairs.read(store), seed=seed)
     return [question for question in items if (question.pair_id, question.number) not in answered]

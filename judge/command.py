@@ -25,22 +25,22 @@ from guard_eval.store.sql.schema import SqlRow
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from guard_eval.study.tuning_settings import TUNING_DATABASE
-from judge.calibration import read_unanswered
+from judge.calibration import read_unanswered_questions
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
-from judge.questions import plan_questions, read_unjudged, split_rounds
-from judge.recheck import ask_again, draw_attempts, preview_recheck
-from judge.viewer import write_page
+from judge.questions import plan_hand_out, read_unjudged, split_rounds
+from judge.recheck import draw_attempts, preview_recheck, resend_requests
+from judge.viewer import write_exchanges_page
 
 if TYPE_CHECKING:
-    from judge.biller import Ledger
+    from judge.journal import RunCounts
 
 _REASONS = 5
 """The number of reasons that are printed for each kind of failure."""
 
 _REMEDIES = {
-    "timeout": " (they may have been charged; set a longer timeout in study.toml, and they are asked again)",
-    "truncated": " (set a higher max_output_tokens in study.toml, and they are asked again)",
-    "too_long": " (the texts do not fit the model's context; name another model)",
+    "timeout": " (you may have paid for them; to ask again, set a longer timeout in study.toml)",
+    "truncated": " (to ask again, set a higher max_output_tokens in study.toml)",
+    "too_long": " (the texts are longer than the model's context; name another model)",
 }
 
 
@@ -89,8 +89,8 @@ def judge(
         study: The study's folder.
         dry_run: Show one request and the cost of all; send nothing.
         yes: Do not ask before spending money. This is for scripts.
-        budget: The highest cost of all judges of the study together, over all runs, in US dollars. Default:
-            the command asks.
+        budget: The highest cost of all judges together, over all runs, in US dollars. Runs with --tune have a
+            budget of their own. Default: the command asks.
         only: Run only the judge with this name, or with this model.
         batch: Use the Batch API: half the price at OpenAI, with answers within a day.
         calibrate: Judge pairs whose answers are known, made from the study's texts.
@@ -116,24 +116,35 @@ def judge(
     with Store.open(study.database, declared=study.declared) as store:
         if view is not None:
             names = None if only is None else {judge_settings.rater_name for judge_settings in judges}
-            count = write_page(store, study.settings.judge, view, seed=study.settings.seed, only=names)
+            count = write_exchanges_page(
+                store, study.settings.judge, view, seed=study.settings.seed, only=names
+            )
             return JudgeResult(lines=(f"{view}: {count} exchanges; open it in a browser",))
         if not pairs.read(store):
             raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
         command = JudgeCommand(
-            study, store, budget, parse_send_key(send_key), batch=batch, calibrate=calibrate, recheck=recheck
+            study,
+            store,
+            budget,
+            parse_send_key(send_key),
+            batch=batch,
+            calibrate=calibrate,
+            recheck=recheck,
+            tune=tune,
         )
-        previews = command.preview(judges)
-        if dry_run or not command.confirm(previews, yes=yes):
+        previews = command.preview_judges(judges)
+        if dry_run or not command.confirm_requests(previews, yes=yes):
             chosen = [("--only", only), ("--budget", budget and f"{budget:g}")]
             chosen += [("--send-key", key) for key in send_key]
             words = [word for name, value in chosen if value for word in (name, value)]
             words += ["--batch"] * batch + ["--calibrate"] * calibrate + ["--tune"] * tune
             words += ["--recheck", str(recheck)] if recheck else []
-            result = replace(command.show(previews, example=dry_run), next=(study.command("judge", *words),))
+            is_done = bool(previews) and not any(preview.requests or preview.open for preview in previews)
+            following = pairing if tune and is_done else study.command("judge", *words)
+            result = replace(command.show_previews(previews, example=dry_run), next=(following,))
         else:
-            command.run(previews)
-            result = command.summarize()
+            command.ask_judges(previews)
+            result = command.summarize_run()
             result = replace(result, next=(pairing,)) if tune else result
     if command.errors:
         progress.show(result)
@@ -163,8 +174,9 @@ class JudgeCommand:
         batch: Whether to use the Batch API.
         calibrate: Whether to ask about pairs whose answer is known.
         recheck: The number of stored requests to send again, if any.
+        tune: Whether the judges choose settings. These runs have a database and a budget of their own.
         servers: The judges' servers, by the judges' names.
-        ledgers: The counts of the judges' runs, by the judges' names.
+        counts: The counts of the judges' runs, by the judges' names.
         errors: The errors that stopped judges, by the judges' names.
         rechecked: The results of the repeated requests, in words.
     """
@@ -176,8 +188,9 @@ class JudgeCommand:
     batch: bool
     calibrate: bool
     recheck: int | None
+    tune: bool
     servers: dict[str, Server] = field(default_factory=dict)
-    ledgers: dict[str, Ledger] = field(default_factory=dict)
+    counts: dict[str, RunCounts] = field(default_factory=dict)
     errors: dict[str, StudyError] = field(default_factory=dict)
     rechecked: list[str] = field(default_factory=list)
 
@@ -189,7 +202,7 @@ class JudgeCommand:
         except StudyError as error:
             self.errors[judge.rater_name] = error
 
-    def preview(self, judges: Sequence[Judge]) -> list[Preview]:
+    def preview_judges(self, judges: Sequence[Judge]) -> list[Preview]:
         """Return a preview for each judge that can be asked."""
         previews = []
         seed = self.study.settings.seed
@@ -199,16 +212,16 @@ class JudgeCommand:
                     attempts = draw_attempts(self.store, judge, self.recheck, seed=seed)
                     previews.append(preview_recheck(judge, attempts))
                 else:
-                    read_questions = read_unanswered if self.calibrate else read_unjudged
+                    read_questions = read_unanswered_questions if self.calibrate else read_unjudged
                     questions = read_questions(self.store, judge, seed=seed)
                     previews.append(preview_judge(self.store, judge, questions, seed=seed))
         return previews
 
-    def show(self, previews: Sequence[Preview], *, example: bool) -> JudgeResult:
+    def show_previews(self, previews: Sequence[Preview], *, example: bool) -> JudgeResult:
         """Return the previews as a result. With `example`, the result contains the first request in full."""
         lines = [line for preview in previews for line in (*preview.lines, "")]
         if self.study.settings.pairs.design != "fixed":
-            lines.append("These are the most requests that are sent: a comparison stops when it is decided.")
+            lines.append("Fewer requests may be sent, because a comparison stops when it is decided.")
         examples = [preview for preview in previews if preview.example]
         for preview in examples[:example]:
             lines += [
@@ -217,16 +230,16 @@ class JudgeCommand:
                 str(preview.example),
                 "",
             ]
-        rows = tuple(row for preview in previews for row in preview.show_costs())
+        rows = tuple(row for preview in previews for row in preview.make_cost_rows())
         table = Table(columns=("cost", "expected", "at worst"), rows=rows, caption="")
         return JudgeResult(
             lines=tuple(lines),
             tables=(table,) if rows else (),
             warnings=tuple(warning for preview in previews for warning in preview.warnings),
-            previews=tuple(preview.record() for preview in previews),
+            previews=tuple(preview.to_json() for preview in previews),
         )
 
-    def confirm(self, previews: Sequence[Preview], *, yes: bool) -> bool:
+    def confirm_requests(self, previews: Sequence[Preview], *, yes: bool) -> bool:
         """Ask the user to confirm the requests, the servers and the price.
 
         Raises:
@@ -247,10 +260,10 @@ class JudgeCommand:
         if yes or not any(worst for preview in confirmed for _, worst in preview.costs.values()):
             return True
         if not sys.stdin.isatty():
-            raise StudyError("there is no terminal to confirm the cost in; add --yes")
-        progress.show(self.show(previews, example=False))
+            raise StudyError("there is no terminal to confirm the cost in. To send the requests, add --yes")
+        progress.show(self.show_previews(previews, example=False))
         if self.budget is not None:
-            cost = f"for never more than {show_usd(self.budget)} over all runs"
+            cost = f"for never more than {show_usd(self.budget)} over all runs{' with --tune' * self.tune}"
         else:
             costs = [preview.costs[IN_BATCH if self.batch else ONLINE] for preview in confirmed]
             expected, worst = (show_usd(sum(preview)) for preview in zip(*costs, strict=True))
@@ -259,7 +272,7 @@ class JudgeCommand:
             progress.confirm(f"Send {sum(preview.requests for preview in confirmed):,} requests, {cost}?")
         )
 
-    def run(self, previews: Sequence[Preview]) -> None:
+    def ask_judges(self, previews: Sequence[Preview]) -> None:
         """Ask the judges, one after the other."""
         from judge.batches import BatchRun  # noqa: PLC0415 (a preview needs no extra)
         from judge.run import OnlineRun  # noqa: PLC0415 (a preview needs no extra)
@@ -280,9 +293,9 @@ class JudgeCommand:
                     budget_usd=self.budget,
                     advance=advance,
                 )
-                self.ledgers[preview.name] = online.ledger
+                self.counts[preview.name] = online.counts
                 if preview.attempts:
-                    compared = ask_again(online, preview.attempts)
+                    compared = resend_requests(online, preview.attempts)
                     self.rechecked.append(f"{preview.name}: {compared}")
                 else:
                     run = BatchRun(online) if self.batch else online
@@ -292,33 +305,36 @@ class JudgeCommand:
         """Return the questions in groups: all at once, or round by round."""
         judge = preview.judge
         settings = self.study.settings
-        plan = plan_questions(judge, seed=settings.seed)
+        plan = plan_hand_out(judge, seed=settings.seed)
         rounds = settings.plan_rounds(judge.criteria, plan.slots // (1 + plan.one_order))
         if rounds is None or self.calibrate:
             return [preview.questions]
         return split_rounds(self.store, judge, replace(plan, rounds=rounds), preview.questions)
 
-    def summarize(self) -> JudgeResult:
+    def summarize_run(self) -> JudgeResult:
         """Summarize this run, and the judges' costs over all runs."""
         with self.store.read() as db:
             spending = usage.read_spending(db)
             failures = usage.read_reasons(db)
-        failed = [(name, *why) for name, ledger in self.ledgers.items() for why in ledger.failures.elements()]
+        failed = [(name, *why) for name, counts in self.counts.items() for why in counts.failures.elements()]
         reasons = tuple(usage.count_reasons(failed) if self.calibrate else failures)
         lines = [
             *self.rechecked,
             *(
-                f"{name}: {ledger.verdicts} judged, {ledger.requests} requests sent, "
-                f"{show_usd(ledger.cost / BILLION)}"
-                for name, ledger in self.ledgers.items()
+                f"{name}: {counts.verdicts} judged, {counts.requests} requests sent, "
+                f"{show_usd(counts.cost / BILLION)}"
+                for name, counts in self.counts.items()
             ),
         ]
-        in_batches = sum(ledger.in_batches for ledger in self.ledgers.values())
+        in_batches = sum(counts.in_batches for counts in self.counts.values())
         if in_batches:
-            lines.append(f"{in_batches} questions are in batches; collect them by --batch, later")
+            lines.append(f"{in_batches} questions are in batches. Collect the answers later, with --batch")
         return JudgeResult(
-            lines=(*(lines or ["nothing is left to ask"] * (not self.errors)), *_show_reasons(reasons)),
-            tables=(_show_spending(spending),) if spending else (),
+            lines=(
+                *(lines or ["all questions have an answer"] * (not self.errors)),
+                *_describe_failures(reasons),
+            ),
+            tables=(_make_spending_table(spending),) if spending else (),
             next=() if self.errors else (self.study.command("status"),),
             exit_code=3 if failed or in_batches else 0,
             judges=tuple(row._asdict() for row in spending),
@@ -333,7 +349,7 @@ class JudgeCommand:
         return StudyError("\n  ".join(("some judges could not finish:", *lines)))
 
 
-def _show_spending(spending: Sequence[SqlRow]) -> Table:
+def _make_spending_table(spending: Sequence[SqlRow]) -> Table:
     """Return a table of the requests and costs of each judge over all runs."""
     facts = {
         "requests": "requests",
@@ -351,7 +367,7 @@ def _show_spending(spending: Sequence[SqlRow]) -> Table:
     return Table(columns=("", *(row.judge for row in spending)), rows=tuple(rows), caption="")
 
 
-def _show_reasons(reasons: Sequence[JsonObject]) -> list[str]:
+def _describe_failures(reasons: Sequence[JsonObject]) -> list[str]:
     """Return lines with each judge's failures by kind, and their most frequent reasons."""
     lines = []
     for judge, kind in dict.fromkeys((row["judge"], row["kind"]) for row in reasons):

@@ -24,7 +24,7 @@ from guard_eval.servers.failures import (
 )
 from guard_eval.servers.form import Form
 from guard_eval.study.judge_settings import Judge
-from judge.prompts.forms import change_form, find_fixed_parts, list_simpler_forms
+from judge.prompts.forms import apply_change, find_fixed_parts, list_simpler_forms
 from judge.prompts.parsing import Choices
 
 MOST_FRUITLESS = 10
@@ -203,11 +203,11 @@ def record_reply(history: History, reply: Reply) -> History:
         if blames_form and reply.is_new and reply.form == run.best and is_first:
             run = replace(run, doubts=run.doubts + 1)
     if run.judge.max_output_tokens is None:
-        run = _learn_limit(run, reply)
+        run = _adjust_token_limit(run, reply)
     return replace(history, run=run)
 
 
-def _learn_limit(run: RunState, reply: Reply) -> RunState:
+def _adjust_token_limit(run: RunState, reply: Reply) -> RunState:
     """Raise the token limit if the model reasons, and lower it if the server refuses it.
 
     If an answer is cut off while the model reasons, the temperature of 0 is also given up, because some of
@@ -257,26 +257,26 @@ def next_step(history: History, form: Form) -> Step:
     if not isinstance(error, RequestFailure):
         return Verdict(error) if run.is_settled else RetryLater(for_another=True)
     if run.has_too_many_failures:
-        return stop_after_useless_answers(run, error, len(run.fruitless))
+        return stop_after_unreadable_answers(run, error, len(run.fruitless))
     if error.change == "fewer_tokens" and run.max_output_tokens < reply.max_output_tokens:
         return Send(form, _count_answers(history, form))
-    step = None if run.is_settled else _change_form(history, form, error)
+    step = None if run.is_settled else _choose_untried_form(history, form, error)
     if step is not None:
         return step
-    return _sample_again(history, form, error) if reply.answered else _send_again(history, error)
+    return _request_another_sample(history, form, error) if reply.answered else _retry_request(history, error)
 
 
-def stop_after_useless_answers(run: RunState, error: RequestFailure, count: int) -> Stop:
+def stop_after_unreadable_answers(run: RunState, error: RequestFailure, count: int) -> Stop:
     """Return a stop whose message gives the number of answers without a verdict, and a remedy."""
     remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
     return Stop(
         f"the judge {run.judge.rater_name!r} gave no verdict in {count} answers in a row, last with "
-        f"{error.kind} ({error.detail}); nothing more is sent and paid. To go on, "
-        f"{remedy.format(tokens=run.max_output_tokens)}, and run again"
+        f"{error.kind} ({error.detail}), so nothing more is sent. To continue, "
+        f"{remedy.format(tokens=run.max_output_tokens)}, then run the command again"
     )
 
 
-def _change_form(history: History, form: Form, error: RequestFailure) -> Send | Stop | None:
+def _choose_untried_form(history: History, form: Form, error: RequestFailure) -> Send | Stop | None:
     """Return the request in the next untried form, if the form may have caused the failure."""
     run = history.run
     tried = {reply.form for reply in history.replies}
@@ -292,28 +292,30 @@ def _change_form(history: History, form: Form, error: RequestFailure) -> Send | 
     if error.change in find_fixed_parts(run.judge) and not takes_text:
         value = getattr(run.judge, error.change)
         return Stop(
-            f"the server of the judge {run.judge.model!r} does not take {error.change} = {value!r}, which "
-            f"study.toml asks for ({error.detail}); remove {error.change} there, or name another model"
+            f"the server of the judge {run.judge.model!r} does not accept {error.change} = {value!r} "
+            f"({error.detail}). Remove {error.change} from study.toml, or name another model"
         )
-    simpler = next((other for other in _list_forms(history, form, error) if other not in tried), None)
+    simpler = next(
+        (other for other in _list_candidate_forms(history, form, error) if other not in tried), None
+    )
     return None if simpler is None else Send(simpler)
 
 
-def _list_forms(history: History, form: Form, error: RequestFailure) -> Iterator[Form]:
+def _list_candidate_forms(history: History, form: Form, error: RequestFailure) -> Iterator[Form]:
     """Yield forms that may succeed, the best first."""
     judge = history.run.judge
     if error.change is not None and error.change != "guess":
-        yield change_form(form, error.change, judge)
+        yield apply_change(form, error.change, judge)
         return
     base = history.run.best
     for reply in history.replies:
         change = reply.result.change if isinstance(reply.result, RequestFailure) else None
         if change is not None and change != "guess":
-            base = change_form(base, change, judge)
+            base = apply_change(base, change, judge)
     yield from list_simpler_forms(base, judge)
 
 
-def _sample_again(history: History, form: Form, error: RequestFailure) -> Send | Failure | Stop:
+def _request_another_sample(history: History, form: Form, error: RequestFailure) -> Send | Failure | Stop:
     """Ask for another sample after an answer without a verdict, up to three in all.
 
     An answer that was cut off at a lower token limit than the present one does not count.
@@ -324,15 +326,15 @@ def _sample_again(history: History, form: Form, error: RequestFailure) -> Send |
     is_cut = error.kind == "truncated" and answers[-1] not in full
     if is_cut or (error.kind in RESAMPLED and len(full) < SAMPLES):
         return Send(form, len(answers))
-    return _fail(history.run, error)
+    return _give_up_question(history.run, error)
 
 
-def _send_again(history: History, error: RequestFailure) -> RetryLater | Failure | Stop:
+def _retry_request(history: History, error: RequestFailure) -> RetryLater | Failure | Stop:
     """Send the same request again, unless it failed too often or only the user can fix the problem."""
     if (error.wait or 0.0) > LONGEST_WAIT_SECONDS:
         return Stop(
-            f"the server asks to wait {error.wait:.0f} seconds before the next request; run again then: "
-            "nothing that was answered is paid twice"
+            f"the server asks to wait {error.wait:.0f} seconds before the next request. Run the command "
+            "again after that time; no stored answer is paid for again"
         )
     failed = _count_failures(history)
     too_slow = error.kind == "timeout" and history.replies[-1].alone  # would be as slow again
@@ -341,7 +343,7 @@ def _send_again(history: History, error: RequestFailure) -> RetryLater | Failure
     is_passing = error.kind == "transport" and history.run.is_settled
     if error.fatal and not is_passing:
         return Stop(error.fatal)
-    return _fail(history.run, error)
+    return _give_up_question(history.run, error)
 
 
 def _count_answers(history: History, form: Form) -> int:
@@ -358,11 +360,10 @@ def _count_failures(history: History) -> Counter[FailureKind]:
     return failed
 
 
-def _fail(run: RunState, error: RequestFailure) -> Failure | Stop:
+def _give_up_question(run: RunState, error: RequestFailure) -> Failure | Stop:
     if not _is_server_failure(run, error) or run.failures + 1 < MOST_FAILURES:
         return Failure(error)
     return Stop(
         f"the judge {run.judge.rater_name!r} failed {MOST_FAILURES} times in a row, last with {error.kind} "
-        f"({error.detail}); what was answered is saved: fix the server or the settings, then run the command "
-        "again"
+        f"({error.detail}). All answers are saved. Fix the server or the settings, then run the command again"
     )

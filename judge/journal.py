@@ -1,23 +1,48 @@
-"""Write the requests and verdicts of a run to the store."""
+"""Write one run to the store: reserve the costs of requests, price their answers, and save the verdicts."""
 
 import asyncio
 import secrets
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, cast
 
 from sqlalchemy import Connection
 
+from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.servers.failures import RequestFailure
+from guard_eval.records import BILLION
+from guard_eval.servers.answers import read_usage
+from guard_eval.servers.failures import FailureKind, RequestFailure
+from guard_eval.servers.price import REMEDY, Price
 from guard_eval.store import Store, raters
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging import calibration, requests
 from guard_eval.store.judging.group_commit import GroupCommit
-from guard_eval.store.judging.requests import LEASE, PlannedRequest, Question, Reservation
+from guard_eval.store.judging.requests import LEASE, PlannedRequest, Question, RequestResult, Reservation
 from guard_eval.store.verdicts import save_judged
 from guard_eval.study.judge_settings import Judge
 from judge.decide import Verdict
+from judge.prompts.parsing import Choices
+
+
+@dataclass(kw_only=True)
+class RunCounts:
+    """The counts of one judge's run.
+
+    Attributes:
+        requests: HTTP requests sent, repeated ones included.
+        verdicts: Questions that got a verdict.
+        in_batches: Questions whose request is in another run's batch.
+        failures: Questions without a verdict, by kind and sentence.
+        cost: The cost of the answers, in billionths of a US dollar.
+    """
+
+    requests: int = 0
+    verdicts: int = 0
+    in_batches: int = 0
+    failures: Counter[tuple[FailureKind, str]] = field(default_factory=Counter)
+    cost: int = 0
 
 
 class Journal:
@@ -28,65 +53,116 @@ class Journal:
         rater: The judge as a rater.
         run: The name of the run in the store.
         settings: A hash (64 digits) of all settings that change the judge's requests.
+        counts: The counts of the run.
     """
 
-    def __init__(self, store: Store, judge: Judge, *, settings: str, limit: int | None) -> None:
+    def __init__(
+        self, store: Store, judge: Judge, *, settings: str, price: Price | None, budget_usd: float | None
+    ) -> None:
         """Check that the judge may rate, and store the wording of its criteria.
 
         Args:
             store: The study's database.
             judge: The study's settings for the judge.
             settings: A hash (64 digits) of all settings that change the judge's requests.
-            limit: The highest total cost of all requests of the study, in billionths of a US dollar.
+            price: The price of the judge's tokens; None if it is unknown.
+            budget_usd: The highest total cost of all requests in the store; None for no limit.
 
         Raises:
-            StudyError: The judge is revoked or excluded.
+            StudyError: The judge is revoked or excluded, or the budget cannot be guaranteed.
         """
+        if budget_usd is not None and (price is None or price.assumed):
+            raise StudyError(
+                f"--budget cannot be guaranteed for {judge.model!r}, because its price is unknown; {REMEDY}, "
+                "or leave --budget out"
+            )
         self.store = store
         self.rater = raters.get_or_add(store, judge.rater_name, "model")
         self.settings = settings
         self.run = secrets.token_hex(8)
-        self._limit = limit
+        self.counts = RunCounts()
+        self._price = price
+        self._limit = None if budget_usd is None else int(budget_usd * BILLION + 1e-3)
+        self._has_warned = False  # about an answer that cost more than its reserved amount
         self.write = GroupCommit(store).write
         with store.read() as db:
             requests.check_judge(db, self.rater)
         store_settings.set_criteria(store, {criterion.name: str(criterion) for criterion in judge.rubric})
 
-    async def reserve(self, planned: PlannedRequest) -> Reservation:
+    def compute_highest_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int | None:
+        """Return the highest cost of a request; None if its price is unknown."""
+        return None if self._price is None else self._price.max_cost(body, max_output_tokens, batch=batch)
+
+    def price_answer(self, row: int, body: bytes, *, batch: bool = False) -> RequestResult:
+        """Return the values that complete an answer's row. Of the answer, only the token counts are read."""
+        usage = read_usage(body)
+        cost = None if self._price is None else self._price.cost(usage, batch=batch)
+        return RequestResult(row=row, state="answered", response=body, usage=usage, cost=cost)
+
+    def add_cost(self, settled: RequestResult, reserved: int | None) -> None:
+        """Add the cost of a stored answer, or the reserved amount if unknown, in billionths of a US dollar.
+
+        Raises:
+            StudyError: There is a budget, and the answer cost more than the reserved amount.
+        """
+        expected = reserved or 0
+        cost = expected if settled.cost is None else settled.cost
+        self.counts.cost += cost
+        if cost <= expected or self._has_warned:
+            return
+        self._has_warned = True
+        words = (
+            f"a response cost ${cost / BILLION:.4f}, but at most ${expected / BILLION:.4f} was expected: "
+            f"the server ignores the token limit (it sent {settled.usage.output_tokens} tokens)"
+        )
+        if self._limit is not None:
+            raise StudyError(f"{words}. No budget can be guaranteed with this server; run without --budget")
+        progress.warn(words)
+
+    def explain_used_up_budget(self, planned: PlannedRequest) -> StudyError:
+        """Return the error that ends the run if the budget does not allow another request."""
+        return StudyError(
+            f"the budget of ${(self._limit or 0) / BILLION:g} is used up: the next request can cost "
+            f"${(planned.cost or 0) / BILLION:.4f}, and less than that is left. All answers are saved. To "
+            "continue, run the command again with a larger --budget"
+        )
+
+    async def reserve_request(self, planned: PlannedRequest) -> Reservation:
         """Reserve the cost of a request, if it may be sent now."""
-        return cast("Reservation", await self.write(self._reserve, planned))
+        reservation: Reservation = await self.write(self._reserve_requests, planned)
+        return reservation
 
     def reserve_batch(self, planned: Sequence[PlannedRequest], batch: str) -> list[Reservation]:
         """Reserve the costs of a batch's requests."""
         with self.store.write() as (db, now):
-            return self._reserve(db, now, planned, batch)
+            return self._reserve_requests(db, now, planned, batch)
 
-    def _reserve(
+    def _reserve_requests(
         self, db: Connection, now: datetime, planned: Sequence[PlannedRequest], batch: str | None = None
     ) -> list[Reservation]:
         return requests.reserve_requests(
             db, planned, judge=self.rater, run=self.run, now=now, limit=self._limit, batch=batch
         )
 
-    async def note(self, error: RequestFailure) -> None:
-        """Note why an answer gave no verdict."""
+    async def note_failure(self, error: RequestFailure) -> None:
+        """Store the reason why an answer gave no verdict."""
         if error.row is not None:
             await self.write(requests.note_failures, (error.row, error.kind, error.detail))
 
-    async def save(self, question: Question, verdict: Verdict) -> None:
+    async def save_verdict(self, question: Question, verdict: Verdict) -> None:
         """Save a verdict of the study, or an answer of the calibration."""
         if question.check is None:
             await self.write(self._save_verdicts, (question, verdict.choices))
         else:
-            await self.write(self._keep_answers, (question, verdict.choices))
+            await self.write(self._save_answers, (question, verdict.choices))
 
-    def _save_verdicts(self, db: Connection, now: datetime, verdicts: list[Any]) -> None:
+    def _save_verdicts(self, db: Connection, now: datetime, verdicts: list[tuple[Question, Choices]]) -> None:
         save_judged(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
 
-    def _keep_answers(self, db: Connection, now: datetime, answers: list[Any]) -> None:
+    def _save_answers(self, db: Connection, now: datetime, answers: list[tuple[Question, Choices]]) -> None:
         calibration.keep_answers(db, now, self.settings, answers)
 
-    async def keep_lease(self) -> None:
+    async def keep_renewing_lease(self) -> None:
         """Renew the lease of open requests before it ends.
 
         Raises:
@@ -97,16 +173,16 @@ class Journal:
             await asyncio.sleep(seconds / 3)
             try:
                 async with asyncio.timeout(seconds / 2):
-                    await self.renew(LEASE)
+                    await self.extend_lease(LEASE)
             except TimeoutError:
                 raise StudyError(
-                    f"another program has kept {self.store.name} locked for {seconds / 2:g} seconds, so no "
-                    "more is sent; what was answered is saved: end that program, and run this command again"
+                    f"another program has locked {self.store.name} for {seconds / 2:g} seconds, so nothing "
+                    "more is sent. All answers are saved. End that program, then run this command again"
                 ) from None
 
-    async def renew(self, lease: timedelta) -> None:
+    async def extend_lease(self, lease: timedelta) -> None:
         """Extend the lease of the run's open requests by this time from now."""
-        await self.write(self._renew, lease)
+        await self.write(self._extend_lease, lease)
 
-    def _renew(self, db: Connection, now: datetime, leases: list[timedelta]) -> None:
+    def _extend_lease(self, db: Connection, now: datetime, leases: list[timedelta]) -> None:
         requests.renew_lease(db, self.run, now + leases[-1])

@@ -14,9 +14,9 @@ from guard_eval.store.judging.requests import Attempt, Question
 from guard_eval.store.sql.schema import SqlRow
 from guard_eval.study.judge_settings import Judge
 from judge.decide import REASONING_TOKENS, Send, next_step
-from judge.prompts.forms import show_request
-from judge.prompts.prompt import describe_differences, make_prompt
-from judge.questions import RequestBuilder, check_criteria, check_examples, describe_changes
+from judge.prompts.forms import format_request
+from judge.prompts.prompt import describe_prompt_differences, make_prompt
+from judge.questions import RequestBuilder, check_criteria, check_examples, describe_setting_changes
 
 ONLINE, IN_BATCH = "online", "in a batch"
 BYTES_PER_TOKEN = 4
@@ -60,7 +60,7 @@ class Preview:
         """Return the judge's name as a rater, to be printed."""
         return escape_invisible(self.judge.rater_name)
 
-    def record(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, object]:
         """Return the preview as `--json` prints it."""
         return {
             "judge": self.name,
@@ -70,7 +70,7 @@ class Preview:
             "usd": self.costs,
         }
 
-    def show_costs(self) -> list[tuple[str, str, str]]:
+    def make_cost_rows(self) -> list[tuple[str, str, str]]:
         """Return rows of a table: the cost online and in a batch, expected and at worst."""
         if not self.requests or self.price is None or self.price.assumed:
             return []
@@ -93,14 +93,14 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         spent = next((row for row in usage.read_spending(db) if row.judge == judge.rater_name), None)
         in_batches = requests.read_in_batches(db, judge.rater_name)
     builder = RequestBuilder(judge, seed=seed)
-    run = builder.start_run(store)
+    run = builder.make_run_state(store)
     unanswered = []
-    for question, history in builder.replay(store, questions, run):
+    for question, history in builder.replay_answers(store, questions, run):
         step = next_step(history, run.form)
-        if isinstance(step, Send) and builder.key(question, step.form, step.sample) not in in_batches:
+        if isinstance(step, Send) and builder.make_key(question, step.form, step.sample) not in in_batches:
             unanswered.append((question, step))
     bodies = [
-        builder.build(question, send.form, send.sample, max_output_tokens=run.max_output_tokens)
+        builder.build_body(question, send.form, send.sample, max_output_tokens=run.max_output_tokens)
         for question, send in unanswered
     ]
     sizes = [len(body) for body in bodies]
@@ -110,7 +110,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     per_request = f" ({longest:,} each, if the model reasons)" if may_reason else ""
     price = find_price(judge, url)
     name = escape_invisible(judge.rater_name)
-    special = describe_differences(judge)
+    special = describe_prompt_differences(judge)
     model = escape_invisible(judge.model)
     lines = [
         f"judge: {name} (the model {model}) at {url} (prompt {make_prompt(judge).version})",
@@ -127,20 +127,20 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         lines.append(f"{len(questions) - len(sizes):,} are answered or in a batch already")
     costs = {}
     if price is not None:
-        costs = _estimate(price, judge, sizes, spent, reasons=reasons)
+        costs = _estimate_costs(price, judge, sizes, spent, reasons=reasons)
         if may_reason:
-            reasoning = _estimate(price, judge, sizes, None, reasons=True)
+            reasoning = _estimate_costs(price, judge, sizes, None, reasons=True)
             costs |= {f"{way}, if the model reasons": usd for way, usd in reasoning.items()}
     warnings = []
-    if changes := describe_changes(store, judge):
+    if changes := describe_setting_changes(store, judge):
         warnings.append(
-            f"{name} has verdicts from other settings than those in study.toml now ({'; '.join(changes)}), "
-            'and they are kept. Take back the change, or give the judge a new name there (name = "…"), under '
-            "which it judges all pairs again"
+            f"{name} has verdicts with other settings ({'; '.join(changes)}), which are kept. Undo the "
+            'change in study.toml, or give the judge a new name there (name = "…"), with which it judges all '
+            "pairs again"
         )
     example = None
     if bodies:
-        example = escape_invisible(f"[POST {PATHS[run.form.interface]}]\n{show_request(bodies[0])}")
+        example = escape_invisible(f"[POST {PATHS[run.form.interface]}]\n{format_request(bodies[0])}")
     return Preview(
         judge=judge,
         questions=questions,
@@ -154,7 +154,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     )
 
 
-def _estimate(
+def _estimate_costs(
     price: Price, judge: Judge, sizes: Sequence[int], spent: SqlRow | None, *, reasons: bool
 ) -> dict[str, tuple[float, float]]:
     """Estimate the cost of requests of these sizes, online and in a batch: expected, and at worst."""

@@ -32,10 +32,9 @@ from judge.decide import (
     next_step,
     record_reply,
 )
-from judge.prompts.forms import build_request, choose_first_form, choose_temperature, show_request
+from judge.prompts.forms import build_request, choose_first_form, choose_temperature, format_request
 from judge.prompts.parsing import parse_response
-from judge.prompts.prompt import describe_differences, make_prompt
-from judge.prompts.prompt import make_code as code_of
+from judge.prompts.prompt import describe_prompt_differences, make_block_code, make_prompt
 
 PLACEHOLDERS = BlindPair(
     presentation=0, prompt="[the prompt]", text_a="[one text]", text_b="[the other text]"
@@ -43,8 +42,8 @@ PLACEHOLDERS = BlindPair(
 """Placeholders for a pair's texts, to show a request without real texts."""
 
 
-def plan_questions(judge: Judge, *, seed: int) -> HandOutPlan:
-    """Return the plan by which pairs are handed to a judge."""
+def plan_hand_out(judge: Judge, *, seed: int) -> HandOutPlan:
+    """Return the plan for handing out pairs to a judge."""
     one_order = judge.orders == "one"
     return HandOutPlan(seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=one_order)
 
@@ -55,7 +54,7 @@ def read_unjudged(store: Store, judge: Judge, *, seed: int) -> list[Question]:
     In a study with rounds, fewer questions may be asked, because comparisons can stop early.
     """
     with store.read() as db:
-        return requests.read_questions(db, judge.rater_name, plan_questions(judge, seed=seed))
+        return requests.read_questions(db, judge.rater_name, plan_hand_out(judge, seed=seed))
 
 
 def split_rounds(
@@ -86,7 +85,7 @@ class RequestBuilder:
         self._seed = seed
         self._prompt = make_prompt(judge)
         self._titles = {criterion.name: criterion.title for criterion in self._prompt.criteria}
-        self.settings = _digest(
+        self.settings = _hash_parts(
             judge.rater_name,
             self._prompt.version,
             judge.model,
@@ -100,7 +99,7 @@ class RequestBuilder:
             seed,
         )
 
-    def key(self, question: Question, form: Form, sample: int = 0) -> str:
+    def make_key(self, question: Question, form: Form, sample: int = 0) -> str:
         """Return a request's key: the SHA-256 (64 hexadecimal digits) of all that can change its answer.
 
         The judge's name is part of it, so two judges of the same settings share no answer. study.toml's
@@ -110,38 +109,38 @@ class RequestBuilder:
         Args:
             question: The question.
             form: The form of the request.
-            sample: How often it was asked before in this form because an answer had no verdict.
+            sample: The number of earlier answers in this form without a verdict.
         """
         blind = question.blind
         where = (question.purpose, question.pair_id, question.number, sample)
-        return _digest(self.settings, form.name, where, (blind.prompt, blind.text_a, blind.text_b))
+        return _hash_parts(self.settings, form.name, where, (blind.prompt, blind.text_a, blind.text_b))
 
-    def build(self, question: Question, form: Form, sample: int = 0, *, max_output_tokens: int) -> bytes:
+    def build_body(self, question: Question, form: Form, sample: int = 0, *, max_output_tokens: int) -> bytes:
         """Return the bytes of a request. Its seed depends on the sample."""
         name = f"{self._seed}:{question.number // 2}:{sample}:{question.purpose}"
         digest = hashlib.sha256(name.encode()).digest()
         return build_request(
             self.judge,
-            self._prompt.messages(question.blind, self._seed, lines=form.output == "text"),
+            self._prompt.write_messages(question.blind, self._seed, lines=form.output == "text"),
             form,
             seed=int.from_bytes(digest[:4]) >> 1,  # servers take signed 32-bit seeds
             max_output_tokens=max_output_tokens,
         )
 
-    def describe(self, form: Form, *, max_output_tokens: int) -> Instruction:
+    def make_instruction(self, form: Form, *, max_output_tokens: int) -> Instruction:
         """Return the instruction of a form: the request with placeholders for the texts."""
         question = Question(pair_id="", number=0, blind=PLACEHOLDERS)
         return Instruction(
-            id=_digest(self.settings, form.name),
+            id=_hash_parts(self.settings, form.name),
             settings=self.settings,
             form=form.name,
             manner=form.describe(),
             prompt=self._prompt.version,
-            description=describe_differences(self.judge) or "the paper's prompt",
-            text=show_request(self.build(question, form, max_output_tokens=max_output_tokens)),
+            description=describe_prompt_differences(self.judge) or "the paper's prompt",
+            text=format_request(self.build_body(question, form, max_output_tokens=max_output_tokens)),
         )
 
-    def start_run(self, store: Store) -> RunState:
+    def make_run_state(self, store: Store) -> RunState:
         """Return a run's state before its first request.
 
         A form that gave this judge verdicts is used again, so that all its verdicts have the same form.
@@ -159,9 +158,11 @@ class RequestBuilder:
                 limits.append(limit)
         return RunState(judge=judge, best=best, max_output_tokens=max(limits), has_verdicts=bool(forms))
 
-    def read(self, question: Question, form: Form, answer: AnsweredRequest, *, is_new: bool = False) -> Reply:
+    def read_answer(
+        self, question: Question, form: Form, answer: AnsweredRequest, *, is_new: bool = False
+    ) -> Reply:
         """Read an answer to a question in this form."""
-        code = code_of(question.blind, self._seed)
+        code = make_block_code(question.blind, self._seed)
         outcome = parse_response(answer.response, self.judge.criteria, code=code, titles=self._titles)
         if isinstance(outcome, RequestFailure):
             written = read_usage(answer.response).output_tokens or 0
@@ -178,7 +179,7 @@ class RequestBuilder:
             reasoned=self.judge.max_output_tokens is None and has_reasoned(answer.response),
         )
 
-    def replay(
+    def replay_answers(
         self, store: Store, questions: Sequence[Question], run: RunState
     ) -> Iterator[tuple[Question, History]]:
         """Yield each question with its stored answers. `next_step` decides what follows."""
@@ -186,14 +187,16 @@ class RequestBuilder:
         histories = [History(run=settled, pair_id=question.pair_id) for question in questions]
         samples = dict.fromkeys(range(len(questions)), 0)  # which sample of an undecided question is next
         while samples:
-            keys = {index: self.key(questions[index], run.form, sample) for index, sample in samples.items()}
+            keys = {
+                index: self.make_key(questions[index], run.form, sample) for index, sample in samples.items()
+            }
             with store.read() as db:
                 answers = requests.read_answers(db, list(keys.values()))
             samples = {}
             for index, key in keys.items():
                 if key not in answers:
                     continue
-                reply = self.read(questions[index], run.form, answers[key])
+                reply = self.read_answer(questions[index], run.form, answers[key])
                 histories[index] = record_reply(histories[index], reply)
                 step = next_step(histories[index], run.form)
                 if isinstance(step, Send):
@@ -201,7 +204,7 @@ class RequestBuilder:
         return zip(questions, histories, strict=True)
 
 
-def _digest(*parts: object) -> str:
+def _hash_parts(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -219,8 +222,8 @@ def check_examples(store: Store, judge: Judge) -> None:
         for value in (example.id, _normalize_space(example.a), _normalize_space(example.b)):
             if value in owners:
                 raise StudyError(
-                    f"example {number} of the judge {judge.rater_name!r} has the name or a text of the "
-                    f"study's pair {owners[value]}, whose verdict it would give away; take one from elsewhere"
+                    f"example {number} of the judge {judge.rater_name!r} has the id or a text of the study's "
+                    f"pair {owners[value]}, so it would reveal a verdict. Use an example with other texts"
                 )
 
 
@@ -241,18 +244,18 @@ def check_criteria(store: Store, judge: Judge) -> None:
     now = set(judge.criteria)
     if before and before != now:
         raise StudyError(
-            f"the judge {name!r} has judged pairs of this study on {', '.join(sorted(before))}, and is now "
-            f"asked about {', '.join(sorted(now))}; take back the change in study.toml, or give the judge a "
-            'new name there (name = "…"), under which it judges all pairs'
+            f"the judge {name!r} has judged pairs of this study on {', '.join(sorted(before))}, but "
+            f"study.toml now names {', '.join(sorted(now))}. Undo the change, or give the judge a new name "
+            '(name = "…"), with which it judges all pairs'
         )
     if changed := describe_rewordings(store_settings.read_criteria(store), judge.rubric):
         raise StudyError(
-            f"study.toml rewords a criterion that has verdicts: {'; '.join(changed)}; take back the change, "
-            "or define the new words as a criterion of another name"
+            f"study.toml rewords a criterion that has verdicts: {'; '.join(changed)}. Undo the change, or "
+            "define the new words as a criterion with another name"
         )
 
 
-def describe_changes(store: Store, judge: Judge) -> tuple[str, ...]:
+def describe_setting_changes(store: Store, judge: Judge) -> tuple[str, ...]:
     """Describe the differences between the judge's current settings and those at its first verdict."""
     part_name = settings_part(judge.rater_name, "model")
     if part_name not in store.declared_now:

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from guard_eval.errors import StudyError
@@ -36,7 +37,6 @@ from guard_eval.store.sql.schema import split_chunks
 from guard_eval.study.judge_settings import Judge
 from judge.decide import History
 from judge.preview import ONLINE, Preview
-from judge.prompts.parsing import Choices
 
 if TYPE_CHECKING:
     from judge.run import OnlineRun
@@ -57,7 +57,7 @@ def describe_outcomes(outcomes: Counter[Outcome]) -> str:
     '38 of 40 answers give the same verdicts; a change of more than 15 points in any share is not plausible'
     """
     count = outcomes["same"] + outcomes["changed"]
-    failed = f"; {outcomes['failed']} brought no verdict this time" if outcomes["failed"] else ""
+    failed = f"; {outcomes['failed']} gave no verdict this time" if outcomes["failed"] else ""
     if not count:
         return f"no answer could be compared{failed}"
     points = 100 * compute_upper_limit_of_changes(outcomes["changed"], count)
@@ -124,33 +124,39 @@ def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
     )
 
 
-def ask_again(online: OnlineRun, attempts: Sequence[Attempt]) -> str:
+def resend_requests(online: OnlineRun, attempts: Sequence[Attempt]) -> str:
     """Send the requests again, and describe how the new answers compare with the old ones.
 
     Raises:
         StudyError: Only the user can fix the problem. Earlier answers are saved.
     """
     outcomes: Counter[Outcome] = Counter()
-    asyncio.run(_ask_all(online, deque(attempts), outcomes))
+    asyncio.run(_resend_all(online, deque(attempts), outcomes))
     return describe_outcomes(outcomes)
 
 
-async def _ask_all(online: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
+async def _resend_all(online: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
     online.state = replace(online.state, is_settled=True)
-    async with online.open():
-        workers = (_ask_queue(online, queue, outcomes) for _ in range(online.judge.concurrency))
+    async with online.connect():
+        workers = (_resend_queue(online, queue, outcomes) for _ in range(online.judge.concurrency))
         await online.workers.run(workers)
 
 
-async def _ask_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
+async def _resend_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
     while queue and not online.workers.is_stopped:
         attempt = queue.popleft()
         form = Form.parse(attempt.form)
-        planned = _plan_request(online, attempt)
+        plan = partial(_plan_request, online, attempt)
+        exchange = await online.send_until_answered(plan, form, History(run=online.state))
+        if isinstance(exchange, UnavailableRequest):
+            queue.append(attempt)
+            await online.workers.pause(online.workers.pace * POLL_SECONDS)
+            continue
+        history, _ = exchange
         response = attempt.response or b""
         stored = AnsweredRequest(row=0, response=response, max_output_tokens=attempt.max_output_tokens)
-        before = online.builder.read(planned.question, form, stored).result
-        now = await _ask(online, planned, form)
+        before = online.builder.read_answer(attempt.question, form, stored).result
+        now = history.replies[-1].result
         if isinstance(now, RequestFailure) or isinstance(before, RequestFailure):
             outcomes["failed"] += 1
         else:
@@ -166,17 +172,5 @@ def _plan_request(online: OnlineRun, attempt: Attempt) -> PlannedRequest:
         instruction=attempt.instruction,
         body=attempt.sent,
         max_output_tokens=attempt.max_output_tokens,
-        cost=online.biller.max_cost(attempt.sent, attempt.max_output_tokens),
+        cost=online.journal.compute_highest_cost(attempt.sent, attempt.max_output_tokens),
     )
-
-
-async def _ask(online: OnlineRun, planned: PlannedRequest, form: Form) -> Choices | RequestFailure:
-    """Send a request until it is answered; an answer without a verdict is not followed by another."""
-    while True:
-        exchange = await online.exchange(lambda: planned, form, History(run=online.state))
-        if not isinstance(exchange, UnavailableRequest):
-            history, _ = exchange
-            return history.replies[-1].result
-        if online.workers.is_stopped or exchange.reason == "batch":
-            return RequestFailure(kind="transport", detail="the request was not sent")
-        await online.workers.pause(online.workers.pace * POLL_SECONDS)

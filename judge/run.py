@@ -34,7 +34,6 @@ from guard_eval.store.judging.requests import (
 )
 from guard_eval.store.sql.schema import split_chunks
 from guard_eval.study.judge_settings import Judge
-from judge.biller import Biller, Ledger
 from judge.decide import (
     Failure,
     History,
@@ -47,7 +46,7 @@ from judge.decide import (
     next_step,
     record_reply,
 )
-from judge.journal import Journal
+from judge.journal import Journal, RunCounts
 from judge.questions import RequestBuilder
 
 POLL_SECONDS = 0.5
@@ -70,7 +69,6 @@ class OnlineRun:
         server: The judge's server, with the key that goes there.
         builder: Makes the requests and reads the answers.
         journal: Writes to the store.
-        biller: Prices requests and answers.
         workers: Send the requests.
         state: The state of the judge's run.
     """
@@ -106,15 +104,16 @@ class OnlineRun:
         self.server = server
         self.workers = Workers(server, concurrency=judge.concurrency, pace=pace)
         self.builder = RequestBuilder(judge, seed=seed)
-        self.biller = Biller(judge, price, budget_usd)
-        self.ledger = self.biller.ledger
-        self.journal = Journal(store, judge, settings=self.builder.settings, limit=self.biller.limit)
-        self.state = self.builder.start_run(store)
+        self.journal = Journal(
+            store, judge, settings=self.builder.settings, price=price, budget_usd=budget_usd
+        )
+        self.counts = self.journal.counts
+        self.state = self.builder.make_run_state(store)
         self._store = store
         self._advance = advance
         self._instructions: dict[Form, str] = {}
 
-    def judge_questions(self, rounds: Iterable[Sequence[Question]]) -> Ledger:
+    def judge_questions(self, rounds: Iterable[Sequence[Question]]) -> RunCounts:
         """Ask the questions round by round, save the verdicts, and return the counts of the run.
 
         After Ctrl-C, the run first receives and saves the answers that are under way. Several processes may
@@ -123,26 +122,26 @@ class OnlineRun:
         Raises:
             StudyError: Only the user can fix the problem. Earlier answers are saved.
         """
-        asyncio.run(self._ask(rounds))
-        return self.ledger
+        asyncio.run(self._ask_rounds(rounds))
+        return self.counts
 
-    async def _ask(self, rounds: Iterable[Sequence[Question]]) -> None:
+    async def _ask_rounds(self, rounds: Iterable[Sequence[Question]]) -> None:
         size = -(-3 * self.judge.concurrency // 2)  # some workers wait for the disk, or for a retry
-        async with self.open():
+        async with self.connect():
             for questions in rounds:
-                queue = await self.ask_first(questions)
+                queue = await self.ask_until_first_answer(questions)
                 await self.workers.run(self._ask_queue(queue) for _ in range(size))
 
-    async def ask_first(self, questions: Sequence[Question]) -> deque[Question]:
+    async def ask_until_first_answer(self, questions: Sequence[Question]) -> deque[Question]:
         """Ask one question after the other until an answer can be read; return the remaining questions."""
-        queue = deque(pending.question for pending in await self.resolve(questions))
+        queue = deque(pending.question for pending in await self.record_stored_outcomes(questions))
         await self.workers.run([self._ask_queue(queue, first=True)])
         return queue
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[None]:
+    async def connect(self) -> AsyncIterator[None]:
         """Connect to the server, and keep renewing the lease of open requests."""
-        lease = asyncio.create_task(self.journal.keep_lease())
+        lease = asyncio.create_task(self.journal.keep_renewing_lease())
         lease.add_done_callback(lambda _: self.workers.stop())
         try:
             async with Client(self.server, concurrency=self.judge.concurrency) as self.client:
@@ -150,11 +149,11 @@ class OnlineRun:
         finally:
             lease.cancel()
             await asyncio.wait([lease])
-            await self.journal.renew(timedelta())
+            await self.journal.extend_lease(timedelta())
         if not lease.cancelled():
             lease.result()
 
-    async def resolve(self, questions: Iterable[Question]) -> list[PendingQuestion]:
+    async def record_stored_outcomes(self, questions: Iterable[Question]) -> list[PendingQuestion]:
         """Conclude questions whose answers are stored; return the others with their next request."""
         questions = list(questions)
         checks = [question for question in questions if question.check is not None]
@@ -165,7 +164,7 @@ class OnlineRun:
                 )
         concluded: list[tuple[Question, Verdict | Failure]] = []
         unanswered: list[PendingQuestion] = []
-        for question, history in self.builder.replay(self._store, questions, self.state):
+        for question, history in self.builder.replay_answers(self._store, questions, self.state):
             step = next_step(history, self.state.form)
             if isinstance(step, Verdict | Failure):
                 concluded.append((question, step))
@@ -174,7 +173,7 @@ class OnlineRun:
                 error = result if isinstance(result, RequestFailure) else None
                 unanswered.append(PendingQuestion(question, step, error))
         for some_concluded in split_chunks(concluded):
-            await asyncio.gather(*(self.conclude(question, step) for question, step in some_concluded))
+            await asyncio.gather(*(self.record_outcome(question, step) for question, step in some_concluded))
         return unanswered
 
     async def _ask_queue(self, queue: deque[Question], *, first: bool = False) -> None:
@@ -187,20 +186,20 @@ class OnlineRun:
         """
         while queue and not self.workers.is_stopped and not (first and self.state.is_settled):
             question = queue.popleft()
-            outcome = await self._judge(question, has_others=bool(queue))
+            outcome = await self._ask_question(question, has_others=bool(queue))
             match outcome:
                 case Verdict() | Failure():
                     self.state = finish_question(self.state, outcome)
-                    await self.conclude(question, outcome)
+                    await self.record_outcome(question, outcome)
                 case UnavailableRequest("batch"):
-                    self.ledger.in_batches += 1
+                    self.counts.in_batches += 1
                 case UnavailableRequest():
                     queue.append(question)
                     await self.workers.pause(self.workers.pace * POLL_SECONDS)
                 case RetryLater():
                     queue.insert(1, question)
 
-    async def _judge(
+    async def _ask_question(
         self, question: Question, *, has_others: bool
     ) -> Verdict | Failure | UnavailableRequest | RetryLater:
         """Return the verdict on a question, its failure, or why it cannot be asked now.
@@ -212,7 +211,9 @@ class OnlineRun:
         step: Send | RetryLater | Verdict | Failure = Send(self.state.form)
         while isinstance(step, Send):
             send = step
-            exchange = await self.exchange(partial(self.plan, question, send), send.form, history)
+            exchange = await self.send_until_answered(
+                partial(self.plan_request, question, send), send.form, history
+            )
             if isinstance(exchange, UnavailableRequest):
                 return exchange
             history, step = exchange
@@ -221,7 +222,7 @@ class OnlineRun:
                 progress.notice(f"the next request asks for {step.form.describe()} ({error.detail})")
         return step
 
-    async def exchange(
+    async def send_until_answered(
         self, plan: Callable[[], PlannedRequest], form: Form, history: History
     ) -> tuple[History, Send | RetryLater | Verdict | Failure] | UnavailableRequest:
         """Send a request until it is answered or has finally failed; return the next step.
@@ -230,55 +231,55 @@ class OnlineRun:
             StudyError: The run ends here.
         """
         while True:
-            reply = await self._send(plan, form)
+            reply = await self._send_once(plan, form)
             if isinstance(reply, UnavailableRequest):
                 return reply
             history = record_reply(replace(history, run=self.state), reply)
             self.state = history.run
             step = next_step(history, form)
             if isinstance(reply.result, RequestFailure):
-                await self.journal.note(reply.result)
+                await self.journal.note_failure(reply.result)
             if isinstance(step, Stop):
                 raise StudyError(step.reason)
             if not isinstance(step, RetryLater) or step.for_another:
                 return history, step
             await self.workers.back_off(step.attempts, step.seconds)
 
-    async def conclude(self, question: Question, outcome: Verdict | Failure) -> None:
+    async def record_outcome(self, question: Question, outcome: Verdict | Failure) -> None:
         """Save a verdict or note a failure, and count the finished question."""
         if isinstance(outcome, Failure):
-            await self.journal.note(outcome.error)
-            self.ledger.failures[outcome.error.kind, outcome.error.detail] += 1
+            await self.journal.note_failure(outcome.error)
+            self.counts.failures[outcome.error.kind, outcome.error.detail] += 1
         else:
-            await self.journal.save(question, outcome)
-            self.ledger.verdicts += 1
+            await self.journal.save_verdict(question, outcome)
+            self.counts.verdicts += 1
         if self._advance:
-            cost = self.ledger.cost / BILLION
-            self._advance(1, note=f"${cost:.2f} · {self.ledger.failures.total()} failed")
+            cost = self.counts.cost / BILLION
+            self._advance(1, note=f"${cost:.2f} · {self.counts.failures.total()} failed")
 
-    def plan(self, question: Question, send: Send, *, batch: bool = False) -> PlannedRequest:
+    def plan_request(self, question: Question, send: Send, *, batch: bool = False) -> PlannedRequest:
         """Return a request for a question with its highest possible cost."""
         tokens = self.state.max_output_tokens
-        body = self.builder.build(question, send.form, send.sample, max_output_tokens=tokens)
+        body = self.builder.build_body(question, send.form, send.sample, max_output_tokens=tokens)
         return PlannedRequest(
             question=question,
-            key=self.builder.key(question, send.form, send.sample),
-            instruction=self._keep_instruction(send.form),
+            key=self.builder.make_key(question, send.form, send.sample),
+            instruction=self._store_instruction(send.form),
             body=body,
             max_output_tokens=tokens,
-            cost=self.biller.max_cost(body, tokens, batch=batch),
+            cost=self.journal.compute_highest_cost(body, tokens, batch=batch),
         )
 
-    def _keep_instruction(self, form: Form) -> str:
+    def _store_instruction(self, form: Form) -> str:
         """Return the row of a form's instruction; add it before the first request."""
         if form not in self._instructions:
-            instruction = self.builder.describe(form, max_output_tokens=self.state.max_output_tokens)
+            instruction = self.builder.make_instruction(form, max_output_tokens=self.state.max_output_tokens)
             with self._store.write() as (db, _):
                 requests.keep_instruction(db, instruction)
             self._instructions[form] = instruction.id
         return self._instructions[form]
 
-    async def _send(self, plan: Callable[[], PlannedRequest], form: Form) -> Reply | UnavailableRequest:
+    async def _send_once(self, plan: Callable[[], PlannedRequest], form: Form) -> Reply | UnavailableRequest:
         """Send a request once, unless it was answered earlier, and store the result.
 
         The request is planned and its money is set aside when the limiter lets it go, and the limiter is held
@@ -292,29 +293,29 @@ class OnlineRun:
             if self.workers.is_stopped:
                 return UnavailableRequest("busy")
             planned = plan()
-            reservation = await self.journal.reserve(planned)
+            reservation = await self.journal.reserve_request(planned)
             match reservation:
                 case AnsweredRequest():
-                    return self.builder.read(planned.question, form, reservation)
+                    return self.builder.read_answer(planned.question, form, reservation)
                 case UnavailableRequest("budget"):
-                    raise self.biller.explain_limit(planned)
+                    raise self.journal.explain_used_up_budget(planned)
                 case UnavailableRequest():
                     return reservation
-            return await self._post(planned, form, reservation.row, let_go_at)
+            return await self._post_request(planned, form, reservation.row, let_go_at)
 
-    async def _post(self, planned: PlannedRequest, form: Form, row: int, let_go_at: float) -> Reply:
-        self.ledger.requests += 1
+    async def _post_request(self, planned: PlannedRequest, form: Form, row: int, let_go_at: float) -> Reply:
+        self.counts.requests += 1
         is_alone = self.workers.limiter.in_flight == 1
         result = await self.workers.limiter.watch(
             self.client.post(PATHS[form.interface], planned.body), let_go_at
         )
         if isinstance(result, bytes):
-            settled = self.biller.price_answer(row, result)
+            settled = self.journal.price_answer(row, result)
             await self.journal.write(requests.settle_requests, settled)
-            self.biller.count_cost(settled, planned.cost)
+            self.journal.add_cost(settled, planned.cost)
             answer = AnsweredRequest(row=row, response=result, max_output_tokens=planned.max_output_tokens)
-            return self.builder.read(planned.question, form, answer, is_new=True)
-        await self.journal.write(requests.settle_requests, complete_failed_row(row, result))
+            return self.builder.read_answer(planned.question, form, answer, is_new=True)
+        await self.journal.write(requests.settle_requests, make_failed_result(row, result))
         return Reply(
             form=form,
             result=result,
@@ -324,7 +325,7 @@ class OnlineRun:
         )
 
 
-def complete_failed_row(row: int, error: RequestFailure) -> RequestResult:
+def make_failed_result(row: int, error: RequestFailure) -> RequestResult:
     """Return the values that complete the row of a request without an answer."""
     state: Literal["lost", "unbilled"] = "lost" if error.billed else "unbilled"
     return RequestResult(row=row, state=state, failure=error.kind, detail=error.detail)

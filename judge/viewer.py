@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from statistics import fmean, pvariance
-from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.records import PEOPLE_OF, TIE, Choice, Pair, content_id
+from guard_eval.records import PEOPLE_OF, TIE, Choice, JsonObject, Pair, content_id
 from guard_eval.reporting.escaping import Escaped, escape_invisible
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
@@ -25,13 +24,13 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store.judging import requests
 from guard_eval.store.judging.requests import Attempt
 from guard_eval.study.judge_settings import Judge
-from judge.prompts.forms import show_request
+from judge.prompts.forms import format_request
 
 _HERE = Path(__file__).parent
 _PAIRS_AT_ONCE = 100
 
 
-def write_page(
+def write_exchanges_page(
     store: Store, judges: Iterable[Judge], path: Path, *, seed: int, only: set[str] | None = None
 ) -> int:
     """Write the exchanges with all judges, or only with those in `only`; return their number.
@@ -45,7 +44,7 @@ def write_page(
     titles = {criterion.name: criterion.title for criterion in rubrics}
     comparisons = list(read_comparisons(store, seed=seed, only=only))
     if not comparisons:
-        raise StudyError("no judge has been asked anything yet; run: guard-eval judge STUDY")
+        raise StudyError("no request was sent to a judge yet; run: guard-eval judge STUDY")
     script = (_HERE / "view.js").read_text(encoding="utf-8")
     digest = hashlib.sha256(script.encode()).digest()
     page = render(
@@ -57,8 +56,8 @@ def write_page(
         comparisons=comparisons,
         criteria=titles,
         visible=escape_invisible,
-        show_request=show_request,
-        show_answer=show_answer,
+        format_request=format_request,
+        format_answer=format_answer,
         show_usd=show_usd,
     )
     write_whole(path, page.encode("utf-8", "replace"))
@@ -69,7 +68,7 @@ _Groups = dict[tuple[int, str, int], dict[int, list[Attempt]]]
 """The requests, grouped by position of the pair, judge and sample, and then by number of the question."""
 
 
-def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -> Iterator[dict[str, Any]]:
+def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -> Iterator[JsonObject]:
     """Yield a comparison for the page for each pair, judge and sample."""
     choices: dict[tuple[str, str, int], dict[str, Choice]] = defaultdict(dict)
     votes: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -105,7 +104,7 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
                 "texts": [texts[side] for side in drawn],
                 "orders": sorted(described, key=lambda order: str(order["first"])),
                 "flip": _compare_orders(verdicts),
-                **_compare_people(people, verdicts),
+                **_compare_with_people(people, verdicts),
             }
 
 
@@ -123,10 +122,10 @@ def _group_attempts(store: Store, pairs: Mapping[str, Pair], only: set[str] | No
     return groups
 
 
-def _compare_people(
+def _compare_with_people(
     votes: Mapping[str, Sequence[str]], verdicts: Sequence[Mapping[str, str]]
 ) -> dict[str, object]:
-    """Return people's votes on each criterion, their distance to the judge, and their disagreement.
+    """Return people's votes on each criterion, their distance from the judge, and their disagreement.
 
     `apart` is the largest distance of the mean votes on a criterion, and `split` the largest variance of
     people's, if a vote for text 1 is 1, one for text 2 is −1, and a tie is 0.
@@ -153,7 +152,7 @@ def _compare_orders(verdicts: Sequence[Mapping[str, str]]) -> str:
 
 def _describe_order(
     attempts: Sequence[Attempt], choices: Mapping[str, Choice], names: Mapping[str, str]
-) -> dict[str, Any]:
+) -> JsonObject:
     sides = "ab" if attempts[0].question.first == "a" else "ba"
     first, second = (names[side] for side in sides)
     letters = {"A": first, "B": second, "tie": "tie"}
@@ -167,7 +166,7 @@ def _describe_order(
     }
 
 
-def show_answer(attempt: Attempt) -> str:
+def format_answer(attempt: Attempt) -> str:
     """Return the words of an answer; an empty text if there are none or they cannot be read."""
     answer = read_answer(attempt.response or b"")
     return "" if answer is None else answer.refusal or answer.text or ""

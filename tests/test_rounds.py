@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.sections.results.rounds import find_critical_value, find_limits
+from analysis.sections.results.rounds import estimate_lead, find_critical_value
 from guard_eval.records import Contest, RoundPlan
 from guard_eval.rounds import compare, find_stopping, first_passage_p
 
@@ -86,7 +86,7 @@ def test_limits_hold_for_all_couples_at_once():
     """Three couples in one round: t with 7 degrees of freedom where the normal one has .05/3."""
     scores = [1, 1, 0, 1, -1, 1, 0, 1]
     played = contest([(row, 0, 0) for row in scores], design="candidate")
-    lead = find_limits(compare(played)[0], played)
+    lead = estimate_lead(compare(played)[0], played)
     half = stats.t.ppf(1 - 0.05 / 6, 7) * np.std(scores, ddof=1) / 8**0.5
     assert (lead.low, lead.high) == pytest.approx((0.5 - half, min(1, 0.5 + half)))
 

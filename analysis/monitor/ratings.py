@@ -17,7 +17,7 @@ from scipy.stats import binom
 
 from analysis.scores.likeness import BY_TASTE, compare_with_judges, describe_signs
 from analysis.stats.agreement import fleiss_kappa, raw_agreement
-from analysis.stats.proportion import unit_proportion
+from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
 from guard_eval.records import RaterKind
@@ -184,7 +184,7 @@ class Ratings:
     lacking: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def missing(self) -> int:
+    def missing_ratings(self) -> int:
         """Return the number of missing ratings."""
         return sum((self.slots - number) * pairs for number, pairs in enumerate(self.filled))
 
@@ -207,9 +207,9 @@ def read_ratings(
     kinds = {rater.kind for rater in everybody}
     kind: RaterKind = "simulated" if "simulated" in kinds and "person" not in kinds else "person"
     raters = [rater for rater in everybody if rater.kind == kind]
-    pairs = _to_frame(read_pairs(store, POOLS[kind])).set_index("pair_id")
-    choices = _to_frame(read_choices(store)).sort_values([*_CHOICE, "revision"])
-    presentations = _to_frame(read_presentations(store, kind)).join(pairs, on="pair_id")
+    pairs = _make_frame(read_pairs(store, POOLS[kind])).set_index("pair_id")
+    choices = _make_frame(read_choices(store)).sort_values([*_CHOICE, "revision"])
+    presentations = _make_frame(read_presentations(store, kind)).join(pairs, on="pair_id")
     times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]
     presentations["seconds"] = presentations["presentation"].map(times)
     letters = choices.drop(columns="seconds")
@@ -240,7 +240,9 @@ def read_ratings(
         lacking={name: count for name, count in lacking.items() if count},
         raters=_describe_raters(
             raters,
-            sums=_sum_by_rater(last[last["role"] == "study"], presentations, _list_checks(store, last)),
+            sums=_sum_by_rater(
+                last[last["role"] == "study"], presentations, _list_check_answers(store, last)
+            ),
             favourites=_find_favourite_answers(placed.drop_duplicates(_CHOICE)),
             remarks=Counter((note.rater, note.kind) for note in remarks),
             signs=_describe_signs(store, kind, letters, last),
@@ -259,7 +261,7 @@ def read_ratings(
     )
 
 
-def _to_frame(table: NamedRows) -> pd.DataFrame:
+def _make_frame(table: NamedRows) -> pd.DataFrame:
     """Convert rows to a table. The columns have their types even if there are no rows."""
     columns, rows = table
     types = {name: _TYPES.get(name, str) for name in columns}
@@ -304,7 +306,7 @@ def _describe_criteria(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
                 ties=1 - len(hits) / len(group),
                 same=raw_agreement(counts),
                 kappa=fleiss_kappa(counts, level=LEVEL),
-                first=unit_proportion(hits, np.arange(len(hits)), level=LEVEL),
+                first=estimate_proportion(hits, np.arange(len(hits)), level=LEVEL),
             )
         )
     return tuple(states)
@@ -355,7 +357,7 @@ def _describe_raters(
                 pace=pace,
                 ties=count["ties"] / count["choices"] if count["choices"] else None,
                 same=count["same"] / count["compared"] if count["compared"] else None,
-                first=unit_proportion(np.arange(leaning) < to_a, np.arange(leaning), level=LEVEL),
+                first=estimate_proportion(np.arange(leaning) < to_a, np.arange(leaning), level=LEVEL),
                 gold=count["gold"],
                 gold_failed=count["gold_failed"],
                 repeats=count["repeats"],
@@ -382,7 +384,7 @@ def _describe_signs(
 ) -> Mapping[str, str]:
     """Describe the signs that a language model may have answered for a person, by rater."""
     judge_kind: RaterKind = "simulated_model" if kind == "simulated" else "model"
-    presentations = _to_frame(read_presentations(store, judge_kind))
+    presentations = _make_frame(read_presentations(store, judge_kind))
     judged = _convert_letters_to_sides(letters, presentations).drop_duplicates(_CHOICE, keep="last")
     compared = compare_with_judges(kind, _label_pairs(last), _label_pairs(judged))
     return describe_signs(compared, count_suspicious_presentations(store))
@@ -459,7 +461,7 @@ def _find_favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]
     return answers
 
 
-def _list_checks(store: Store, last: pd.DataFrame) -> pd.DataFrame:
+def _list_check_answers(store: Store, last: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each answer to a gold pair or a repeat, with the given and the `expected` side."""
     rater_keys = ["rater", *_RATED]
     gold = [

@@ -102,19 +102,19 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
     try:
         study = Study.open(folder, overrides)
     except StudyError as error:
-        return _summarise(folder, [Step("settings", "broken", str(error))])
+        return _make_status(folder, [Step("settings", "broken", str(error))])
     steps, texts = _read_preparation_steps(study)
     if study.settings.database is not None or (folder / "study.db").exists():
         try:
             with Store.open(study.database, declared=study.declared) as store:
                 if drawn := pairs.read(store):
-                    return _read_store(study, store, drawn, steps, texts)
+                    return _read_collected_status(study, store, drawn, steps, texts)
         except StudyError as error:
-            return _summarise(folder, [*steps, Step("database", "broken", str(error))])
-    return _summarise(folder, [*steps, Step("pairs", "missing", "none drawn", (study.command("pair"),))])
+            return _make_status(folder, [*steps, Step("database", "broken", str(error))])
+    return _make_status(folder, [*steps, Step("pairs", "missing", "none drawn", (study.command("pair"),))])
 
 
-def _read_store(
+def _read_collected_status(
     study: Study, store: Store, drawn: Sequence[Pair], steps: list[Step], texts: Mapping[str, SystemTexts]
 ) -> Status:
     """Return the state of a study that already has pairs."""
@@ -127,8 +127,8 @@ def _read_store(
         criteria=criteria,
     )
     changes = compare_declared(study.declared, {PEOPLE: settings.read_declared(store, PEOPLE)})
-    replaced = _find_replaced(drawn, texts)
-    steps += _verdict_steps(study, store, drawn, everybody, ratings)
+    replaced = _find_outdated_pairs(drawn, texts)
+    steps += _read_verdict_steps(study, store, drawn, everybody, ratings)
     warnings = render_lines(
         _TEMPLATES / "warnings.txt.j2",
         ratings=ratings,
@@ -141,10 +141,10 @@ def _read_store(
         spaced=insert_spaces,
     )
     tables = tuple(_make_tables(ratings, study.command("export", "--table", "notes")))
-    return _summarise(study.folder, steps, ratings, warnings, tables)
+    return _make_status(study.folder, steps, ratings, warnings, tables)
 
 
-def _summarise(
+def _make_status(
     folder: Path,
     steps: Sequence[Step],
     ratings: Ratings | None = None,
@@ -200,12 +200,12 @@ def _read_preparation_steps(study: Study) -> tuple[list[Step], dict[str, SystemT
     else:
         prompts_step = Step("prompts", "complete", _describe_step("prompts", prompts=prompts))
     texts_step, texts = _read_texts_step(study, prompts)
-    metrics = _metrics_step(study, has_texts=texts_step.state != "missing")
+    metrics = _read_metrics_step(study, has_texts=texts_step.state != "missing")
     steps = [Step("settings", "complete", described), prompts_step, texts_step]
-    return [*steps, *_tuning_steps(study, texts_step), metrics], texts
+    return [*steps, *_read_tuning_steps(study, texts_step), metrics], texts
 
 
-def _find_replaced(drawn: Iterable[Pair], texts: Mapping[str, SystemTexts]) -> list[set[str]]:
+def _find_outdated_pairs(drawn: Iterable[Pair], texts: Mapping[str, SystemTexts]) -> list[set[str]]:
     """Find the pairs with an outdated text, and the systems whose text has changed."""
     replaced = []
     for pair in drawn:
@@ -254,7 +254,7 @@ def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[C
     return missing, needed
 
 
-def _tuning_steps(study: Study, texts: Step) -> Iterator[Step]:
+def _read_tuning_steps(study: Study, texts: Step) -> Iterator[Step]:
     """Yield the state of the search, if the study has the table [tuning]."""
     grids = study.settings.grids
     if grids and study.current_choice is not None:
@@ -265,14 +265,14 @@ def _tuning_steps(study: Study, texts: Step) -> Iterator[Step]:
         yield Step("tuning", "missing", "nothing is chosen", tune)
 
 
-def _metrics_step(study: Study, *, has_texts: bool) -> Step:
+def _read_metrics_step(study: Study, *, has_texts: bool) -> Step:
     systems = study.settings.system
     files = [study.folder / system.file for system in systems if system.file is not None]
     files += [locate_served_texts(study, system) for system in systems if system.source == "server"]
     texts = [*study.continuations.glob("*/*.jsonl"), *(path for path in files if path.exists())]
     measure = (study.command("measure"),) if has_texts else ()
     page = study.metrics / "metrics.html"
-    return _page_step(
+    return _check_page_age(
         "metrics",
         page,
         texts,
@@ -282,7 +282,7 @@ def _metrics_step(study: Study, *, has_texts: bool) -> Step:
     )
 
 
-def _page_step(
+def _check_page_age(
     name: str, page: Path, sources: Iterable[Path], *, missing: str, older: str, then: tuple[str, ...]
 ) -> Step:
     """Return the state of a page. The page is complete if it is newer than its sources."""
@@ -293,7 +293,7 @@ def _page_step(
     return Step(name, "complete", str(page))
 
 
-def _round_steps(
+def _read_round_steps(
     study: Study,
     store: Store,
     drawn: Sequence[Pair],
@@ -324,7 +324,7 @@ def _round_steps(
         yield Step("rounds", state if done else "missing", text)
 
 
-def _verdict_steps(
+def _read_verdict_steps(
     study: Study,
     store: Store,
     drawn: Sequence[Pair],
@@ -333,7 +333,7 @@ def _verdict_steps(
 ) -> Iterator[Step]:
     """Yield the states of pairs, rounds, ratings, judges and the report."""
     kinds = Counter(rater.kind for rater in everybody)
-    rounds = list(_round_steps(study, store, drawn, POOLS[ratings.rater_kind]))
+    rounds = list(_read_round_steps(study, store, drawn, POOLS[ratings.rater_kind]))
     yield Step("pairs", "complete", format_count(ratings.pairs, "pair"))
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
@@ -345,9 +345,9 @@ def _verdict_steps(
     else:
         yield Step("people", "missing", text, (study.command("raters add", "NAME"),))
     rated = {rater.name: rater.rated for rater in everybody}
-    remaining = _count_remaining(study, store, rated)
+    remaining = _count_open_requests(study, store, rated)
     if any(remaining.values()):
-        requests = {judge.rater_name: _requests_per_pair(judge) for judge in study.settings.judge}
+        requests = {judge.rater_name: _count_requests_per_pair(judge) for judge in study.settings.judge}
         text = ", ".join(
             f"{name}: {format_count(count, 'request')} left ({requests[name]} for each pair)"
             for name, count in remaining.items()
@@ -357,7 +357,7 @@ def _verdict_steps(
         yield Step("judges", "complete", f"{', '.join(remaining)}: all judged")
     # No new rater gets a pair that too many raters skipped. A judge that was never asked is optional.
     closed = ratings.often_skipped * ratings.slots
-    of_people = ratings.missing - closed if invited or ratings.counted else 0
+    of_people = ratings.missing_ratings - closed if invited or ratings.counted else 0
     of_judges = sum(count for name, count in remaining.items() if rated.get(name))
     models = kinds["model"] or kinds["simulated_model"]
     missing = max(0, of_people) + of_judges
@@ -365,27 +365,27 @@ def _verdict_steps(
     if rounds:  # the report is about the finished rounds
         is_rated = any(step.state != "missing" for step in rounds)
         missing = 0
-    yield _report_step(study, is_rated=is_rated, missing=missing)
+    yield _read_report_step(study, is_rated=is_rated, missing=missing)
 
 
-def _requests_per_pair(judge: Judge) -> int:
+def _count_requests_per_pair(judge: Judge) -> int:
     """Return the number of requests to a judge per pair: one for each sample in each order."""
     orders = 2 if judge.orders == "both" else 1
     return orders * judge.samples
 
 
-def _count_remaining(study: Study, store: Store, rated: Mapping[str, int]) -> dict[str, int]:
+def _count_open_requests(study: Study, store: Store, rated: Mapping[str, int]) -> dict[str, int]:
     """Return the largest possible number of requests that each judge has not answered yet."""
     remaining = {}
     for judge in study.settings.judge:
         name = judge.rater_name
         with store.read() as db:
             playing = count_active_pairs(db, settings_part(name, "model"))
-        remaining[name] = max(0, playing * _requests_per_pair(judge) - rated.get(name, 0))
+        remaining[name] = max(0, playing * _count_requests_per_pair(judge) - rated.get(name, 0))
     return remaining
 
 
-def _report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
+def _read_report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
     """Return the state of the report.
 
     The report waits for missing ratings, because early looks find too many differences.
@@ -398,7 +398,7 @@ def _report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
         state: State = "partial" if page.is_file() else "missing"
         return Step("report", state, f"waits for {format_count(missing, 'rating')}")
     report = (study.command("report"),) if is_rated else ()
-    return _page_step(
+    return _check_page_age(
         "report",
         page,
         written,
@@ -418,9 +418,9 @@ def write_headline(ratings: Ratings) -> str:
 def _make_tables(ratings: Ratings, export: str) -> Iterator[Table]:
     """Yield the tables of agreement, raters and remarks. The command `export` writes all rows of a table."""
     if ratings.criteria:
-        yield _criteria_table(ratings.criteria)
+        yield _make_criteria_table(ratings.criteria)
     if ratings.raters:
-        yield _raters_table(ratings.raters)
+        yield _make_raters_table(ratings.raters)
     if ratings.remarks:
         older = len(ratings.remarks) - REMARKS
         yield Table(
@@ -432,7 +432,7 @@ def _make_tables(ratings: Ratings, export: str) -> Iterator[Table]:
         )
 
 
-def _criteria_table(rows: Sequence[CriterionState]) -> Table:
+def _make_criteria_table(rows: Sequence[CriterionState]) -> Table:
     """Return the table of criteria. It names the comparison if there are several."""
     is_mixed = len({row.comparison for row in rows}) > 1
     lines = []
@@ -458,7 +458,7 @@ def _criteria_table(rows: Sequence[CriterionState]) -> Table:
     )
 
 
-def _raters_table(raters: Sequence[RaterState]) -> Table:
+def _make_raters_table(raters: Sequence[RaterState]) -> Table:
     """Return the table of raters. If there are many, only flagged raters who are not excluded are shown."""
     flagged = [rater for rater in raters if rater.flags and rater.state != "excluded"]
     listed = raters if len(raters) <= RATERS else flagged

@@ -7,7 +7,7 @@ from dataclasses import field
 from functools import partial
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, compute_po
 from analysis.planning.pilot import read_pilot
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
+from guard_eval.records import JsonObject
 from guard_eval.reporting.drawing import GUIDE, INK, Drawing, draw_figure, make_standalone_svg
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.tables import Table
@@ -116,11 +117,19 @@ def power(
         StudyError: A value is impossible, the pilot cannot be read, or the file cannot be written.
     """
     if output is not None and output.suffix.lower() not in FORMATS:
-        raise StudyError(f"{output}: the name of a figure ends in {', '.join(FORMATS)}; change the ending")
+        raise StudyError(f"{output}: the name of a figure must end in {', '.join(FORMATS)}")
     pilot = None if from_ is None else read_pilot(from_, overrides)
+    room = 1.0 if margin is not None else 2 * min(share, 1 - share)
+    if pilot is not None and ties is None and pilot.ties >= room:
+        raise StudyError(
+            f"{from_}: {percent(pilot.ties, 0)} of the ratings are ties, and a plan needs fewer than "
+            f"{percent(room, 0)}; give --ties"
+        )
     of_pilot = {} if pilot is None else {"ties": pilot.ties, "icc": pilot.icc, "results": pilot.results}
     options = {"ties": ties, "icc": icc, "results": results}
-    values: dict[str, Any] = of_pilot | {name: value for name, value in options.items() if value is not None}
+    values: JsonObject = {
+        name: value for name, value in (*of_pilot.items(), *options.items()) if value is not None
+    }
     design = Design(
         share=share,
         alpha=alpha,
@@ -162,7 +171,7 @@ def plan_study(
     Raises:
         StudyError: There are too few raters for a result about raters in general.
     """
-    needs = [_find_need(design, count) for count in raters]
+    needs = [_compute_need(design, count) for count in raters]
     enough = [need.items for need in needs if need.items is not None]
     largest = 1.4 * max(enough) if enough else 1000
     if design.judge_r is not None:
@@ -187,9 +196,9 @@ def plan_study(
     )
 
 
-def _find_need(design: Design, raters: int) -> Need:
+def _compute_need(design: Design, raters: int) -> Need:
     items = find_items_needed(design, raters)
-    simpler = design.for_these_raters_alone()
+    simpler = design.restrict_to_these_raters()
     return Need(
         raters=raters,
         items=items,
@@ -242,7 +251,7 @@ def _make_table(
 ) -> Table:
     """Return the needs as a table. Further columns give the power for the requested numbers of items."""
     heads = ["Raters", "Items", "Verdicts"]
-    is_wider = design != design.for_these_raters_alone()
+    is_wider = design != design.restrict_to_these_raters()
     if is_wider:
         heads.append("These raters alone" if design.judge_r is None else "Without the judge")
     heads += [f"{size} items" for size in items]

@@ -14,7 +14,7 @@ from dataclasses import replace
 from scipy import special, stats
 from statsmodels.stats.power import normal_power_het
 
-from analysis.stats.assisted import PRIOR_UNITS, effective_items
+from analysis.stats.assisted import PRIOR_UNITS, count_effective_items
 from analysis.stats.population import FEWEST_RATERS
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
@@ -62,28 +62,28 @@ class Design:
 
     def __post_init__(self) -> None:
         """Raise an error for the first impossible value."""
-        for name, (is_possible, remedy) in _list_ranges(self).items():
+        for name, (is_possible, remedy) in _check_values(self).items():
             if not is_possible:
                 raise StudyError(f"--{name.replace('_', '-')} {getattr(self, name):g}: give {remedy}")
         modes = {"--rater-sd": self.rater_sd, "--margin": self.margin, "--judge-r": self.judge_r}
         chosen = [option for option, value in modes.items() if value is not None]
         if len(chosen) > 1:
-            raise StudyError(f"{' and '.join(chosen)} are different plans; leave all but one of them out")
+            raise StudyError(f"{' and '.join(chosen)} are different plans. Give only one of these options")
 
     @property
-    def distance(self) -> float:
+    def distance_from_half(self) -> float:
         """Return the distance between the share and one half."""
         return 0.0 if self.margin is not None else abs(self.share - HALF)
 
     @property
-    def level(self) -> float:
+    def error_rate(self) -> float:
         """Return the error rate for the test of one result."""
         return self.alpha / self.results
 
     @property
     def rating_variance(self) -> float:
         """Return the variance of one rating."""
-        return (1 - self.ties) / 4 - self.distance**2
+        return (1 - self.ties) / 4 - self.distance_from_half**2
 
     def item_variance(self, raters: int) -> float:
         """Return the variance of the mean of `raters` ratings of an item.
@@ -93,12 +93,12 @@ class Design:
         """
         return self.rating_variance * (1 + (raters - 1) * self.icc) / raters
 
-    def for_these_raters_alone(self) -> Design:
+    def restrict_to_these_raters(self) -> Design:
         """Return the same design for a result about these raters only, without a judge."""
         return replace(self, rater_sd=None, judge_r=None)
 
 
-def _list_ranges(d: Design) -> dict[str, tuple[bool, str]]:
+def _check_values(d: Design) -> dict[str, tuple[bool, str]]:
     """Return whether each value of the design is possible, with the remedy for an impossible value."""
     room = 1.0 if d.margin is not None else 2 * min(d.share, 1 - d.share)
     is_share = 0 < d.share < 1 and d.share != HALF
@@ -127,13 +127,13 @@ def compute_power(design: Design, items: int, raters: int) -> float:
         StudyError: There are too few raters for a result about raters in general.
     """
     if design.margin is not None:
-        return _equivalence_power(design, design.margin, items, raters)
+        return _compute_equivalence_power(design, design.margin, items, raters)
     if design.judge_r is not None:
-        return _assisted_power(design, design.judge_r, items, raters)
-    power = _sign_flip_power(design, items, raters)
+        return _compute_assisted_power(design, design.judge_r, items, raters)
+    power = _compute_sign_flip_power(design, items, raters)
     if design.rater_sd is None:
         return power
-    return min(power, _random_raters_power(design, design.rater_sd, items, raters))
+    return min(power, _compute_random_raters_power(design, design.rater_sd, items, raters))
 
 
 def find_items_needed(design: Design, raters: int) -> int | None:
@@ -143,23 +143,23 @@ def find_items_needed(design: Design, raters: int) -> int | None:
     return sizes[index] if index < len(sizes) else None
 
 
-def _sign_flip_power(design: Design, items: int, raters: int) -> float:
+def _compute_sign_flip_power(design: Design, items: int, raters: int) -> float:
     """Return the power of the sign-flip test, whose null distribution has the variance v + distance²."""
-    if items < 1 - math.log2(design.level):  # the smallest p of so few is above α
+    if items < 1 - math.log2(design.error_rate):  # the smallest p of so few is above α
         return 0.0
     variance = design.item_variance(raters)
     return float(
         normal_power_het(
-            design.distance,
+            design.distance_from_half,
             items,
-            design.level,
-            std_null=math.sqrt(variance + design.distance**2),
+            design.error_rate,
+            std_null=math.sqrt(variance + design.distance_from_half**2),
             std_alternative=math.sqrt(variance),
         )
     )
 
 
-def _equivalence_power(
+def _compute_equivalence_power(
     design: Design,
     margin: float,
     items: int,
@@ -168,15 +168,15 @@ def _equivalence_power(
     """Return the power of two one-sided tests if the share is one half (Chow, Shao and Wang 2008, 3.1.3).
 
     If nearly all ratings are ties, the standard error is that of a share at the margin, with only ties and
-    wins (`stats.equivalence.conservative_error`).
+    wins (`stats.equivalence.compute_conservative_error`).
     """
     least = margin * (1 - 2 * margin) / 2
     growth = math.sqrt(max(1.0, least / design.rating_variance))
     reach = margin * math.sqrt(items / design.item_variance(raters))
-    return max(0.0, 2 * float(special.ndtr(reach - growth * special.ndtri(1 - design.level))) - 1)
+    return max(0.0, 2 * float(special.ndtr(reach - growth * special.ndtri(1 - design.error_rate))) - 1)
 
 
-def _random_raters_power(
+def _compute_random_raters_power(
     design: Design,
     rater_sd: float,
     items: int,
@@ -188,8 +188,8 @@ def _random_raters_power(
     """
     if raters < FEWEST_RATERS:
         raise StudyError(
-            f"{raters} raters: a plan for other raters like these takes at least {FEWEST_RATERS}; give "
-            "--raters 3,5,10,20"
+            f"{raters} raters are too few for a result about raters in general: at least {FEWEST_RATERS} are "
+            "needed. Give --raters 3,5,10,20"
         )
     between_items = design.icc * design.rating_variance
     residual = design.rating_variance - between_items - rater_sd**2
@@ -197,22 +197,22 @@ def _random_raters_power(
     freedoms = (items - 1, raters - 1, (items - 1) * (raters - 1))
     total = sum(squares)
     df = total**2 / sum(square**2 / freedom for square, freedom in zip(squares, freedoms, strict=True))
-    return _t_power(design, math.sqrt(total / (items * raters)), df)
+    return _compute_t_power(design, math.sqrt(total / (items * raters)), df)
 
 
-def _assisted_power(
+def _compute_assisted_power(
     design: Design,
     judge_r: float,
     items: int,
     raters: int,
 ) -> float:
     """Return the power of the t test of people's share, assisted by a judge (`stats.assisted`)."""
-    worth = effective_items(items, design.judged, judge_r)
+    worth = count_effective_items(items, design.judged, judge_r)
     variance = design.item_variance(raters) * (items / worth + PRIOR_UNITS / items) / (items + PRIOR_UNITS)
-    return _t_power(design, math.sqrt(variance), items - 1)
+    return _compute_t_power(design, math.sqrt(variance), items - 1)
 
 
-def _t_power(design: Design, error: float, df: float) -> float:
+def _compute_t_power(design: Design, error: float, df: float) -> float:
     """Return the power of a two-sided t test."""
-    limit = float(special.stdtrit(df, 1 - design.level / 2))
-    return float(stats.nct.sf(limit, df, design.distance / error))
+    limit = float(special.stdtrit(df, 1 - design.error_rate / 2))
+    return float(stats.nct.sf(limit, df, design.distance_from_half / error))

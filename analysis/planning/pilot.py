@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.reports.command import read_table_evidence
-from analysis.scores.scores import ResultKey, ScoredVerdicts, group_by_result, item_numbers
+from analysis.scores.scores import ResultKey, ScoredVerdicts, find_item_numbers, group_by_result
 from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
@@ -38,7 +38,7 @@ class Pilot:
     results: int
 
     @property
-    def items(self) -> float:
+    def relative_size(self) -> float:
         """Return a number proportional to the items that 5 raters need: (1 − ties) (1 + 4 ICC)."""
         return (1 - self.ties) * (1 + 4 * (self.icc or 0.0))
 
@@ -73,7 +73,7 @@ def find_most_demanding(verdicts: pd.DataFrame) -> Pilot:
     """
     frame = verdicts[~verdicts["rater_kind"].isin(SIMULATED)]
     if frame.empty:
-        raise StudyError("all raters of the pilot are simulated, so it shows nothing about people or judges")
+        raise StudyError("all raters of the pilot are simulated. Name a pilot with people or judges")
     kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)
     scored = ScoredVerdicts.from_verdicts(frame[frame["rater_kind"] == kind])
     cells = list(group_by_result(scored.scores_by_kind))
@@ -84,7 +84,7 @@ def find_most_demanding(verdicts: pd.DataFrame) -> Pilot:
         )
         for criterion in criteria
     ]
-    return max(pilots, key=lambda pilot: pilot.items)
+    return max(pilots, key=lambda pilot: pilot.relative_size)
 
 
 def _summarise_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:
@@ -93,14 +93,14 @@ def _summarise_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], result
     estimates = []
     pairs = 0
     for _, rows in cells:
-        item, first = item_numbers(rows)
+        item, first = find_item_numbers(rows)
         pairs += len(first)
         estimate = intraclass_correlation(item, rows["net"] / rows["showings"], rows["unit"].iloc[first])
         estimates.append((estimate, int((np.bincount(item) >= 2).sum())))
     rated_twice = [(estimate.value, size) for estimate, size in estimates if estimate.value is not None]
     ties = float((scores["net"] == 0).mean())
     icc = None
-    agreed = estimates[0][0].note
+    agreed = f"{estimates[0][0].note}, so the plan uses --icc or its default"
     if rated_twice:
         values, sizes = zip(*rated_twice, strict=True)
         mean = float(np.average(values, weights=sizes))

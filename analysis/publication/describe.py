@@ -1,6 +1,7 @@
 """Describe a study on one page: its plan, the hashes that prove it, and what was collected.
 
-Written before the first verdict, the page is a preregistration: `compare_plan` says what differs later.
+Written before the first verdict, the page is a preregistration: `compare_with_written_plan` names later
+differences.
 """
 
 from __future__ import annotations
@@ -83,10 +84,10 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
     if path.name == PLAN and path.exists():
         if dict(HASH.findall(read_text(path))) != hashes:
             raise StudyError(
-                f"{path} describes other settings or pairs, and a written plan is not replaced; move it, "
-                "or name another file with --output"
+                f"{path} describes other settings or pairs, and an existing plan is not replaced. Move the "
+                "file, or name another file with --output"
             )
-        line = f"{path} describes the study as it is; it stays as it was written"
+        line = f"{path} describes the present study and is unchanged"
     else:
         settings = study.settings
         rated = {row.rater for row in rows}

@@ -86,7 +86,8 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     target = folder.resolve()
     if target == Path.cwd():
         raise StudyError(
-            "publish replaces the folder that you name, so it cannot be the current folder; name another"
+            "publish cannot write into the current folder, because it replaces the whole folder. Name "
+            "another folder"
         )
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise StudyError(f"{folder} exists and is not an empty folder; name a folder that does not exist yet")
@@ -96,10 +97,9 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         pairs = store_pairs.read(store)
     if not rows:
         raise StudyError(
-            f"{study.folder} has no verdicts yet, so there is nothing to publish; collect some with: "
-            f"{study.command('annotate')}"
+            f"{study.folder} has no verdicts yet. Collect verdicts with: {study.command('annotate')}"
         )
-    verdicts = _pseudonymise(rows, pairs, {rater.name.casefold() for rater in people})
+    verdicts = _pseudonymise_verdicts(rows, pairs, {rater.name.casefold() for rater in people})
     judged = {row.pair_id for row in verdicts}
     texts = [asdict(pair) for pair in pairs if pair.id in judged]
     for text in texts:
@@ -107,10 +107,10 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     files = {
         "verdicts.csv": csv_text([VERDICT_COLUMNS, *map(attrgetter(*VERDICT_COLUMNS), verdicts)]),
         "pairs.jsonl": "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in texts),
-        FILE_NAME: schema_line(FILE_NAME) + tomli_w.dumps(_declare_report(study, verdicts)),
+        FILE_NAME: schema_line(FILE_NAME) + tomli_w.dumps(_make_report_settings(study, verdicts)),
         schema_name(FILE_NAME): schema_file(TableSettings, FILE_NAME).decode(),
     }
-    _check_private(study, people, allow, files)
+    _check_for_names_and_keys(study, people, allow, files)
     excluded = sum(rater.state == "excluded" and rater.kind == "person" for rater in people)
     counts = {"verdicts.csv": len(verdicts), "pairs.jsonl": len(texts)}
     # The folder gets its final name when it is complete, so an interrupted command leaves no such folder.
@@ -119,7 +119,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         for name, content in files.items():
             write_whole(making / name, content.encode("utf-8", "replace"), make_folder=True)
         report(making / "verdicts.csv", output=making / "report")
-        card = _write_card(
+        card = _write_dataset_card(
             making, study, verdicts, rows=counts, hashes=hash_plan(study, pairs), excluded=excluded
         )
         write_whole(making / "README.md", card.encode())
@@ -136,7 +136,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     )
 
 
-def _pseudonymise(rows: Sequence[TidyRow], pairs: Sequence[Pair], names: set[str]) -> list[TidyRow]:
+def _pseudonymise_verdicts(rows: Sequence[TidyRow], pairs: Sequence[Pair], names: set[str]) -> list[TidyRow]:
     """Replace raters by pseudonyms. Sort verdicts, so that their order reveals neither times nor raters."""
     pseudonyms = _choose_pseudonyms(rows, names)
     positions = {pair.id: pair.position for pair in pairs}
@@ -171,7 +171,7 @@ def _choose_pseudonyms(rows: Sequence[TidyRow], names: set[str]) -> dict[str, st
     return {row.rater: people.get(row.rater, row.rater) for row in rows}
 
 
-def _write_card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **values: object) -> str:
+def _write_dataset_card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **values: object) -> str:
     """Return README.md, the dataset card. The card quotes the report in the folder."""
     pictures = sorted(path.name for path in folder.glob("report/figures/*.png"))
     kinds = Counter(kind for kind, _ in {(row.rater_kind, row.rater) for row in verdicts})
@@ -189,10 +189,10 @@ def _write_card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **value
     )
 
 
-def _check_private(
+def _check_for_names_and_keys(
     study: Study, people: Sequence[RaterProgress], allow: Sequence[str], files: dict[str, str]
 ) -> None:
-    """Check that no text of the study names a person or holds a key, and that no published file holds a key.
+    """Check that no setting contains a person's name or a key, and that no published file contains a key.
 
     Raises:
         StudyError: A name or a key was found. The message lists all of them.
@@ -230,16 +230,16 @@ def _check_private(
             repr(name) for name in names - harmless if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
         ]
         words += [f"{secret[:4]}…" for secret in _KEY.findall(text)]
-        problems += [f"{setting} holds {word}" for word in words]
+        problems += [f"{setting} contains {word}" for word in words]
     key_variables = (keyed.api_key_env or "" for keyed in (*settings.judge, *settings.system))
     for variable in (*_SECRET_VARIABLES, *key_variables):
         value = os.environ.get(variable, "")
         searched = (typed | files).items() if len(value) > 7 else ()
-        problems += [f"{name} holds the value of {variable}" for name, text in searched if value in text]
+        problems += [f"{name} contains the value of {variable}" for name, text in searched if value in text]
     if problems:
         raise StudyError(
-            f"{study.folder} would be published with a rater's name or a key, so nothing was; change these "
-            "settings, or let a harmless name through with --allow NAME:\n  " + "\n  ".join(problems)
+            f"{study.folder} contains a rater's name or a key, so nothing was published. Change these "
+            "settings, or allow a harmless name with --allow NAME:\n  " + "\n  ".join(problems)
         )
 
 
@@ -249,7 +249,7 @@ def _list_owner_texts(system: System) -> list[object]:
     return [system.name, served, system.body]
 
 
-def _declare_report(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, object]:
+def _make_report_settings(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, object]:
     """Return the content of report.toml for verdicts.csv: the study's title, family and error rate."""
     settings = study.settings
     judged = {(row.method_a, row.method_b) for row in verdicts}

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from analysis.replication.compare import (
     SettingDifference,
-    compare,
-    describe_setting,
+    compare_figures,
+    describe_differences,
     explain_marks,
     make_tables,
 )
-from analysis.replication.measured import figures_from_counts, figures_from_metrics, figures_from_verdicts
-from analysis.replication.paper import SEARCH, PaperTable, find_published_figures, find_table, paper_tables
-from analysis.replication.study import find_differences, name_model, plan_replication, write_study
+from analysis.replication.measured import make_metric_figures, make_verdict_figures, read_count_figures
+from analysis.replication.paper import (
+    SEARCH,
+    PaperTable,
+    find_paper_table,
+    find_published_figures,
+    read_paper_tables,
+)
+from analysis.replication.study import find_differences, find_paper_model, plan_replication, write_study
 from analysis.reports.study_report import make_verdict_table
 from analysis.verdicts.sources import read as read_verdicts
 from guard_eval import progress
@@ -26,7 +31,7 @@ from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.generation.strategies import read_grid
-from guard_eval.records import SIMULATED, Prompt, RaterKind
+from guard_eval.records import SIMULATED, JsonObject, Prompt, RaterKind
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
 from guard_eval.reporting.writing import write_whole
@@ -97,11 +102,11 @@ def replicate(
     """
     if table is None:
         return list_tables()
-    entry = find_table(table)
+    entry = find_paper_table(table)
     if verdicts is not None:
         unused = {"--prompts": prompts, "--limit": limit, "--set": overrides}
         if named := [name for name, value in unused.items() if value]:
-            raise StudyError(f"--verdicts runs nothing, so {named[0]} has no effect; leave one of them out")
+            raise StudyError(f"{named[0]} has no effect with --verdicts. Leave one of these options out")
         return _compare_verdicts(entry, verdicts, None if dry_run else folder)
     heading = f"{entry.label}: {entry.title}"
     if not entry.experiment:
@@ -109,21 +114,21 @@ def replicate(
     folder = folder or ROOT / (entry.experiment if entry.asks else entry.name)
     if (folder / "study.toml").exists() and not (prompts or limit or overrides):
         study = Study.open(folder)
-        forecast = load("generate")(study, dry_run=True).lines if dry_run else ()
+        planned = load("generate")(study, dry_run=True).lines if dry_run else ()
     else:
         tables, used = plan_replication(entry, folder, prompts, limit, overrides)
-        forecast = (_forecast(entry, folder, tables, used),)
+        planned = (_describe_planned_study(entry, folder, tables, used),)
         if not dry_run:
             study = write_study(folder, tables, used)
     if dry_run:
-        return Replication(table=entry.label, lines=(heading, *forecast))
+        return Replication(table=entry.label, lines=(heading, *planned))
     return _run_experiment(entry, study)
 
 
-def _forecast(
+def _describe_planned_study(
     table: PaperTable,
     folder: Path,
-    tables: Mapping[str, Any],
+    tables: JsonObject,
     prompts: Sequence[Prompt],
 ) -> str:
     """Describe the study that would be written, with the number of texts."""
@@ -139,7 +144,7 @@ def _forecast(
 def list_tables() -> Replication:
     """List the tables and figures of the paper."""
     rows = []
-    for table in paper_tables():
+    for table in read_paper_tables():
         model = ", ".join((*table.models[:1], *("…" for _ in table.models[1:2])))
         rows.append((table.name, table.label, table.title, model, " and ".join(table.asks)))
     return Replication(
@@ -160,14 +165,14 @@ def _compare_verdicts(table: PaperTable, path: Path, folder: Path | None) -> Rep
     """Compare the paper's figures with a file of verdicts or of counts of verdicts."""
     if not table.asks:
         raise StudyError(
-            f"{table.label} is not a table of verdicts; guard-eval replicate lists those that are"
+            f"{table.label} is not a table of verdicts. To list the tables, run: guard-eval replicate"
         )
     who = "people" if "people" in table.asks else "judge"
     kind: RaterKind = "person" if who == "people" else "model"
-    ours = figures_from_counts(path, who=who)
+    ours = read_count_figures(path, who=who)
     if ours is None:
-        ours = figures_from_verdicts(read_verdicts(path, rater_kind=kind))
-    note = f"from {path.name}; nothing is known of its setting but what the file says"
+        ours = make_verdict_figures(read_verdicts(path, rater_kind=kind))
+    note = f"from {path.name}; the setting of its experiment is unknown"
     return _show_comparison(table, folder, ours, [], [note])
 
 
@@ -197,15 +202,15 @@ def _run_experiment(table: PaperTable, study: Study) -> Replication:
                 next=tuple(following),
             )
         if all(row.rater_kind in SIMULATED for row in rows):
-            notes.append("SIMULATED raters: no person rated")
-        ours = figures_from_verdicts(make_verdict_table(rows))
+            notes.append("All raters are SIMULATED")
+        ours = make_verdict_figures(make_verdict_table(rows))
     else:
         measured = load("measure")(study)
         progress.show(replace(measured, next=()))
         if measured.failures:  # of metrics whose models are not available; the others are measured
             raise StudyError("\n".join(measured.failures))
-        ours = figures_from_metrics(measured.to_frame())
-        model = name_model(table, study)
+        ours = make_metric_figures(measured.to_frame())
+        model = find_paper_model(table, study)
         datasets = set(ours["dataset"])
         printed = set(find_published_figures(table.label)["dataset"])
         if missing := sorted(printed - datasets):
@@ -228,16 +233,16 @@ def _show_comparison(  # noqa: PLR0917 (of three callers)
 ) -> Replication:
     """Show the paper's figures and ours. If there is a folder, also write them as Markdown."""
     figures = find_published_figures(table.label)
-    compared = compare(figures[figures["model"].isin(["", model])], ours, differences)
+    compared = compare_figures(figures[figures["model"].isin(["", model])], ours, differences)
     if compared["ours"].isna().all() and table.asks:
         raise StudyError(
-            f"no verdict belongs to {table.label}: {table.title}; check that the column rater_kind says who "
-            "judged"
+            f"no verdict belongs to {table.label}: {table.title}. Check the kinds of raters in the column "
+            "rater_kind"
         )
     listed = compared.drop(columns=["decimals", "half_unit", "is_exact", "cell"])
     head = f"{table.label}: {table.title}"
     tables = make_tables(compared)
-    lines = [head, *filter(None, [describe_setting(differences), *notes, explain_marks(compared)])]
+    lines = [head, *filter(None, [describe_differences(differences), *notes, explain_marks(compared)])]
     if folder is not None:
         path = folder / f"replication-{table.name}.md"
         parts = [f"# {escape_markdown(head)}", *map(escape_markdown, lines[1:]), *map(to_markdown, tables)]

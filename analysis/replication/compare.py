@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -43,13 +43,13 @@ class SettingDifference(NamedTuple):
         return (figures["strategy"] != HUMAN) | (figures["metric"] != "diversity")
 
 
-def describe_setting(differences: Sequence[SettingDifference]) -> str:
+def describe_differences(differences: Sequence[SettingDifference]) -> str:
     """Describe the differences from the paper's setting in a sentence. Without differences it is empty."""
     words = "; ".join(difference.words for difference in differences)
     return f"OTHER SETTING: {words}. A difference says nothing of the paper." if words else ""
 
 
-def compare(
+def compare_figures(
     figures: pd.DataFrame, ours: pd.DataFrame, differences: Sequence[SettingDifference] = ()
 ) -> pd.DataFrame:
     """Return the paper's figures with ours, the state of each figure, and our figure as text (`cell`).
@@ -80,10 +80,10 @@ def compare(
         "below": high < number - half_unit,
     }
     compared["state"] = np.select(list(states.values()), list(states), default="inside")
-    return compared.assign(cell=[_write_cell(figure) for figure in compared.to_dict("records")])
+    return compared.assign(cell=[_format_figure(figure) for _, figure in compared.iterrows()])
 
 
-def _write_cell(figure: Mapping[Hashable, Any]) -> str:
+def _format_figure(figure: pd.Series) -> str:
     """Format one of our figures with its mark and limits, with as many decimals as the paper's figure."""
     ours = figure["ours"]
     if pd.isna(ours):

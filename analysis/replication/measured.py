@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.replication.prompts import name_dataset
-from analysis.scores.scores import rater_scores
+from analysis.replication.paper import find_paper_dataset
+from analysis.scores.scores import score_raters
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.estimate import jackknife, ratio
@@ -28,15 +28,15 @@ WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_m
 """The name of each kind of raters in the paper's metrics."""
 
 
-def figures_from_metrics(scores: pd.DataFrame) -> pd.DataFrame:
+def make_metric_figures(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the scores of a study (`MeasurementResult.to_frame`) with the paper's names of datasets."""
     is_shown = scores["value"].notna() & (scores["dataset"] != OVERALL)
     ours = scores[is_shown].rename(columns={"value": "ours"})
-    datasets = ours["dataset"].map(name_dataset)
+    datasets = ours["dataset"].map(find_paper_dataset)
     return ours.assign(dataset=datasets, versus="", is_exact=False)
 
 
-def figures_from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
+def make_verdict_figures(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return shares of wins and ties in percent, by criterion and dataset, of people and of judges.
 
     A rater who saw a pair twice, such as a judge in both orders, has one answer for the pair. Intervals are
@@ -49,9 +49,9 @@ def figures_from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
     is_simulated = verdicts["rater_kind"].isin(SIMULATED)
     table = verdicts if is_simulated.all() else verdicts[~is_simulated]
     table = table.astype(object)
-    names = {name: table[name].map(_name_strategy) for name in ("method_a", "method_b", "verdict")}
-    names["dataset"] = table["dataset"].map(name_dataset)
-    scores = rater_scores(check_verdicts(table.assign(**names)))
+    names = {name: table[name].map(_parse_strategy_name) for name in ("method_a", "method_b", "verdict")}
+    names["dataset"] = table["dataset"].map(find_paper_dataset)
+    scores = score_raters(check_verdicts(table.assign(**names)))
     counts = scores.rename(columns={"method_a": "first", "method_b": "second"}).assign(
         who=scores["rater_kind"].map(WHO),
         wins=(scores["net"] > 0).astype(int),
@@ -109,7 +109,7 @@ def _compare_preferences(shares: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def figures_from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
+def read_count_figures(path: Path, *, who: str) -> pd.DataFrame | None:
     """Read exact shares in percent from a CSV file of counts. Return None if the file has no counts.
 
     The columns are dataset, criterion, ties, and NAME_wins for each of two strategies. Counts do not say
@@ -133,12 +133,12 @@ def figures_from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
     are_whole_numbers = set(table[["ties", *wins]].dtypes) == {np.dtype(int)}
     if len(wins) != 2 or not are_whole_numbers:
         raise StudyError(
-            f"{path} holds no counts for two strategies ({', '.join(wins) or 'none'}); a line has dataset, "
-            "criterion, and as whole numbers ties and NAME_wins for either strategy"
+            f"{path} has no counts for two strategies (found: {', '.join(wins) or 'none'}). It needs the "
+            "columns dataset and criterion, and whole numbers in ties and in NAME_wins for both strategies"
         )
-    first, second = (_name_strategy(name.removesuffix("_wins")) for name in wins)
+    first, second = (_parse_strategy_name(name.removesuffix("_wins")) for name in wins)
     counts = table.rename(columns={wins[0]: "wins", wins[1]: "losses"})
-    datasets = counts["dataset"].map(name_dataset)
+    datasets = counts["dataset"].map(find_paper_dataset)
     counts = counts.assign(
         who=who,
         first=first,
@@ -150,11 +150,11 @@ def figures_from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
 
 
 @functools.cache
-def _name_strategy(method: str) -> str:
+def _parse_strategy_name(method: str) -> str:
     """Return the signature of a strategy, or the name of any other method.
 
-    >>> _name_strategy("GUARD"), _name_strategy("ACS"), _name_strategy("Top-k"), _name_strategy("tie")
-    ('guard', 'acs(q=1)', 'top_k(k=50)', 'tie')
+    >>> [_parse_strategy_name(name) for name in ("GUARD", "ACS", "Top-k", "tie")]
+    ['guard', 'acs(q=1)', 'top_k(k=50)', 'tie']
     """
     try:
         return str(parse(method.lower().replace("-", "_")))

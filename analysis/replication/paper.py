@@ -6,16 +6,16 @@ import copy
 import functools
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from pydantic import TypeAdapter
 
 from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.frozen import record
+from guard_eval.records import JsonObject
 
 FOLDER = Path(__file__).parent / "tables"
-_CONTENT: dict[str, Any] = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text("utf-8"))
+_CONTENT: JsonObject = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text("utf-8"))
 
 PROMPTS: dict[str, int] = _CONTENT["prompts"]
 """The number of prompts of each dataset of the paper."""
@@ -52,10 +52,10 @@ class PaperTable:
     @property
     def prompts(self) -> dict[str, int]:
         """Return the number of prompts of each dataset."""
-        pairs = self.tables()["pairs"]["per_dataset"]
+        pairs = self.make_study_tables()["pairs"]["per_dataset"]
         return {name: pairs if self.asks else PROMPTS[name] for name in self.datasets}
 
-    def tables(self) -> dict[str, Any]:
+    def make_study_tables(self) -> JsonObject:
         """Return the tables of a study.toml for the experiment, with the paper's first model."""
         tables = {"name": f"GUARD's paper: {self.experiment}", **copy.deepcopy(_CONTENT["base"])}
         for key, value in _CONTENT["experiments"][self.experiment].items():
@@ -70,23 +70,34 @@ SEARCH = PaperTable(
 """The paper's comparison with the settings in its appendix. A rule chooses one setting for each strategy."""
 
 
-def paper_tables() -> tuple[PaperTable, ...]:
+def read_paper_tables() -> tuple[PaperTable, ...]:
     """Return the paper's tables and figures, in the order of the paper."""
     rows = [{"name": name, **row} for name, row in _CONTENT["tables"].items()]
     return TypeAdapter(tuple[PaperTable, ...]).validate_python(rows)
 
 
-def find_table(name: str) -> PaperTable:
+def find_paper_table(name: str) -> PaperTable:
     """Find a table by its short name or its label.
 
     Raises:
         StudyError: There is no such table. The message offers the most similar names, or all names.
     """
-    for table in (*paper_tables(), SEARCH):
+    for table in (*read_paper_tables(), SEARCH):
         if name in {table.name, table.label, table.label.rpartition(":")[2]}:
             return table
-    close = suggest_nearest(name, [table.name for table in paper_tables()])
+    close = suggest_nearest(name, [table.name for table in read_paper_tables()])
     raise StudyError(f"the paper has no table or figure {name!r}: {close} (guard-eval replicate lists them)")
+
+
+@functools.cache
+def find_paper_dataset(name: str) -> str:
+    """Return the paper's name of a dataset. A dataset that is not in the paper keeps its own name.
+
+    >>> find_paper_dataset("wikitext"), find_paper_dataset("book"), find_paper_dataset("tales")
+    ('Wikitext', 'BookCorpus', 'tales')
+    """
+    plain = "".join(filter(str.isalnum, name.casefold()))
+    return next((paper for paper, names in ALIASES.items() if plain in names), name)
 
 
 @functools.cache
@@ -106,6 +117,6 @@ def find_published_figures(label: str) -> pd.DataFrame:
     return figures.assign(number=number, decimals=decimals, half_unit=0.5 * 10.0**-decimals)
 
 
-def labels() -> tuple[str, ...]:
+def list_figure_labels() -> tuple[str, ...]:
     """Return the labels of all tables that print figures."""
     return tuple(f"tab:{path.stem}" for path in sorted(FOLDER.glob("*.csv")))

@@ -1,22 +1,22 @@
-"""Plan and write the study of a table of the paper, and find the differences from the paper's setting."""
+"""Plan and write the study of a table of the paper, with its prompts, and find differences in the setting."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 
 from analysis.replication.compare import SettingDifference
-from analysis.replication.paper import MODELS, PaperTable
-from analysis.replication.prompts import choose_prompts
+from analysis.replication.paper import ALIASES, MODELS, PROMPTS, PaperTable, find_paper_dataset
 from guard_eval import progress
+from guard_eval.demo import PROMPTS as BUNDLED_PROMPTS
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes
 from guard_eval.files.rows import MOST_BYTES
-from guard_eval.records import Prompt
+from guard_eval.records import JsonObject, Prompt
 from guard_eval.reporting.writing import write_whole
 from guard_eval.study import Study
 from guard_eval.study.folder import check_settings, relative_to_study
@@ -25,18 +25,30 @@ from guard_eval.study.settings import needs_amateur
 from guard_eval.study.system_settings import BUNDLED
 from guard_eval.study.toml import apply_overrides, read_toml
 from guard_eval.texts.new import format_prompts
-from guard_eval.texts.prompts import read_study_prompts
+from guard_eval.texts.pairing import draw_prompts
+from guard_eval.texts.prompts import read_prompts, read_study_prompts
+
+WHERE = (
+    "the paper's are those of Li et al. 2023 and are not shipped: the files wikitext_, wikinews_ and "
+    "book_contrastive_gpt2-xl_256.jsonl under data_from_CD_repo/benchmarks in "
+    "github.com/yxuansu/Contrastive_Search_versus_Contrastive_Decoding; --prompts reads them as they are"
+)
+"""The origin of the paper's prompts."""
+
+USUAL = Path("prompts")
+"""The folder that is read by default."""
+_SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
 
 
 def plan_replication(
     table: PaperTable, folder: Path, paths: Sequence[Path], limit: int | None, overrides: Sequence[str]
-) -> tuple[dict[str, Any], list[Prompt]]:
+) -> tuple[JsonObject, list[Prompt]]:
     """Return the study.toml for a table of the paper, and the prompts. The model is the table's first model.
 
     Raises:
         StudyError: There are no prompts, or a setting is wrong.
     """
-    tables = apply_overrides(table.tables(), overrides)
+    tables = apply_overrides(table.make_study_tables(), overrides)
     model = tables["model"]
     generation = tables["generation"]
     metrics = tables["metrics"]
@@ -66,7 +78,60 @@ def plan_replication(
     )
 
 
-def write_study(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt]) -> Study:
+def choose_prompts(
+    table: PaperTable, paths: Sequence[Path], *, limit: int | None, bundled: bool, seed: int
+) -> list[Prompt]:
+    """Choose the prompts for a table of the paper.
+
+    Args:
+        table: The table.
+        paths: Files of prompts or of generations, or folders with such files. Default: the folder `prompts`.
+        limit: The largest number of prompts from each dataset. The seed decides which prompts are used.
+        bundled: Use the bundled prompts if there are no others.
+        seed: The study's seed.
+
+    Raises:
+        StudyError: There are no prompts, a file cannot be read, or two prompts have the same id.
+    """
+    usual = [BUNDLED_PROMPTS] if bundled else []
+    if USUAL.is_dir():
+        usual = [USUAL]
+    others = PROMPTS.keys() - table.datasets
+    prompts = [prompt for prompt in read_prompt_files(paths or usual) if prompt.dataset not in others]
+    if not prompts:
+        raise StudyError(
+            f"there are no prompts of {', '.join(table.datasets)}; name files with --prompts, or put them "
+            f"into {USUAL}/: {WHERE}"
+        )
+    per_dataset = table.make_study_tables()["pairs"]["per_dataset"] if table.asks else len(prompts)
+    return draw_prompts(prompts, per_dataset=min(limit or per_dataset, per_dataset), seed=seed)
+
+
+def read_prompt_files(paths: Sequence[Path]) -> list[Prompt]:
+    """Read prompts from files and from the files in folders, with the paper's names of datasets.
+
+    A file holds prompts, or generations with a prompt and a reference each. The name of the file begins with
+    the name of the dataset. If an id is a number, the name of the dataset is added before the number.
+
+    Raises:
+        StudyError: A file cannot be read, or two prompts have the same id.
+    """
+    prompts: dict[str, Prompt] = {}
+    for path in paths:
+        files = [path]
+        if path.is_dir():
+            files = [file for file in sorted(path.iterdir()) if file.suffix in _SUFFIXES]
+        for file in files:
+            dataset = find_paper_dataset(file.stem.split("_")[0].split("-")[0])
+            for prompt in read_prompts(file, dataset=dataset if dataset in ALIASES else None):
+                name = f"{prompt.dataset}-{prompt.id}" if prompt.id.isdigit() else prompt.id
+                if name in prompts:
+                    raise StudyError(f"two prompts have the id {name!r}. Change one, or name each file once")
+                prompts[name] = replace(prompt, id=name, dataset=find_paper_dataset(prompt.dataset))
+    return list(prompts.values())
+
+
+def write_study(folder: Path, tables: JsonObject, prompts: Sequence[Prompt]) -> Study:
     """Write the files of a study that do not exist yet, and return the study.
 
     Raises:
@@ -81,13 +146,13 @@ def write_study(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt])
         progress.notice(f"{settings}: the settings; {len(prompts)} prompts beside it")
     elif read_toml(settings) != tables or read_bytes(prompts_path, limit=MOST_BYTES) != lines:
         raise StudyError(
-            f"{folder} holds a replication with other settings or prompts; name another FOLDER, or leave the "
-            "options out to go on with it"
+            f"{folder} has a replication with other settings or prompts. Name another folder, or leave the "
+            "options out to continue the replication"
         )
     return Study.open(folder)
 
 
-def name_model(table: PaperTable, study: Study) -> str:
+def find_paper_model(table: PaperTable, study: Study) -> str:
     """Return the paper's name of the study's model. For other models, return the table's first model."""
     names = (name for name in table.models if MODELS[name] == study.settings.model.name)
     return next(names, table.models[0])
@@ -100,8 +165,8 @@ def find_differences(table: PaperTable, study: Study) -> list[SettingDifference]
     the settings of contrastive decoding and adaptive decoding, and seeds.
     """
     settings = study.settings
-    papers = table.tables()
-    model = MODELS[name_model(table, study)]
+    papers = table.make_study_tables()
+    model = MODELS[find_paper_model(table, study)]
     used = settings.model.name
     tokens = settings.generation.max_new_tokens
     papers_tokens = papers["generation"]["max_new_tokens"]

@@ -11,7 +11,7 @@ from typing import Any
 
 from analysis.evidence import Evidence, Facts
 from analysis.sections.raters.agreement import make_section
-from analysis.sections.results.shares import coverage
+from analysis.sections.results.shares import count_coverage
 from guard_eval.records import Gold
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
@@ -77,7 +77,9 @@ def write_checklist(people: Facts, evidence: Evidence | None) -> str:
         evidence: The verdicts; None if there are none yet.
     """
     agreed = evidence and make_section(evidence)
-    rows = [] if evidence is None else [row for row in evidence.rows(coverage) if row.rater_kind in PEOPLE]
+    rows = (
+        [] if evidence is None else [row for row in evidence.rows(count_coverage) if row.rater_kind in PEOPLE]
+    )
     return render(
         Path(__file__).parent / "templates" / f"{FILE_NAME}.j2",
         **people,

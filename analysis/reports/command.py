@@ -10,11 +10,11 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.evidence import Evidence
-from analysis.reports.declared import make_table_context, read_settings, write_command_line
+from analysis.reports.declared import apply_declarations, format_command_line, read_settings
 from analysis.reports.files import write_report
 from analysis.reports.first_screen import AnswerLine
 from analysis.sections.results import by_column
-from analysis.sections.results.by_column import find_column
+from analysis.sections.results.by_column import find_split_column
 from analysis.verdicts.reading import Reading, get_reading
 from analysis.verdicts.sources import read_verdicts
 from guard_eval.errors import StudyError
@@ -70,7 +70,7 @@ def report(
         source: A study's folder, or one or more tables of verdicts.
         output: The folder to write. Default: 'report' in the study, or TABLE-report in the current folder.
         compare: With three or more methods: the two whose comparison is shown in full.
-        by: Split results by the values of this column, such as the genre. More columns may follow. For a
+        by: Split results by the values of this column, such as the genre. Repeat it for more columns. For a
             study: a column of its prompts, `prompt_length`, or, with traces, `H`, `H_glob` or `k` of the
             texts.
         paper: Also write tables, a figure and text for a manuscript to paper/.
@@ -82,11 +82,13 @@ def report(
         StudyError: There are no verdicts, an option does not fit, or the folder holds something else.
     """
     if not source:
-        raise StudyError("name a study, or a table of verdicts: guard-eval report STUDY")
+        raise StudyError("no study and no table is named; name one: guard-eval report STUDY")
     paths = [Path(path) for path in source]
     is_study = any(path.is_dir() or not (path.suffix or path.exists()) for path in paths)
     if dry_run and is_study:
-        raise StudyError(f"{paths[0]} is a study, whose columns are known; leave --dry-run out")
+        raise StudyError(
+            f"--dry-run shows how a table is read, and {paths[0]} is a study; leave --dry-run out"
+        )
     if is_study:
         if len(paths) > 1:
             raise StudyError(f"{paths[0]} and {paths[1]}: name one study, or only tables of verdicts")
@@ -109,7 +111,7 @@ def report(
     context = evidence.context
     if compare is not None:
         context = replace(context, compare=(compare,))
-    columns = dict.fromkeys(find_column(evidence.frame, name) for name in by)
+    columns = dict.fromkeys(find_split_column(evidence.frame, name) for name in by)
     context = replace(context, explored=tuple(name for name in columns if name not in context.by))
     evidence = Evidence(scored=evidence.scored, context=context)
     written = write_report(evidence, folder, paper=paper)
@@ -134,7 +136,7 @@ def describe_allowed_analyses(table: pd.DataFrame) -> Iterator[str]:
     for name, needed in NEEDED.items():
         missing = [column for column in needed if column not in table or table[column].isna().all()]
         yield f"{name}: {f'no, add {and_list(missing)}' if missing else 'yes'}"
-    groups = by_column.find_group_columns(table)
+    groups = by_column.suggest_split_columns(table)
     options = " ".join(f"--by {shlex.quote(name)}" for name in groups)
     yield f"results by a column: {f'yes, {options}' if groups else 'no, add one such as genre'}"
 
@@ -166,11 +168,11 @@ def read_table_evidence(
     where = " and ".join(
         filter(None, (f"in {source.name}" if source else "", "on the command line" if overrides else ""))
     )
-    table, context = make_table_context(
+    table, context = apply_declarations(
         table,
         declared,
         name=_strip_extensions(paths[0]),
-        command=write_command_line(paths, overrides),
+        command=format_command_line(paths, overrides),
         source=where,
     )
     if source is not None:

@@ -13,9 +13,9 @@ from pydantic import AfterValidator, Field
 
 from analysis.evidence import Context
 from analysis.scores.combined import Composite
-from analysis.scores.family import declared_results
+from analysis.scores.family import find_declared_results
 from analysis.scores.scores import PROMPT, UnitScores, add_unit_column
-from analysis.sections.results.by_column import find_column
+from analysis.sections.results.by_column import find_split_column
 from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
 from analysis.verdicts.table import Declarations
 from guard_eval.errors import StudyError
@@ -26,20 +26,20 @@ from guard_eval.study.toml import apply_overrides, check_tables, read_toml
 FILE_NAME = "report.toml"
 """The file beside a table that is read automatically."""
 _PAIR_DESPITE_PROMPTS = (
-    f"the unit was declared to be the pair, although several pairs share a {PROMPT}: tests find differences "
-    "too often and intervals are too narrow"
+    f"the declared unit is the pair, although several pairs share a {PROMPT}: tests find differences too "
+    "often, and intervals are too narrow"
 )
 ReportUnit = Literal["prompt", "pair"]
 
 
-def _check_one_line(text: str) -> str:
+def _refuse_line_breaks(text: str) -> str:
     """Refuse a text that is empty or has line breaks."""
     if not text.strip() or len(text.splitlines()) > 1:
         raise ValueError("is empty or has line breaks; write one line")
     return text
 
 
-_Line = Annotated[str, AfterValidator(_check_one_line)]
+_Line = Annotated[str, AfterValidator(_refuse_line_breaks)]
 
 
 class TableSettings(SplitPlan):
@@ -118,7 +118,7 @@ def check_settings(source: Path, values: Mapping[str, object]) -> TableSettings:
     return check_tables(TableSettings, plain, source)
 
 
-def make_table_context(
+def apply_declarations(
     verdicts: pd.DataFrame, settings: TableSettings, *, name: str, command: str = "", source: str = ""
 ) -> tuple[pd.DataFrame, Context]:
     """Return the verdicts with the declared unit, and the context of their report.
@@ -134,7 +134,7 @@ def make_table_context(
         StudyError: The unit is the prompt but the table has no prompts, or the family has a result that the
             table does not have.
     """
-    verdicts = _use_unit(verdicts, settings.unit)
+    verdicts = _apply_unit(verdicts, settings.unit)
     composite = None if settings.composite is None else Composite(weights=settings.composite)
     values = settings.model_dump(exclude_unset=True)
     words = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items())
@@ -146,11 +146,11 @@ def make_table_context(
     return verdicts, Context(
         name=settings.title or name,
         question=settings.question,
-        by=tuple(find_column(verdicts, name) for name in settings.by),
+        by=tuple(find_split_column(verdicts, name) for name in settings.by),
         texts=settings.texts,
         seed=settings.seed,
         plan=settings,
-        planned=declared_results(verdicts, settings.family, composite),
+        planned=find_declared_results(verdicts, settings.family, composite),
         random_part=settings.random_part,
         ties=settings.ties,
         declared=tuple(declared),
@@ -158,18 +158,18 @@ def make_table_context(
     )
 
 
-def write_command_line(tables: Sequence[Path], overrides: Sequence[str]) -> str:
+def format_command_line(tables: Sequence[Path], overrides: Sequence[str]) -> str:
     """Return the user's command line, quoted for a shell."""
     settings = [word for assignment in overrides for word in ("--set", assignment)]
     return shlex.join(["guard-eval", "report", *(table.name for table in tables), *settings])
 
 
-def _use_unit(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:
+def _apply_unit(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:
     """Return the verdicts with the declared unit. If the unit is the pair, prompts are removed."""
     if unit == "prompt" and (PROMPT not in verdicts.columns or verdicts[PROMPT].isna().all()):
         raise StudyError(
-            f"the unit is declared to be the prompt, and the table names none; add a column {PROMPT} that "
-            "says which pairs are of one source, or declare unit = pair"
+            f'unit = "prompt": the table does not name the prompts. Add a column {PROMPT} with the prompt '
+            'of each pair, or declare unit = "pair"'
         )
     if unit != "pair" or PROMPT not in verdicts.columns:
         return verdicts

@@ -9,7 +9,7 @@ from analysis.evidence import Evidence
 from analysis.reports.sentences import is_simulated
 from analysis.sections.results.answering import select_answer_rows
 from analysis.sections.results.ranking import RankingRow, group_rankings
-from analysis.sections.results.shares import WinShareRow, win_shares
+from analysis.sections.results.shares import WinShareRow, measure_reported_shares
 from analysis.sections.section import Cells, drop_shared_labels, group_by, name_raters
 from guard_eval.estimate import Estimate
 from guard_eval.reporting.drawing import (
@@ -39,7 +39,7 @@ def draw_figures(evidence: Evidence) -> dict[str, Drawing]:
     if evidence.is_ranked:
         names = {f"ranking-{n}": rows for n, rows in enumerate(group_rankings(evidence), start=1)}
         return {name: draw_ranking_figure(evidence, rows, name) for name, rows in names.items()}
-    comparisons = group_by(evidence.rows(win_shares), lambda row: (row.rater_group, row.methods))
+    comparisons = group_by(evidence.rows(measure_reported_shares), lambda row: (row.rater_group, row.methods))
     shares = {f"shares-{n}": rows for n, rows in enumerate(comparisons.values(), start=1)}
     return {name: draw_share_figure(evidence, rows, name) for name, rows in shares.items()}
 

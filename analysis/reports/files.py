@@ -25,8 +25,8 @@ from guard_eval.reporting.words import title, use_titles
 from guard_eval.reporting.writing import write_folder
 
 UNKNOWN_RATERS = (
-    "nothing says whether these raters are people or models, so nothing is written for a paper; declare it: "
-    "--set rater_kind=person (or model), or a column rater_kind"
+    "it is unknown whether the raters are people or models, so no files for a paper are written. Declare "
+    "their kind with --set rater_kind=person (or model), or add a column rater_kind"
 )
 
 

@@ -11,14 +11,14 @@ from analysis.reports.sentences import (
     MAX_CRITERIA,
     count_raters,
     describe_coverage,
-    name_judge,
+    name_judge_in_sentence,
     write_sentences,
 )
-from analysis.sections.raters.audits import UNBALANCED, audits
-from analysis.sections.raters.judge_run import calibration
+from analysis.sections.raters.audits import UNBALANCED, run_audits
+from analysis.sections.raters.judge_run import score_calibration
 from analysis.sections.results.answering import select_answer_rows
-from analysis.sections.results.equivalence import equivalence
-from analysis.sections.results.ranking import RankingRow, group_rankings, ranking
+from analysis.sections.results.equivalence import run_equivalence_tests
+from analysis.sections.results.ranking import RankingRow, group_rankings, rank_methods
 from analysis.sections.results.rounds import describe_rounds
 from analysis.sections.results.shares import (
     BALANCED,
@@ -29,11 +29,11 @@ from analysis.sections.results.shares import (
     WinShareRow,
     conclude,
     conclude_in_words,
-    coverage,
+    count_coverage,
 )
 from analysis.sections.search import describe_search
 from analysis.sections.section import group_by, name_raters, remove_word_simulated
-from analysis.stats.detectable import detectable_share
+from analysis.stats.detectable import find_detectable_share
 from analysis.verdicts.reading import get_reading
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
@@ -170,7 +170,9 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
     is_declared = evidence.context.planned is not None and 0 < first[0].family <= MAX_DECLARED
     ranks_first = evidence.is_ranked and not is_declared
     # If a ranking comes first, it also covers the comparisons of the ranked methods.
-    ranked = {(*row.rater_group, row.criterion, row.method) for row in evidence.rows(ranking) if ranks_first}
+    ranked = {
+        (*row.rater_group, row.criterion, row.method) for row in evidence.rows(rank_methods) if ranks_first
+    }
     told = [row for row in chain(*groups) if (*row.rater_group, row.criterion, row.method_a) not in ranked]
     answered = [row for row in told if row.rater_group == first[0].rater_group]
     compared = group_by((row for row in told if first[0].judge or not row.judge), lambda row: row.methods)
@@ -181,14 +183,14 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
         facts=tuple(_describe_raters(evidence)),
         answer=" ".join(_write_answer(evidence, answered, ranks_first=ranks_first)),
         more=" ".join(_write_remarks(evidence, groups, answered, ranks_first=ranks_first)),
-        bars=_limit_bars(sorted(bars, key=lambda block: block.is_ranking != ranks_first)),
+        bars=_select_bars_for_screen(sorted(bars, key=lambda block: block.is_ranking != ranks_first)),
         foot=" ".join(_describe_test(evidence, first, ranks_first=ranks_first)),
     )
 
 
 def _describe_raters(evidence: Evidence) -> Iterator[str]:
     """Describe the raters: a line for people, and a line for each of the first judges."""
-    covered = evidence.rows(coverage)
+    covered = evidence.rows(count_coverage)
     for row in covered[:MAX_FACTS]:
         yield describe_coverage(row, evidence)
     if len(covered) > MAX_FACTS:
@@ -245,10 +247,10 @@ def _write_remarks(
     unclear = [row for row in answered if conclude(row, alpha) == NO_EVIDENCE]
     same = [
         row
-        for row in evidence.rows(equivalence)
+        for row in evidence.rows(run_equivalence_tests)
         if row.rater_group == first[0].rater_group and row.is_equivalent
     ]
-    sides = [row for row in evidence.rows(audits) if row.kind == UNBALANCED and row.severity == "warning"]
+    sides = [row for row in evidence.rows(run_audits) if row.kind == UNBALANCED and row.severity == "warning"]
     judges = [] if evidence.is_ranked else [rows for rows in others if rows[0].judge]
     return write_sentences(
         "remarks",
@@ -271,7 +273,7 @@ def _write_remarks(
     )
 
 
-def _limit_bars(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
+def _select_bars_for_screen(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
     """Return the first bars that fit on the screen."""
     blocks = []
     room = MAX_LINES
@@ -361,7 +363,7 @@ def _find_detectable_share(rows: Sequence[WinShareRow], evidence: Evidence) -> f
     if has_other_test or plan.raters == "random":
         return 1.0
     shares = [
-        detectable_share(row.standard_error, row.units, alpha=plan.alpha / max(1, row.family))
+        find_detectable_share(row.standard_error, row.units, alpha=plan.alpha / max(1, row.family))
         for row in rows
         if row.standard_error is not None
     ]
@@ -386,26 +388,29 @@ def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, a
         if row.is_significant(evidence.plan.alpha)
     ]
     outcome = f"preferred {and_list(preferred[:MAX_SPELT_OUT])}" if preferred else "found no difference"
-    return f"{capitalise(name_judge(rows[0].judge))} {'also ' if bool(preferred) == also else ''}{outcome}."
+    judge = capitalise(name_judge_in_sentence(rows[0].judge))
+    return f"{judge} {'also ' if bool(preferred) == also else ''}{outcome}."
 
 
 def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
     """Describe the failed calibration checks of the judges in the report."""
     judges = {row.judge for row in evidence.rows(select_answer_rows)}
-    checked = [row for row in evidence.rows(calibration) if row.judge in judges]
+    checked = [row for row in evidence.rows(score_calibration) if row.judge in judges]
     failed: dict[str, list[str]] = {}
     for (judge, check), rows in group_by(checked, lambda row: (row.judge, row.check)).items():
         hits = sum(row.hits for row in rows)
         items = sum(row.items for row in rows)
         is_good = 2 * hits <= items if check == "padded" else 2 * hits > items
         if items and not is_good:
-            failed.setdefault(name_judge(judge), []).append(f"{CALIBRATED[check]} {hits} of {items} checks")
+            failed.setdefault(name_judge_in_sentence(judge), []).append(
+                f"{CALIBRATED[check]} {hits} of {items} checks"
+            )
     return failed
 
 
 def _describe_test(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
     """Describe the unit, the test, the correction, and the raters that the answer is about."""
-    covered = next(row for row in evidence.rows(coverage) if row.rater_group == rows[0].rater_group)
+    covered = next(row for row in evidence.rows(count_coverage) if row.rater_group == rows[0].rater_group)
     shares = [row.win_share for row in rows if conclude(row, evidence.plan.alpha) == NO_EVIDENCE]
     return write_sentences(
         "foot",

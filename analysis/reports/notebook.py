@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, get_args, get_type_hints
 import pandas as pd
 
 from analysis.evidence import Evidence
-from analysis.reports.declared import TableSettings, check_settings, make_table_context
+from analysis.reports.declared import TableSettings, apply_declarations, check_settings
 from analysis.reports.files import WrittenReport, write_report
 from analysis.sections.raters import agreement as agreement_section
 from analysis.sections.raters import judges as judge_section
@@ -45,10 +45,11 @@ class TableAnalysis(Protocol):
         """Return the rows of the analysis as a data frame."""
 
 
-def wrap_analysis(analyse: Analyse, *, why_empty: str = "") -> TableAnalysis:
+def wrap_analysis(name: str, analyse: Analyse, *, why_empty: str = "") -> TableAnalysis:
     """Return an analysis as a function of a table of verdicts.
 
     Args:
+        name: The name of the function.
         analyse: The analysis.
         why_empty: The text of the warning if there are no rows.
     """
@@ -57,27 +58,33 @@ def wrap_analysis(analyse: Analyse, *, why_empty: str = "") -> TableAnalysis:
     def analyse_verdicts(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
         rows = make_evidence(verdicts, **declared).rows(analyse)
         if not rows:
-            warnings.warn(f"{analyse.__name__} has no rows: {why_empty}", UserWarning, stacklevel=2)
+            warnings.warn(f"{name} has no rows: {why_empty}", UserWarning, stacklevel=2)
         return make_frame(rows, kind)
 
-    analyse_verdicts.__name__ = analyse_verdicts.__qualname__ = analyse.__name__
+    analyse_verdicts.__name__ = analyse_verdicts.__qualname__ = name
     analyse_verdicts.__doc__ = f"{getdoc(analyse)}{ARGUMENTS}"
     return analyse_verdicts
 
 
-shares = wrap_analysis(share_section.shares)
+shares = wrap_analysis("shares", share_section.measure_all_shares)
 agreement = wrap_analysis(
-    agreement_section.agreement, why_empty="no criterion was judged by two raters of the same kind"
+    "agreement",
+    agreement_section.measure_agreement,
+    why_empty="no criterion was judged by two raters of the same kind",
 )
 position = wrap_analysis(
-    order_and_length.position,
+    "position",
+    order_and_length.measure_position_effect,
     why_empty="the table does not say which text was shown first (the column shown_first)",
 )
 judges = wrap_analysis(
-    judge_section.judges, why_empty="no pair was judged by people and by a model (the column rater_kind)"
+    "judges",
+    judge_section.compare_judges_with_people,
+    why_empty="no pair was judged by people and by a model (the column rater_kind)",
 )
 ranking = wrap_analysis(
-    ranking_section.ranking,
+    "ranking",
+    ranking_section.rank_methods,
     why_empty="fewer than three methods are compared with each other; see shares for two",
 )
 
@@ -119,5 +126,5 @@ def make_evidence(verdicts: pd.DataFrame | Path | str, /, **declared: object) ->
     if isinstance(verdicts, str | Path) or get_reading(verdicts) == Reading():  # otherwise `read` has warned
         warn_about_reading(table)
     return Evidence.from_verdicts(
-        *make_table_context(table, settings, name=settings.title or "Verdicts", source="in the program")
+        *apply_declarations(table, settings, name=settings.title or "Verdicts", source="in the program")
     )

@@ -17,11 +17,17 @@ from analysis.reports.sentences import (
     is_simulated,
     write_sentences,
 )
-from analysis.sections.raters.agreement import agreement
+from analysis.sections.raters.agreement import measure_agreement
 from analysis.sections.results.answering import select_answer_rows
-from analysis.sections.results.equivalence import equivalence
+from analysis.sections.results.equivalence import run_equivalence_tests
 from analysis.sections.results.ranking import RankingRow, group_rankings
-from analysis.sections.results.shares import CoverageRow, WinShareRow, conclude_in_words, coverage, win_shares
+from analysis.sections.results.shares import (
+    CoverageRow,
+    WinShareRow,
+    conclude_in_words,
+    count_coverage,
+    measure_reported_shares,
+)
 from analysis.sections.section import (
     Cells,
     drop_shared_labels,
@@ -29,7 +35,7 @@ from analysis.sections.section import (
     make_labelled_table,
     name_raters,
 )
-from analysis.stats.proportion import pooled_binomial
+from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.drawing import shorten_label
 from guard_eval.reporting.escaping import NOTHING, escape_latex, join_lines, replace_unwritable
@@ -117,7 +123,7 @@ def _make_share_table(evidence: Evidence) -> Table:
     first = rows[0]
     margin = evidence.plan.margin
     labels = drop_shared_labels([label_share(row) for row in rows])
-    conclusions = {row.key: row.conclusion for row in evidence.rows(equivalence)}
+    conclusions = {row.key: row.conclusion for row in evidence.rows(run_equivalence_tests)}
     is_mixed = "Comparison" in labels[0]
     of = "the first-named method" if is_mixed else first.method_a
     against = "" if is_mixed else f": {shorten_label(first.method_a)} against {shorten_label(first.method_b)}"
@@ -137,7 +143,7 @@ def _make_share_table(evidence: Evidence) -> Table:
         return cells
 
     significant = (index for index, row in enumerate(rows) if row.is_significant(evidence.plan.alpha))
-    raters = _name_raters(evidence.rows(coverage))
+    raters = _name_raters(evidence.rows(count_coverage))
     return make_labelled_table(
         labels,
         [make_cells(row) for row in rows[:MAX_ROWS]],
@@ -183,7 +189,7 @@ def _describe_sizes(rows: Sequence[WinShareRow]) -> str:
 
 def _write_sentence(evidence: Evidence) -> str:
     """Write n, shares or ranks, intervals, p, test, correction and software of the first results."""
-    covered = evidence.rows(coverage)
+    covered = evidence.rows(count_coverage)
     rows = evidence.rows(select_answer_rows)
     ranked = _select_rankings(evidence)
     test = _describe_tests(rows, ", two-sided")
@@ -243,7 +249,7 @@ def _make_ranking_table(evidence: Evidence) -> Table:
 
 def _write_methods_section(evidence: Evidence) -> tuple[str, ...]:
     """Return the sentences for a paper's methods section: the page's sentences and further ones."""
-    covered = [describe_coverage(row, evidence) for row in evidence.rows(coverage)]
+    covered = [describe_coverage(row, evidence) for row in evidence.rows(count_coverage)]
     defined = {criterion.name for criterion in evidence.context.criteria}
     rated = dict.fromkeys(row.criterion for row in evidence.rows(select_answer_rows))
     return write_sentences(
@@ -261,7 +267,7 @@ def _write_methods_section(evidence: Evidence) -> tuple[str, ...]:
 def _describe_kappas(evidence: Evidence) -> Iterator[str]:
     """Yield κ for each criterion: the κ of one comparison, or the mean and range over comparisons."""
     by_criterion: dict[str, list[float]] = {}
-    for row in evidence.rows(agreement):
+    for row in evidence.rows(measure_agreement):
         if row.rater_kind not in PEOPLE_OF and row.fleiss_kappa.value is not None:
             by_criterion.setdefault(row.criterion, []).append(row.fleiss_kappa.value)
     for criterion, values in by_criterion.items():
@@ -278,13 +284,13 @@ def make_paper_tables(evidence: Evidence) -> tuple[Table, ...]:
     """
     if evidence.stops_early:
         return ()
-    comparisons = group_by(evidence.rows(win_shares), lambda row: (row.rater_group, row.methods))
+    comparisons = group_by(evidence.rows(measure_reported_shares), lambda row: (row.rater_group, row.methods))
     return tuple(_make_paper_table(rows) for rows in comparisons.values())
 
 
 def _make_paper_table(rows: Sequence[WinShareRow]) -> Table:
     """Return the table of one comparison, judged by people or by one judge."""
-    p_values = [pooled_binomial(row.wins, row.losses).p for row in rows]
+    p_values = [run_pooled_binomial_test(row.wins, row.losses).p for row in rows]
     return make_labelled_table(
         [{"Criterion": title(row.criterion), "Dataset": row.dataset} for row in rows],
         [

@@ -19,7 +19,7 @@ HASH = re.compile(r"^\* SHA-256 of the (.+): ([0-9a-f]{64})$", re.MULTILINE)
 _VERDICTS = re.compile(r"^\* Verdicts when this page was written: (\d+)$", re.MULTILINE)
 
 
-def compare_plan(study: Study, pairs: Sequence[Pair]) -> tuple[str, ...]:
+def compare_with_written_plan(study: Study, pairs: Sequence[Pair]) -> tuple[str, ...]:
     """Compare the study with its written plan, and return sentences. Without a plan, return none."""
     path = study.folder / PLAN
     if not path.exists():

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from analysis.evidence import Evidence
-from analysis.sections.raters.agreement import agreement
+from analysis.sections.raters.agreement import measure_agreement
 from analysis.sections.raters.excluded import describe_exclusions
-from analysis.sections.raters.judge_run import describe_mixed_forms, failures
-from analysis.sections.raters.order_and_length import position
+from analysis.sections.raters.judge_run import describe_mixed_forms, list_failures
+from analysis.sections.raters.order_and_length import measure_position_effect
 from analysis.sections.results.answering import select_answer_rows
-from analysis.sections.results.ranking import NO_RANK, group_rankings
+from analysis.sections.results.ranking import NO_RANK, RankingRow, group_rankings
 from analysis.sections.results.shares import CoverageRow, WinShareRow
 from analysis.sections.section import (
     ComparisonRow,
@@ -36,7 +37,11 @@ def write_sentences(name: str, evidence: Evidence, **facts: object) -> tuple[str
     """Return the sentences that a template makes from the evidence and further facts."""
     tables = group_rankings(evidence)
     is_mixed = len({rows[0].rater_group for rows in tables}) > 1
-    unclear = [rows for rows in tables if rows[0].is_unclear(evidence.plan.alpha)]
+    unclear = [
+        rows
+        for rows in tables
+        if rows[0].is_unclear(evidence.plan.alpha) and not find_circle(evidence, rows[0])
+    ]
     # One sentence lists several rankings without a difference.
     together = unclear if len(unclear) > 1 and not is_mixed else []
     return render_lines(
@@ -47,6 +52,7 @@ def write_sentences(name: str, evidence: Evidence, **facts: object) -> tuple[str
         plan=evidence.plan,
         rankings=[rows for rows in tables if rows not in together],
         together=together,
+        find_circle=partial(find_circle, evidence),
         is_mixed=is_mixed,
         no_rank=NO_RANK,
         name_raters=name_raters,
@@ -54,6 +60,22 @@ def write_sentences(name: str, evidence: Evidence, **facts: object) -> tuple[str
         is_simulated=is_simulated(evidence),
         **facts,
     )
+
+
+def find_circle(evidence: Evidence, ranked: RankingRow) -> list[str]:
+    """Return the methods of a ranking that beat each other in a circle, as in rock, paper, scissors."""
+    wins = {
+        (row.leader, row.other_method)
+        for row in evidence.rows(select_answer_rows)
+        if (row.rater_group, row.criterion) == (ranked.rater_group, ranked.criterion)
+        and row.is_significant(evidence.plan.alpha)
+    }
+    while True:
+        methods = {a for a, _ in wins} & {b for _, b in wins}
+        remaining = {(a, b) for a, b in wins if a in methods and b in methods}
+        if remaining == wins:
+            return sorted(methods)
+        wins = remaining
 
 
 def list_criteria(rows: Iterable[CriterionRow | ComparisonRow]) -> str:
@@ -71,7 +93,7 @@ def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
     context = evidence.context
     pairs = plural(row.pairs, "pair")
     if row.judge:
-        judge = name_judge(row.judge, bare=True)
+        judge = name_judge_in_sentence(row.judge, bare=True)
         return f"{capitalise(judge) if judge.startswith('the ') else judge} judged {pairs}"
     prompts = plural(row.units, "prompt")
     of_prompts = f" ({prompts})" if row.unit == "prompt" and row.units != row.pairs else ""
@@ -96,7 +118,7 @@ def count_raters(count: int | None, kind: str) -> str:
     return f"{count}\u00a0{singular if count == 1 else many}"
 
 
-def name_judge(judge: str, *, bare: bool = False) -> str:
+def name_judge_in_sentence(judge: str, *, bare: bool = False) -> str:
     """Name a judge in a sentence: `the judge gpt` or `the panel …`. With `bare`, add no words to the name."""
     name = remove_word_simulated(judge)
     if name.split(maxsplit=1)[0].casefold() in {"judge", "panel"}:
@@ -120,9 +142,9 @@ def describe_limits(evidence: Evidence) -> tuple[str, ...]:
     return write_sentences(
         "limits",
         evidence,
-        agreement=[row for row in evidence.rows(agreement) if row.fleiss_kappa.low is not None],
-        is_position_known=bool(evidence.rows(position)),
-        failures=evidence.rows(failures),
+        agreement=[row for row in evidence.rows(measure_agreement) if row.fleiss_kappa.low is not None],
+        is_position_known=bool(evidence.rows(measure_position_effect)),
+        failures=evidence.rows(list_failures),
         mixed_forms=describe_mixed_forms(evidence),
         notes=[
             *_select_notes(evidence.rows(select_answer_rows)),

@@ -18,7 +18,7 @@ Cells = Mapping[str, Mapping[str, object]]
 """Values by the id of a prompt or pair, and by column."""
 
 
-def add_columns(
+def add_split_columns(
     study: Study, table: pd.DataFrame, names: Sequence[str], pairs: Sequence[Pair]
 ) -> pd.DataFrame:
     """Add columns of the prompts or of the traces to the verdicts.
@@ -30,7 +30,7 @@ def add_columns(
     if not further:
         return table
     sources: dict[str, Cells] = {
-        "pair_id": average_traces(read_trace_means(study.continuations), pairs),
+        "pair_id": average_traces_by_pair(read_trace_means(study.continuations), pairs),
         "prompt_id": read_prompt_columns(study.prompts_path),
     }
     source_of = {name: key for key, cells in sources.items() for row in cells.values() for name in row}
@@ -38,14 +38,13 @@ def add_columns(
     for name in further:
         if name in table.columns:
             raise StudyError(
-                f"--by {name}: the verdicts have a column of this name, which cannot split results; if the "
-                f"prompts have one, too, rename it; {suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
+                f"--by {name}: this column of the verdicts cannot split results. If the prompts have "
+                f"one of this name, rename it; {suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
             )
         if name not in source_of:
             raise StudyError(
-                f"--by {name}: no prompt and no trace has this column. Traces are written with their texts: "
-                f"to trace existing texts, move the files of {study.continuations} away, and run generate "
-                f"--trace, which writes the same texts; "
+                f"--by {name}: no prompt and no trace has this column. To trace existing texts, move the "
+                f"files of {study.continuations} away and run generate --trace, which writes the same texts; "
                 f"{suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
             )
         values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}
@@ -53,7 +52,7 @@ def add_columns(
     return table
 
 
-def average_traces(means: Mapping[str, Mapping[str, float]], pairs: Sequence[Pair]) -> Cells:
+def average_traces_by_pair(means: Mapping[str, Mapping[str, float]], pairs: Sequence[Pair]) -> Cells:
     """Return the mean traces of each pair, over one or both texts."""
     columns = {}
     for pair in pairs:

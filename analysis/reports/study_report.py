@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import fields
 from io import BytesIO
 from itertools import chain
@@ -14,10 +13,11 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
-from analysis.reports.preregistration import compare_plan
-from analysis.reports.study_columns import add_columns
+from analysis.reports.preregistration import compare_with_written_plan
+from analysis.reports.study_columns import add_split_columns
 from analysis.scores.family import add_composites
 from analysis.verdicts.checks import check_verdicts
+from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
@@ -41,6 +41,10 @@ METRIC_COLUMNS = ["metric", "dataset", "strategy", "value", "low", "high", "leve
 EXAMPLES = 3
 """The number of pairs that the report shows side by side."""
 _LARGEST_SCORES = 2**24
+UNRECORDED = (
+    "it could not be recorded that the results were seen, so raters who are excluded from now on would count "
+    "as excluded before"
+)
 
 
 def make_verdict_table(rows: Sequence[TidyRow]) -> pd.DataFrame:
@@ -92,12 +96,15 @@ def read_study(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Cont
     with Store.open(study.database, declared=study.declared) as store:
         rows = _read_rows(study, store)
         context = make_study_context(study, store, rows)
-        table = add_columns(
+        table = add_split_columns(
             study, check_verdicts(make_verdict_table(rows)), [*context.by, *by], store_pairs.read(store)
         )
-        # If the database cannot be written, nobody can be excluded later either.
-        with suppress(StudyError):
+        try:
             store_settings.put(store, store_settings.RESULTS_SEEN, keep=True)
+        except StudyError as error:
+            # The study may be on a read-only disk, and the results can be shown all the same.
+            unrecorded = Reading(notes=(f"{UNRECORDED}: {error}",))
+            table.attrs[READING] = join_readings([get_reading(table), unrecorded])
     return table, context
 
 
@@ -119,7 +126,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         parts=compare_declared(study.declared, stored),
         criteria=tuple(criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion),
         reworded=tuple(describe_rewordings(store_settings.read_criteria(store), used_criteria)),
-        declared=(*_note_compared_run(settings), *compare_plan(study, pairs)),
+        declared=(*_describe_compared_run(settings), *compare_with_written_plan(study, pairs)),
         unfinished=() if study.plan.rounds else _describe_missing_ratings(settings, pairs, with_excluded),
         contests=_read_contests(store, rows),
         planned=_list_declared_results(settings, {row.rater_kind for row in rows}),
@@ -198,7 +205,7 @@ def _list_criteria(settings: Settings) -> tuple[Criterion, ...]:
     return criteria(names, settings.rubric)
 
 
-def _note_compared_run(settings: Settings) -> tuple[str, ...]:
+def _describe_compared_run(settings: Settings) -> tuple[str, ...]:
     """Return a note if only the first of several texts of each prompt was compared."""
     runs = settings.generation.runs
     if runs == 1:

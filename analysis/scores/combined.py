@@ -50,7 +50,7 @@ class Composite:
         weighed = [f"{name} ({weight:g})" for name, weight in zip(names, self.weights.values(), strict=True)]
         return f"the weighted mean of {and_list(weighed)}"
 
-    def check(self, verdicts: pd.DataFrame) -> None:
+    def require_verdicts(self, verdicts: pd.DataFrame) -> None:
         """Check that a validated table has verdicts for the composite.
 
         Raises:
@@ -60,20 +60,19 @@ class Composite:
         criteria = sorted(map(str, verdicts["criterion"].unique()))
         if COMPOSITE in criteria:
             raise StudyError(
-                f"a criterion of the table is called {COMPOSITE!r}, as the declared composite is; give the "
-                "criterion another name"
+                f"a criterion of the table and the declared composite are both called {COMPOSITE!r}; give "
+                "the criterion another name"
             )
         if missing := [name for name in self.weights if name not in criteria]:
             raise StudyError(
-                f"composite names {missing[0]!r}, on which there are no verdicts; name criteria of: "
-                f"{', '.join(criteria)}"
+                f"composite: there are no verdicts on {missing[0]!r}; choose from: {', '.join(criteria)}"
             )
         judged = verdicts[verdicts["criterion"].isin(self.weights)]
         rated = judged.groupby(["method_a", "method_b", "pair_id", "rater"], sort=False)["criterion"]
         if rated.nunique().max() < len(self.weights):
             raise StudyError(
-                f"composite: no rater has judged a pair on all of {and_list(list(self.weights))}, and a "
-                "rater's composite needs all; leave some out"
+                f"composite: no rater has judged a pair on all of {and_list(list(self.weights))}; leave out "
+                "some of these criteria"
             )
 
 
@@ -93,13 +92,13 @@ class JudgePanel:
     members: tuple[str, ...]
     without: int
 
-    def verdicts(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def select_verdicts(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Select the verdicts of the panel's judges. The panel itself gives no verdicts."""
         return frame[frame["rater"].isin(self.members) & (frame["rater_kind"] == self.rater_kind)]
 
 
 def add_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
-    """Add the composite to `rater_scores` as a new criterion, for raters who judged all of the criteria."""
+    """Add the composite to `score_raters` as a new criterion, for raters who judged all of the criteria."""
     group = scores[scores["criterion"].isin(composite.weights)]
     weights = group["criterion"].astype(object).map(composite.weights).astype(float)
     rows = _sum_groups(
@@ -110,7 +109,7 @@ def add_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
 
 
 def add_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tuple[JudgePanel, ...]]:
-    """Add the panel to `rater_scores` as a new judge. Simulated judges form a separate panel.
+    """Add the panel to `score_raters` as a new judge. Simulated judges form a separate panel.
 
     The score of a judge on a pair is the mean of the verdicts in all orders and samples, from −1 to 1. The
     sign of the score is the judge's vote. If a verdict changes with the order, the vote is a tie. The panel
@@ -129,8 +128,8 @@ def add_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tupl
             continue  # one simulated judge beside real judges needs no panel
         if len(members) < FEWEST_JUDGES:
             raise StudyError(
-                f"a panel takes two judges or more, and {', '.join(members)} alone has judged; leave the "
-                "panel out, or let another judge judge the pairs"
+                f"a panel needs two judges or more, and only {', '.join(members)} has judged; remove panel, "
+                "or let another judge judge the pairs"
             )
         if name in members:
             raise StudyError(f"a judge and the panel are both called {name!r}; give the judge another name")
@@ -149,7 +148,7 @@ def add_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tupl
         without = int((~is_whole).sum())
         formed.append(JudgePanel(rater_kind=str(kind), name=name, members=tuple(members), without=without))
     if not formed:
-        raise StudyError("a panel needs judges, and no judge has judged; remove the panel")
+        raise StudyError("a panel needs two judges or more, and no judge has judged; remove panel")
     return table, tuple(formed)
 
 

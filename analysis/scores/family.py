@@ -15,12 +15,12 @@ _LISTED = 12
 """The largest number of results that an error message lists."""
 
 
-def add_composites(cells: Sequence[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
+def add_composites(results: Sequence[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
     """Add the composite of each comparison to a family of results."""
-    return (*dict.fromkeys((a, b, COMPOSITE) for a, b, _ in cells), *cells)
+    return (*dict.fromkeys((a, b, COMPOSITE) for a, b, _ in results), *results)
 
 
-def declared_results(
+def find_declared_results(
     verdicts: pd.DataFrame, entries: Sequence[str] | None, composite: Composite | None
 ) -> tuple[tuple[str, str, str], ...] | None:
     """Return the declared family of results with composites, or None if no family was declared.
@@ -29,7 +29,7 @@ def declared_results(
         StudyError: The table lacks the results of an entry, or the verdicts for the composite.
     """
     if composite is not None:
-        composite.check(verdicts)
+        composite.require_verdicts(verdicts)
     named = None if entries is None else find_named_results(verdicts, entries)
     return named if named is None or composite is None else add_composites(named)
 

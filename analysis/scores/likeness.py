@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from analysis.stats.likeness import compare_with_judge
+from analysis.stats.likeness import compare_raters_with_judge
 from guard_eval.errors import format_count
 from guard_eval.estimate import adjust
 from guard_eval.frozen import record
@@ -81,7 +81,7 @@ def compare_with_judges(kind: str, people: pd.DataFrame, judged: pd.DataFrame) -
         items = pd.Index(theirs["item"].unique())
         labels = verdicts.set_index("item")["label"].reindex(items, fill_value=-1)
         codes, names = pd.factorize(theirs["rater"], sort=True)
-        figures = compare_with_judge(items.get_indexer(theirs["item"]), codes, theirs["label"], labels)
+        figures = compare_raters_with_judge(items.get_indexer(theirs["item"]), codes, theirs["label"], labels)
         rows += [
             JudgeLikeness(
                 rater_kind=kind,

@@ -90,8 +90,8 @@ class ScoredVerdicts:
 
     @cached_property
     def raters(self) -> pd.DataFrame:
-        """Return `rater_scores`, without the panel."""
-        return rater_scores(self.frame)
+        """Return `score_raters`, without the panel."""
+        return score_raters(self.frame)
 
     @cached_property
     def _scores_and_panels(self) -> tuple[pd.DataFrame, tuple[JudgePanel, ...]]:
@@ -102,11 +102,11 @@ class ScoredVerdicts:
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """Return `rater_scores`, with the declared panel and the declared composite."""
+        """Return `score_raters`, with the declared panel and the declared composite."""
         scores, _ = self._scores_and_panels
         if self.composite is not None:
             scores = add_composite(scores, self.composite)
-        return scores if scores is self.raters else _number_items(scores)
+        return scores if scores is self.raters else _add_item_numbers(scores)
 
     @property
     def panels(self) -> tuple[JudgePanel, ...]:
@@ -115,15 +115,15 @@ class ScoredVerdicts:
 
     @cached_property
     def scores_by_kind(self) -> pd.DataFrame:
-        """Return `rater_scores` with all judges of one kind in one cell, to compare the judges."""
+        """Return `score_raters` with all judges of one kind in one cell, to compare the judges."""
         scores = self.raters
         has_judges = (scores["judge"] != "").any()
-        return _number_items(scores.assign(judge="")) if has_judges else scores
+        return _add_item_numbers(scores.assign(judge="")) if has_judges else scores
 
     @cached_property
     def items(self) -> pd.DataFrame:
-        """Return `item_scores`, computed when first needed."""
-        return item_scores(self.scores)
+        """Return `score_items`, computed when first needed."""
+        return score_items(self.scores)
 
 
 def sort_verdicts(frame: pd.DataFrame) -> pd.DataFrame:
@@ -135,7 +135,7 @@ def sort_verdicts(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.iloc[np.lexsort(codes[::-1])]
 
 
-def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
+def score_raters(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row per rater and pair of an oriented table, sorted by the keys.
 
     A verdict for method_a counts +1, a verdict for method_b −1, and a tie 0. `net` is the sum of these
@@ -148,28 +148,28 @@ def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
     keys = [*ITEM, "rater"]
     judged = add_unit_column(frame)
     groups = judged.groupby(keys, sort=True).ngroup().to_numpy()
-    index, first = _group_rows(groups)
+    index, first = _rank_numbers(groups)
     count = len(first)
     showings = np.bincount(index, minlength=count)
-    net = np.bincount(index, weights=side_of_a(frame, "verdict"), minlength=count).astype(np.int64)
+    net = np.bincount(index, weights=sign_by_method(frame, "verdict"), minlength=count).astype(np.int64)
     scores = judged[[*keys, "unit"]].iloc[first].reset_index(drop=True)
-    return _number_items(scores.assign(net=net, showings=showings, verdicts=showings))
+    return _add_item_numbers(scores.assign(net=net, showings=showings, verdicts=showings))
 
 
-def side_of_a(frame: pd.DataFrame, column: str) -> NDArray[np.int64]:
+def sign_by_method(frame: pd.DataFrame, column: str) -> NDArray[np.int64]:
     """Return 1 for method_a, −1 for method_b and 0 for other values of a column."""
     is_a = (frame[column] == frame["method_a"]).to_numpy(dtype=np.int64)
     is_b = (frame[column] == frame["method_b"]).to_numpy(dtype=np.int64)
     return np.asarray(is_a - is_b)
 
 
-def _group_rows(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _rank_numbers(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rank of each number among the distinct numbers, and the first row of each rank."""
     _, first, index = np.unique(numbers, return_index=True, return_inverse=True)
     return index, first
 
 
-def _number_items(scores: pd.DataFrame) -> pd.DataFrame:
+def _add_item_numbers(scores: pd.DataFrame) -> pd.DataFrame:
     """Add the number of the item to each score. Items are numbered in the order of their keys."""
     numbers = scores.groupby(ITEM, sort=True).ngroup().to_numpy()
     return scores.assign(item=numbers)
@@ -222,10 +222,10 @@ def pair_people_with_judges(scores: pd.DataFrame) -> Iterator[tuple[ResultKey, p
             yield key, people, judged
 
 
-def connected_methods(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
+def group_connected_methods(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
     """Return the groups of methods that are connected by comparisons. Each group is sorted.
 
-    >>> connected_methods([("b", "a"), ("x", "y"), ("c", "b")])
+    >>> group_connected_methods([("b", "a"), ("x", "y"), ("c", "b")])
     [('a', 'b', 'c'), ('x', 'y')]
     """
     group_of: dict[str, set[str]] = {}
@@ -235,12 +235,12 @@ def connected_methods(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]
     return sorted({tuple(sorted(group)) for group in group_of.values()})
 
 
-def item_scores(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per item of `rater_scores`, with the number of `raters` and the win `share`.
+def score_items(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per item of `score_raters`, with the number of `raters` and the win `share`.
 
     The share is (1 + mean score) / 2, so a tie counts half. All raters of an item have the same weight.
     """
-    index, first = item_numbers(scores)
+    index, first = find_item_numbers(scores)
     count = len(first)
     raters = np.bincount(index, minlength=count)
     total = np.bincount(index, weights=scores["net"] / scores["showings"], minlength=count)
@@ -250,20 +250,20 @@ def item_scores(scores: pd.DataFrame) -> pd.DataFrame:
     return items.assign(raters=raters, share=0.5 + mean / 2)
 
 
-def item_numbers(scores: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def find_item_numbers(scores: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the item number of each row, in the order of the items' keys, and the first row of each item."""
-    return _group_rows(scores["item"].to_numpy())
+    return _rank_numbers(scores["item"].to_numpy())
 
 
-def count_outcomes(scores: pd.DataFrame) -> tuple[int, int, int]:
+def count_wins_ties_losses(scores: pd.DataFrame) -> tuple[int, int, int]:
     """Return the numbers of wins, ties and losses of method_a."""
     wins, ties, losses = np.bincount(_classify_scores(scores), minlength=3).tolist()
     return wins, ties, losses
 
 
-def count_verdicts(scores: pd.DataFrame) -> NDArray[np.int64]:
+def count_verdicts_by_item(scores: pd.DataFrame) -> NDArray[np.int64]:
     """Count the raters of each item for method_a, for a tie, and for method_b, [items, 3]."""
-    item, first = item_numbers(scores)
+    item, first = find_item_numbers(scores)
     counts = np.bincount(3 * item + _classify_scores(scores), minlength=3 * len(first))
     return counts.astype(np.int64).reshape(-1, 3)
 
@@ -291,7 +291,7 @@ class UnitScores:
 
     @classmethod
     def from_items(cls, items: pd.DataFrame) -> UnitScores:
-        """Create the units from `item_scores` that are sorted by the number of the item."""
+        """Create the units from `score_items` that are sorted by the number of the item."""
         codes, units = pd.factorize(items["unit"].to_numpy())
         strata = np.zeros(len(units), dtype=np.int64)
         strata[codes] = pd.factorize(items["dataset"], sort=True)[0]
@@ -310,6 +310,6 @@ class UnitScores:
         """Return the number of units."""
         return len(self.strata)
 
-    def sums(self, *columns: ArrayLike) -> Floats:
+    def sum_columns(self, *columns: ArrayLike) -> Floats:
         """Sum columns of the items by unit, [units, columns]."""
         return sum_by_unit(self.codes, *columns)

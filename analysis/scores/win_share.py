@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.scores.scores import UnitScores, item_numbers, item_scores
+from analysis.scores.scores import UnitScores, find_item_numbers, score_items
 from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
 from guard_eval.estimate import Estimate, jackknife, join_notes, ratio
 from guard_eval.reporting.words import percent
@@ -23,14 +23,14 @@ from guard_eval.sign_flip import flip_limits, sign_flip
 LONELY = "a dataset has only one {unit}, so the standard error ignores the datasets (which makes it larger)"
 
 
-def unit_scores(items: pd.DataFrame) -> pd.Series:
+def sum_scores_by_unit(items: pd.DataFrame) -> pd.Series:
     """Sum the weighted scores of the items by unit. Each score is from −1 to 1."""
     scores = (2 * items["share"] - 1) * items.get("weight", 1.0)
     return scores.groupby(items["unit"].to_numpy(), sort=False).sum()
 
 
 def estimate_share_of_these_raters(items: pd.DataFrame, *, level: float) -> Estimate:
-    """Estimate the mean share of `item_scores`, with the sign-flip test and the interval from this test.
+    """Estimate the mean share of `score_items`, with the sign-flip test and the interval from this test.
 
     Items have equal weights, or the weights in the column `weight`. The test flips the signs of the summed
     scores of the units. The standard error comes from the jackknife within datasets.
@@ -38,7 +38,7 @@ def estimate_share_of_these_raters(items: pd.DataFrame, *, level: float) -> Esti
     by_unit = UnitScores.from_items(items)
     weights = np.full(len(items), items.get("weight", 1.0), dtype=float)
     shares = items["share"].to_numpy(dtype=float)
-    sums = by_unit.sums(weights * shares, weights)
+    sums = by_unit.sum_columns(weights * shares, weights)
     share = jackknife(
         sums,
         ratio,
@@ -46,7 +46,7 @@ def estimate_share_of_these_raters(items: pd.DataFrame, *, level: float) -> Esti
         level=level,
         unit=by_unit.name,
     )
-    scores, sizes = by_unit.sums(weights * (2 * shares - 1), weights).T
+    scores, sizes = by_unit.sum_columns(weights * (2 * shares - 1), weights).T
     test = sign_flip(scores, unit=by_unit.name)
     if share.low is not None:
         low, high = flip_limits(scores, sizes, test.p, alpha=1 - level, bounds=(-1.0, 1.0))
@@ -62,13 +62,13 @@ def estimate_share_of_these_raters(items: pd.DataFrame, *, level: float) -> Esti
 
 
 def weigh_by_precision(items: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
-    """Add the column `weight` to `item_scores`: one over the variance of the item's mean score.
+    """Add the column `weight` to `score_items`: one over the variance of the item's mean score.
 
     The mean of m ratings has the variance τ² + σ²/m. Both terms are estimated about zero, from the products
     of two ratings of an item and from the squares of ratings. Flipped signs do not change these numbers, so
     the test stays exact.
     """
-    item, _ = item_numbers(scores)
+    item, _ = find_item_numbers(scores)
     score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
     count = np.bincount(item)
     total = np.bincount(item, weights=score)
@@ -84,35 +84,36 @@ def weigh_by_precision(items: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFram
 
 
 def estimate_share_of_all_raters(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> Estimate:
-    """Estimate the share for all raters of the same kind, from `rater_scores` of one result.
+    """Estimate the share for all raters of the same kind, from `score_raters` of one result.
 
     Items and raters are samples, so the error includes the variance between raters (`TwoWayDesign`). A result
     for raters in general is never more certain than one for these raters: p is at least that of `fixed`, and
-    the interval contains that of `fixed`.
+    the interval contains that of `fixed`. If `fixed` has no interval, there is none.
 
     Args:
         scores: One row per rater and item.
-        items: Their `item_scores`, with weights if these are not equal.
+        items: Their `score_items`, with weights if these are not equal.
         fixed: The estimate for these raters.
     """
-    item, _ = item_numbers(scores)
+    item, _ = find_item_numbers(scores)
     weight = np.full(len(items), items.get("weight", 1.0), dtype=float)
     weight_of_score = weight / weight.sum() / np.bincount(item)
     design, shares = _average_by_unit_and_rater(scores, weight_of_score[item])
     why = ""
-    if design.raters < FEWEST_RATERS:
+    if design.rater_count < FEWEST_RATERS:
         why = (
-            f"a result for other raters needs at least {FEWEST_RATERS} raters, and there are {design.raters}"
+            f"a result for other raters needs at least {FEWEST_RATERS} raters, and there are "
+            f"{design.rater_count}"
         )
     elif design.effective_raters < FEWEST_EQUAL:
         why = (
-            f"a few of the {design.raters} raters gave most ratings, so together they count as "
+            f"a few of the {design.rater_count} raters gave most ratings, so together they count as "
             f"{design.effective_raters:.1f} of equal weight, and a result for other raters needs "
             f"{FEWEST_EQUAL:g}"
         )
     if why:
         return Estimate(value=fixed.value, level=fixed.level, n=fixed.n, method=design.method, note=why)
-    mean = design.mean(shares)
+    mean = design.estimate_mean(shares)
     if mean.variance <= 0 or mean.raters <= 0:
         return fixed.with_note("raters differ by no more than chance, so this is the result for these raters")
     share = Estimate(
@@ -123,7 +124,9 @@ def estimate_share_of_all_raters(scores: pd.DataFrame, items: pd.DataFrame, fixe
         note=f"the raters' own shares have a standard deviation of {math.sqrt(mean.raters):.3f}",
     )
     share = share.from_standard_error(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
-    if fixed.low is not None and fixed.high is not None:
+    if fixed.low is None or fixed.high is None:
+        share = replace(share, low=None, high=None, error=None, df=None).with_note(fixed.note)
+    else:
         low = min(fixed.low, share.low or 0.0)
         high = max(fixed.high, share.high or 1.0)
         share = replace(share, low=low, high=high)
@@ -147,7 +150,7 @@ def warn_of_unequal_weights(scores: pd.DataFrame, share: Estimate) -> str:
     is_unequal = len(counts) >= FEWEST_RATERS and counts.min() < counts.max()
     if not is_unequal or share.low is None or share.high is None:
         return ""
-    rater_shares = _shares(scores)
+    rater_shares = _convert_scores_to_shares(scores)
     mean = float((np.bincount(rater, weights=rater_shares) / counts).mean())
     if share.low <= mean <= share.high:
         return ""
@@ -161,10 +164,10 @@ def leave_out_each_rater(scores: pd.DataFrame, *, level: float) -> Iterator[tupl
     """Yield the name of each rater, and the estimate of the share without this rater."""
     for name in sorted(map(str, scores["rater"].unique())):
         others = scores[scores["rater"] != name]
-        yield name, estimate_share_of_these_raters(item_scores(others), level=level)
+        yield name, estimate_share_of_these_raters(score_items(others), level=level)
 
 
-def _shares(scores: pd.DataFrame) -> NDArray[np.float64]:
+def _convert_scores_to_shares(scores: pd.DataFrame) -> NDArray[np.float64]:
     """Convert each score to a share: 1 if the rater preferred method_a, 0 if method_b."""
     return np.asarray(0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy()))
 
@@ -182,7 +185,7 @@ def _average_by_unit_and_rater(
     cell = unit * len(scores) + rater
     _, first, index = np.unique(cell, return_index=True, return_inverse=True)
     weights = np.bincount(index, weights=weight).astype(float)
-    means = np.bincount(index, weights=weight * _shares(scores)) / weights
+    means = np.bincount(index, weights=weight * _convert_scores_to_shares(scores)) / weights
     _, first_of_unit = np.unique(unit, return_index=True)
     units_by_dataset = np.bincount(dataset[first_of_unit])
     # A dataset with a single unit has no variance within it.

@@ -16,14 +16,14 @@ MAX_NAMED = 2
 
 
 @declare_plan_keys()
-def metrics(evidence: Evidence) -> list[MetricRow]:
+def list_metric_scores(evidence: Evidence) -> list[MetricRow]:
     """Return the measured scores, over all datasets and in each dataset."""
     return list(evidence.context.metrics)
 
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "What do automatic metrics say?" from the scores over all datasets."""
-    rows = evidence.rows(metrics)
+    rows = evidence.rows(list_metric_scores)
     rows = [row for row in rows if row.dataset == ALL] or rows
     if not rows:
         return None

@@ -64,7 +64,7 @@ class ExpectedBestRow:
 
 
 @declare_plan_keys()
-def search(evidence: Evidence) -> list[SettingRow]:
+def list_tried_settings(evidence: Evidence) -> list[SettingRow]:
     """Return a row for each tried setting."""
     choice = evidence.context.choice
     if choice is None:
@@ -86,7 +86,7 @@ def search(evidence: Evidence) -> list[SettingRow]:
 
 
 @declare_plan_keys()
-def expected_best(evidence: Evidence) -> list[ExpectedBestRow]:
+def list_expected_best(evidence: Evidence) -> list[ExpectedBestRow]:
     """Return the expected best score for each number of tried settings."""
     choice = evidence.context.choice
     return [
@@ -108,7 +108,7 @@ def describe_search(evidence: Evidence) -> Iterator[str]:
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "How were the settings chosen?"."""
-    rows = evidence.rows(search)
+    rows = evidence.rows(list_tried_settings)
     described = list(describe_search(evidence))
     if not described:
         return None
@@ -133,13 +133,13 @@ def make_section(evidence: Evidence) -> Section | None:
         anchor="search",
         question="How were the settings chosen?",
         answer="; ".join(described),
-        tables=(*tables, *_draw_expected_best(evidence.rows(expected_best), score)),
+        tables=(*tables, *_tabulate_expected_best(evidence.rows(list_expected_best), score)),
         notes=tuple(choice.warnings()) if choice else (),
         figures=(_draw_score_by_diversity(rows, score),) if rows and score != "Diversity" else (),
     )
 
 
-def _draw_expected_best(rows: Sequence[ExpectedBestRow], score: str) -> Iterator[Table]:
+def _tabulate_expected_best(rows: Sequence[ExpectedBestRow], score: str) -> Iterator[Table]:
     """Yield a figure of the expected best score by the number of tried settings, a line for each strategy."""
     if not rows:
         return

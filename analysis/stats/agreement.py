@@ -224,8 +224,9 @@ def _estimate_coefficient(
     items = np.arange(len(counts)) if unit is None else unit
     units = np.unique(items, return_inverse=True)[1]
     sums = sum_by_unit(units, *columns)
-    estimate = jackknife(sums, function, level=level, bounds=(-1.0, 1.0))
-    estimate = replace(estimate, method=method)
+    # With missing ratings a coefficient may be below −1.
+    lowest = -1.0 if function(sums.sum(axis=0)) >= -1 else -np.inf
+    estimate = replace(jackknife(sums, function, level=level, bounds=(lowest, 1.0)), method=method)
     has_other_verdict = counts < sizes[:, None]
     if has_other_verdict.sum(axis=0).min() >= FEWEST_OFF:
         return estimate

@@ -15,7 +15,7 @@ FEWEST_ANNOTATORS = 3
 """The smallest number of annotators. With fewer, there is no consensus for a comparison."""
 
 
-def alternative_annotator(
+def run_alternative_annotator_test(
     items: Numbers,
     annotators: Numbers,
     labels: Numbers,

@@ -46,18 +46,18 @@ class AssistedShare:
     effective: float | None
 
 
-def effective_items(rated: int, judged: int, correlation: float) -> float:
+def count_effective_items(rated: int, judged: int, correlation: float) -> float:
     """Return the number of items that people alone would need for the same precision, with the best λ.
 
     It is n / (1 − r² (1 − n/N)) for n rated of N judged items.
 
-    >>> effective_items(150, 1000, 0.6)
+    >>> count_effective_items(150, 1000, 0.6)
     216.13832853025937
     """
     return rated / (1 - correlation**2 * (1 - rated / judged))
 
 
-def assisted_share(
+def estimate_assisted_share(
     people: ArrayLike, judge: ArrayLike, strata: ArrayLike, unit: ArrayLike, *, level: float = 0.95
 ) -> AssistedShare:
     """Estimate people's mean over all items that the judge scored. Each stratum is weighted by these items.
@@ -95,12 +95,12 @@ def assisted_share(
     _, sizes = np.unique(groups, return_counts=True)
     if sizes.min() < 2:
         groups = is_unrated if is_unrated.sum() > 1 else np.zeros_like(groups)
-    sums = _sums(scores, predictions, stratum, index)
+    sums = _sum_by_unit_and_stratum(scores, predictions, stratum, index)
     weights = np.bincount(stratum) / len(stratum)
     alone, share = (
         jackknife(
             sums,
-            partial(_mean, weights=weights, is_tuned=is_tuned),
+            partial(_estimate_mean, weights=weights, is_tuned=is_tuned),
             strata=groups,
             level=level,
             null=0.5,
@@ -125,8 +125,8 @@ def assisted_share(
     total = _Moments.from_sums(sums.sum(axis=0))
     return AssistedShare(
         share=replace(share, n=n, method=METHOD).with_note(note),
-        weight=float(total.slope(weights)),
-        correlation=total.correlation(weights),
+        weight=float(total.fit_slope(weights)),
+        correlation=total.compute_correlation(weights),
         effective=effective,
     )
 
@@ -154,36 +154,36 @@ class _Moments(NamedTuple):
 
     @classmethod
     def from_sums(cls, sums: Floats) -> _Moments:
-        """Compute the moments from sums, `[..., strata · 8]` (`_sums`)."""
+        """Compute the moments from sums, `[..., strata · 8]` (`_sum_by_unit_and_stratum`)."""
         by_stratum = sums.reshape(*sums.shape[:-1], -1, 8)
         n, y, f, ff, yf, yy, total, f_on_all = np.moveaxis(by_stratum, -1, 0)
         deviations = (ff - f * f / n, yf - y * f / n, yy - y * y / n)
         return cls(n, total, y / n, f_on_all / total - f / n, *deviations)
 
-    def stratum_weight(self, weights: Floats) -> Floats:
+    def _weigh_strata(self, weights: Floats) -> Floats:
         """Return the weight of each stratum in the variance that λ minimises."""
         spread = 1 / self.rated - 1 / self.judged
         return np.asarray(weights**2 * spread / np.maximum(1, self.rated - 1))
 
-    def slope(self, weights: Floats) -> Floats:
+    def fit_slope(self, weights: Floats) -> Floats:
         """Return λ, the slope with the smallest variance: at least 0, and 0 if the judge is constant."""
-        worth = self.stratum_weight(weights)
+        worth = self._weigh_strata(weights)
         top = (worth * self.products).sum(axis=-1)
         bottom = (worth * self.judge_squares).sum(axis=-1)
         varies = bottom > 1e-15
         slope = top / np.where(varies, bottom, 1.0)
         return np.where(varies, np.maximum(0.0, slope), 0.0)
 
-    def correlation(self, weights: Floats) -> float | None:
+    def compute_correlation(self, weights: Floats) -> float | None:
         """Return Pearson's r of people's and the judge's scores within strata."""
         is_part = bool((self.rated < self.judged).any())
-        worth = self.stratum_weight(weights) if is_part else np.ones_like(self.rated)
+        worth = self._weigh_strata(weights) if is_part else np.ones_like(self.rated)
         variances = (worth * self.judge_squares).sum() * (worth * self.people_squares).sum()
         spread = math.sqrt(float(variances))
         return float((worth * self.products).sum()) / spread if spread > 1e-12 else None
 
 
-def _sums(
+def _sum_by_unit_and_stratum(
     scores: Floats,
     predictions: Floats,
     stratum: NDArray[np.int64],
@@ -199,9 +199,9 @@ def _sums(
     return sum_by_unit(unit, *by_stratum.reshape(len(y), -1).T)
 
 
-def _mean(sums: Floats, *, weights: Floats, is_tuned: bool) -> Floats:
+def _estimate_mean(sums: Floats, *, weights: Floats, is_tuned: bool) -> Floats:
     """Return people's mean. If tuned, add λ times the gap of the judge's means (`_Moments`)."""
     moments = _Moments.from_sums(sums)
-    slope = moments.slope(weights)[..., None] if is_tuned else 0.0
+    slope = moments.fit_slope(weights)[..., None] if is_tuned else 0.0
     means = moments.people + slope * moments.gap
     return np.asarray((weights * means).sum(axis=-1))

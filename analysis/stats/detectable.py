@@ -7,7 +7,7 @@ import math
 from scipy import optimize, special
 
 
-def detectable_share(
+def find_detectable_share(
     error: float,
     units: int,
     *,
@@ -25,15 +25,15 @@ def detectable_share(
         alpha: The error rate of the test, already divided by the number of tests in the correction.
         power: The probability to find the share.
 
-    >>> round(detectable_share(0.05, 100, alpha=0.05), 3)  # without d²/n: .5 + 2.80 · .05 = .640
+    >>> round(find_detectable_share(0.05, 100, alpha=0.05), 3)  # without d²/n: .5 + 2.80 · .05 = .640
     0.644
     """
     rejects = float(special.ndtri(1 - alpha / 2))
     finds = float(special.ndtri(power))
 
-    def excess(distance: float) -> float:
+    def compute_power_gap(distance: float) -> float:
         return distance - rejects * math.sqrt(error**2 + distance**2 / units) - finds * error
 
-    if excess(0.5) <= 0:
+    if compute_power_gap(0.5) <= 0:
         return 1.0
-    return 0.5 + float(optimize.brentq(excess, 0.0, 0.5))
+    return 0.5 + float(optimize.brentq(compute_power_gap, 0.0, 0.5))

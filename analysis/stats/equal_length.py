@@ -14,7 +14,7 @@ BEYOND = "the line predicts a share beyond 0 or 1 at equal length"
 EXTRAPOLATED = "the same method's text is longer in every pair, so the share is extrapolated"
 
 
-def share_at_equal_length(
+def estimate_share_at_equal_length(
     shares: ArrayLike, ratios: ArrayLike, strata: ArrayLike, unit: ArrayLike, *, level: float = 0.95
 ) -> tuple[Estimate, Estimate]:
     """Estimate the win share at equal length, and the slope on length, with a linear model of item means.

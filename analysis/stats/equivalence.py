@@ -12,7 +12,7 @@ FEWEST_OFF = 5
 """The smallest number of units that differ from the others, to estimate the correlation within units."""
 
 
-def tost(
+def run_two_one_sided_tests(
     share: float,
     error: float,
     df: float,
@@ -31,7 +31,7 @@ def tost(
         df: The degrees of freedom of the error.
         margin: The largest distance from one half that does not matter.
 
-    >>> round(tost(0.51, 0.02, 100, margin=0.05), 4)  # t = (.05 − .01) / .02 = 2
+    >>> round(run_two_one_sided_tests(0.51, 0.02, 100, margin=0.05), 4)  # t = (.05 − .01) / .02 = 2
     0.0241
     """
     if error <= 0:
@@ -40,7 +40,7 @@ def tost(
     return float(special.stdtr(df, -t))
 
 
-def conservative_error(
+def compute_conservative_error(
     error: float,
     counts: tuple[int, int, int],
     sums: tuple[float, float, float],
@@ -65,7 +65,7 @@ def conservative_error(
         units: The number of units of the ratings.
         margin: The largest distance from one half that does not matter.
 
-    >>> round(conservative_error(0.01, (5, 95, 0), (5, 5, 5), 100, margin=0.05), 6)
+    >>> round(compute_conservative_error(0.01, (5, 95, 0), (5, 5, 5), 100, margin=0.05), 6)
     0.013765
     >>> round(0.01 * (0.05 * 0.9 / 2 / (0.05 * 0.95 / 4)) ** 0.5, 6)
     0.013765

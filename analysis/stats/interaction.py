@@ -24,7 +24,7 @@ _ROUNDING = 1e-9
 """Smaller relative differences of the statistic are rounding errors."""
 
 
-def interaction(
+def run_interaction_test(
     sums: ArrayLike, sizes: ArrayLike, values: ArrayLike, units: ArrayLike, *, seed: int = 0
 ) -> Estimate:
     """Test whether the mean depends on a property.

@@ -14,7 +14,7 @@ from scipy.stats import binom
 from guard_eval.estimate import Floats, sum_by_unit
 
 
-def compare_with_judge(
+def compare_raters_with_judge(
     items: ArrayLike,
     raters: ArrayLike,
     labels: ArrayLike,

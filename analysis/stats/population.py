@@ -65,7 +65,7 @@ class TwoWayDesign:
 
     >>> shrout_fleiss = [9, 2, 5, 8, 6, 1, 3, 2, 8, 4, 6, 8, 7, 1, 2, 6, 10, 5, 6, 9, 6, 2, 4, 7]
     >>> item, rater = np.divmod(np.arange(24), 4)
-    >>> round(TwoWayDesign(item, rater, np.full(24, 1 / 24)).mean(np.array(shrout_fleiss)).raters, 3)
+    >>> round(TwoWayDesign(item, rater, np.full(24, 1 / 24)).estimate_mean(np.array(shrout_fleiss)).raters, 3)
     5.244
 
     Attributes:
@@ -83,7 +83,7 @@ class TwoWayDesign:
     stratum: Numbers | None = None
 
     @property
-    def raters(self) -> int:
+    def rater_count(self) -> int:
         """Return the number of raters."""
         return int(self.rater.max()) + 1
 
@@ -122,36 +122,36 @@ class TwoWayDesign:
         strata = int(self._strata.max()) + 1
         squares = self.rater_weights**2
         effective_raters = squares.sum() ** 2 / (squares**2).sum()
-        residual = len(self.item) - items - self.raters + 1
+        residual = len(self.item) - items - self.rater_count + 1
         return np.array([effective_raters - 1, items - strata, residual])
 
     @property
     def _is_crossed(self) -> bool:
         """Return whether raters share enough items to separate the effect of a rater from the residual."""
-        return bool(self._degrees_of_freedom[2] >= self.raters - 1)
+        return bool(self._degrees_of_freedom[2] >= self.rater_count - 1)
 
-    def mean(self, scores: Floats) -> TwoWayMean:
+    def estimate_mean(self, scores: Floats) -> TwoWayMean:
         """Return the weighted mean of scores, [n], with the error."""
-        deviations = scores - self._stratum_means(scores)
+        deviations = scores - self._average_strata(scores)
         sums = [np.bincount(group, weights=self.weight * deviations) for group in self._groups]
         squares = np.array([(total**2).sum() for total in sums])
         if self._is_crossed:
-            variance, df, raters = self._two_way_variance(squares)
+            variance, df, raters = self._estimate_two_way_variance(squares)
         else:
-            variance, df, raters = self._clustered_variance(deviations, squares)
+            variance, df, raters = self._estimate_clustered_variance(deviations, squares)
         value = float(scores @ self.weight)
         return TwoWayMean(value=value, variance=variance, df=df, raters=raters)
 
-    def _stratum_means(self, scores: Floats) -> Floats:
+    def _average_strata(self, scores: Floats) -> Floats:
         """Return the weighted mean of each score's stratum, [n]."""
         totals = np.bincount(self._strata, weights=self.weight * scores)
         weights = np.bincount(self._strata, weights=self.weight)
         means = totals / weights
         return np.asarray(means[self._strata])
 
-    def _two_way_variance(self, squares: Floats) -> tuple[float, float, float]:
+    def _estimate_two_way_variance(self, squares: Floats) -> tuple[float, float, float]:
         """Return the variance of the mean, its degrees of freedom, and the variance between raters."""
-        expected, target = self._expectations()
+        expected, target = self._expect_sums_of_squares()
         # Satterthwaite's formula needs independent sums of squares. The other two sums contain parts of the
         # last sum, so these parts are moved to them. In a full table this is the analysis of variance.
         shared = np.linalg.solve(expected[:-1, :-1].T, expected[-1, :-1])
@@ -164,8 +164,8 @@ class TwoWayDesign:
         df = max(1.0, variance**2 / spread) if spread > 0 else 1.0
         return variance, df, float(np.linalg.solve(expected, squares)[0])
 
-    def _clustered_variance(self, deviations: Floats, squares: Floats) -> tuple[float, float, float]:
-        """Return the same figures as `_two_way_variance`, for raters who share hardly any items.
+    def _estimate_clustered_variance(self, deviations: Floats, squares: Floats) -> tuple[float, float, float]:
+        """Return the same figures as `_estimate_two_way_variance`, for raters who share hardly any items.
 
         Args:
             deviations: The scores minus the mean of their stratum, [n].
@@ -174,32 +174,32 @@ class TwoWayDesign:
         rater_weights = self.rater_weights
         means = np.bincount(self.rater, weights=self.weight * deviations) / rater_weights
         residuals = deviations - means[self.rater]
-        residual = float((residuals**2).sum()) / max(1, len(deviations) - self.raters)
+        residual = float((residuals**2).sum()) / max(1, len(deviations) - self.rater_count)
         # The variance of each rater's mean, without the variance between raters.
         noise = residual * np.bincount(self.rater, weights=self.weight**2) / rater_weights**2
 
-        def excess(between: float) -> float:
+        def compute_excess_squares(between: float) -> float:
             """Return Paule and Mandel's sum of squares minus its expectation."""
             precision = 1 / (between + noise)
             center = precision @ means / precision.sum()
-            return float(precision @ (means - center) ** 2) - (self.raters - 1)
+            return float(precision @ (means - center) ** 2) - (self.rater_count - 1)
 
         between = 0.0
-        if residual > 0 and excess(0.0) > 0:
+        if residual > 0 and compute_excess_squares(0.0) > 0:
             upper = float((means**2).sum()) + noise.sum()
-            between = float(optimize.brentq(excess, 0.0, upper))
+            between = float(optimize.brentq(compute_excess_squares, 0.0, upper))
         counts = np.array([int(self.item.max()) + 1, len(deviations)])
         items, single_scores = squares[1:] * counts / np.maximum(1, counts - 1)
         over_raters = float(rater_weights**2 @ (between + noise))
         variance = max(0.0, over_raters + float(items - single_scores))
-        precision = 1 / (between + noise) if residual > 0 else np.ones(self.raters)
+        precision = 1 / (between + noise) if residual > 0 else np.ones(self.rater_count)
         slope = float(precision.sum() - (precision**2).sum() / precision.sum())
-        spread = float((rater_weights**2).sum()) ** 2 * (self.raters - 1) / slope**2
+        spread = float((rater_weights**2).sum()) ** 2 * (self.rater_count - 1) / slope**2
         largest_df = max(1.0, self._degrees_of_freedom[1])
         df = min(max(1.0, variance**2 / spread), largest_df)
         return variance, df, between
 
-    def _expectations(self) -> tuple[Floats, Floats]:
+    def _expect_sums_of_squares(self) -> tuple[Floats, Floats]:
         """Return the coefficients of the variances in E[sums of squares], [3, 3], and in Var(Σ w y), [3].
 
         Rows and columns are rater, item, score. Each sum of squares adds the squares of linear forms v'y. A
@@ -208,12 +208,12 @@ class TwoWayDesign:
         both groupings, X the weights of the first grouping in each stratum, and M the mean weights of the
         second grouping in each stratum.
         """
-        parts = [self._weights(self._strata, group) for group in self._groups]
+        parts = [self._sum_weights(self._strata, group) for group in self._groups]
         total = np.bincount(self._strata, weights=self.weight)[:, None]
         expected = np.empty((3, 3))
         for row, weights in enumerate(parts):
             for column, other in enumerate(parts):
-                together = self._weights(self._groups[row], self._groups[column])
+                together = self._sum_weights(self._groups[row], self._groups[column])
                 means = other / total
                 # |C − Xᵀ M|² = |C|² + |Xᵀ M|² − 2 ⟨C, Xᵀ M⟩
                 of_weights = (together**2).sum()
@@ -223,6 +223,6 @@ class TwoWayDesign:
         of_mean = np.array([(weights.sum(axis=0) ** 2).sum() for weights in parts])
         return expected, of_mean
 
-    def _weights(self, first: Numbers, second: Numbers) -> csr_array:
+    def _sum_weights(self, first: Numbers, second: Numbers) -> csr_array:
         """Sum the weights by two groupings, [first, second]."""
         return csr_array((self.weight, (first, second)))

@@ -20,13 +20,13 @@ from fractions import Fraction
 from scipy import optimize, special
 
 
-def possible_counts(percentage: str, n: int) -> range:
+def find_possible_counts(percentage: str, n: int) -> range:
     """Return the counts out of `n` that are printed as `percentage`; empty if there are none.
 
-    >>> possible_counts("78.3", 60), len(possible_counts("78.3", 150))
+    >>> find_possible_counts("78.3", 60), len(find_possible_counts("78.3", 150))
     (range(47, 48), 0)
     """
-    half = Fraction(1, 2 * 10 ** _count_decimals(percentage))
+    half = _half_of_last_digit(percentage)
     low = math.ceil((Fraction(percentage) - half) * n / 100)
     high = math.floor((Fraction(percentage) + half) * n / 100)
     return range(max(low, 0), min(high, n) + 1)
@@ -34,12 +34,22 @@ def possible_counts(percentage: str, n: int) -> range:
 
 def can_be_shares(row: Sequence[str], n: int) -> bool:
     """Return whether the percentages of `row`, which make up a whole, can be shares of `n` verdicts."""
-    counts = [possible_counts(percentage, n) for percentage in row]
+    counts = [find_possible_counts(percentage, n) for percentage in row]
     if not all(counts):
         return False
     smallest = sum(possible[0] for possible in counts)
     largest = sum(possible[-1] for possible in counts)
     return smallest <= n <= largest
+
+
+def can_make_whole(row: Sequence[str]) -> bool:
+    """Return whether rounding explains that the percentages do not add up to 100.
+
+    >>> can_make_whole(["33.3", "33.3", "33.3"]), can_make_whole(["70", "20", "20"])
+    (True, False)
+    """
+    rounding = sum((_half_of_last_digit(percentage) for percentage in row), Fraction())
+    return abs(sum(map(Fraction, row), Fraction()) - 100) <= rounding
 
 
 def round_percentage(count: Fraction | int, n: int, decimals: int) -> set[str]:
@@ -54,10 +64,10 @@ def round_percentage(count: Fraction | int, n: int, decimals: int) -> set[str]:
     return {str(Decimal(unit).scaleb(-decimals)) for unit in nearest}
 
 
-def nearest_percentage(percentage: str, n: int) -> str:
+def find_nearest_percentage(percentage: str, n: int) -> str:
     """Return the possible percentage of `n` verdicts that is nearest to `percentage`, as printed.
 
-    >>> nearest_percentage("78.3", 150)  # 117/150 = 78.0, 118/150 = 78.67
+    >>> find_nearest_percentage("78.3", 150)  # 117/150 = 78.0, 118/150 = 78.67
     '78.0'
     """
     share = Fraction(percentage) / 100
@@ -66,11 +76,15 @@ def nearest_percentage(percentage: str, n: int) -> str:
     return max(round_percentage(count, n, _count_decimals(percentage)))
 
 
+def _half_of_last_digit(percentage: str) -> Fraction:
+    return Fraction(1, 2 * 10 ** _count_decimals(percentage))
+
+
 def _count_decimals(percentage: str) -> int:
     return len(percentage.partition(".")[2])
 
 
-def clustered_p(
+def compute_clustered_p(
     wins: int,
     losses: int,
     *,
@@ -83,9 +97,9 @@ def clustered_p(
     not whole numbers, the incomplete beta function extends the test. Thus p is never smaller than for
     independent ratings.
 
-    >>> round(clustered_p(251, 156, per_pair=4, icc=0.41), 4)
+    >>> round(compute_clustered_p(251, 156, per_pair=4, icc=0.41), 4)
     0.002
-    >>> clustered_p(24, 0, per_pair=4, icc=1)  # 6 independent pairs, 2 of 2⁶ patterns
+    >>> compute_clustered_p(24, 0, per_pair=4, icc=1)  # 6 independent pairs, 2 of 2⁶ patterns
     0.03125
     """
     if wins == losses:
@@ -97,7 +111,7 @@ def clustered_p(
     return min(1.0, max(p, sys.float_info.min))
 
 
-def tolerated_icc(
+def find_tolerated_icc(
     wins: int,
     losses: int,
     *,
@@ -106,13 +120,13 @@ def tolerated_icc(
 ) -> float | None:
     """Return the largest correlation with p ≤ `alpha`: 1 if p is never larger, and None if p always is.
 
-    >>> round(tolerated_icc(115, 81, per_pair=4, alpha=0.05), 2)
+    >>> round(find_tolerated_icc(115, 81, per_pair=4, alpha=0.05), 2)
     0.14
     """
 
-    def excess(icc: float) -> float:
-        return clustered_p(wins, losses, per_pair=per_pair, icc=icc) - alpha
+    def exceed_alpha(icc: float) -> float:
+        return compute_clustered_p(wins, losses, per_pair=per_pair, icc=icc) - alpha
 
-    if excess(0.0) > 0:
+    if exceed_alpha(0.0) > 0:
         return None
-    return 1.0 if excess(1.0) <= 0 else float(optimize.brentq(excess, 0.0, 1.0))
+    return 1.0 if exceed_alpha(1.0) <= 0 else float(optimize.brentq(exceed_alpha, 0.0, 1.0))

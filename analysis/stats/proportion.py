@@ -18,7 +18,7 @@ _confidence_limits = cache(proportion_confint)  # different raters often have th
 BINOMIAL = "exact two-sided binomial test on non-tied ratings, taken as independent"
 
 
-def unit_proportion(
+def estimate_proportion(
     successes: Sequence[bool] | NDArray[np.bool_], unit: NDArray[np.integer], *, level: float
 ) -> Estimate:
     """Estimate a proportion. Trials of one unit may depend on each other in any way.
@@ -28,7 +28,7 @@ def unit_proportion(
     all trials are the same, each unit counts as one trial. If each unit has one trial, the interval is the
     original one (Wilson 1927).
 
-    >>> share = unit_proportion([True, True, False, False], np.array([0, 0, 1, 1]), level=0.95)
+    >>> share = estimate_proportion([True, True, False, False], np.array([0, 0, 1, 1]), level=0.95)
     >>> share.n, round(share.low, 3), round(share.high, 3)
     (2, 0.002, 0.998)
     """
@@ -64,13 +64,13 @@ def unit_proportion(
     return replace(result, low=float(low) if share > 0 else 0.0, high=float(high) if share < 1 else 1.0)
 
 
-def pooled_binomial(wins: int, losses: int) -> Estimate:
+def run_pooled_binomial_test(wins: int, losses: int) -> Estimate:
     """Run the paper's test, an exact binomial test of ratings without ties (`tab:humaneval_resultglacs`).
 
     The test treats all ratings as independent. Ratings of the same pair are not independent, and then the
     test errs too often.
 
-    >>> pooled_binomial(251, 156).p
+    >>> run_pooled_binomial_test(251, 156).p
     2.874966592398616e-06
     """
     if not (n := wins + losses):

@@ -55,7 +55,7 @@ class SequentialTest:
     crossed: int | None
 
 
-def anytime_test(
+def run_anytime_test(
     scores: ArrayLike,
     *,
     sizes: ArrayLike | None = None,
@@ -96,8 +96,8 @@ def anytime_test(
     scale = weights.max()
     sums = sums / scale
     weights = weights / scale
-    log_e = log_e_values(sums)
-    share = _confidence_sequence(sums, weights, alpha=alpha)
+    log_e = compute_log_e_values(sums)
+    share = _find_confidence_sequence(sums, weights, alpha=alpha)
     share = replace(share, unit=unit, method=f"{method}; {share.method}")
     if sums.any():
         peak = float(log_e.max())
@@ -110,7 +110,7 @@ def anytime_test(
     return SequentialTest(share=share, log_e=log_e, crossed=crossed)
 
 
-def log_e_values(scores: Floats) -> Floats:
+def compute_log_e_values(scores: Floats) -> Floats:
     """Compute the logarithm of the e-value after each item, [..., n], from scores in [−1, 1], [..., n]."""
     total = np.full(scores.shape, -np.inf)
     for fraction in FRACTIONS:
@@ -120,30 +120,30 @@ def log_e_values(scores: Floats) -> Floats:
     return total - math.log(2 * len(FRACTIONS))
 
 
-def _confidence_sequence(scores: Floats, weights: Floats, *, alpha: float) -> Estimate:
+def _find_confidence_sequence(scores: Floats, weights: Floats, *, alpha: float) -> Estimate:
     """Return the mean share with its anytime-valid limits."""
     n = len(scores)
     method = "confidence sequence" + (f" at {MAX_MOMENTS} moments" if n > MAX_MOMENTS else "")
     value = float((1 + scores.mean() / weights.mean()) / 2)
     result = Estimate(value=value, level=1 - alpha, n=n, method=method)
-    excess = _excess(scores, weights, alpha=alpha)
+    log_fortune = _make_log_fortune_function(scores, weights, alpha=alpha)
     bounds = (_TOLERANCE, 1 - _TOLERANCE)
     inside = min(max(value, bounds[0]), bounds[1])
-    if excess(inside) >= 0:
+    if log_fortune(inside) >= 0:
         # Each fortune is a convex function of the share, so the largest fortune has only one minimum.
         lowest = optimize.minimize_scalar(
-            excess, bounds=bounds, method="bounded", options={"xatol": _TOLERANCE}
+            log_fortune, bounds=bounds, method="bounded", options={"xatol": _TOLERANCE}
         )
         inside = float(lowest.x)
-        if excess(inside) >= 0:
+        if log_fortune(inside) >= 0:
             return result.with_note("the share drifted so far that no share fits all items")
         result = result.with_note("the share drifted: earlier items rule out the mean of all items")
     low, high = (
         end
-        if excess(limit) < 0
+        if log_fortune(limit) < 0
         else float(
             optimize.brentq(
-                excess,
+                log_fortune,
                 inside,
                 limit,
                 xtol=_TOLERANCE,
@@ -154,7 +154,7 @@ def _confidence_sequence(scores: Floats, weights: Floats, *, alpha: float) -> Es
     return replace(result, low=low, high=high)
 
 
-def _excess(scores: Floats, weights: Floats, *, alpha: float) -> Callable[[float], float]:
+def _make_log_fortune_function(scores: Floats, weights: Floats, *, alpha: float) -> Callable[[float], float]:
     """Return a function of the share: the largest log fortune of a bet against the share, minus log(1/α).
 
     A unit with the value v (wins) and the weight w contributes (v − share × w) / share to the game.
@@ -175,11 +175,11 @@ def _excess(scores: Floats, weights: Floats, *, alpha: float) -> Callable[[float
     stakes = np.array(FRACTIONS)[:, None]
     offset = math.log(2 * len(FRACTIONS)) - math.log(alpha)
 
-    def excess(share: float) -> float:
+    def compute_log_fortune(share: float) -> float:
         for_share = stakes * (values / share - weighed)
         against_share = stakes * ((weighed - values) / (1 - share) - weighed)
         log_gains = np.log1p(np.concatenate([for_share, against_share]))
         fortunes = special.logsumexp(counts @ log_gains.T, axis=1)
         return float(fortunes.max()) - offset
 
-    return excess
+    return compute_log_fortune

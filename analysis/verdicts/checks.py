@@ -93,9 +93,8 @@ def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) 
         table = table.assign(shown_first=_name_method_shown_first(table))
     table = order_methods(table)
     _check_duplicates(table)
-    table.attrs = {
-        READING: join_readings([get_reading(frame), Reading(notes=tuple(_describe_missing_prompts(table)))])
-    }
+    notes = [*_describe_missing_prompts(table), *_describe_mixed_raters(table, rater_kind)]
+    table.attrs = {READING: join_readings([get_reading(frame), Reading(notes=tuple(notes))])}
     return table
 
 
@@ -226,14 +225,16 @@ def _refuse_unnamed_models(table: pd.DataFrame) -> None:
     named = table["rater"].isin(list(filter(is_model_name, table["rater"].cat.categories)))
     named &= table["rater_kind"].isna()
     names = sorted(table["rater"][named].unique())
+    remedy = f"add a column rater_kind with {', '.join(KINDS[:-2])} or {KINDS[-2]} in every row"
+    if named.all():
+        remedy = f"write --set rater_kind=model (or person, if people have these names), or {remedy}"
     refuse_rows(
         table,
         named,
-        "rater is {names} on {where}, which looks like the name of a model, and nothing says what it is: "
-        "declare it by --set rater_kind=model (or person, if that is a person's name), or a column "
-        "rater_kind with {kinds} in every row",
+        "rater is {names} on {where}, which looks like the name of a model, and nothing says what it is; "
+        "{remedy}",
         names=join_first(list(map(repr, names)), MAX_NUMBERS, join=", "),
-        kinds=f"{', '.join(KINDS[:-2])} or {KINDS[-2]}",
+        remedy=remedy,
     )
 
 
@@ -313,6 +314,14 @@ def _describe_missing_prompts(table: pd.DataFrame) -> list[str]:
     lines = format_line_numbers(empty.to_numpy(), table.index)
     why = "each pair there counts as a prompt of its own, which is wrong if it shares its prompt with another"
     return [f"prompt_id is empty on {lines}: {why}; fill it in"]
+
+
+def _describe_mixed_raters(table: pd.DataFrame, declared: RaterKind | None) -> list[str]:
+    """Describe the raters if one kind is declared for all, but only some have the name of a model."""
+    names = list(map(str, table["rater"].unique()))
+    if declared is None or len(set(map(is_model_name, names))) < 2:
+        return []
+    return [f"all raters are declared as {declared}: {join_first(sorted(names), MAX_NUMBERS, join=', ')}"]
 
 
 def _read_numbers(column: pd.Series) -> pd.Series:

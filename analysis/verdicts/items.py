@@ -7,7 +7,9 @@ several columns can name the prompt, the one with the fewest values is used. An 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -24,10 +26,10 @@ from analysis.verdicts.table import (
     format_line_numbers,
     offer_columns,
     refuse_rows,
-    simplify_heading,
 )
-from analysis.verdicts.words import is_model_name
+from analysis.verdicts.words import format_set_options, is_model_name
 from guard_eval.errors import StudyError
+from guard_eval.files.headings import differ_only_in_side, simplify_heading
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
 
@@ -40,8 +42,6 @@ MADE = (
 """If the pair was found for one of these reasons, the pairs are numbered from 1 in each table."""
 MAX_OFFERS = 3
 """The largest number of columns that a refusal offers."""
-FEWEST_ROWS = 3
-"""A column can describe raters or comparisons only if these have at least this mean number of rows."""
 _ASIDE = re.compile(HEADINGS["aside"])
 _DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 
@@ -87,10 +87,31 @@ def add_pairs_and_prompts(table: Table, wide: Sequence[str], *, is_program: bool
     if items.prompt not in {"", "prompt_id"}:
         why = "pairs with the same cell share a prompt"
         table.use_columns("prompt_id", [items.prompt], why, prompt_id=prompt)
+    if name and not is_program and "pair_id" not in table.declared.columns:
+        _refuse_restarted_ids(table, name)
     datasets = [name for name in table.find_common_headings("dataset") if name in table.free_columns]
     datasets = [name for name in datasets if table.is_determined_by(name, ["pair_id"])]
     if datasets and not table.has_columns("dataset"):
         table.use_columns("dataset", datasets[:1], "its name", dataset=table.frame[datasets[0]])
+
+
+def _refuse_restarted_ids(table: Table, heading: str) -> None:
+    """Refuse ids of pairs that occur in several collections, such as languages: they may begin again in each.
+
+    Args:
+        table: A table with pairs.
+        heading: The heading of the ids.
+    """
+    for name in filter(table.is_filled, table.find_headings(HEADINGS["collections"])):
+        _, rows = table.find_distinct_rows("pair_id", name)
+        [(pair, count)] = Counter(pair for pair, _ in rows).most_common(1)
+        if count > 1:
+            remedy = (
+                f"If ids begin again in each {name}, write {offer_columns('pair_id', [f'{name},{heading}'])}"
+            )
+            if name != "dataset":
+                remedy += f". If they do not, write {offer_columns('pair_id', [heading])}"
+            raise StudyError(f"{heading} {pair!r} has {count} values of {name}. {remedy}")
 
 
 def find_item_columns(table: Table, wide: Sequence[str], *, is_program: bool) -> ItemColumns:
@@ -103,6 +124,7 @@ def find_item_columns(table: Table, wide: Sequence[str], *, is_program: bool) ->
     free = [name for name in free if read_first_method(table, name) is None]
     named = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
     named = [name for name in named if name in free or not table.list_values(name)]
+    named = [name for name in named if name not in table.joined]
     prompts = [] if is_program else list(filter(table.is_filled, table.find_headings(HEADINGS["prompt"])))
     if any(table.count_distinct(name) > 1 for name in prompts):
         prompts = []  # if another prompt column varies, a constant one is an instruction
@@ -119,7 +141,10 @@ def find_item_columns(table: Table, wide: Sequence[str], *, is_program: bool) ->
         items = _find_items_by_heading(table, named, rated)
     if table.has_columns("prompt_id"):
         return items._replace(prompt="prompt_id")
-    if not items.prompt and "prompt_id" not in declared and not is_program:
+    if table.joined and "prompt_id" not in declared:
+        return items._replace(prompt=_find_joined_prompt(table))
+    is_prompt = items.prompt or not set(HEADINGS["prompt_ids"]).isdisjoint(map(simplify_heading, items.pair))
+    if not is_prompt and "prompt_id" not in declared and not is_program:
         _refuse_possible_items(table, items, rated, free)
     return items
 
@@ -136,13 +161,15 @@ def _find_items_by_heading(table: Table, named: Sequence[str], rated: Sequence[s
     finest = max(repeated, key=table.count_distinct)
     for other in repeated:
         if not table.is_determined_by(other, [finest]):
+            offers = offer_columns("pair_id", [f"{other},{finest}", finest, other])
             raise StudyError(
-                f"{finest} or {other} could name the pair, and they contradict each other; say which does: "
-                f"{offer_columns('pair_id', [finest, other])}"
+                f"rows with the same {finest} differ in {other}. Say what names the pair: {offers}. If "
+                f"{other} is what raters were asked, write {offer_columns('criterion', [other])}"
             )
-    # A row number tells pairs apart that share a prompt and were judged by one rater.
-    if numbers and len(rated) > len(METHODS) and table.count_distinct(finest, *rated) < rows:
-        return _use_pair_column(table, numbers[0], repeated, "a row number beside the prompt")
+    # An id or a prompt that differs in every row tells pairs apart that share a prompt.
+    texts = [name for name in numbers if simplify_heading(name) in HEADINGS["prompt"]]
+    if texts or (numbers and len(rated) > len(METHODS) and table.count_distinct(finest, *rated) < rows):
+        return _use_pair_column(table, [*texts, *numbers][0], repeated, "it differs in every row")
     has_own_methods = table.count_distinct(finest) == int(table.number_pairs(finest).max(initial=-1)) + 1
     if has_own_methods and simplify_heading(finest) not in HEADINGS["prompt"]:
         return _use_pair_column(table, finest, [name for name in repeated if name != finest], "it repeats")
@@ -153,95 +180,107 @@ def _find_items_by_heading(table: Table, named: Sequence[str], rated: Sequence[s
     )
 
 
+def _find_joined_prompt(table: Table) -> str:
+    """Return the prompt if the user has declared several columns, from coarse to fine, as the pair.
+
+    These columns up to the first one with a prompt's heading name the prompt.
+    """
+    parts = list(table.joined)
+    for number, name in enumerate(parts[:-1], start=1):
+        if simplify_heading(name) in {*HEADINGS["prompt"], *HEADINGS["prompt_ids"]}:
+            heading = ",".join(parts[:number])
+            if number > 1:
+                table.join_columns(heading)
+            return heading
+    return ""
+
+
 def _use_pair_column(table: Table, pair: str, others: Sequence[str], why: str) -> ItemColumns:
     """Use a column as the pair. Another column is the prompt if several pairs share each of its values."""
-    prompts = [name for name in others if table.is_determined_by(name, [pair])]
-    prompts = [name for name in prompts if table.count_distinct(name) < table.count_distinct(pair)]
+    prompts = [name for name in others if table.groups_more(name, [pair])]
     return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct, default=""), why=why)
 
 
 def _describes_one_text(table: Table, name: str) -> bool:
     """Return whether another column has the same heading, but for the other text of the pair."""
-    heading = simplify_heading(name)
-    swapped = set()
-    for text, other in HEADINGS["siblings"].items():
-        swapped |= {re.sub(f"^{text}", other, heading), re.sub(f"{text}$", other, heading)}
-    return not (swapped - {heading}).isdisjoint(map(simplify_heading, table.names))
+    return any(differ_only_in_side(name, other) for other in table.names)
 
 
-def _may_name_item(table: Table, name: str, items: ItemColumns, rated: Sequence[str]) -> bool:
+def _may_name_item(
+    table: Table, name: str, items: ItemColumns, rated: Sequence[str], *, is_named: bool
+) -> bool:
     """Return whether a column with an unknown heading can name a pair or a prompt.
 
     The values of the column repeat, and a pair has only one value. A group, such as a language, can be an
-    item only if no rater has judged it twice. A property of the raters is not an item. A property of the
-    comparisons is not an item if another column names the pair.
+    item only if no rater has judged it twice. If another column names the pair, a property of the raters or
+    of the comparisons is not an item.
     """
     heading = simplify_heading(name)
-    count = table.count_distinct(name)
     rows = len(table.frame)
+    is_repeated = table.get_cells(name).dropna().duplicated(keep=False)
+    if _ASIDE.fullmatch(heading) or table.count_distinct(name) == 1 or not is_repeated.any():
+        return False
+    # In a measurement, some values occur only once.
+    if not is_repeated.all() and any(map(_DECIMAL.fullmatch, table.list_values(name))):
+        return False
+    if items.pair and not table.groups_more(name, items.pair):
+        return False
+    described = [["dataset"], ["criterion"], *([METHODS] if is_named else [])]
+    if is_named or table.count_distinct(*rated) == rows:
+        described.append(["rater"])
+    if any(table.describes(name, *keys) for keys in described if table.has_columns(*keys)):
+        return False
     is_judged_once = len(rated) > len(METHODS) and table.count_distinct(name, *rated) == rows
-    if _ASIDE.fullmatch(heading) or _describes_one_text(table, name) or table.is_boolean(name):
-        return False
-    repeats = count > 1 and table.get_cells(name).dropna().duplicated().any()
-    if not repeats or any(map(_DECIMAL.fullmatch, table.list_values(name))):
-        return False
-    if items.pair and not (
-        count < table.count_distinct(*items.pair) and table.is_determined_by(name, items.pair)
-    ):
-        return False
-    # A property of a rater or a comparison is equal in many rows. In one or two rows it may be chance.
-    describing = [["dataset"], ["rater"], ["criterion"], *([METHODS] if items.pair else [])]
-    keys = [names for names in describing if table.has_columns(*names)]
-    fixed = [names for names in keys if 1 < table.count_distinct(*names) <= rows / FEWEST_ROWS]
-    if any(table.is_determined_by(name, names) for names in fixed):
-        return False
     return is_judged_once or (len(table.list_values(name)) > 2 and heading not in HEADINGS["groups"])
 
 
 def _may_group_rows(table: Table, name: str, rated: Sequence[str]) -> bool:
     """Return whether rows with the same value in a column may be one item. The heading does not matter.
 
-    Either each rater has judged each value once, or only the first row of each item has a value, as with
-    merged cells.
+    Either each rater has judged each value once, and the column is constant or tells verdicts of a rater
+    apart. Or only the first row of each item has a value, as with merged cells.
     """
     rows = len(table.frame)
-    is_judged_once = "rater" in rated and table.count_distinct(name, *rated) == rows
+    count = table.count_distinct(name)
+    is_judged_once = "rater" in rated and table.count_distinct(name, *rated) == rows >= 2 * count
+    is_needed = count == 1 or table.count_distinct(*rated) < rows
     cells = table.get_cells(name)
     is_merged = cells.notna().iloc[0] and 1 < 2 * cells.notna().sum() <= rows
-    return (is_judged_once and 2 * table.count_distinct(name) <= rows) or bool(is_merged)
+    return (is_judged_once and is_needed) or bool(is_merged)
 
 
 def _refuse_possible_items(
     table: Table, items: ItemColumns, rated: Sequence[str], free: Sequence[str]
 ) -> None:
     """Refuse a table if a column with an unknown heading may name the pair or the prompt."""
-    explained = {*items.pair, *(table.declared.groups if items.pair else ())}
+    explained = {*items.pair, *table.joined, *(table.declared.groups if items.pair else ())}
     pairs = table.count_distinct(*items.pair) if items.pair else len(table.frame)
     is_own_pair = items.pair == ("pair_id",) or "pair_id" in table.declared.columns
     is_row = pairs == len(table.frame) and not is_own_pair
-    is_unnamed = is_row and set(map(simplify_heading, items.pair)) <= set(HEADINGS["row_numbers"])
+    is_named = not is_row or not set(map(simplify_heading, items.pair)) <= set(HEADINGS["row_numbers"])
     unknown = [
         name
         for name in free
         if name not in explained
+        and not _describes_one_text(table, name)
+        and not table.is_boolean(name)
         and (
-            _may_name_item(table, name, items, rated) or (is_unnamed and _may_group_rows(table, name, rated))
+            _may_name_item(table, name, items, rated, is_named=is_named)
+            or (not is_named and _may_group_rows(table, name, rated))
         )
-    ]
+    ][:MAX_OFFERS]
     if not unknown:
         return
-    role = "prompt_id"
-    why = "pairs that share a prompt are not independent"
-    none = "If none does, write --set columns.prompt_id="
+    listed = and_list(list(map(repr, unknown)))
     if is_row:
-        role = "pair_id"
-        why = "each row would count as a separate pair, and may not be one"
-        none = "If each row is a separate pair, write --set columns.pair_id="
-    listed = and_list([repr(name) for name in unknown[:MAX_OFFERS]])
-    verb = "repeats" if len(unknown) == 1 else "repeat"
+        raise StudyError(
+            f"several rows have the same {listed}, and nothing says whether they are about the same texts. "
+            f"If they are, write {offer_columns('pair_id', unknown)}. If each row is a separate pair, write "
+            "--set columns.pair_id="
+        )
     raise StudyError(
-        f"{listed} {verb}, and nothing says whether it names what was compared: {why}. Say which does: "
-        f"{offer_columns(role, unknown[:MAX_OFFERS])}. {none}"
+        f"several pairs have the same {listed}. If they share a prompt, they are not independent: write "
+        f"{offer_columns('prompt_id', unknown)}. If they do not, write --set columns.prompt_id="
     )
 
 
@@ -328,18 +367,18 @@ def _assign_presentations(table: Table, keys: Sequence[str]) -> None:
         first = table.get_cells("method_a") + " first"
         table.use_columns("presentation", (), "a rater judged both orders of the methods", presentation=first)
     else:
-        raise StudyError(
-            _describe_repeated_verdicts(table, keys, list(filter(separates_verdicts, table.free_columns)))
-        )
+        raise StudyError(_describe_repeated_verdicts(table, keys, separates_verdicts))
 
 
-def _describe_repeated_verdicts(table: Table, keys: Sequence[str], parting: Sequence[str]) -> str:
+def _describe_repeated_verdicts(
+    table: Table, keys: Sequence[str], separates_verdicts: Callable[..., bool]
+) -> str:
     """Write the message that asks the user to declare why a pair has several verdicts.
 
     Args:
         table: The table.
         keys: The columns in which the verdicts are equal.
-        parting: Columns that distinguish all the verdicts.
+        separates_verdicts: Returns whether these and other columns distinguish all verdicts.
     """
     repeated = _mark_repeated_rows(table, *keys)
     who = "pairs have several verdicts, and no column is known to name the rater"
@@ -348,11 +387,23 @@ def _describe_repeated_verdicts(table: Table, keys: Sequence[str], parting: Sequ
         rater, pair = table.get_texts("rater", "pair_id").iloc[int(repeated.argmax())]
         who = f"rater {rater!r} judged pair {pair!r} more than once"
         roles = ["criterion", "presentation"]
+    names = [name for name in table.free_columns if 1 < table.count_distinct(name) < len(table.frame)]
+    names = [name for name in names if not any(map(_DECIMAL.fullmatch, table.list_values(name)))]
+    turns = [name for name in names if simplify_heading(name) in HEADINGS["turns"]]
+    heading = table.heading_of("pair_id")
     offers = []
-    for name in parting:
-        if 1 < table.count_distinct(name) < len(table.frame):
-            is_turn = simplify_heading(name) in HEADINGS["turns"]
-            offers += [offer_columns(role, [name]) for role in (["criterion"] if is_turn else roles)]
+    for name in filter(separates_verdicts, names):
+        offers += [offer_columns(role, [name]) for role in (["criterion"] if name in turns else roles)]
+    ids = [name for name in names if name not in turns and not _ASIDE.fullmatch(simplify_heading(name))]
+    parts = next(filter(lambda parts: separates_verdicts(*parts), [*zip(ids), *combinations(ids, 2)]), ())
+    if heading and parts:
+        is_prompt = simplify_heading(heading) in HEADINGS["prompt"]
+        joined = ",".join([heading, *parts] if is_prompt else [*parts, heading])
+        offers.insert(0, offer_columns("pair_id", [joined]))
+    texts = [name for name in table.free_columns if _describes_one_text(table, name)]
+    if heading and texts and separates_verdicts(*texts):
+        options = format_set_options("columns.pair_id=", f"columns.prompt_id={heading}")
+        offers.append(f"{options} if each row has other texts")
     if not table.has_columns("rater"):
         offers.append("--set columns.rater= if the raters were not recorded")
     remedy = f"say what tells them apart: {' or '.join(offers)}" if offers else "keep the current verdict"

@@ -5,23 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import combinations
 
 import pandas as pd
 
-from analysis.verdicts.table import (
-    HEADINGS,
-    METHODS,
-    NO,
-    YES,
-    Table,
-    is_missing_word,
-    refuse_rows,
-    simplify_heading,
-)
+from analysis.verdicts.table import HEADINGS, METHODS, NO, YES, Table, is_missing_word, refuse_rows
 from analysis.verdicts.words import find_meaning, format_set_options, format_word_setting, is_tie
 from guard_eval.errors import StudyError
+from guard_eval.files.headings import differ_only_in_side, simplify_heading
 from guard_eval.records import TIE
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import and_list, join_first
 
 MOSTLY_ONCE = 0.8
 """If this share of the methods occurs in only one couple or has a long name, they are texts, not methods."""
@@ -31,15 +24,15 @@ LONGEST_NAME, MOST_WORDS = 80, 10
 """The largest number of characters and of words in the name of a method. Longer cells are texts."""
 
 Couple = tuple[str, str]
-SYSTEMS = "(?:method|model|system|strategy|generator|player|engine|policy|bot|agent)"
+SYSTEMS = "(?:method|model|system|sys|strategy|generator|player|engine|policy|bot|agent|llm)"
 TEXTS = "(?:response|text|option|output|answer|assistant|completion)"
 """Nouns for systems or texts in headings."""
 _COUPLE = (
-    r"(name)?{0}(name|id)?(?P<after>a|1|left)(name|id)?"
-    r"|(?P<before>left|first){0}(name)?|(?P<bare>a|left)"
+    r"(name)?{0}(name|id)?(?P<after>a|0|1|left)(name|id)?"
+    r"|(?P<before>left|first){0}(name)?|(?P<bare>a|left)|[a-z]*?(?P<inner>a|0|1|left){0}(name|id)?"
 )
-_SECOND = {"a": "b", "1": "2", "left": "right", "first": "second"}
-_THIRD = {"a": "c", "1": "3"}
+_SECOND = {"a": "b", "0": "1", "1": "2", "left": "right", "first": "second"}
+_THIRD = {"a": "c", "0": "2", "1": "3", "left": "center"}
 
 
 def find_methods(table: Table) -> None:
@@ -48,7 +41,8 @@ def find_methods(table: Table) -> None:
     Raises:
         StudyError: Several columns can be the methods.
     """
-    find_method_headings(table.names, SYSTEMS)  # refuses three methods, whatever their columns are called
+    for nouns in (SYSTEMS, "rank"):
+        find_method_headings(table.names, nouns)  # refuses three methods, whatever their columns are called
     if table.has_columns(*METHODS):
         return
     if lone := [name for name in METHODS if table.has_columns(name)]:
@@ -89,15 +83,27 @@ def offer_methods(table: Table, columns: Sequence[str]) -> str:
     return f". If the methods are {names[0]!r} and {names[1]!r}, as the cells say, write {options}"
 
 
+def find_possible_methods(table: Table) -> str:
+    """Return how to declare two columns as the methods; empty if no two columns may name them.
+
+    Their headings differ only in the side, and some names are in both columns.
+    """
+    for couple in combinations(table.free_columns, 2):
+        first, second = (set(table.list_values(name)) for name in couple)
+        is_number = all(map(str.isdecimal, first | second))
+        if differ_only_in_side(*couple) and first & second and not is_number:
+            settings = (f"columns.{name}={heading}" for name, heading in zip(METHODS, couple, strict=True))
+            return format_set_options(*settings)
+    return ""
+
+
 def _find_two_names(table: Table, columns: Sequence[str]) -> Couple | None:
     """Return the names in these columns, without ties, if there are exactly two."""
     cells = (text.strip() for text in table.list_values(*columns) if not is_missing_word(text))
     names = sorted({text for text in cells if find_meaning(text) is None and len(text) <= LONGEST_NAME})
-    if (
-        len(names) != 2
-        or any(map(str.isdecimal, names))
-        or YES.union(NO).issuperset(map(str.casefold, names))
-    ):
+    if len(names) != 2 or any(map(str.isdecimal, names)) or differ_only_in_side(*names):
+        return None
+    if YES.union(NO).issuperset(map(str.casefold, names)):
         return None
     return names[0], names[1]
 
@@ -134,7 +140,12 @@ def find_method_headings(names: Sequence[str], nouns: str) -> list[tuple[Couple,
 def _use_method_columns(table: Table, nouns: str) -> bool:
     """Use the columns of the methods. If only the sides have columns, these are also the methods."""
     couples = find_method_headings(table.names, nouns)
+    # Columns with more values, such as A and B beside model_a and model_b, hold the texts.
+    # Columns with more values, such as A and B beside model_a and model_b, hold the texts.
+    couples.sort(key=lambda couple: table.count_distinct(*couple[0]))
     named = [couple for couple, is_shown in couples if not is_shown]
+    if len({table.count_distinct(*couple) for couple in named}) == len(named):
+        named = [couple for couple in named if couple == named[0] or len(couple[0]) > 1]
     if len({tuple(table.number_rows(*couple)) for couple in named}) > 1:
         listed = and_list([" and ".join(couple) for couple in named])
         raise StudyError(f"the methods could be {listed}; rename one of them to method_a and method_b")
@@ -188,7 +199,11 @@ def _join_items(table: Table, items: pd.DataFrame) -> None:
         return
     ids = table.get_cells(columns[0]).fillna("")
     if unknown := sorted(set(ids) - item_ids):
-        raise StudyError(f"no item has the id {unknown[0]!r}; add it to the file that names the methods")
+        ids_in_file = join_first(sorted(map(repr, item_ids)), 3, join=", ")
+        raise StudyError(
+            f"no item has the id {unknown[0]!r}; add it to the file that names the methods, which has "
+            f"{ids_in_file}"
+        )
     new = items.drop(columns=table.names, errors="ignore").loc[ids].set_axis(ids.index)
     table.use_columns("methods", columns[:1], "another file names the methods of each", **new)
     refuse_sides_as_methods(table)

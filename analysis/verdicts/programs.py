@@ -34,12 +34,13 @@ import numpy as np
 import pandas as pd
 
 from analysis.verdicts.files import Record, VerdictFile, convert_to_cell
-from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings
+from analysis.verdicts.methods import LONGEST_NAME, SYSTEMS, TEXTS, find_method_headings
 from analysis.verdicts.reading import READING, Reading
 from analysis.verdicts.sides import is_about_sides
-from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, is_missing_word, simplify_heading
+from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, is_missing_word
 from analysis.verdicts.words import find_meaning, is_model_name
 from guard_eval.errors import StudyError
+from guard_eval.files.headings import simplify_heading
 from guard_eval.records import TIE, content_id
 
 ItemRecords = Mapping[str, Mapping[str, Any]]
@@ -74,6 +75,10 @@ class VerdictFormat:
 
 
 FOREIGN = {name: VerdictFormat(**values) for name, values in HEADINGS["formats"].items()}
+_USED = {*KNOWN, *SHOWN}.union(
+    *(re.split(", | or ", fields) for form in FOREIGN.values() for fields in form.fields.values())
+)
+"""The fields that have a role in a program's records."""
 _PERSON = re.compile(r"(expert|author|arena_user|human|annotator)(_\d+|\b)", re.IGNORECASE)
 _WORDS_OF = {"choices": "choices", "pairwise": "selected", "textarea": "text"}
 """The key of the chosen words in a Label Studio result, by the type of the control."""
@@ -125,7 +130,7 @@ def _read_alpaca_eval(record: Record, where: str, _items: object) -> Rows:
     instruction = str(record.get("instruction"))
     outputs = [record.get("output_1"), record.get("output_2")]
     lengths = [len(text) if isinstance(text, str) else None for text in outputs]
-    yield {
+    yield _select_short_fields(record) | {
         "pair_id": content_id(instruction, *outputs),
         "dataset": record.get("dataset") or "alpaca_eval",
         "prompt_id": content_id(instruction),
@@ -171,7 +176,7 @@ def _read_arena_hard(record: Record, where: str, _items: object) -> Rows:
         raise StudyError(f"{where}: games has {count} entries; a judgment has one game, or one in each order")
     for number, game in enumerate(games, start=1):
         score = game.get("score") if isinstance(game, dict) else None
-        yield {
+        yield _select_short_fields(record) | {
             "pair_id": name,
             "dataset": record.get("category") or "arena-hard",
             "prompt_id": name,
@@ -193,7 +198,7 @@ def _read_fastchat(record: Record, _where: str, _items: object) -> Rows:
     question = convert_to_cell(record.get("question_id"))
     turn = convert_to_cell(record.get("turn"))
     rater = convert_to_cell(judge[0] if isinstance(judge, list) and judge else judge) or ""
-    row = {key: record[key] for key in ("turn", "anony", "dedup_tag") if key in record}
+    row = _select_short_fields(record) | {key: record[key] for key in ("turn", "dedup_tag") if key in record}
     row |= {"prompt_id": question, "pair_id": question, "rater": rater, "rater_kind": "model"}
     if question and turn:
         row["pair_id"] = f"{question}, turn {turn}"
@@ -209,6 +214,15 @@ def _read_fastchat(record: Record, _where: str, _items: object) -> Rows:
     for number, first in firsts.items():
         verdict = record.get(f"g{number}_winner")
         yield row | {"verdict": verdict, "presentation": number, "shown_first": first}
+
+
+def _select_short_fields(record: Record) -> dict[str, Any]:
+    """Select fields by which results may be split, such as the language: short texts, numbers, yes and no."""
+    return {
+        key: value
+        for key, value in record.items()
+        if key not in _USED and isinstance(value, str | int | float) and len(str(value)) <= LONGEST_NAME
+    }
 
 
 def _select_item_fields(data: Mapping[str, Any]) -> dict[str, Any]:

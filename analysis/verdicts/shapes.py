@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,6 @@ from analysis.verdicts.table import (
     Table,
     convert_to_texts,
     is_missing_word,
-    simplify_heading,
-    split_heading_words,
 )
 from analysis.verdicts.words import (
     TIED,
@@ -35,6 +34,7 @@ from analysis.verdicts.words import (
     names_side,
 )
 from guard_eval.errors import StudyError
+from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list, plural
 
@@ -47,6 +47,7 @@ MAX_WORDS = 50
 
 MAX_OUTCOMES = 3
 """A column with more different cells cannot mark ties."""
+_NUMBER = re.compile(r"[+-]?[\d.,]+")
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
     r"([\W_]*(?P<criterion>.*))?",
@@ -62,9 +63,17 @@ def find_verdicts(table: Table) -> list[str]:
         StudyError: More than one column can be the verdict.
     """
     if HEADS in table.declared.columns:
-        return find_verdict_columns(table)
+        names = find_verdict_columns(table)
+        items = set() if table.items is None else set(table.items.index)
+        return [name for name in names if name in items] or names
     wide: list[str] = []
     named = [name for name in table.find_common_headings("verdict") if name in table.free_columns]
+    if not named:
+        methods = set(table.list_values(*METHODS))
+        answers = table.find_headings(HEADINGS["answers"])
+        named = [
+            name for name in answers if name in table.free_columns and _holds_verdicts(table, name, methods)
+        ]
     if table.has_columns("verdict"):
         pass
     elif named:
@@ -77,8 +86,32 @@ def find_verdicts(table: Table) -> list[str]:
         if is_single and table.has_columns("criterion") == table.has_columns("rater"):
             table.use_columns("verdict", wide, "its cells are verdicts", verdict=table.frame[wide[0]])
             wide = []
+    if not wide:
+        _refuse_measures(table)
     _use_tie_flags(table)
     return wide
+
+
+def _refuse_measures(table: Table) -> None:
+    """Refuse ranks or scores of both texts as verdicts, because one column cannot say which text is better.
+
+    Raises:
+        StudyError: The verdict is one of two columns of ranks or scores, or a table without a verdict has two
+            columns of numbers.
+    """
+    heading = table.heading_of("verdict")
+    if not table.has_columns("verdict"):
+        names = [name for name in table.free_columns if all(map(_NUMBER.fullmatch, table.list_values(name)))]
+    elif set(HEADINGS["measures"]).isdisjoint(split_heading_words(heading)):
+        return
+    else:
+        names = [heading, *table.free_columns]
+    for first, second in combinations(names, 2):
+        if differ_only_in_side(first, second) and (heading in {"", first}):
+            raise StudyError(
+                f"no column has verdicts: {first} and {second} have a number for each text. Write a column "
+                "verdict with the better method, or tie"
+            )
 
 
 def _are_same_verdicts(table: Table, *names: str) -> bool:
@@ -112,9 +145,12 @@ def _find_mark_columns(table: Table) -> dict[str, str]:
     for name in table.free_columns:
         parts = split_heading_words(name)
         text = " ".join(token for token in parts if token not in {*winning, *HEADINGS["ignored"]})
-        word = f"{noun} {text}" if text in {"1", "2"} else text
+        tie = next(filter(is_tie, (text, " ".join(parts[1:]))), "")
+        word = tie or (f"{noun} {text}" if text in {"1", "2"} else text)
         is_mark = not winning.isdisjoint(parts) and (_is_count_heading(name) or table.is_boolean(name))
-        if is_tie(word) or (is_mark and names_side(word)):
+        if name in table.declared.words and table.is_boolean(name):
+            words[name] = name
+        elif tie or (is_mark and names_side(word)):
             words[name] = word
     return words
 
@@ -122,18 +158,29 @@ def _find_mark_columns(table: Table) -> dict[str, str]:
 def _use_mark_columns(table: Table) -> bool:
     """Use columns that mark or count wins, such as winner_model_a, A_wins or win1. Return whether they exist.
 
-    If no column means ties, a row of zeros is a tie.
+    If there are only two columns, a row of zeros is a tie.
+
+    Raises:
+        StudyError: A column has an unknown third answer, or a row has several marks.
     """
     words = _find_mark_columns(table)
-    sides = sorted(word.side for word in map(find_meaning, words.values()) if word)
-    if [side for side in sides if side != TIED] != [B, A]:
+    sides = [word.side for word in map(find_meaning, words.values()) if word and word.side != TIED]
+    if sorted(sides) != [B, A]:
         return False
     marks = pd.DataFrame({name: _read_counts(table, name) for name in words})
     total = marks.sum(axis=1)
+    for name in filter(table.is_boolean, table.free_columns):
+        further = total.where(total > 0, _read_counts(table, name)) if name not in words else total
+        if further.sum() > total.sum() and ((further > 0).all() or _begin_alike(name, *words)):
+            tie, no_verdict = (format_set_options(format_word_setting(name, word)) for word in ("tie", ""))
+            raise StudyError(
+                f"{name} may be a third answer beside {and_list(list(words))}. If it is a tie, write {tie}; "
+                f"if it is no verdict, write {no_verdict}"
+            )
     if total.max() > 1:
         _expand_counted_wins(table, marks, words)
         return True
-    is_tied = (total == 0) & marks.notna().any(axis=1) & (TIED not in sides)
+    is_tied = (total == 0) & marks.notna().any(axis=1) & (len(words) == 2)
     if is_tied.any():
         listed = and_list(list(words))
         table.notes.append(f"{int(is_tied.sum())} rows in which none of {listed} is 1 are read as ties")
@@ -141,6 +188,12 @@ def _use_mark_columns(table: Table) -> bool:
     verdict = winner.where(total > 0).mask(is_tied, TIE)
     table.use_columns("verdict", list(words), "one of them is 1 in each row", verdict=verdict)
     return True
+
+
+def _begin_alike(*headings: str) -> bool:
+    """Return whether all headings have several words and the same first word."""
+    words = list(map(split_heading_words, headings))
+    return all(len(parts) > 1 and parts[0] == words[0][0] for parts in words)
 
 
 def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) -> None:
@@ -221,6 +274,10 @@ def find_verdict_columns(table: Table) -> list[str]:
     """Return the free columns whose cells are verdicts: methods, sides or ties."""
     methods = set(table.list_values(*METHODS))
     names = [name for name in table.free_columns if _holds_verdicts(table, name, methods)]
+    if table.has_columns("rater"):
+        names = [
+            name for name in names if table.count_distinct(name) == 1 or not table.describes(name, "rater")
+        ]
     return [name for name in names if not methods or read_first_method(table, name) is None]
 
 
@@ -260,7 +317,10 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
     for name in [name for name in table.free_columns if name not in names]:
         cells = table.get_cells(name).dropna()
         if count := sum(find_meaning(text) is not None for text in cells):
-            table.notes.append(f"{name!r} is not read: only {count} of its {len(cells)} cells are verdicts")
+            why = f"only {count} of its {len(cells)} cells are verdicts"
+            if count == len(cells):
+                why = "it describes the rater, or the file that names the methods lacks it"
+            table.notes.append(f"{name!r} is not read: {why}")
     other_columns = [name for name in table.names if name not in names]
     long = table.frame.melt(
         other_columns, list(names), var_name="_heading", value_name="verdict", ignore_index=False

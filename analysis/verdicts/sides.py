@@ -20,11 +20,10 @@ from analysis.verdicts.table import (
     Table,
     is_missing_word,
     refuse_rows,
-    simplify_heading,
-    split_heading_words,
 )
 from analysis.verdicts.words import TIED, A, B, Word, find_meaning, format_set_options, format_word_setting
 from guard_eval.errors import StudyError
+from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list, join_first
 

@@ -24,10 +24,10 @@ from analysis.verdicts.table import (
     Declarations,
     Table,
     refuse_rows,
-    simplify_heading,
 )
 from analysis.verdicts.tidy import make_tidy
 from guard_eval.errors import StudyError, suggest_nearest
+from guard_eval.files.headings import simplify_heading
 from guard_eval.records import RaterKind
 from guard_eval.reporting.words import and_list
 

@@ -6,11 +6,9 @@ differs in every row is a row number, and a column with an unknown heading may n
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from pandas.api.types import infer_dtype
 from analysis.verdicts.reading import Reading, Role
 from analysis.verdicts.words import format_set_options
 from guard_eval.errors import StudyError
+from guard_eval.files.headings import simplify_heading
 from guard_eval.records import RaterKind
 from guard_eval.reporting.words import and_list, join_first
 
@@ -44,32 +43,14 @@ SHOWN = ("left", "right")
 
 NUMBERED = frozenset({"line", "sheet row", "record", "sample", "row"})
 """Names of an index that has the numbers of a file's lines, rows or records."""
+FEWEST_ROWS = 3
+"""A column can describe raters or comparisons only if these have at least this mean number of rows."""
 MAX_NUMBERS = 5
 """The largest number of lines that a message names. Further lines are only counted."""
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 Cells = tuple[str | None, ...]
-
-
-@cache
-def simplify_heading(heading: str) -> str:
-    """Return the letters and digits of a heading in lower case, without MTurk's prefixes.
-
-    >>> simplify_heading("Pair ID"), simplify_heading("Input.model_a")
-    ('pairid', 'modela')
-    """
-    folded = re.sub(r"^(input|answer)\.", "", heading.strip().casefold())
-    return "".join(filter(str.isalnum, folded))
-
-
-def split_heading_words(heading: str) -> list[str]:
-    """Return the words and numbers of a heading in lower case.
-
-    >>> split_heading_words("WorkTimeInSeconds 2")
-    ['work', 'time', 'in', 'seconds', '2']
-    """
-    return [word.casefold() for word in re.findall(r"[A-Z]*[^\W\d_A-Z]+|[A-Z]+|\d+", heading)]
 
 
 def names_raters(frame: pd.DataFrame) -> bool:
@@ -203,6 +184,7 @@ class Table:
         self.notes: list[str] = []
         self.unused: list[str] = []
         self.left_out: list[str] = []
+        self.joined: list[str] = []
         self.set_frame(add_line_numbers(frame))
 
     def set_frame(self, frame: pd.DataFrame) -> None:
@@ -224,6 +206,15 @@ class Table:
         # The rows stay the same, so the stored texts of other columns stay valid.
         self._texts = texts
 
+    def join_columns(self, heading: str) -> None:
+        """Add a column that joins the cells of several columns, whose headings are separated by commas."""
+        parts = heading.split(",")
+        self.joined += parts
+        cells = self.get_cells(parts[0])
+        for name in parts[1:]:
+            cells = cells + ", " + self.get_cells(name)
+        self.set_frame(self.frame.assign(**{heading: cells}))
+
     def leave_out_rows(self, is_left_out: Mask, why: str) -> None:
         """Leave out rows, and record their number and the reason."""
         if is_left_out.any():
@@ -239,7 +230,7 @@ class Table:
         """Return the reading of the table."""
         groups = [name for name in self.declared.groups if name in self.free_columns]
         by = [Role("by", name, "declared") for name in groups]
-        used = {*groups, *(role.column for role in self.roles if role.role == "filter")}
+        used = {*groups, *self.joined, *(role.column for role in self.roles if role.role == "filter")}
         return Reading(
             roles=(*self.roles, *by),
             unused=(*self.unused, *(name for name in self.free_columns if name not in used)),
@@ -326,6 +317,18 @@ class Table:
     def is_determined_by(self, name: str, keys: Sequence[str]) -> bool:
         """Return whether rows that are equal in `keys` always have the same cell in a column."""
         return self.count_distinct(*keys, name) == self.count_distinct(*keys)
+
+    def groups_more(self, name: str, keys: Sequence[str]) -> bool:
+        """Return whether a column has fewer values than `keys`, and one value for each cell of `keys`."""
+        return self.count_distinct(name) < self.count_distinct(*keys) and self.is_determined_by(name, keys)
+
+    def describes(self, name: str, *keys: str) -> bool:
+        """Return whether a column is a property of `keys`, such as the rater: equal in all rows of each.
+
+        In one or two rows of each, cells may be equal by chance.
+        """
+        is_many = 1 < self.count_distinct(*keys) <= len(self.frame) / FEWEST_ROWS
+        return is_many and self.is_determined_by(name, keys)
 
     def is_filled(self, name: str) -> bool:
         """Return whether a column has no empty cell."""

@@ -11,6 +11,7 @@ from analysis.verdicts.files import NESTED
 from analysis.verdicts.items import add_pairs_and_prompts, assign_raters, recognise_model_judges
 from analysis.verdicts.methods import (
     find_methods,
+    find_possible_methods,
     offer_methods,
     refuse_sides_as_methods,
     refuse_texts_as_methods,
@@ -19,9 +20,10 @@ from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.reading import READING, Role, get_reading, join_readings
 from analysis.verdicts.shapes import HEADS, find_verdicts, melt_wide_table
 from analysis.verdicts.sides import name_winners
-from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, SHOWN, Declarations, Table, simplify_heading
+from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, SHOWN, Declarations, Table
 from analysis.verdicts.words import find_meaning
 from guard_eval.errors import StudyError, suggest_nearest
+from guard_eval.files.headings import simplify_heading
 from guard_eval.reporting.words import and_list
 
 _KINDS = ("pair_id", "rater", "criterion")
@@ -50,15 +52,7 @@ def make_tidy(
         StudyError: The meaning of a column or a word is not clear. The message names the setting that
             declares the meaning.
     """
-    if isinstance(frame.columns, pd.MultiIndex) or isinstance(frame.index, pd.MultiIndex):
-        raise StudyError(
-            "the table has several header rows or index columns (a MultiIndex); give it one header row: "
-            "frame.stack(), frame.reset_index(), or join the parts of each heading"
-        )
-    names = list(map(str, frame.columns))
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
-    table = Table(frame.set_axis(names, axis=1), declared, items)
+    table = _make_table(frame, declared, items)
     are_pairs = declared.columns.get(HEADS) == "pair_id"
     _name_columns(table)
     _leave_out_index(table)
@@ -81,12 +75,27 @@ def make_tidy(
     if wide or HEADS in declared.columns:
         melt_wide_table(table, wide)
         find_methods(table)
+    if are_pairs and table.has_columns(*METHODS):
+        add_pairs_and_prompts(table, (), is_program=False)
     if table.has_columns("verdict", *METHODS):
         _complete_rows(table)
     _refuse_nested(table, frame)
     _refuse_incomplete(table, is_program=form is not None)
     table.frame.attrs = {**frame.attrs, READING: join_readings([get_reading(frame), table.make_reading()])}
     return table.frame
+
+
+def _make_table(frame: pd.DataFrame, declared: Declarations, items: pd.DataFrame | None) -> Table:
+    """Return a table to be read. Refuse a MultiIndex and equal headings."""
+    if isinstance(frame.columns, pd.MultiIndex) or isinstance(frame.index, pd.MultiIndex):
+        raise StudyError(
+            "the table has several header rows or index columns (a MultiIndex); give it one header row: "
+            "frame.stack(), frame.reset_index(), or join the parts of each heading"
+        )
+    names = list(map(str, frame.columns))
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
+    return Table(frame.set_axis(names, axis=1), declared, items)
 
 
 def _name_columns(table: Table) -> None:
@@ -127,7 +136,11 @@ def _declared_columns(table: Table) -> Mapping[str, str]:
         start = f"columns.{name}"
         if name not in {*KNOWN, *SHOWN}:
             raise StudyError(f"{start}: there is no such column; {suggest_nearest(name, sorted(KNOWN))}")
-        if heading and not table.has_columns(heading):
+        if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*heading.split(",")):
+            table.join_columns(heading)
+        elif heading and table.items is not None and heading in table.items:
+            table.items = table.items.rename(columns={heading: name})
+        elif heading and not table.has_columns(heading):
             raise StudyError(
                 f"{start}={heading}: there is no such heading; {suggest_nearest(heading, table.names)}"
             )
@@ -241,7 +254,7 @@ def _keep_answers(table: Table) -> None:
 
 def _refuse_nested(table: Table, frame: pd.DataFrame) -> None:
     """Refuse a list or an object in a column that is read."""
-    used = {name for role in table.roles for name in role.column.split(", ")}
+    used = {name for role in table.roles if role.role != "filter" for name in role.column.split(", ")}
     for name, where in frame.attrs.get(NESTED, {}).items():
         if name in used | KNOWN:
             raise StudyError(
@@ -269,6 +282,8 @@ def _refuse_incomplete(table: Table, *, is_program: bool) -> None:
             "nothing says which methods were compared; add the fields method_a and method_b (and left and "
             "right, where sides changed) to the items, or give a file that has them by id"
         )
+    if columns := find_possible_methods(table):
+        raise StudyError(f"nothing says which methods were compared. If two columns do, write {columns}")
     methods = offer_methods(table, ["verdict"]) or offer_methods(table, table.free_columns)
     raise StudyError(
         "nothing says which methods were compared. Say which columns do: --set columns.method_a=HEADING "

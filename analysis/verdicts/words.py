@@ -14,10 +14,11 @@ A, TIED, B = 1, 0, -1
 Kind = Literal["", "tie", "letter", "place", "column"]
 """What a word names: a tie, a letter, a place, or the column of a method. Empty for a possible method."""
 
-_SYSTEMS = "method|model|system|strategy|generator|player|engine|policy|agent|bot"
+_SYSTEMS = "method|model|system|sys|strategy|generator|player|engine|policy|agent|bot"
 _TEXTS = (
     "response|text|option|answer|output|assistant|side|continuation|story|summary|translation|candidate"
-    "|version|completion|generation|choice|passage|essay|reply|sample|item|one"
+    "|version|completion|generation|choice|passage|essay|reply|sample|item|one|image|picture|photo|clip|audio"
+    "|video|voice|recording"
 )
 _STRONG = "much|far|significantly|strongly|clearly|definitely|considerably|substantially|way|very much|a lot"
 _WEAK = "slightly|a little|a bit|little|bit|somewhat|marginally|barely|weakly|mildly|moderately"
@@ -40,8 +41,10 @@ _TIE = re.compile(
     r"|undecided|unentschieden|[eé]galit[eé]|tie both ?bad|tie both ?good|tie inconsistent|both equal)"
 )
 _MODEL = re.compile(
-    r"(?<![a-z])(gpt|chatgpt|claude|llama|gemini|gemma|qwen|mi[sx]tral|deepseek|command-r|grok|llm|phi-?\d"
+    r"(?<![a-z])(gpt|chatgpt|claude|llama|gemini|gemma|qwen|mi[sx]tral|deepseek|command-[ar]|grok|llm|phi-?\d"
+    r"|vicuna|sonnet|opus|haiku|pandalm|judgelm|prometheus|glm|kimi-k\d|nova-(pro|lite|micro|premier)"
     r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)?[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
+    r"|[-_ ]\d+(\.\d+)?b$"
 )
 """Names of models, and never of people, after `skeleton`. Names from the Hugging Face Hub have a slash."""
 _ARTICLE = re.compile(r"[Aa] (bit|little|lot)\b.*|a (better|preferred|best|winner|stronger|favou?red)\b.*")

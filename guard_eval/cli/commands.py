@@ -103,7 +103,7 @@ COMMANDS = {
         "Write the report: which system wrote better texts, and how certain that is.",
     ),
     "check": Command(
-        RESULTS, "analysis.claim:check", "Check whether printed counts or percentages support a claim."
+        RESULTS, "analysis.claim:check_claim", "Check whether printed counts or percentages support a claim."
     ),
     "describe": Command(
         RESULTS,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError
+from guard_eval.files.headings import simplify_heading
 from guard_eval.files.rows import LINE, MOST_ROWS, Encoding, NumberedRows, open_rows, parse_json
 
 _VOCABULARY = tomllib.loads(Path(__file__).with_name("keys.toml").read_text("utf-8"))
@@ -28,8 +28,6 @@ PARTS = frozenset(_VOCABULARY["parts"])
 """Headings of columns that may hold a part of the prompt."""
 NOTES = tuple(_VOCABULARY["notes"])
 """Endings of the headings of remarks on texts."""
-SIDES = frozenset(map(frozenset, _VOCABULARY["sides"]))
-"""Pairs of words that name two sides, such as left and right."""
 _PLAIN = {"".join(filter(str.isalnum, key)): key for key in (*TEXT, *KEYS, *chain(*KEYS.values()))}
 """The keys by their plain form, which has only letters and digits."""
 
@@ -86,12 +84,6 @@ def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[R
         yield Record(where=where, number=number, row=rename_known_keys(first), further=len(further))
 
 
-@cache
-def simplify_key(key: str) -> str:
-    """Return a key or heading in lower case, with only its letters and digits."""
-    return "".join(filter(str.isalnum, key.casefold()))
-
-
 def rename_known_keys(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row in which keys such as "Prompt ID" are renamed to `prompt_id`.
 
@@ -99,7 +91,7 @@ def rename_known_keys(row: Mapping[str, Any]) -> dict[str, Any]:
     """
     result: dict[str, Any] = {}
     for key, value in row.items():
-        name = _PLAIN.get(simplify_key(key), key)
+        name = _PLAIN.get(simplify_heading(key), key)
         is_taken = name in row or name in result
         result[key if is_taken else name] = value
     return result

@@ -8,22 +8,18 @@ from itertools import chain, combinations
 from typing import Any
 
 from guard_eval.errors import StudyError, format_count
+from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
 from guard_eval.texts.rows import (
     KEYS,
     NO_TEXT,
     NOTES,
     PARTS,
     RUNS,
-    SIDES,
     SYSTEMS,
     TEXT,
     Record,
     rename_known_keys,
-    simplify_key,
 )
-
-_WORD = re.compile(r"[^\W\d_][^\W\dA-Z_]*|\d+")
-"""A word of a heading. Each number and each capital letter begins a new word."""
 
 SYSTEM_WORDS = {"model", "system", "method", "strategy", "generator"}
 """Words of headings that name systems."""
@@ -45,7 +41,7 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
         StudyError: Some columns cannot be texts, so the user must name the columns of texts.
     """
     keys = dict.fromkeys(chain.from_iterable(record.row for record in records))
-    candidates = [key for key in keys if key not in NO_TEXT and simplify_key(key) not in PARTS]
+    candidates = [key for key in keys if key not in NO_TEXT and simplify_heading(key) not in PARTS]
     if set(TEXT) & set(keys) or len(candidates) < 2 or any("arguments" in r.row for r in records[:1]):
         return []
     refuse_sides((), candidates, source)
@@ -72,22 +68,15 @@ def refuse_sides(keys: Iterable[str], columns: Sequence[str], source: object) ->
     Raises:
         StudyError: Two columns are the two sides of a comparison.
     """
-    naming = [key for key in keys if not SYSTEM_WORDS.isdisjoint(map(str.casefold, _WORD.findall(key)))]
-    texts = [column for column in columns if not _SETTING.search(column)]
+    naming = [key for key in keys if not SYSTEM_WORDS.isdisjoint(split_heading_words(key))]
+    texts = [column for column in columns if len(column) > 1 and not _SETTING.search(column)]
     for first, other in chain(combinations(naming, 2), combinations(texts, 2)):
-        if _differ_only_in_side(_WORD.findall(first), _WORD.findall(other)):
+        if differ_only_in_side(first, other):
             raise StudyError(
                 f"{source}: {first!r} and {other!r} are sides, and each row may have other systems there. "
                 "Write a row for each text, with its system in a column 'system'. If all texts of a column "
                 f"are by one system, say which columns are systems: --column {first!r} --column {other!r}"
             )
-
-
-def _differ_only_in_side(first: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether two headings, given as lists of words, differ only in the word for the side."""
-    different = [{a.casefold(), b.casefold()} for a, b in zip(first, other, strict=False) if a != b]
-    is_only_a_letter = len(first) == 1 and len(first[0]) == 1
-    return len(first) == len(other) and len(different) == 1 and different[0] in SIDES and not is_only_a_letter
 
 
 def find_system_column(records: Sequence[Record]) -> str:
@@ -96,7 +85,7 @@ def find_system_column(records: Sequence[Record]) -> str:
     prompts = [_find_prompt(row) for row in rows]
     if len(set(prompts)) == 1 or any(key in row for row in rows for key in KEYS["strategy"]):
         return ""
-    for key in filter(lambda key: simplify_key(key) in SYSTEMS, dict.fromkeys(chain.from_iterable(rows))):
+    for key in filter(lambda key: simplify_heading(key) in SYSTEMS, dict.fromkeys(chain.from_iterable(rows))):
         models = [str(row.get(key) or "") for row in rows]
         if all(models) and len(set(zip(prompts, models, strict=True))) > len(set(prompts)):
             return key
@@ -124,7 +113,7 @@ def refuse_doubtful_columns(
     if count == len(rows) or not any(prompt for prompt, _, _ in groups):
         return
     for key in dict.fromkeys(chain.from_iterable(rows)):
-        if key in (*columns, *TEXT, system) or simplify_key(key) in RUNS:
+        if key in (*columns, *TEXT, system) or simplify_heading(key) in RUNS:
             continue
         values = ["" if row.get(key) is None else str(row[key]) for row in rows]
         cells = len(set(zip(groups, values, strict=True)))
@@ -143,7 +132,7 @@ def refuse_doubtful_columns(
 
 def _may_be_part(key: str, value: object) -> bool:
     """Return whether a value may be a part of the prompt: by its key, or because it has several words."""
-    if simplify_key(key) in PARTS or key in KEYS["prompt"]:
+    if simplify_heading(key) in PARTS or key in KEYS["prompt"]:
         return True
     words = value.split() if isinstance(value, str) and key not in NO_TEXT else []
     return len(words) >= _LEAST_WORDS or (bool(words) and all(map(str.isalpha, words)))
@@ -167,7 +156,7 @@ def _describe_fault(key: str, values: Sequence[object]) -> str:
         "nothing": not filled,
         "numbers": all(map(_is_number, filled)),
         "lists or objects": not all(isinstance(value, str) for value in filled),
-        "remarks": simplify_key(key).endswith(NOTES),
+        "remarks": simplify_heading(key).endswith(NOTES),
         f"only {format_count(different, 'different value')} in {len(filled)} rows": is_long
         and different <= len(filled) // 2,
         "single words": is_long and all(len(str(value).split()) == 1 for value in filled),

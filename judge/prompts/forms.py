@@ -41,7 +41,7 @@ def list_simpler_forms(form: Form, judge: Judge) -> Iterator[Form]:
     yield from (text.omit_parts(*names[:count]) for count in range(1, len(names) + 1))
 
 
-def change_form(form: Form, change: Change, judge: Judge) -> Form:
+def apply_change(form: Form, change: Change, judge: Judge) -> Form:
     """Return the form with one change that a server asks for, unless study.toml fixes the interface."""
     if change == "responses" and judge.style != "auto":
         return form
@@ -117,7 +117,7 @@ def build_request(
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def show_request(sent: bytes) -> str:
+def format_request(sent: bytes) -> str:
     """Return a request as text: one line for each setting, then the messages by role."""
     body = json.loads(sent)
     messages = body.pop("messages", None) or body.pop("input", [])

@@ -8,7 +8,6 @@ never counts as a verdict or a tie.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from guard_eval.records import CHOICES, Choice, JsonObject
 from guard_eval.rubric import spelling
@@ -63,7 +62,7 @@ _JUDGMENTS: dict[str, Choice] = {
 }
 
 
-def read_block(
+def read_verdict_block(
     content: str, names: Sequence[str], code: str, titles: Mapping[str, str]
 ) -> dict[str, Choice] | None:
     r"""Return the verdict of the blocks, or None unless they give just one choice for every criterion.
@@ -74,11 +73,11 @@ def read_block(
         code: The code that the tags must contain.
         titles: The titles of criteria in a block, by name. Default: their names.
 
-    >>> read_block("<verdict-1f>\nFluency: Method A is better\n</verdict-1f>", ["fluency"], "1f", {})
+    >>> read_verdict_block("<verdict-1f>\nFluency: Method A is better\n</verdict-1f>", ["fluency"], "1f", {})
     {'fluency': 'A'}
     """
     result: dict[str, Choice] = {}
-    tag = _match_tag("verdict", code)
+    tag = _make_tag_pattern("verdict", code)
     for following in re.split(rf"<\s*{tag}", content, flags=re.IGNORECASE)[1:]:
         inside = re.split(rf"<\s*/\s*(?:{tag}|verdict\s*>)", following, maxsplit=1, flags=re.IGNORECASE)[0]
         for name, words in _read_judgments(inside, names, titles):
@@ -90,7 +89,7 @@ def read_block(
     return {name: result[name] for name in names} if len(result) == len(set(names)) else None
 
 
-def _match_tag(name: str, code: str) -> str:
+def _make_tag_pattern(name: str, code: str) -> str:
     """Return a pattern for a tag without the opening bracket. Further digits of the code may follow."""
     return rf"{name}-{re.escape(code)}[0-9a-f]*\s*>"
 
@@ -177,26 +176,28 @@ def parse_response(
         return RequestFailure(kind="truncated", detail="the answer ended at max_output_tokens")
     if answer.text is None:
         return RequestFailure(kind="unparseable", detail="the answer has no text")
-    return _read_content(answer.text, names, code, titles or {})
+    return _read_choices(answer.text, names, code, titles or {})
 
 
-def _read_content(
+def _read_choices(
     content: str, names: Sequence[str], code: str | None, titles: Mapping[str, str]
 ) -> Choices | RequestFailure:
-    fields = _read_fields(content)  # a whole object: what looks like a tag is in one of its strings
+    fields = _parse_object(content)  # a whole object: what looks like a tag is in one of its strings
     if fields is None:
         answer = read_final_answer(content)
         if answer is None:
             return RequestFailure(kind="unparseable", detail=f"the thinking never ends: {shorten(content)}")
-        if code is not None and re.search(rf"<\s*{_match_tag('verdict', code)}", answer, re.IGNORECASE):
+        if code is not None and re.search(
+            rf"<\s*{_make_tag_pattern('verdict', code)}", answer, re.IGNORECASE
+        ):
             # what follows the end of a rationale is read like the rest of the answer, whose blocks must all
             # agree: so a block that a rationale quotes can spoil the verdict, and never make one
-            tag = _match_tag(RATIONALE, code)
+            tag = _make_tag_pattern(RATIONALE, code)
             verdict = re.sub(rf"(?is)<\s*{tag}.*?(?:<\s*/\s*{tag}|\Z)", "", answer, count=1)
-            return read_block(verdict, names, code, titles) or RequestFailure(
+            return read_verdict_block(verdict, names, code, titles) or RequestFailure(
                 kind="wrong_schema", detail=f"not one judgment for each criterion: {shorten(content)}"
             )
-        fields = _read_fields(answer)
+        fields = _parse_object(answer)
     if fields is None:
         return RequestFailure(kind="unparseable", detail=f"not one JSON object: {shorten(content)}")
     choices: JsonObject = {name: fields.get(name) for name in names}
@@ -209,17 +210,17 @@ def _read_content(
     return choices
 
 
-def _read_fields(text: str) -> JsonObject | None:
+def _parse_object(text: str) -> JsonObject | None:
     """Return the fields of a text that is exactly one JSON object; None for other texts."""
     fenced = _FENCE.match(text.strip())
     try:
-        fields = json.loads(fenced["json"] if fenced else text, object_pairs_hook=_refuse_duplicates)
+        fields = json.loads(fenced["json"] if fenced else text, object_pairs_hook=_reject_repeated_fields)
     except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) else None
 
 
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> JsonObject:
+def _reject_repeated_fields(pairs: list[tuple[str, object]]) -> JsonObject:
     """Return an object's fields; an empty dict if a field appears twice."""
     fields = dict(pairs)
     return fields if len(fields) == len(pairs) else {}

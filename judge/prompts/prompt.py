@@ -169,16 +169,16 @@ class JudgePrompt:
     examples: str | None = None
     rationale: bool = False
 
-    def system(self, *, lines: bool = False) -> str:
+    def write_system_message(self, *, lines: bool = False) -> str:
         """Return the system message; `lines` asks for a verdict block instead of JSON."""
         form = _describe_format(self, lines=lines)
         task = "" if self.task is None else f" The task was: {self.task}"
-        values = _fill_values(self.criteria) | {"texts": self.texts, "task": task}
+        values = _make_template_values(self.criteria) | {"texts": self.texts, "task": task}
         return f"{fill_template(self.template, values)}\n\n{form}\n\n{TEXTS_ARE_DATA}"
 
-    def question(self, blind: BlindPair, seed: int, *, lines: bool = False) -> str:
+    def write_question(self, blind: BlindPair, seed: int, *, lines: bool = False) -> str:
         """Return the user message: the texts as data, and the format of the answer."""
-        code = make_nonce(blind, seed)
+        code = make_tag_code(blind, seed)
         frame = FRAME.format(
             nonce=code,
             prompt=neutralise_markup(blind.prompt),
@@ -191,20 +191,20 @@ class JudgePrompt:
         return frame + closing.format(
             nonce=code,
             judgments="; ".join(CHOICE_LABELS[choice] for choice in CHOICES),
-            block=_write_block(self, code, {}, rationale="…"),
+            block=_write_verdict_block(self, code, {}, rationale="…"),
         )
 
-    def answer(self, example: JudgedExample, seed: int, *, lines: bool = False) -> str:
+    def write_example_answer(self, example: JudgedExample, seed: int, *, lines: bool = False) -> str:
         """Return an example's verdict in the requested format of an answer."""
         reasons = neutralise_markup(example.rationale or "")
         if lines:
-            return _write_block(
-                self, make_nonce(make_blind_example(example), seed), example.verdict, rationale=reasons
+            return _write_verdict_block(
+                self, make_tag_code(make_blind_example(example), seed), example.verdict, rationale=reasons
             )
         verdict = {criterion.name: example.verdict[criterion.name] for criterion in self.criteria}
         return json.dumps({**({RATIONALE: reasons} if self.rationale else {}), **verdict}, ensure_ascii=False)
 
-    def messages(self, blind: BlindPair, seed: int, *, lines: bool = False) -> list[dict[str, str]]:
+    def write_messages(self, blind: BlindPair, seed: int, *, lines: bool = False) -> list[dict[str, str]]:
         """Return the messages that ask for a verdict on `blind`: instructions, examples, and the question.
 
         Args:
@@ -215,8 +215,8 @@ class JudgePrompt:
         Raises:
             StudyError: The instructions contain text that a chat template could read as markup.
         """
-        question = {"role": "user", "content": self.question(blind, seed, lines=lines)}
-        return [*(dict(message) for message in _write_messages_before(self, seed, lines=lines)), question]
+        question = {"role": "user", "content": self.write_question(blind, seed, lines=lines)}
+        return [*(dict(message) for message in _write_leading_messages(self, seed, lines=lines)), question]
 
     @cached_property
     def version(self) -> str:
@@ -224,8 +224,8 @@ class JudgePrompt:
         papers = all(CRITERIA.get(criterion.name) == criterion for criterion in self.criteria)
         if papers and self == JudgePrompt(criteria=self.criteria):
             return PROMPT_VERSION
-        sent = [list(_write_messages_before(self, 0, lines=lines)) for lines in (False, True)]
-        return _digest([PROMPT_VERSION, sent])
+        sent = [list(_write_leading_messages(self, 0, lines=lines)) for lines in (False, True)]
+        return _hash_words([PROMPT_VERSION, sent])
 
 
 RATIONALE = "rationale"
@@ -250,7 +250,7 @@ def make_prompt(judge: Judge) -> JudgePrompt:
     )
 
 
-def describe_differences(judge: Judge) -> str | None:
+def describe_prompt_differences(judge: Judge) -> str | None:
     """Describe in one line how this judge's prompt differs from the paper's; None if it does not."""
     parts = [] if judge.prompt is None else [f"the instructions in {judge.prompt.file}"]
     custom = [criterion.name for criterion in judge.rubric if CRITERIA.get(criterion.name) != criterion]
@@ -264,11 +264,11 @@ def describe_differences(judge: Judge) -> str | None:
 
 
 def make_blind_example(example: JudgedExample) -> BlindPair:
-    """Return an example's texts as they are shown."""
+    """Return an example's prompt and texts as a blinded pair."""
     return BlindPair(presentation=0, prompt=example.prompt, text_a=example.a, text_b=example.b)
 
 
-def _fill_values(asked_criteria: Sequence[Criterion]) -> dict[str, str]:
+def _make_template_values(asked_criteria: Sequence[Criterion]) -> dict[str, str]:
     definitions = (
         f"{number}. {criterion.title}\n{criterion.definition}"
         for number, criterion in enumerate(asked_criteria, start=1)
@@ -292,7 +292,9 @@ def _describe_format(prompt: JudgePrompt, *, lines: bool) -> str:
     return form.format(words=RATIONALE_WORDS, fields=", ".join(map(json.dumps, names)))
 
 
-def _write_block(prompt: JudgePrompt, code: str, verdict: Mapping[str, Choice], *, rationale: str) -> str:
+def _write_verdict_block(
+    prompt: JudgePrompt, code: str, verdict: Mapping[str, Choice], *, rationale: str
+) -> str:
     """Return an answer in plain text with its code. A criterion without a verdict gets an ellipsis."""
     short = code[:CODE_DIGITS]
     words = CHOICE_LABELS | {None: "…"}
@@ -304,25 +306,25 @@ def _write_block(prompt: JudgePrompt, code: str, verdict: Mapping[str, Choice], 
 
 
 @lru_cache(maxsize=64)
-def _write_messages_before(prompt: JudgePrompt, seed: int, *, lines: bool) -> tuple[Mapping[str, str], ...]:
-    """Return the messages before the question, which are the same in all requests of a judge."""
-    system = prompt.system(lines=lines)
+def _write_leading_messages(prompt: JudgePrompt, seed: int, *, lines: bool) -> tuple[Mapping[str, str], ...]:
+    """Write the instructions and the examples, which are the same in all requests of a judge."""
+    system = prompt.write_system_message(lines=lines)
     harmless = neutralise_markup(system)
     if harmless != system:
         start = next(index for index, item in enumerate(system) if item != harmless[index])
         raise StudyError(
-            f"a judge's instructions hold {shorten(system[start : start + 20])!r}, which could be taken for "
-            "a control token or for our tags; reword the prompt, or the criterion's definition"
+            f"a judge's instructions contain {shorten(system[start : start + 20])!r}, which a model could "
+            "take for a control token or for our tags. Reword the prompt, or the criterion's definition"
         )
     turns: list[dict[str, str]] = [{"role": "system", "content": system}]
     for example in read_examples(prompt.examples) if prompt.examples else ():
-        question = prompt.question(make_blind_example(example), seed, lines=lines)
-        answer = prompt.answer(example, seed, lines=lines)
+        question = prompt.write_question(make_blind_example(example), seed, lines=lines)
+        answer = prompt.write_example_answer(example, seed, lines=lines)
         turns += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
     return tuple(turns)
 
 
-def _digest(words: object) -> str:
+def _hash_words(words: object) -> str:
     return hashlib.sha256(json.dumps(words, ensure_ascii=False).encode()).hexdigest()[:12]
 
 
@@ -330,12 +332,12 @@ def hash_paper_prompt() -> str:
     """Return a hash (12 hexadecimal digits) of the paper's words, our words and our rules."""
     formats = [JSON_FORMAT, RATIONALE_JSON_FORMAT, LINES_FORMAT, RATIONALE_LINES_FORMAT]
     closings = [FRAME, JSON_CLOSING, LINES_CLOSING, RATIONALE_LINES_CLOSING, BLOCK, RATIONALE_BLOCK]
-    instructions = fill_template(APPENDIX_F, _fill_values(tuple(CRITERIA.values())))
-    return _digest([instructions, TEXTS_ARE_DATA, *formats, *closings, RULES])
+    instructions = fill_template(APPENDIX_F, _make_template_values(tuple(CRITERIA.values())))
+    return _hash_words([instructions, TEXTS_ARE_DATA, *formats, *closings, RULES])
 
 
 @lru_cache(maxsize=256)
-def make_nonce(blind: BlindPair, seed: int) -> str:
+def make_tag_code(blind: BlindPair, seed: int) -> str:
     """Return the code of this comparison's tags, 32 hexadecimal digits.
 
     It hashes the texts themselves, so no text can contain the code of its own tags; both orders of a pair
@@ -349,6 +351,6 @@ PROMPT_VERSION = hash_paper_prompt()
 """The version of the paper's prompt and our additions, which changes with every change of a word."""
 
 
-def make_code(blind: BlindPair, seed: int) -> str:
-    """Return the code that this comparison's verdict block must carry; see `CODE_DIGITS`."""
-    return make_nonce(blind, seed)[:CODE_DIGITS]
+def make_block_code(blind: BlindPair, seed: int) -> str:
+    """Return the code that the tags of this comparison's verdict block must contain; see `CODE_DIGITS`."""
+    return make_tag_code(blind, seed)[:CODE_DIGITS]

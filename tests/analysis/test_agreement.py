@@ -110,7 +110,7 @@ def test_nearly_unanimous_verdicts_give_no_interval():
     assert fleiss_kappa([[0, 3]] * 30 + [[1, 2]] * 5).low is not None
 
 
-def test_pairs_of_one_prompt_are_one_unit():
+def test_agreement_interval_uses_prompts_as_units():
     counts = drawn(1)
     doubled, unit = np.repeat(counts, 2, axis=0), np.repeat(np.arange(30), 2)
     single, other = fleiss_kappa(counts), fleiss_kappa(doubled, unit)
@@ -133,7 +133,7 @@ def forced(**changes):
     return agreement(evidence(frame, **changes)).iloc[0]
 
 
-def test_ac1_counts_the_choices_that_raters_had():
+def test_ac1_uses_number_of_available_choices():
     # Raw .63. Two choices: (.63 − .5)/.5 = .26, as irrCAC's; three: (.63 − .25)/.75 = .5067.
     assert forced()["gwet_ac1"] == pytest.approx(0.26)
     assert forced()["fleiss_kappa"] == pytest.approx(0.26)
@@ -141,12 +141,15 @@ def test_ac1_counts_the_choices_that_raters_had():
     assert forced(ties=True)["gwet_ac1"] == pytest.approx(0.38 / 0.75)
 
 
-def test_ac1_is_one_where_all_verdicts_are_the_same():
+def test_ac1_of_identical_verdicts_is_one():
     assert gwet_ac1([[4, 0, 0], [3, 0, 0]]).value == 1
     assert fleiss_kappa([[4, 0, 0], [3, 0, 0]]).value is None
 
 
-def test_kappa_below_minus_one_is_described():
+def test_kappa_below_minus_one_has_words_and_interval():
     """Raters never agree on 11 pairs, and six pairs have one: p_x = 23/34, p_e = .562, κ = −.562 / .438."""
     letters = {str(n): "xy" for n in range(11)} | {f"once {n}": "x" for n in range(6)}
-    assert make_section(evidence(table(letters))).answer.startswith("Hardly: κ = −1.28")
+    collected = evidence(table(letters))
+    assert make_section(collected).answer.startswith("Hardly: κ = −1.28")
+    row = agreement(collected).iloc[0]
+    assert row["kappa_low"] < row["fleiss_kappa"] < row["kappa_high"]

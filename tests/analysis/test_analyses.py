@@ -12,10 +12,10 @@ from analysis.sections import ANALYSES
 from analysis.sections.results.assisted import make_section as make_assisted_section
 from analysis.sections.results.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED
 from analysis.sections.results.sensitivity import make_section as make_sensitivity_section
-from analysis.sections.results.shares import shares as all_shares
-from analysis.stats.alternative_annotator import alternative_annotator
-from analysis.stats.equal_length import share_at_equal_length
-from analysis.stats.equivalence import conservative_error, tost
+from analysis.sections.results.shares import measure_all_shares as all_shares
+from analysis.stats.alternative_annotator import run_alternative_annotator_test
+from analysis.stats.equal_length import estimate_share_at_equal_length
+from analysis.stats.equivalence import compute_conservative_error, run_two_one_sided_tests
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 
@@ -78,7 +78,7 @@ def test_share_follows_hand_arithmetic():
     assert (row.win_share, row.low, row.high) == pytest.approx((0.5, max(0, 0.5 - half), min(1, 0.5 + half)))
 
 
-def test_exact_test_follows_hand_arithmetic():
+def test_sign_flip_p_follows_hand_arithmetic():
     # Scores 1 seven times and −1 once: |Σ| ≥ 6 for none, one, seven or eight minus signs: 18 of 256.
     assert total(table(dict(enumerate("xxxxxxxy")))).p == pytest.approx(18 / 256)
     assert total(table(dict(enumerate("--------")))).p_pooled_binomial is None
@@ -104,16 +104,24 @@ def test_report_withholds_p_that_cannot_be_significant():
         assert "raters" not in row.note
 
 
-def test_note_says_if_pairs_have_unequal_numbers_of_raters():
+def test_note_names_unequal_numbers_of_raters():
     assert "pairs have between 1 and 2 raters" in total(table({"1": "xx", "2": "xx", "3": "x"})).note
 
 
-def test_note_says_if_raters_of_many_pairs_prefer_one_method():
+def test_note_warns_if_busy_raters_prefer_one_method():
     # Ten raters prefer x in 70 % of 30 pairs each, ten prefer y in all of 3: 210/330, and .35 by rater.
     many = {f"{n:03}": " " * (n // 30) + "xxxxxxxyyy"[n % 10] for n in range(300)}
     few = {f"{n}": " " * (n // 3 - 90) + "y" for n in range(300, 330)}
     assert "each rater the share is 35.0\u00a0%, outside" in total(table(many | few), raters="random").note
     assert "each rater" not in total(table(many), raters="random").note
+
+
+@pytest.mark.parametrize("pairs", [1, 3])
+def test_share_for_other_raters_is_never_surer_than_for_these(pairs):
+    """All pairs have the same 28 of 40 raters for x, so the interval over pairs has no width."""
+    row = total(table({f"{pair}": "x" * 28 + "y" * 12 for pair in range(pairs)}), raters="random")
+    assert row.win_share == pytest.approx(0.7)
+    assert row.low is row.high is row.standard_error is row.p is None
 
 
 def test_audit_groups_criteria_with_the_same_verdicts():
@@ -146,7 +154,7 @@ def test_length_slope_agrees_with_bias_reduced_gee(datasets, per_unit):
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=60), rng.choice([0, 0.5, 1.0], size=60)
     dataset, unit = np.repeat(np.arange(len(datasets)), datasets), np.arange(60) // per_unit
-    share, slope = share_at_equal_length(y, x, dataset, unit)
+    share, slope = estimate_share_at_equal_length(y, x, dataset, unit)
     columns = [np.ones(60), x, dataset - dataset.mean()][: 3 if datasets == (40, 20) else 2]
     model = sm.GEE(y, np.column_stack(columns), groups=unit, cov_struct=sm.cov_struct.Independence())
     oracle = model.fit(cov_type="bias_reduced")
@@ -167,7 +175,7 @@ def test_length_slope_agrees_with_bias_reduced_gee(datasets, per_unit):
     ],
 )
 def test_undefined_length_slope_gives_its_reason(shares, ratios, datasets, reason):
-    share, slope = share_at_equal_length(shares, ratios, datasets, np.arange(len(shares)))
+    share, slope = estimate_share_at_equal_length(shares, ratios, datasets, np.arange(len(shares)))
     assert share.value is slope.value is None
     assert reason in share.note
     assert reason in slope.note
@@ -175,7 +183,9 @@ def test_undefined_length_slope_gives_its_reason(shares, ratios, datasets, reaso
 
 def test_share_at_equal_length_beyond_one_is_undefined():
     # Shares .9, .8, .8, .7 at ratios of 2, 3, 3, 4 lie about 1.1 − .1 x.
-    share, slope = share_at_equal_length([0.91, 0.8, 0.79, 0.7], [2, 3, 3, 4], np.zeros(4), np.arange(4))
+    share, slope = estimate_share_at_equal_length(
+        [0.91, 0.8, 0.79, 0.7], [2, 3, 3, 4], np.zeros(4), np.arange(4)
+    )
     assert (share.value, share.note) == (None, "the line predicts a share beyond 0 or 1 at equal length")
     assert slope.value == pytest.approx(-0.105)
 
@@ -211,7 +221,7 @@ def test_sensitivity_has_rows_of_people_and_of_a_judge():
     assert only(person, analysis=RANDOM).p >= only(person, default=True).p
 
 
-def test_sensitivity_says_what_other_tests_find():
+def test_sensitivity_answer_names_other_conclusions():
     """13 of 20 pairs have p = .263 in the sign-flip test, and 39 of 60 ratings p = .027 in the binomial."""
     collected = evidence(table({str(pair): "xxx" if pair < 13 else "yyy" for pair in range(20)}))
     page = make_sensitivity_section(collected)
@@ -233,10 +243,12 @@ def test_alternative_annotator_test_follows_hand_arithmetic():
     item, who = np.repeat(np.arange(40), 4), np.tile(np.arange(4), 40)
     truth = np.arange(40) % 3
     label = np.where((np.arange(160) * 7) % 5 == 0, (truth[item] + 1) % 3, truth[item])
-    good, why = alternative_annotator(item, who, label, truth, np.arange(40), epsilon=0.15)
-    bad, _ = alternative_annotator(item, who, label, (truth + 1) % 3, np.arange(40), epsilon=0.15)
+    good, why = run_alternative_annotator_test(item, who, label, truth, np.arange(40), epsilon=0.15)
+    bad, _ = run_alternative_annotator_test(item, who, label, (truth + 1) % 3, np.arange(40), epsilon=0.15)
     assert (good, bad, why) == (1, 0, "")
-    none, why = alternative_annotator(item[:80], who[:80], label[:80], truth, np.arange(40), epsilon=0.15)
+    none, why = run_alternative_annotator_test(
+        item[:80], who[:80], label[:80], truth, np.arange(40), epsilon=0.15
+    )
     assert none is None
     assert "there are 0" in why
 
@@ -255,7 +267,9 @@ def test_alternative_annotator_test_uses_yekutieli_correction():
     item, who = np.repeat(np.arange(36), 3), np.tile(np.arange(3), 36)
     p = stats.t.cdf(-0.15 / np.sqrt(8 / 35 / 36), 35)
     for q, wins in ((p * 11 / 6 * 1.001, 1), (p * 11 / 6 * 0.999, 0)):
-        share, _ = alternative_annotator(item, who, label.ravel(), judge, np.arange(36), epsilon=0.15, q=q)
+        share, _ = run_alternative_annotator_test(
+            item, who, label.ravel(), judge, np.arange(36), epsilon=0.15, q=q
+        )
         assert share == wins
 
 
@@ -266,11 +280,11 @@ def test_equivalence_agrees_with_statsmodels():
     scores = np.array([{"x": 1, "-": 0.5, "y": 0}[letter] for letter in verdicts])
     expected = sm.stats.DescrStatsW(scores).ttost_mean(0.4, 0.6)[0]
     assert row.p == pytest.approx(expected)
-    with pytest.raises(StudyError, match="equivalence needs an error rate below"):
+    with pytest.raises(StudyError, match="a test of equivalence needs an alpha below"):
         equivalence(evidence(collected.frame, margin=0.1, alpha=0.7))
 
 
-def test_equivalence_of_rare_composite_wins_holds_its_level():
+def test_equivalence_test_holds_its_level_if_wins_are_rare():
     """At the margin's edge the mean of two criteria, each with few wins, is equivalent in at most .06.
 
     Its wins count one half, so that by their number its ratings seem to spread four times as far as they do.
@@ -282,20 +296,20 @@ def test_equivalence_of_rare_composite_wins_holds_its_level():
         error, wins, total = study.std(ddof=1) / 2 / items**0.5, int((study > 0).sum()), study.sum()
         sums = {"counts": (wins, wins, wins), "scores": (total, total, (study**2).sum())}
         for unit_of_sums, values in sums.items():
-            grown = conservative_error(error, (wins, items - wins, 0), values, items, margin=margin)
-            p = tost(0.5 + study.mean() / 2, grown, items - 1, margin=margin)
+            grown = compute_conservative_error(error, (wins, items - wins, 0), values, items, margin=margin)
+            p = run_two_one_sided_tests(0.5 + study.mean() / 2, grown, items - 1, margin=margin)
             rejections[unit_of_sums] += p is not None and p <= 0.05
     assert rejections["counts"] > 0.075 * len(scores)
     assert rejections["scores"] <= 0.06 * len(scores)
 
 
 def test_equivalence_p_beyond_the_margin_is_above_one_half():
-    p_values = [tost(share, 0.02, 50, margin=0.05) for share in (0.7, 0.3, 0.55)]
+    p_values = [run_two_one_sided_tests(share, 0.02, 50, margin=0.05) for share in (0.7, 0.3, 0.55)]
     assert p_values == pytest.approx([1.0, 1.0, 0.5], abs=1e-6)
-    assert tost(0.5, 0.0, 10, margin=0.1) is None
+    assert run_two_one_sided_tests(0.5, 0.0, 10, margin=0.1) is None
 
 
-def test_judge_assists_people_who_rated_some_pairs():
+def test_judge_narrows_interval_of_partly_rated_pairs():
     rng = np.random.default_rng(3)
     truth = rng.random(120)
     people = table({f"{n:03}": "x" if truth[n] < 0.6 else "y" for n in range(40)})
@@ -328,7 +342,7 @@ def test_audit_counts_a_row_without_presentation_as_a_showing():
     assert only(findings, kind="one place").where == "rater r, x against y, people"
 
 
-def test_audit_names_raters_who_do_not_read():
+def test_audit_names_raters_with_fixed_habits():
     places = {"always x": "x" * 12, "the first": "xy" * 6, "both": "xxyyxxyyxxyy"}
     rows_ = [
         (str(pair), word[pair], "xy"[pair % 2], rater, criterion)
@@ -405,7 +419,7 @@ def test_sequential_test_orders_items_by_time():
     assert sequential(evidence(frame)).empty
 
 
-def test_missing_times_are_left_out_of_the_days():
+def test_first_and_last_day_ignore_missing_times():
     when = [("1", "x", "2026-01-03T00:00:00Z"), ("2", "y", None), ("3", "x", "2026-01-02T00:00:00Z")]
     row = only(as_table(ANALYSES["coverage"])(evidence(listed("pair_id verdict at", when))))
     assert (row.first_day, row.last_day) == ("2026-01-02", "2026-01-03")

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.stats.ranks.any_difference import any_difference
+from analysis.stats.ranks.any_difference import run_any_difference_test
 from analysis.stats.ranks.rank_sets import (
     Comparisons,
     ShareErrors,
-    any_difference_p,
-    difference_variances,
-    largest_errors,
-    rank_sets,
-    simultaneous_half_width,
+    compute_any_difference_p,
+    compute_difference_variances,
+    draw_largest_errors,
+    find_rank_sets,
+    find_simultaneous_half_width,
 )
 
 
@@ -28,34 +28,38 @@ def test_any_difference_p_of_few_units_agrees_with_enumeration():
 
     every = [statistic(flips) for flips in product((1, -1), repeat=4)]
     expected = np.mean([value >= statistic((1, 1, 1, 1)) - 1e-12 for value in every])
-    assert any_difference(nets).p == pytest.approx(expected)
+    assert run_any_difference_test(nets).p == pytest.approx(expected)
 
 
 def test_any_difference_p_ignores_names_and_tied_units():
-    assert any_difference(np.zeros((5, 3))).p is None
+    assert run_any_difference_test(np.zeros((5, 3))).p is None
     nets = np.array([[1.0, -1.0, 0.0]] * 6)
-    assert any_difference(np.concatenate([nets, np.zeros((50, 3))])).p == any_difference(nets).p == 1 / 2**5
+    assert (
+        run_any_difference_test(np.concatenate([nets, np.zeros((50, 3))])).p
+        == run_any_difference_test(nets).p
+        == 1 / 2**5
+    )
     rng = np.random.default_rng(5)
     nets = rng.integers(-3, 4, (40, 3)).astype(float)
     nets[:, 2] = -nets[:, 0] - nets[:, 1]
     turned = nets[rng.permutation(40)][:, [2, 0, 1]]
-    assert any_difference(turned).p == any_difference(nets).p
+    assert run_any_difference_test(turned).p == run_any_difference_test(nets).p
 
 
 @pytest.mark.slow
-def test_any_difference_p_of_many_units_agrees_with_flips(monkeypatch):
+def test_any_difference_p_of_many_units_agrees_with_draws(monkeypatch):
     first, second = np.random.default_rng(7).integers(-2, 3, (2, 12_000)).astype(float)
     nets = np.stack([first, second, -first - second], axis=1)
-    normal = any_difference(nets)
+    normal = run_any_difference_test(nets)
     monkeypatch.setattr("guard_eval.joint_flips.MANY_UNITS", 20_000)
     # Each of two p from 9 999 draws has a standard error of at most .005.
-    assert normal.p == pytest.approx(any_difference(nets).p, abs=0.02)
+    assert normal.p == pytest.approx(run_any_difference_test(nets).p, abs=0.02)
     assert "normal sums" in normal.method
 
 
 def errors_of(influence, df=None):
     covariance = influence.T @ influence
-    variances = difference_variances(covariance)
+    variances = compute_difference_variances(covariance)
     df = np.full_like(variances, len(influence) - 1 if df is None else df)
     return ShareErrors(influence=influence, covariance=covariance, variances=variances, df=df)
 
@@ -69,8 +73,8 @@ def test_rank_sets_separate_only_methods_that_differ():
         return np.sqrt(((influence[:, first] - influence[:, second]) ** 2).sum())
 
     def sets(*scores, compared=50, df=None):
-        widths = errors_of(influence, df).widths(np.full(3, compared), level=0.95)
-        return rank_sets(np.array(scores), widths, noise, line=line, level=0.95)
+        widths = errors_of(influence, df).widen_errors(np.full(3, compared), level=0.95)
+        return find_rank_sets(np.array(scores), widths, noise, line=line, level=0.95)
 
     far, near, apart = 40 * line * error(0, 1), 0.9 * line * error(0, 1), 1.1 * line * error(1, 2)
     assert sets(far, near, 0.0) == ((1, 1), (2, 3), (2, 3))
@@ -84,20 +88,20 @@ def test_rank_sets_separate_only_methods_that_differ():
 def test_unanimous_units_are_ranked_by_sign_flips(units, sure):
     """Three pairs of methods: p is 3 · 2/2ⁿ, .047 of seven units and .094 of six."""
     nets = np.tile([2.0, 0.0, -2.0], (units, 1))
-    sets = rank_sets(np.array([0.8, 0.5, 0.2]), np.zeros((3, 3)), nets, line=3.0, level=0.95)
+    sets = find_rank_sets(np.array([0.8, 0.5, 0.2]), np.zeros((3, 3)), nets, line=3.0, level=0.95)
     assert sets == (((1, 1), (2, 2), (3, 3)) if sure else ((1, 3),) * 3)
 
 
-def test_raters_without_shared_units_change_no_error():
+def test_raters_of_separate_units_leave_errors_unchanged():
     """If every rater judges one unit, the three clusterings are the same, and V + V − V = V."""
     rng = np.random.default_rng(4)
     unit = np.repeat(np.arange(30), 3)
     first, second = np.tile([0, 0, 1], 30), np.tile([1, 2, 2], 30)
     compared = Comparisons(unit, first, second, rng.integers(0, 3, 90), np.zeros(30, dtype=np.int64))
     parameters = np.array([0.2, 0.0, -0.2, 0.1])
-    alone, crossed = compared.errors(parameters), compared.errors(parameters, unit)
+    alone, crossed = compared.estimate_errors(parameters), compared.estimate_errors(parameters, unit)
     assert crossed.variances == pytest.approx(alone.variances)
-    leaning = compared.errors(parameters, unit // 10)
+    leaning = compared.estimate_errors(parameters, unit // 10)
     assert (leaning.df[0, 1:] <= alone.df[0, 1:]).all()
     assert (leaning.variances >= alone.variances - 1e-15).all()
 
@@ -105,14 +109,14 @@ def test_raters_without_shared_units_change_no_error():
 def test_simultaneous_half_width_agrees_with_student_and_tukey():
     rng = np.random.default_rng(1)
     influence = rng.normal(size=(40, 1))
-    line = simultaneous_half_width(largest_errors(errors_of(np.hstack([influence, -influence]))))
+    line = find_simultaneous_half_width(draw_largest_errors(errors_of(np.hstack([influence, -influence]))))
     assert line == pytest.approx(stats.t.isf(0.025, 39), abs=0.05)
     # Tukey's studentised range, for equal variances without correlation
     equal = np.tile(np.eye(6) - 1 / 6, (200, 1)) * rng.normal(size=(1200, 1))
-    assert simultaneous_half_width(largest_errors(errors_of(equal))) * np.sqrt(2) == pytest.approx(
+    assert find_simultaneous_half_width(draw_largest_errors(errors_of(equal))) * np.sqrt(2) == pytest.approx(
         stats.studentized_range.isf(0.05, 6, 1199), abs=0.1
     )
-    assert simultaneous_half_width(largest_errors(errors_of(np.zeros((4, 3))))) == 0
+    assert find_simultaneous_half_width(draw_largest_errors(errors_of(np.zeros((4, 3))))) == 0
 
 
 def test_p_of_one_difference_agrees_with_student():
@@ -120,7 +124,7 @@ def test_p_of_one_difference_agrees_with_student():
     errors = errors_of(np.hstack([influence, -influence]))
     error = 2 * np.sqrt((influence**2).sum())
     scores, widths = np.array([2.5 * error, 0.0]), np.full((2, 2), error)
-    p = any_difference_p(scores, widths, largest_errors(errors))
+    p = compute_any_difference_p(scores, widths, draw_largest_errors(errors))
     assert p == pytest.approx(2 * stats.t.sf(2.5, 39), abs=0.004)
 
 
@@ -140,20 +144,20 @@ def influence_by_hand():
 
 
 def test_influence_of_a_unit_follows_hand_arithmetic():
-    shares = TWO.share_influence(STRENGTHS)
+    shares = TWO.compute_share_influence(STRENGTHS)
     assert shares[:, 0] == pytest.approx(2 / 9 * influence_by_hand(), rel=1e-5)
     assert shares[:, 1] == pytest.approx(-shares[:, 0])
     # The part of the spread of strengths that is error: half of a log-odds each, two methods.
     error = (influence_by_hand() ** 2).sum() / LOG_ODDS**2
-    assert TWO.shrink(STRENGTHS)[0] == pytest.approx(max(0, 1 - error) * LOG_ODDS / 2, rel=1e-4)
+    assert TWO.shrink_strengths(STRENGTHS)[0] == pytest.approx(max(0, 1 - error) * LOG_ODDS / 2, rel=1e-4)
     assert 0 < error < 1
 
 
-def test_degrees_of_freedom_are_satterthwaites():
+def test_degrees_of_freedom_follow_satterthwaite():
     rater = np.arange(12) % 3
-    errors = TWO.errors(STRENGTHS, rater)
+    errors = TWO.estimate_errors(STRENGTHS, rater)
     over_units, over_raters = (
-        4 * (clustered.share_influence(STRENGTHS)[:, 0] ** 2).sum()
+        4 * (clustered.compute_share_influence(STRENGTHS)[:, 0] ** 2).sum()
         for clustered in (TWO, replace(TWO, unit=rater, strata=np.zeros(3, dtype=np.int64)))
     )
     expected = errors.variances[0, 1] ** 2 / (over_units**2 / 4 + over_raters**2 / 2)
@@ -161,20 +165,20 @@ def test_degrees_of_freedom_are_satterthwaites():
     assert 1 < expected < 4
 
 
-def test_limits_of_a_share_are_students_within_zero_and_one():
+def test_share_limits_are_student_limits_within_zero_and_one():
     influence = np.random.default_rng(1).normal(size=(9, 1)) / 30
     errors = errors_of(np.hstack([influence, -influence]))
     half = stats.t.ppf(0.975, 8) * np.sqrt((influence**2).sum())
-    limits = errors.limits(np.array([0.5, 0.99]), level=0.95)
+    limits = errors.find_limits(np.array([0.5, 0.99]), level=0.95)
     assert limits[0] == pytest.approx((0.5 - half, 0.5 + half))
     assert limits[1] == pytest.approx((0.99 - half, 1))
 
 
-def test_line_is_higher_if_few_units_show_a_difference(monkeypatch):
+def test_half_width_grows_if_few_units_differ(monkeypatch):
     """Five of six units differ by as much: in 2 of 2⁵ patterns all agree, and t² is 5 · 5/6 over 1 − 5/6."""
     influence = np.array([[1.0]] * 5 + [[0.0]])
     errors = errors_of(np.hstack([influence, -influence]))
-    assert simultaneous_half_width(largest_errors(errors)) == pytest.approx(5)
+    assert find_simultaneous_half_width(draw_largest_errors(errors)) == pytest.approx(5)
     monkeypatch.setattr("analysis.stats.ranks.rank_sets.MANY_UNITS", 0)
-    student = simultaneous_half_width(largest_errors(errors))
+    student = find_simultaneous_half_width(draw_largest_errors(errors))
     assert student == pytest.approx(stats.t.isf(0.025, 5), abs=0.05)

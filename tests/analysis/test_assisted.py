@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.stats.assisted import assisted_share
+from analysis.stats.assisted import estimate_assisted_share
 
 
 def estimate(people, judge, strata, weights, *, is_tuned):
@@ -55,7 +55,7 @@ def drawn(items=(20, 14), rated=(8, 6), seed=3):
 
 def test_assisted_share_agrees_with_regression_estimator():
     people, judge, strata = drawn()
-    result = assisted_share(people, judge, strata, np.arange(34))
+    result = estimate_assisted_share(people, judge, strata, np.arange(34))
     value, slope = estimate(people, judge, strata, np.ones(34), is_tuned=True)
     alone, _ = variance_and_df(people, judge, strata, is_tuned=False)
     tuned, df = variance_and_df(people, judge, strata, is_tuned=True)
@@ -67,9 +67,9 @@ def test_assisted_share_agrees_with_regression_estimator():
     assert tuned < alone
 
 
-def test_judge_adds_nothing_where_people_rated_everything():
+def test_judge_changes_nothing_if_people_rated_all_items():
     people, judge, strata = drawn(rated=(20, 14))
-    result = assisted_share(people, judge, strata, np.arange(34))
+    result = estimate_assisted_share(people, judge, strata, np.arange(34))
     variance, _ = variance_and_df(people, judge, strata, is_tuned=False)
     assert (result.share.value, result.share.error) == pytest.approx((people.mean(), variance**0.5))
     assert result.effective is None
@@ -82,7 +82,7 @@ def test_judge_adds_nothing_where_people_rated_everything():
 def test_constant_or_contrary_judge_has_no_weight():
     people, judge, strata = drawn()
     constant, contrary = (
-        assisted_share(people, other, strata, np.arange(34)) for other in (0 * judge, 1 - judge)
+        estimate_assisted_share(people, other, strata, np.arange(34)) for other in (0 * judge, 1 - judge)
     )
     assert constant.weight == contrary.weight == 0
     assert constant.share.value == pytest.approx(contrary.share.value)
@@ -91,16 +91,18 @@ def test_constant_or_contrary_judge_has_no_weight():
 
 
 @pytest.mark.parametrize(("rated", "notes"), [((8, 1), True), ((8, 2), False)])
-def test_datasets_with_one_rated_unit_are_ignored(rated, notes):
+def test_assisted_share_ignores_datasets_with_one_rated_unit(rated, notes):
     people, judge, strata = drawn(rated=rated)
-    result, whole = (assisted_share(people, judge, codes, np.arange(34)) for codes in (strata, 0 * strata))
+    result, whole = (
+        estimate_assisted_share(people, judge, codes, np.arange(34)) for codes in (strata, 0 * strata)
+    )
     assert ("ignores the datasets" in result.share.note) == notes
     assert (result.share.value == pytest.approx(whole.share.value)) == notes
 
 
 @pytest.mark.parametrize(("items", "rated"), [((9,), (8,)), ((9, 9), (8, 9)), ((9, 9), (8, 8))])
-def test_few_unrated_units_are_no_samples_of_their_own(items, rated):
+def test_few_unrated_units_form_no_jackknife_sample(items, rated):
     people, judge, strata = drawn(items=items, rated=rated)
-    share = assisted_share(people, judge, strata, np.arange(len(people))).share
+    share = estimate_assisted_share(people, judge, strata, np.arange(len(people))).share
     assert share.error > 0
     assert share.note == ""

@@ -13,17 +13,17 @@ import analysis
 from analysis.evidence import Evidence
 from analysis.reports.notebook import make_evidence
 from analysis.reports.sentences import describe_methods
-from analysis.reports.study_columns import average_traces
+from analysis.reports.study_columns import average_traces_by_pair
 from analysis.sections.results import by_column
-from analysis.sections.results.by_column import by_value, interactions
-from analysis.sections.results.shares import totals
-from analysis.stats.interaction import interaction
+from analysis.sections.results.by_column import measure_shares_by_value, run_interaction_tests
+from analysis.sections.results.shares import measure_total_shares
+from analysis.stats.interaction import run_interaction_test
 from guard_eval.errors import StudyError
 
 
 def test_interaction_agrees_with_all_permutations():
     """Of the C(6, 3) = 20 ways to give three of six prompts a value, two put 1 and 0 apart: p = .1."""
-    estimate = interaction([1, 1, 1, 0, 0, 0], [1] * 6, [0, 0, 0, 1, 1, 1], range(6))
+    estimate = run_interaction_test([1, 1, 1, 0, 0, 0], [1] * 6, [0, 0, 0, 1, 1, 1], range(6))
     assert estimate.p == pytest.approx(0.1, abs=0.01)
 
 
@@ -39,22 +39,24 @@ def test_interaction_agrees_with_scipy():
     other = stats.permutation_test(
         groups, statistic, permutation_type="independent", alternative="greater", n_resamples=9999, rng=1
     )
-    estimate = interaction(scores, np.ones(60), values, np.arange(60))
+    estimate = run_interaction_test(scores, np.ones(60), values, np.arange(60))
     assert estimate.p == pytest.approx(other.pvalue, abs=0.01)
 
 
 def test_interaction_within_units_tests_paired_differences():
     """All of eight units favour the same of two values: two of 2^8 exchanges are as far apart."""
     sums = np.concatenate([np.ones(8), np.zeros(8)])
-    estimate = interaction(sums, np.ones(16), np.repeat([0, 1], 8), np.tile(np.arange(8), 2))
+    estimate = run_interaction_test(sums, np.ones(16), np.repeat([0, 1], 8), np.tile(np.arange(8), 2))
     assert "within prompts" in estimate.method
     assert estimate.p == pytest.approx(2 / 2**8, abs=0.003)
 
 
-def test_interaction_holds_its_level_under_the_null():
+def test_interaction_test_holds_its_level():
     rng = np.random.default_rng(0)
     small = [
-        interaction(rng.normal(size=30), rng.integers(1, 4, 30), rng.integers(0, 2, 30), range(30), seed=n).p
+        run_interaction_test(
+            rng.normal(size=30), rng.integers(1, 4, 30), rng.integers(0, 2, 30), range(30), seed=n
+        ).p
         for n in range(200)
     ]
     # At most 10 + 2 · 3.1 of 200 p-values below .05 are to be expected.
@@ -62,7 +64,7 @@ def test_interaction_holds_its_level_under_the_null():
 
 
 def test_interaction_needs_two_values():
-    assert interaction([1, 0], [1, 1], [0, 0], [0, 1]).p is None
+    assert run_interaction_test([1, 0], [1, 1], [0, 0], [0, 1]).p is None
 
 
 def votes(**columns):
@@ -76,8 +78,8 @@ def votes(**columns):
     return pd.DataFrame(rows)
 
 
-def test_values_have_one_row_each_and_one_correction():
-    rows = by_value(make_evidence(votes(), by=["genre"]))
+def test_values_of_a_column_share_one_correction():
+    rows = measure_shares_by_value(make_evidence(votes(), by=["genre"]))
     assert [(row.value, row.win_share.value, row.wins, row.units) for row in rows] == [
         ("poem", 0.0, 0, 10),
         ("story", 1.0, 20, 10),
@@ -86,25 +88,25 @@ def test_values_have_one_row_each_and_one_correction():
     assert [row.p_adjusted for row in rows] == pytest.approx([2 * 2 / 2**10] * 2)
 
 
-def test_interaction_is_tested_over_prompts():
-    [row] = interactions(make_evidence(votes(), by=["genre"]))
+def test_interaction_test_uses_prompts_as_units():
+    [row] = run_interaction_tests(make_evidence(votes(), by=["genre"]))
     assert (row.groups, row.units) == (2, 20)
     assert row.p == pytest.approx(1 / 10_000)  # 2 of C(20, 10) = 184,756 permutations are as extreme
 
 
 def test_unrelated_column_has_no_interaction():
-    [row] = interactions(make_evidence(votes(page=["odd", "even"] * 10), by=["page"]))
+    [row] = run_interaction_tests(make_evidence(votes(page=["odd", "even"] * 10), by=["page"]))
     assert row.p > 0.9
 
 
-def test_column_that_varies_within_prompts_is_tested_within_them():
-    [row] = interactions(make_evidence(votes(), by=["rater"]))
+def test_interaction_is_tested_within_prompts_if_values_vary():
+    [row] = run_interaction_tests(make_evidence(votes(), by=["rater"]))
     assert "within prompts" in row.method
     assert row.p == 1
 
 
 def test_numbers_are_divided_into_thirds():
-    rows = by_value(make_evidence(votes(words=list(range(20))), by=["words"]))
+    rows = measure_shares_by_value(make_evidence(votes(words=list(range(20))), by=["words"]))
     assert [row.value for row in rows] == ["0 to 6", "7 to 13", "14 to 19"]
 
 
@@ -112,17 +114,17 @@ def test_numbers_are_divided_into_thirds():
     ("name", "message"),
     [("gender", "no such column; did you mean 'genre'"), ("title", "has 20 different texts; group them")],
 )
-def test_column_that_cannot_split_is_refused(name, message):
+def test_unusable_split_column_is_refused(name, message):
     table = votes(title=[f"t{n}" for n in range(20)])
     with pytest.raises(StudyError, match=message):
-        by_value(make_evidence(table, by=[name]))
+        measure_shares_by_value(make_evidence(table, by=[name]))
 
 
 @pytest.mark.parametrize("name", ["winner", "verdict", "model_a", "seconds", "confidence"])
 def test_columns_of_ratings_cannot_split_results(tmp_path, name):
     """Split by what raters chose, every result would be certain."""
     table = votes(seconds=range(20)).assign(confidence=[n // 7 % 2 for n in range(40)])
-    with pytest.raises(StudyError, match=f"--by {name}: this column says how pairs were rated"):
+    with pytest.raises(StudyError, match=f"--by {name}: this column describes the ratings"):
         analysis.report(table, tmp_path, by=[name])
 
 
@@ -153,7 +155,7 @@ def test_report_splits_results_by_a_column(monkeypatch, capsys, tmp_path):
     assert len(pd.read_csv(folder / "csv" / "interactions.csv")) == 2
 
 
-def test_report_without_a_column_names_it_as_unused(tmp_path):
+def test_report_names_unused_columns(tmp_path):
     table = analysis.read(votes())
     assert table.attrs["reading"].unused == ("genre",)
     assert analysis.report(votes(), tmp_path, by=["genre"]).paths
@@ -163,13 +165,15 @@ def test_declared_interaction_counts_in_family_of_results():
     """Two results with a test each and an interaction each: four tests, and the others as if p were 1."""
     both = pd.concat([votes().assign(criterion=name) for name in ("c", "d")])
     evidence = make_evidence(both, by=["genre"], correction="holm")
-    assert [row.p_adjusted for row in interactions(evidence)] == pytest.approx([4 / 10_000, 4 / 10_000])
+    assert [row.p_adjusted for row in run_interaction_tests(evidence)] == pytest.approx(
+        [4 / 10_000, 4 / 10_000]
+    )
     alone = both[both["genre"] == "story"]
-    results = totals(make_evidence(alone, by=["genre"]))
+    results = measure_total_shares(make_evidence(alone, by=["genre"]))
     assert [(row.family, row.p_adjusted) for row in results] == [(4, pytest.approx(4 * 2 / 2**10))] * 2
-    assert [row.family for row in totals(make_evidence(alone, correction="max-t"))] == [2, 2]
-    [once, _] = totals(make_evidence(alone, correction="max-t"))
-    [twice, _] = totals(make_evidence(alone, by=["genre"], correction="max-t"))
+    assert [row.family for row in measure_total_shares(make_evidence(alone, correction="max-t"))] == [2, 2]
+    [once, _] = measure_total_shares(make_evidence(alone, correction="max-t"))
+    [twice, _] = measure_total_shares(make_evidence(alone, by=["genre"], correction="max-t"))
     assert twice.p_adjusted == pytest.approx(2 * once.p_adjusted)
 
 
@@ -183,13 +187,13 @@ def test_columns_chosen_later_make_results_exploratory():
     section = by_column.make_section(explored)
     assert section.answer == "not declared, so no claim"
     assert "Chosen after the plan, and no claim: genre." in section.notes
-    assert [row.family for row in totals(explored)] == [1]
+    assert [row.family for row in measure_total_shares(explored)] == [1]
 
 
-def test_pair_columns_are_means_of_the_traces_of_its_texts():
+def test_trace_of_a_pair_is_mean_of_its_texts():
     pairs = [make_pair(ids=ids, id=ids[1]) for ids in (("a", "b"), ("a", "c"), ("e", "d"))]
     means = {"a": {"H": 1.0, "k": 4.0}, "b": {"H": 2.0}}
-    columns = average_traces(means, pairs)
+    columns = average_traces_by_pair(means, pairs)
     assert columns == {"b": {"H": 1.5, "k": 4.0}, "c": {"H": 1.0, "k": 4.0}, "d": {}}
 
 

@@ -78,7 +78,7 @@ def test_checklist_answers_every_question(rated):
     assert "Is the language of the texts" not in page
 
 
-def test_describe_writes_the_same_page(rated):
+def test_describe_writes_the_checklist_of_the_report(rated):
     written = report(rated, paper=True).folder / "paper" / "checklist.md"
     described = describe(Study.open(rated), output=rated / "d.md").path.with_name("checklist.md")
     assert described.read_text("utf-8") == written.read_text("utf-8")
@@ -106,7 +106,7 @@ WORDS = {"yes": "Yes", "no": "No"}
         ((4, 0, 0), None),
     ],
 )
-def test_background_table_shows_no_small_number(counts, rows):
+def test_background_table_hides_small_counts(counts, rows):
     table = tell(counts)
     assert rows == (table and table.rows)
 
@@ -116,7 +116,7 @@ def tell(counts):
     return count_answers("Native?", answers, WORDS)
 
 
-def test_small_numbers_cannot_be_derived_from_background_table():
+def test_hidden_background_counts_cannot_be_computed():
     """Whoever knows the rule and the number of people finds two ways at least for every small number."""
     ways = {}
     for counts in product(range(11), repeat=3):

@@ -1,4 +1,4 @@
-"""`check`: figures of the paper, of a published table, and what is refused."""
+"""`check_claim`: figures of the paper, of a published table, and what is refused."""
 
 import math
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from paper_data import CRITERIA, human_counts, judge_counts
 from scipy import stats
 
-from analysis import agreement, check, shares
+from analysis import agreement, check_claim, shares
 from guard_eval.errors import StudyError
 
 PUBLISHED = Path(__file__).parents[2].parent / "shared" / "data" / "judgments" / "cs_vs_cd_human.csv"
@@ -22,8 +22,8 @@ def counts_of(counts):
     ("criterion", "pooled", "clustered", "tolerated"),
     [("coherence", 2.875e-06, 0.002, 1.0), ("fluency", 0.01819, 0.13, 0.14)],
 )
-def test_check_gives_figures_of_errata(criterion, pooled, clustered, tolerated):
-    checked = check(**counts_of(human_counts(criterion)), raters=4, pairs=150, icc=0.41)
+def test_check_reproduces_figures_of_errata(criterion, pooled, clustered, tolerated):
+    checked = check_claim(**counts_of(human_counts(criterion)), raters=4, pairs=150, icc=0.41)
     (claim,) = checked.claims
     assert claim.pooled_p == pytest.approx(pooled, rel=1e-4)
     assert claim.p == pytest.approx(clustered, rel=0.03)
@@ -33,18 +33,20 @@ def test_check_gives_figures_of_errata(criterion, pooled, clustered, tolerated):
 def test_check_counts_significant_results_after_holm():
     cells = [human_counts(criterion, dataset) for criterion in CRITERIA[:2] for dataset in DATASETS]
     also = tuple(f"{counts.wins},{counts.ties},{counts.losses}" for counts in cells[1:])
-    checked = check(**counts_of(cells[0]), also=also, raters=4, pairs=50)
+    checked = check_claim(**counts_of(cells[0]), also=also, raters=4, pairs=50)
     assert "3 of 6 are significant by the pooled test" in " ".join(checked.lines)
     # With the counts of one comparison alone the family counts: .01819 × 6 by Bonferroni.
-    (claim,) = check(**counts_of(human_counts("fluency")), raters=4, results=6).claims
+    (claim,) = check_claim(**counts_of(human_counts("fluency")), raters=4, results=6).claims
     assert claim.pooled_p_adjusted == pytest.approx(0.01819 * 6, rel=1e-3)
 
 
 def test_check_reproduces_judge_figures_of_errata():
-    p_values = [check(**counts_of(judge_counts(name)), raters=1).claims[0].pooled_p for name in CRITERIA]
+    p_values = [
+        check_claim(**counts_of(judge_counts(name)), raters=1).claims[0].pooled_p for name in CRITERIA
+    ]
     assert min(p_values) == pytest.approx(0.08, abs=0.005)
     rows = ("56.7,0,43.3", "58.3,0,41.7", "0,100,0", "60.0,0,40.0")
-    checked = check(pairs=150, percentages=rows)
+    checked = check_claim(pairs=150, percentages=rows)
     assert checked.totals == (60, 120)
     assert [row.nearest for row in checked.printed if row.n == 150][1] == "58.0/0/42.0"
     highest_p = {row.n: row.highest_p for row in checked.printed if row.percentages == "60.0/0/40.0"}
@@ -54,7 +56,7 @@ def test_check_reproduces_judge_figures_of_errata():
 
 def test_check_uses_effective_number_of_ratings():
     """Two ratings of a pair correlate by .5, so 4 are worth 1.6; and by 1, so 4 are worth one."""
-    (claim,) = check(wins=180, ties=140, losses=80, raters=4, pairs=100, icc=0.5).claims
+    (claim,) = check_claim(wins=180, ties=140, losses=80, raters=4, pairs=100, icc=0.5).claims
     assert claim.win_share == 0.625
     assert claim.p == pytest.approx(stats.binomtest(72, 104).pvalue)
     assert claim.p_same == pytest.approx(stats.binomtest(45, 65).pvalue)
@@ -63,7 +65,7 @@ def test_check_uses_effective_number_of_ratings():
 @pytest.mark.parametrize(("wins", "losses", "raters"), [(60, 40, 1), (64, 36, 2), (20, 0, 4), (51, 50, 3)])
 def test_check_never_lowers_p_for_a_correlation(wins, losses, raters):
     options = {"wins": wins, "losses": losses, "ties": 20, "raters": raters}
-    p_values = [check(**options, icc=icc).claims[0].p for icc in (0, 0.2, 0.7, 1)]
+    p_values = [check_claim(**options, icc=icc).claims[0].p for icc in (0, 0.2, 0.7, 1)]
     assert p_values == sorted(p_values)
     assert p_values[0] == pytest.approx(stats.binomtest(wins, wins + losses).pvalue)
     unanimous_pairs = stats.binomtest(wins // raters, wins // raters + losses // raters).pvalue
@@ -71,7 +73,7 @@ def test_check_never_lowers_p_for_a_correlation(wins, losses, raters):
 
 
 def test_unanimous_ratings_have_a_largest_tolerated_correlation():
-    (claim,) = check(wins=20, ties=0, losses=0, raters=4, pairs=5).claims
+    (claim,) = check_claim(wins=20, ties=0, losses=0, raters=4, pairs=5).claims
     assert claim.p_same == pytest.approx(2 * 0.5**5)
     # 20 / (1 + 3 ρ) = 1 + log2(20) independent pairs reach .05.
     assert claim.tolerated_icc == pytest.approx((20 / (1 + math.log2(20)) - 1) / 3)
@@ -87,14 +89,21 @@ def test_unanimous_ratings_have_a_largest_tolerated_correlation():
         ({"raters": 4}, "A win share of 57.92 % and a lead of 15.8 points"),
     ],
 )
-def test_check_compares_figures_with_counts(options, sentence):
-    lines = " ".join(check(**counts_of(human_counts("coherence")), **options).lines)
+def test_check_compares_ratings_with_raters_and_pairs(options, sentence):
+    lines = " ".join(check_claim(**counts_of(human_counts("coherence")), **options).lines)
     assert sentence in lines.replace("\u00a0", " ")
+
+
+def test_check_names_percentages_that_make_up_no_whole():
+    """Each of 70, 20 and 11 is possible of 150, but 105, 30 and 16 make 151."""
+    (table,) = check_claim(raters=3, pairs=50, percentages=("70,20,20", "70,20,11", "70.1,20,9.9")).tables
+    words = [row[2] for row in table.rows if row[1] == 150]
+    assert words == ["no; the sum is not 100", "no; not together", "no; nearest 70.0/20/10.0"]
 
 
 @pytest.mark.parametrize("row", ["33.3,33.3,33.3", "0,0,100", "50,50"])
 def test_check_gives_range_of_p_for_percentages(row):
-    printed = check(raters=1, pairs=3000, percentages=(row,)).printed[-1]
+    printed = check_claim(raters=1, pairs=3000, percentages=(row,)).printed[-1]
     expected = {"33.3,33.3,33.3": 1.0, "0,0,100": 0.0, "50,50": 1.0}[row]
     assert printed.is_possible
     assert printed.highest_p == pytest.approx(expected, abs=1e-12)
@@ -120,7 +129,7 @@ def test_check_gives_range_of_p_for_percentages(row):
 )
 def test_check_refuses_impossible_figures(options, problem):
     with pytest.raises(StudyError, match=problem):
-        check(**options)
+        check_claim(**options)
 
 
 @pytest.mark.skipif(not PUBLISHED.is_file(), reason="the published table is not in the repository")
@@ -128,5 +137,5 @@ def test_check_agrees_with_report_on_published_table():
     icc = agreement(PUBLISHED, rater_kind="person")["icc1"][0]
     row = next(shares(PUBLISHED, rater_kind="person").itertuples())
     counted = {"wins": row.wins, "ties": row.ties, "losses": row.losses}
-    (claim,) = check(**counted, raters=4, icc=icc).claims
+    (claim,) = check_claim(**counted, raters=4, icc=icc).claims
     assert stats.norm.isf(claim.p / 2) == pytest.approx(stats.norm.isf(row.p / 2), rel=0.1)

@@ -41,7 +41,7 @@ THREE = [
 MANY = [["xx" if n % 4 else "yy"] * 2 for n in range(40)]
 
 
-def test_panel_has_composite_of_its_own_scores():
+def test_composite_of_a_panel_uses_panel_scores():
     judged = {"a": ["xx", "yx"], "b": ["xx", "yx"], "c": ["yy", "yy"]}
     frames = [table([[word] for word in words], "model", name) for name, words in judged.items()]
     result = ScoredVerdicts.from_verdicts(
@@ -59,10 +59,10 @@ def test_panel_has_composite_of_its_own_scores():
     ("weights", "message"),
     [
         ({"coherence": 1}, "composite: .*should have at least 2 items"),
-        ({"composite": 1, "fluency": 1}, "'composite', on which there are no verdicts"),
+        ({"composite": 1, "fluency": 1}, "there are no verdicts on 'composite'"),
         (
             {"coherence": 1, "fluidity": 1},
-            "'fluidity', on which there are no verdicts; name criteria of: coh",
+            "there are no verdicts on 'fluidity'; choose from: coh",
         ),
     ],
 )
@@ -79,7 +79,7 @@ def test_composite_of_criteria_never_judged_together_is_refused():
 def test_composite_named_like_a_criterion_is_refused():
     frame = table(THREE)
     frame["criterion"] = frame["criterion"].astype(object).replace("coherence", "composite")
-    with pytest.raises(StudyError, match="a criterion of the table is called 'composite'"):
+    with pytest.raises(StudyError, match="are both called 'composite'"):
         shares(frame, composite={"fluency": 1, "coherence": 1})
 
 
@@ -94,7 +94,7 @@ def test_report_describes_its_composite(tmp_path):
 
 
 @pytest.mark.slow
-def test_table_declares_composite_in_file_or_option(tmp_path, monkeypatch):
+def test_report_toml_and_option_declare_composites(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table(MANY).to_csv("verdicts.csv", index=False)
     (tmp_path / "report.toml").write_text('family = ["coherence"]\n[composite]\ncoherence = 1\nfluency = 1\n')

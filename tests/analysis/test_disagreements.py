@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 from verdicts_by_hand import evidence, table
 
-from analysis.sections.raters.disagreements import disagreements, make_section
-from analysis.sections.raters.order_and_length import position
+from analysis.sections.raters.disagreements import list_disagreements, make_section
+from analysis.sections.raters.order_and_length import measure_position_effect
 from analysis.verdicts.checks import check_verdicts
 
 PEOPLE = table({"p1": "xxyy", "p2": "xxx-", "p3": "xxxx", "p4": "y"})
@@ -14,7 +14,7 @@ JUDGE = table({"p1": "x", "p2": "-", "p3": "y", "p5": "x"}, kind="model", raters
 
 def test_pairs_with_most_disagreement_are_listed_first():
     collected = evidence(check_verdicts(pd.concat([PEOPLE, JUDGE])))
-    rows = disagreements(collected)
+    rows = list_disagreements(collected)
     people = {row.pair_id: row.disagreement for row in rows if not row.judge}
     # Of the six couples of raters of a pair four differ on p1, and three on p2.
     assert list(people.items()) == [("p1", pytest.approx(4 / 6)), ("p2", pytest.approx(3 / 6))]
@@ -31,7 +31,7 @@ def test_full_agreement_gives_no_section_on_disagreements():
     assert make_section(evidence(table({"p1": "xx", "p2": "--", "p3": "y"}))) is None
 
 
-def test_only_samples_of_one_order_count_as_contradictions():
+def test_contradictions_compare_verdicts_of_one_order():
     """Of three samples in each order one differs, on p1; that the orders differ is no contradiction."""
     said = {("p1", "x"): "xxy", ("p1", "y"): "yyy", ("p2", "x"): "---", ("p2", "y"): "xxx"}
     rows = [
@@ -41,7 +41,7 @@ def test_only_samples_of_one_order_count_as_contradictions():
         for (pair, first), letters in said.items()
         for number, letter in enumerate(letters)
     ]
-    [row] = position(evidence(check_verdicts(pd.DataFrame(rows))))
+    [row] = measure_position_effect(evidence(check_verdicts(pd.DataFrame(rows))))
     assert (row.repeated, row.contradictions.value) == (4, 0.25)
-    [once] = position(evidence(check_verdicts(pd.DataFrame(rows[::3]))))
+    [once] = measure_position_effect(evidence(check_verdicts(pd.DataFrame(rows[::3]))))
     assert (once.repeated, once.contradictions.value) == (0, None)

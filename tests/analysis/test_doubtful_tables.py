@@ -171,7 +171,7 @@ def test_verdict_that_is_no_choice_of_two_is_refused(columns, message):
 
 @pytest.mark.parametrize(
     ("name", "cell", "expected"),
-    [("winner_tie", 0, ("8/4/2", 14)), ("skipped", 1, ("8/0/2", 10)), ("other", 1, ("8/6/2", 16))],
+    [("winner_tie", 0, ("8/4/2", 14)), ("skipped", 1, ("8/0/2", 10)), ("other", 0, ("8/6/2", 16))],
 )
 def test_row_of_zeros_is_a_tie_only_without_another_meaning(name, cell, expected):
     """Eight rows for alpha, two for beta, and six rows of zeros; four more have their own mark."""
@@ -179,6 +179,100 @@ def test_row_of_zeros_is_a_tie_only_without_another_meaning(name, cell, expected
     marks += [(0, 0, 1)] * 4 if name == "winner_tie" else []
     rows = [{"item": n, **AB, "winner_a": a, "winner_b": b, name: c} for n, (a, b, c) in enumerate(marks)]
     assert counts(pd.DataFrame(rows)) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "verdict"),
+    [
+        *(
+            (("Answer.better.A", "Answer.better.B", f"Answer.better.{tie}"), "tie")
+            for tie in ("same", "both")
+        ),
+        (("Answer.preference.A", "Answer.preference.B", "Answer.preference.unsure"), ""),
+        (("A_better", "B_better", "no_diff"), "tie"),
+    ],
+)
+def test_third_mark_is_a_tie_or_asked_about(names, verdict):
+    """A wins in four rows, B in three, and the third mark is set in two. The last row has no mark."""
+    chosen = [0] * 4 + [1] * 3 + [2] * 2 + ([None] if names[2] != "no_diff" else [])
+    marks = [{name: str(number == mark) for number, name in enumerate(names)} for mark in chosen]
+    table = pd.DataFrame([{"item": number, **AB, **row} for number, row in enumerate(marks)])
+    declared = {}
+    if verdict == "" or names[2] == "no_diff":
+        assert f"{names[2]} may be a third answer beside {names[0]} and {names[1]}" in refusal(table)
+        declared = {names[2]: verdict}
+    expected = ("4/2/3", 9) if verdict else ("4/0/3", 7)
+    assert counts(table, verdicts=declared) == expected
+
+
+def test_property_of_a_rater_can_be_the_prompt():
+    """Each worker judges five pairs on one own web page. Pairs on one page are not independent."""
+    rows = [{"url": f"x/{n // 5}", **AB, "worker_id": f"w{n // 5}", "winner": "model_a"} for n in range(20)]
+    assert "columns.pair_id=url" in refusal(pd.DataFrame(rows))
+    sections = [row | {"url": f"1.{n // 5}", "worker_id": "w", "variant": n} for n, row in enumerate(rows)]
+    assert "columns.pair_id=url" in refusal(pd.DataFrame(sections))
+    groups = [row | {"age_group": n // 5 % 3} for n, row in enumerate(rows)]
+    assert "age_group" not in refusal(pd.DataFrame(groups))
+
+
+NESTED = [
+    {"domain": d, "doc_id": n, "seg_id": s, **AB, "rater": rater, "winner": "A" if s else "B"}
+    for d in ("news", "law")
+    for n in range(3)
+    for s in range(4)
+    for rater in "xy"
+]
+BY_LANGUAGE = [{**row, "rater": row["rater"] + row["domain"], "lang": row["domain"]} for row in NESTED]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "pairs", "units"),
+    [
+        (NESTED, "domain,doc_id,seg_id", 24, 6),
+        ([row for row in NESTED if row["doc_id"] == 0], "domain,seg_id", 8, 8),
+        ([row for row in BY_LANGUAGE if row["doc_id"] == 0], "lang,seg_id", 8, 8),
+    ],
+)
+def test_ids_that_begin_again_are_joined(rows, columns, pairs, units):
+    """The units are documents if the columns name them."""
+    table = pd.DataFrame(rows)[[*columns.split(","), *AB, "rater", "winner"]]
+    message = refusal(table)
+    for _ in range(2):
+        if f"--set columns.pair_id={columns}" not in message:
+            message = refusal(table, columns={"pair_id": "doc_id,seg_id"})
+    assert f"--set columns.pair_id={columns}" in message
+    verdicts = analysis.read(table, columns={"pair_id": columns})
+    prompt = "prompt_id" if "prompt_id" in verdicts else "pair_id"
+    assert (verdicts["pair_id"].nunique(), verdicts[prompt].nunique()) == (pairs, units)
+
+
+def test_rows_with_other_texts_are_declared_as_pairs():
+    rows = [
+        {"prompt": n // 2, "response_0": f"a{n}", "response_1": f"b{n}", **AB, "winner": "A"}
+        for n in range(20)
+    ]
+    columns = {"pair_id": "", "prompt_id": "prompt"}
+    assert "--set columns.pair_id= --set columns.prompt_id=prompt" in refusal(pd.DataFrame(rows))
+    assert counts(pd.DataFrame(rows), columns=columns) == ("20/0/0", 10)
+
+
+@pytest.mark.parametrize("names", [("system1rank", "system2rank"), ("score_a", "score_b")])
+def test_numbers_of_both_texts_are_no_verdict(names):
+    rows = [{"item": n, **AB, names[0]: n % 3, names[1]: n % 2} for n in range(12)]
+    for declared in ({}, {"verdict": names[0]}):
+        message = refusal(pd.DataFrame(rows), columns=declared)
+        assert f"{names[0]} and {names[1]} have a number for each text" in message
+
+
+@pytest.mark.parametrize("name", ["group", "handedness", "batch"])
+def test_property_of_a_rater_is_no_verdict(name):
+    rows = [
+        {"item": n, **AB, "rater": rater, name: "AB"[rater % 2], "best text": "AB"[n * rater % 3 == 1]}
+        for n in range(8)
+        for rater in range(3)
+    ]
+    verdicts = analysis.read(pd.DataFrame(rows), rater_kind="person")
+    assert set(verdicts["criterion"]) == {"best text"}
 
 
 def test_headings_can_be_raters_or_criteria():

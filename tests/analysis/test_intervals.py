@@ -11,7 +11,7 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from analysis.scores.win_share import estimate_share_of_these_raters
-from analysis.stats.proportion import unit_proportion
+from analysis.stats.proportion import estimate_proportion
 
 
 def share_of(means, datasets, level=0.95):
@@ -25,7 +25,7 @@ def share_of(means, datasets, level=0.95):
 def test_proportions_agree_with_statsmodels(counts, level):
     successes, n = counts
     low, high = proportion_confint(successes, n, alpha=1 - level, method="wilson")
-    interval = unit_proportion(np.arange(n) < successes, np.arange(n), level=level)
+    interval = estimate_proportion(np.arange(n) < successes, np.arange(n), level=level)
     assert (interval.low, interval.high) == pytest.approx((low, high), abs=1e-10)
     assert interval.value == successes / n
 
@@ -33,7 +33,7 @@ def test_proportions_agree_with_statsmodels(counts, level):
 def test_identical_trials_of_a_unit_count_once():
     # 40 pairs with 4 equal verdicts each, half of them for the first: worth 160 / (4 · 40/39) verdicts.
     unit = np.repeat(np.arange(40), 4)
-    share = unit_proportion(unit % 2 == 0, unit, level=0.95)
+    share = estimate_proportion(unit % 2 == 0, unit, level=0.95)
     worth = 39 * (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 39)) ** 2
     assert (share.low, share.high) == pytest.approx(proportion_confint(worth / 2, worth, method="wilson"))
     assert share.n == 40
@@ -41,14 +41,14 @@ def test_identical_trials_of_a_unit_count_once():
 
 def test_limits_of_unanimous_units_depend_on_their_number():
     unit = np.repeat(np.arange(10), 5)
-    share = unit_proportion(np.ones(50), unit, level=0.95)
+    share = estimate_proportion(np.ones(50), unit, level=0.95)
     assert share.high == 1
     assert share.low < proportion_confint(10, 10, method="wilson")[0]
-    assert unit_proportion([1, 0], np.zeros(2, dtype=int), level=0.95).low is None
-    assert unit_proportion([], np.zeros(0, dtype=int), level=0.95).value is None
+    assert estimate_proportion([1, 0], np.zeros(2, dtype=int), level=0.95).low is None
+    assert estimate_proportion([], np.zeros(0, dtype=int), level=0.95).value is None
 
 
-def test_strata_follow_hand_arithmetic():
+def test_stratified_error_follows_hand_arithmetic():
     # Two strata of two items: s² = .125 and .02; v_h = n_h s_h² / n² = .015625 and .0025.
     # df = (.018125)² / (.015625² + .0025²) = 1.3120; mean = .5
     share = share_of([0.25, 0.75, 0.4, 0.6], ["a", "a", "b", "b"], level=0.5)

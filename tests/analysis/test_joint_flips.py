@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from verdicts_by_hand import evidence, listed
 
-from analysis.scores.scores import item_scores, rater_scores
+from analysis.scores.scores import score_items, score_raters
 from analysis.scores.win_share import weigh_by_precision
-from analysis.sections.results.sensitivity import FIXED, PRECISION, sensitivity
-from analysis.sections.results.shares import totals
+from analysis.sections.results.sensitivity import FIXED, PRECISION, run_alternative_analyses
+from analysis.sections.results.shares import measure_total_shares
 from analysis.verdicts.checks import order_methods
 from guard_eval.estimate import adjust
 from guard_eval.joint_flips import max_t
@@ -33,7 +33,7 @@ def enumerated(scores):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(3, 9), st.integers(1, 4))
-def test_max_t_of_a_few_units_is_enumerated(seed, units, results):
+def test_max_t_of_few_units_agrees_with_enumeration(seed, units, results):
     scores = np.random.default_rng(seed).integers(-2, 4, (units, results)).astype(float)
     scores[0] = 1.0
     assert max_t(scores) == pytest.approx(enumerated(scores))
@@ -59,7 +59,9 @@ def test_max_t_corrects_the_family_of_a_report():
         for (pair, criterion, rater), level in np.ndenumerate(felt)
     ]
     table = listed("pair_id criterion rater verdict", drawn)
-    corrected = [totals(evidence(table, correction=correction)) for correction in ("holm", "max-t")]
+    corrected = [
+        measure_total_shares(evidence(table, correction=correction)) for correction in ("holm", "max-t")
+    ]
     rows = list(zip(*corrected, strict=True))
     assert {row.correction for _, row in rows} == {"max-T"}
     assert all(row.p <= row.p_adjusted <= holm.p_adjusted for holm, row in rows)
@@ -68,13 +70,13 @@ def test_max_t_corrects_the_family_of_a_report():
 
 def rated(rows):
     """Return scores of a table of one comparison: pair, rater, verdict."""
-    return rater_scores(order_methods(listed("pair_id rater verdict", rows)))
+    return score_raters(order_methods(listed("pair_id rater verdict", rows)))
 
 
-def test_weights_follow_hand_arithmetic():
+def test_precision_weights_follow_hand_arithmetic():
     """One pair has two ratings and one has three; four of the five scores are 1, and one is 0."""
     scores = rated([("1", "a", "x"), ("1", "b", "x"), ("2", "a", "x"), ("2", "b", "tie"), ("2", "c", "x")])
-    weighed = weigh_by_precision(item_scores(scores), scores)
+    weighed = weigh_by_precision(score_items(scores), scores)
     # Products of two ratings of a pair: 1; and 0, 1, 0. τ² = 2/4, σ² = 4/5 − 1/2.
     first, second = 1 / (0.5 + 0.3 / 2), 1 / (0.5 + 0.3 / 3)
     mean = (first + second) / 2
@@ -93,11 +95,11 @@ def test_sign_flips_do_not_change_weights(seed):
     scores = rated(rows)
     flip = rng.choice([-1, 1], 8)
     flipped = scores.assign(net=scores["net"] * flip[scores["item"]])
-    weights = [weigh_by_precision(item_scores(table), table)["weight"] for table in (scores, flipped)]
+    weights = [weigh_by_precision(score_items(table), table)["weight"] for table in (scores, flipped)]
     assert list(weights[0]) == pytest.approx(list(weights[1]))
 
 
-def test_precision_weights_are_in_sensitivity_or_the_answer():
+def test_report_shows_result_with_precision_weights():
     rng = np.random.default_rng(1)
     rows = [
         (str(pair), f"r{rater}", rng.choice(["x", "tie", "y"], p=[0.5, 0.3, 0.2]))
@@ -106,15 +108,17 @@ def test_precision_weights_are_in_sensitivity_or_the_answer():
     ]
     table = listed("pair_id rater verdict", rows)
     plain, weighed = evidence(table), evidence(table, weights="precision")
-    (equal,), (precise,) = totals(plain), totals(weighed)
-    shares = {row.analysis: row.win_share.value for row in sensitivity(plain)}
+    (equal,), (precise,) = measure_total_shares(plain), measure_total_shares(weighed)
+    shares = {row.analysis: row.win_share.value for row in run_alternative_analyses(plain)}
     assert precise.win_share.value == shares[PRECISION] != equal.win_share.value
     assert precise.win_share.high - precise.win_share.low < equal.win_share.high - equal.win_share.low
     assert "a pair weighs by its precision" in precise.note
-    default = {row.analysis: row.default for row in sensitivity(weighed)}
+    default = {row.analysis: row.default for row in run_alternative_analyses(weighed)}
     assert default[PRECISION]
     assert not default[FIXED]
     # Equal numbers of ratings: nothing changes.
     same = listed("pair_id rater verdict", [row for row in rows if row[1] == "r0"])
-    (equal,), (precise,) = (totals(evidence(same, weights=weights)) for weights in ("equal", "precision"))
+    (equal,), (precise,) = (
+        measure_total_shares(evidence(same, weights=weights)) for weights in ("equal", "precision")
+    )
     assert (equal.win_share.value, equal.p) == pytest.approx((precise.win_share.value, precise.p))

@@ -42,7 +42,7 @@ def test_row_order_changes_no_byte_of_the_report(tmp_path):
         assert path.read_bytes() == (shuffled / path.relative_to(ordered)).read_bytes(), path
 
 
-def test_raters_without_a_given_kind_are_of_unknown_kind(ran, tmp_path):
+def test_raters_of_undeclared_kind_are_called_unknown(ran, tmp_path):
     people().drop(columns="rater_kind").to_csv(tmp_path / "v.csv", index=False)
     assert "3\u00a0raters of unknown kind" in ran("report", "v.csv").out
     assert "rater_kind=person" in ran("report", "v.csv", "--paper").refused()
@@ -51,7 +51,7 @@ def test_raters_without_a_given_kind_are_of_unknown_kind(ran, tmp_path):
     assert (tmp_path / "v-report" / "paper" / "table.tex").exists()
 
 
-def test_unnamed_raters_are_never_taken_for_persons(ran, tmp_path):
+def test_unnamed_raters_are_neither_counted_nor_compared(ran, tmp_path):
     """Two of three unnamed raters of each pair are for a: no rater is known to have said so twice."""
     pd.DataFrame({"item": range(20), "model_a": "a", "model_b": "b", "a_wins": 2, "b_wins": 1}).to_csv(
         tmp_path / "counts.csv", index=False
@@ -65,7 +65,7 @@ def test_unnamed_raters_are_never_taken_for_persons(ran, tmp_path):
     assert {row["raters"] for row in tables["win_shares"]} == {None}
     ways = {row["analysis"] for row in tables["sensitivity"]}
     assert not any("rater" in way.split(",")[0] for way in ways if "pooled" not in way)
-    assert "so nothing is said about single raters" in (folder / "report.md").read_text(encoding="utf-8")
+    assert "so there are no results on single raters" in (folder / "report.md").read_text(encoding="utf-8")
     for option in (["--set", "raters=random"], ["--by", "rater"]):
         assert "does not say which rater gave which verdict" in ran("report", "counts.csv", *option).refused()
 
@@ -132,6 +132,14 @@ def rated(tmp_path, make_pairs):
 def exclude(study, name, reason):
     with Store.open(study.database) as store:
         store_raters.exclude_or_include(store, name, "exclude", reason, "owner")
+
+
+def test_report_warns_if_seen_results_are_not_recorded(rated, ran, failing_commits):
+    with failing_commits():
+        printed = ran("report", rated.folder)
+    assert printed.code == 0
+    assert "could not be recorded that the results were seen" in printed.err
+    assert "could not be recorded that the results were seen" in (rated.report / "report.md").read_text()
 
 
 def test_answer_names_excluded_raters_and_their_effect(rated, ran):

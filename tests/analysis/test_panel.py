@@ -67,7 +67,7 @@ def test_panel_averages_samples_of_a_judge_first():
     assert scores_of(judged(**many), "mean")[0]["p0"] == pytest.approx(mean, abs=1e-8)
 
 
-def test_report_has_a_row_and_a_sentence_of_the_panel(tmp_path):
+def test_report_shows_and_describes_the_panel(tmp_path):
     path = tmp_path / "v.csv"
     THREE.to_csv(path, index=False)
     report(path, output=tmp_path / "panel", overrides=["panel=mean"])
@@ -75,10 +75,10 @@ def test_report_has_a_row_and_a_sentence_of_the_panel(tmp_path):
     assert frame["judge"].tolist() == ["a", "b", "c", "panel of 3 judges, mean"]
     page = (tmp_path / "panel" / "index.html").read_text(encoding="utf-8")
     assert "The panel of 3 judges, mean: a, b and c" in page
-    assert "has no score of 1\u00a0pair that a member lacks" in page
+    assert "leaves out 1\u00a0pair without a verdict of each judge" in page
 
 
-def test_panel_of_real_judges_excludes_a_simulated_one(tmp_path):
+def test_panel_of_real_judges_excludes_simulated_judges(tmp_path):
     made_up = judged(s=["yy"] * 6).assign(rater_kind="simulated_model")
     path = tmp_path / "v.csv"
     pd.concat([THREE.astype(object), made_up.astype(object)]).to_csv(path, index=False)
@@ -89,7 +89,7 @@ def test_panel_of_real_judges_excludes_a_simulated_one(tmp_path):
     assert without["panel of 3 judges, majority"] == pytest.approx(
         (np.mean(list(panel_scores.values())) + 1) / 2
     )
-    with pytest.raises(StudyError, match="s alone has judged"):
+    with pytest.raises(StudyError, match="only s has judged"):
         scores_of(made_up, "majority")
 
 

@@ -26,12 +26,15 @@ CHANGED = {
     "composite": {"c": 1.0, "d": 2.0},
 }
 NEEDED = {
-    "equivalence": {"margin": 0.45},
-    "sequential": {"sequential": True},
+    "run_equivalence_tests": {"margin": 0.45},
+    "run_sequential_tests": {"sequential": True},
 }
 """What an analysis must be told to have any rows."""
 OTHER = {"margin": 0.3, "sequential": False}
-REFUSED = {"equivalence": ("sequential", "assisted_by"), "interactions": ("weights",)}
+REFUSED = {
+    "run_equivalence_tests": ("sequential", "assisted_by"),
+    "run_interaction_tests": ("weights",),
+}
 CONTEST = Contest(
     plan=RoundPlan(design="rounds", criterion="c", alpha=0.05, showings=1),
     sizes=(11,),
@@ -65,7 +68,7 @@ def verdicts(methods):
 
 def outcome(name, **declared):
     """Return the table of an analysis, or how it refuses."""
-    frame = verdicts(3 if name == "ranking" else 2)
+    frame = verdicts(3 if name == "rank_methods" else 2)
     checked = {"judge": "gpt", "check": "identical", "criterion": "c", "asked": 1, "answers": ("tie",)}
     excluded = Exclusion(rater="a", rater_kind="person", reason="r", at="", results="after", verdicts=1)
     context = Context(
@@ -76,7 +79,7 @@ def outcome(name, **declared):
         plan=TestPlan.model_construct(**(NEEDED.get(name, {}) | declared)),  # also what no plan can hold
         random_part=True,
         explored=("genre",),
-        contests={("person", ""): CONTEST} if name == "rounds" else {},
+        contests={("person", ""): CONTEST} if name == "summarise_rounds" else {},
     )
     try:
         return make_frame(BY_NAME[name](Evidence.from_verdicts(frame, context))).to_csv()
@@ -85,7 +88,7 @@ def outcome(name, **declared):
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME))
-def test_analysis_follows_the_settings_it_declares(name):
+def test_analysis_depends_only_on_declared_plan_keys(name):
     before = outcome(name)
     for key in PLAN_KEYS:
         changed = outcome(name, **{key: CHANGED[key] if key not in NEEDED.get(name, {}) else OTHER[key]})

@@ -104,6 +104,16 @@ def test_pilot_follows_hand_arithmetic():
     assert pilot.line.endswith("4\u00a0pairs, 2\u00a0raters")
 
 
+def test_pilot_with_one_rating_a_pair_has_the_default_icc(tmp_path):
+    path = tmp_path / "pilot.csv"
+    verdicts_of([(f"p{n}", "Ada", "c", "tie", "person") for n in range(4)]).to_csv(path)
+    planned = power(from_=path, ties=0.5)
+    assert planned.design.icc == Design().icc
+    assert "no item was rated twice, so the plan uses --icc or its default" in planned.lines[0]
+    with pytest.raises(StudyError, match=r"pilot.csv: 100.% of the ratings are ties.*90.%; give --ties"):
+        power(from_=path)
+
+
 def test_pilot_and_report_read_the_same_verdicts(tmp_path):
     """Two pairs of a table whose columns and words report.toml declares: 2 of 4 ratings are ties."""
     rows = ["item,one,other,who,better", "1,guard,acs,ann,L", "1,guard,acs,bob,L"]
@@ -172,7 +182,7 @@ def test_power_from_three_methods_corrects_for_comparisons(tmp_path):
     listed("pair_id method_a method_b rater verdict", rows).to_csv(path, index=False)
     planned = power(from_=path, share=0.6, icc=0.5, raters="2").design
     assert planned.results == 3
-    assert planned.level == pytest.approx(0.05 / 3)
+    assert planned.error_rate == pytest.approx(0.05 / 3)
 
 
 def test_plan_table_answer_and_numbers_agree():
@@ -201,13 +211,13 @@ def test_plan_table_answer_and_numbers_agree():
         ({"raters": "two"}, "--raters 'two'"),
         ({"raters": "0,3"}, "--raters 0"),
         ({"items": "-4"}, "--items -4"),
-        ({"rater_sd": 0.05, "raters": "2,5"}, "takes at least 3"),
+        ({"rater_sd": 0.05, "raters": "2,5"}, "at least 3 are needed"),
         # own shares vary by no more than (1 − .9) (.68/4 − .05²)
         ({"rater_sd": 0.45, "icc": 0.9}, "--rater-sd 0.45: .*up to 0.129"),
         ({"margin": 0.5}, "below 0.5"),
-        ({"margin": 0.1, "judge_r": 0.5}, "leave all but one of them out"),
+        ({"margin": 0.1, "judge_r": 0.5}, "Give only one of these options"),
         ({"judge_r": 1.2}, "--judge-r 1.2"),
-        ({"output": "curve.doc"}, "ends in .svg"),
+        ({"output": "curve.doc"}, "must end in .svg"),
         ({"from_": "nowhere.csv"}, "cannot read"),
         ({"from_": "."}, "there is no study"),
     ],

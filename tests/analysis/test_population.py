@@ -20,7 +20,7 @@ def full(items, raters):
 
 
 def test_full_table_gives_published_analysis_of_variance():
-    result = full(6, 4).mean(SHROUT_FLEISS.ravel())
+    result = full(6, 4).estimate_mean(SHROUT_FLEISS.ravel())
     targets, judges, residual = 11.24, 32.49, 1.02  # mean squares, their table 3
     assert result.raters == pytest.approx((judges - residual) / 6, abs=0.005)
     assert result.variance == pytest.approx((targets + judges - residual) / 24, abs=0.005)
@@ -48,7 +48,7 @@ def test_expected_sums_of_squares_agree_with_matrices(design):
     n, w, s = len(design.item), design.weight, design.stratum
     centred = np.eye(n) - np.stack([w * (s == stratum) / w[s == stratum].sum() for stratum in s])
     effects = [np.eye(numbers.max() + 1)[numbers] for numbers in (design.rater, design.item, np.arange(n))]
-    expected, target = design._expectations()
+    expected, target = design._expect_sums_of_squares()
     for row, groups in zip(expected, effects, strict=True):
         forms = groups.T @ (w[:, None] * centred)
         assert row == pytest.approx([((forms @ effect) ** 2).sum() for effect in effects])
@@ -60,7 +60,7 @@ def test_raters_without_shared_pairs_give_variance_of_means():
     rng = np.random.default_rng(5)
     shares = np.clip(np.repeat(rng.random(6), 10) + 0.2 * rng.standard_normal(60), 0, 1)
     design = TwoWayDesign(np.arange(60), np.repeat(np.arange(6), 10), np.full(60, 1 / 60))
-    result = design.mean(shares)
+    result = design.estimate_mean(shares)
     rater_means = shares.reshape(6, 10).mean(axis=1)
     assert (result.df, result.variance) == pytest.approx((5, rater_means.var(ddof=1) / 6))
 
@@ -70,7 +70,7 @@ def test_unequal_loads_have_variance_of_paule_and_mandel():
     rng, loads = np.random.default_rng(8), np.array([200, 100, 60, 40, 20, 20, 10, 10])
     rater = np.repeat(np.arange(8), loads)
     scores = 0.5 + rng.normal(0, 0.15, 8)[rater] + rng.normal(0, 0.35, len(rater))
-    result = TwoWayDesign(np.arange(460), rater, np.full(460, 1 / 460)).mean(scores)
+    result = TwoWayDesign(np.arange(460), rater, np.full(460, 1 / 460)).estimate_mean(scores)
     means = np.array([scores[rater == name].mean() for name in range(8)])
     residual = ((scores - means[rater]) ** 2).sum() / (460 - 8)
     theirs = combine_effects(means, residual / loads, method_re="iterated")
@@ -93,15 +93,15 @@ ALONE = TwoWayDesign(np.arange(6), np.arange(6) // 2, np.full(6, 1 / 6))
     ],
     ids=["crossed and equal", "crossed and opposed", "apart and equal"],
 )
-def test_scores_without_spread_between_raters_have_no_variance(design, scores, method):
+def test_negative_variance_between_raters_counts_as_zero(design, scores, method):
     """Sums of squares of opposed raters give a negative variance, which counts as 0."""
-    result = design.mean(np.array(scores))
+    result = design.estimate_mean(np.array(scores))
     assert (result.variance, result.df) == (0, 1)
     assert result.raters <= 0
     assert method in design.method
 
 
-def test_raters_with_equal_means_leave_the_variance_of_single_scores():
+def test_raters_with_equal_means_have_residual_variance():
     # Residuals of ±½ have 6 − 3 degrees of freedom: 1.5 / 3, over six scores; three equal raters have two.
-    result = ALONE.mean(np.array([0.0, 1.0] * 3))
+    result = ALONE.estimate_mean(np.array([0.0, 1.0] * 3))
     assert (result.raters, result.variance, result.df) == pytest.approx((0, 0.5 / 6, 2))

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from analysis.stats.ranks.davidson import explain_undefined, fit_strengths, shares
+from analysis.stats.ranks.davidson import compute_expected_shares, explain_infinite_strengths, fit_strengths
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def test_two_strengths_agree_with_closed_form():
     # Three shares and two parameters: π_1/π_2 = wins/losses = 4, ν = ties/√(wins·losses) = 6/√16 = 3/2.
     parameters = fit_strengths(*matrices([(8, 6, 2)], 2))
     assert parameters == pytest.approx((np.log(2), -np.log(2), np.log(1.5)))
-    assert shares(parameters) == pytest.approx((11 / 16, 5 / 16))
+    assert compute_expected_shares(parameters) == pytest.approx((11 / 16, 5 / 16))
 
 
 def test_bradley_terry_strengths_follow_hand_arithmetic():
@@ -59,10 +59,10 @@ tables = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0,
 @settings(deadline=None)
 def test_fitted_points_equal_observed_points(rows):
     counts = matrices(rows, 4)
-    assume(not explain_undefined(*counts, NAMES[:4]))
+    assume(not explain_infinite_strengths(*counts, NAMES[:4]))
     parameters = fit_strengths(*counts)
     assert sum(parameters[:-1]) == pytest.approx(0, abs=1e-9)
-    assert sum(shares(parameters)) == pytest.approx(2)
+    assert sum(compute_expected_shares(parameters)) == pytest.approx(2)
     expected = chances(parameters[:-1], np.exp(parameters[-1]))
     points = (expected[:, 0] - expected[:, 2]) * np.sum(rows, axis=1)
     scored = np.array([won - lost for won, _, lost in rows])
@@ -92,7 +92,7 @@ def test_strengths_exist_if_the_likelihood_has_a_maximum():
     for rows in product(list(product((0, 1), repeat=3)), repeat=3):
         if sum(any(row) for row in rows) < 2:  # not connected
             continue
-        undefined = bool(explain_undefined(*matrices(rows, 3), NAMES[:3]))
+        undefined = bool(explain_infinite_strengths(*matrices(rows, 3), NAMES[:3]))
         assert undefined == escapes(rows, 3), rows
         seen[undefined] += 1
     assert min(seen.values()) > 50
@@ -108,4 +108,4 @@ def test_strengths_exist_if_the_likelihood_has_a_maximum():
     ],
 )
 def test_undefined_strengths_give_their_reason(rows, words):
-    assert words in explain_undefined(*matrices(rows, 3), NAMES[:3])
+    assert words in explain_infinite_strengths(*matrices(rows, 3), NAMES[:3])

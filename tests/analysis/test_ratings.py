@@ -111,7 +111,12 @@ def test_agreement_is_by_method_and_preference_by_side(four):
 
 def test_status_counts_ratings_after_changed_answers(four):
     ratings = four.ratings()
-    assert (ratings.counted, ratings.planned, ratings.filled, ratings.missing) == (8, 10, (1, 0, 4), 2)
+    assert (ratings.counted, ratings.planned, ratings.filled, ratings.missing_ratings) == (
+        8,
+        10,
+        (1, 0, 4),
+        2,
+    )
     assert ratings.seconds == 30.0  # of 20, 30, 30, 30, 30, 30, 40, 50
     with four.store.write() as (db, _):
         four.add_verdict(db, 4, "fluency", "B", revision=1)

@@ -146,7 +146,7 @@ def test_tables_of_an_earlier_report_are_removed(tmp_path):
     assert (tmp_path / "csv" / "mine.csv").exists()
 
 
-def test_failed_report_keeps_the_last_page(tmp_path):
+def test_failed_report_keeps_the_earlier_page(tmp_path):
     write(verdicts(), tmp_path)
     page = (tmp_path / "index.html").read_bytes()
     (tmp_path / "report.json").unlink()
@@ -290,6 +290,13 @@ def test_declared_comparisons_come_before_a_ranking(tmp_path):
     assert "sign-flip" not in explored.foot
 
 
+def test_methods_that_win_in_a_circle_have_no_order(tmp_path):
+    won = [table({f"{a}{b}{n}": "x" for n in range(8)}, a=a, b=b) for a, b in ("cd", "de", "ec")]
+    summary = analysis.report(pd.concat([frame.astype(object) for frame in won]), tmp_path).summary
+    assert "On coherence c, d and e beat each other in a circle, so they have no order" in summary
+    assert "no evidence" not in summary
+
+
 def test_missing_evidence_is_never_called_equality(tmp_path):
     frame = table({f"{pair}": "xxy" if pair % 2 else "xyy" for pair in range(20)})
     summary = analysis.report(frame, tmp_path).summary
@@ -310,7 +317,7 @@ UNDECIDED = [
 
 
 @pytest.mark.parametrize(("verdicts", "raters", "sentence"), UNDECIDED)
-def test_sides_are_called_balanced_only_if_all_pairs_are(verdicts, raters, sentence, tmp_path):
+def test_result_is_called_balanced_only_if_all_pairs_are(verdicts, raters, sentence, tmp_path):
     summary = analysis.report(table(verdicts), tmp_path, raters=raters).summary
     assert sentence in summary
     assert ("balanced" in summary) == ("balanced" in sentence)

@@ -10,9 +10,9 @@ from analysis.scores.scores import (
     ITEM,
     ScoredVerdicts,
     add_judge_column,
-    item_numbers,
-    item_scores,
-    rater_scores,
+    find_item_numbers,
+    score_items,
+    score_raters,
 )
 from analysis.verdicts.checks import check_verdicts, order_methods
 from analysis.verdicts.table import convert_to_texts, share_categories
@@ -50,27 +50,27 @@ def test_scores_and_items_agree_with_pandas(drawn, seed):
     sign = (frame["verdict"] == frame["method_a"]).astype(int) - (frame["verdict"] == frame["method_b"])
     expected = frame.assign(net=sign).groupby([*ITEM, "rater"], sort=True)["net"]
     expected = expected.agg(net="sum", showings="count").reset_index()
-    scores = rater_scores(frame)
+    scores = score_raters(frame)
     expected["verdicts"] = expected["showings"]
     pd.testing.assert_frame_equal(scores.drop(columns=["unit", "item"]), expected, check_dtype=False)
 
     means = expected.assign(share=(1 + expected["net"] / expected["showings"]) / 2)
     by_item = means.groupby(ITEM, sort=True)["share"].agg(share="mean", raters="count").reset_index()
     for rows in (scores, scores.sample(frac=1, random_state=seed), scores.iloc[::-1]):
-        items = item_scores(rows)
+        items = score_items(rows)
         pd.testing.assert_frame_equal(items[by_item.columns], by_item, check_dtype=False)
-        number, first = item_numbers(rows)
+        number, first = find_item_numbers(rows)
         assert list(number) == list(rows.groupby(ITEM, sort=True).ngroup())
         assert list(number[first]) == list(range(len(first)))
 
 
 def test_empty_scores_have_no_items():
-    scores = rater_scores(table([("p1", ("x", "y"), "ann", "fluency", 1, "1")]))[:0]
-    assert item_scores(scores).empty
-    assert set(CELL) < set(item_scores(scores).columns)
+    scores = score_raters(table([("p1", ("x", "y"), "ann", "fluency", 1, "1")]))[:0]
+    assert score_items(scores).empty
+    assert set(CELL) < set(score_items(scores).columns)
 
 
-def test_table_has_the_planned_orientation():
+def test_comparisons_have_the_planned_order_of_methods():
     frame = table(
         [("p1", ("x", "y"), "ann", "fluency", 0, "1"), ("p2", ("x", "y"), "ann", "fluency", 1, "1")]
     )

@@ -12,12 +12,12 @@ import analysis
 from analysis import sections
 from analysis.evidence import USED_PLAN_KEYS, declare_plan_keys
 from analysis.sections import ANALYSES, SECTIONS
-from analysis.sections.raters.agreement import AgreementRow, agreement
+from analysis.sections.raters.agreement import AgreementRow, measure_agreement
 from analysis.sections.section import MAX_ROWS, make_frame, make_row_table
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 
-UNLISTED = {"totals", "select_answer_rows", "shares"}
+UNLISTED = {"measure_total_shares", "select_answer_rows", "measure_all_shares"}
 """The analyses that write no CSV file."""
 
 
@@ -40,7 +40,7 @@ def test_anchors_are_unique():
 
 
 def test_frame_has_fields_and_limits_as_columns():
-    (row,) = agreement(evidence(table({f"{pair}": "xxy" for pair in range(9)})))
+    (row,) = measure_agreement(evidence(table({f"{pair}": "xxy" for pair in range(9)})))
     frame = make_frame([row])
     assert {field.name for field in fields(AgreementRow)} < set(frame)
     assert frame.columns[0] == "simulated"
@@ -55,7 +55,7 @@ def test_frame_without_rows_keeps_its_columns():
     assert {"simulated", "judge", "cohen_kappa", "kappa_low", "kappa_high", "note"} < set(frame)
 
 
-def test_rows_are_computed_once():
+def test_rows_of_an_analysis_are_computed_once():
     calls = []
 
     def count(collected):
@@ -92,5 +92,5 @@ def test_equivalence_without_a_test_is_undecided(letters, tmp_path):
 
 def test_plan_key_of_unknown_effect_is_refused(monkeypatch):
     monkeypatch.setattr("analysis.evidence.DECIDED", frozenset())
-    with pytest.raises(StudyError, match=r"margin = 0\.1: agreement does not use it; leave it out"):
-        agreement(evidence(table({"1": "xy"}), margin=0.1))
+    with pytest.raises(StudyError, match=r"margin = 0\.1: measure_agreement does not use it; leave it out"):
+        measure_agreement(evidence(table({"1": "xy"}), margin=0.1))

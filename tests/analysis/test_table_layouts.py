@@ -386,6 +386,57 @@ def test_survey_is_read_with_a_key(tmp_path):
     assert verdicts["verdict"].value_counts().to_dict() == {"alpha": 5, "beta": 5}
 
 
+@pytest.mark.parametrize("prompt", ["prompt", "topic"])
+def test_prompts_of_a_key_are_the_units(tmp_path, prompt):
+    """Twenty questions are about four prompts. A question without a method in the key is not read."""
+    survey, key = tmp_path / "survey.csv", tmp_path / "key.csv"
+    answers = {f"Q{n}": "A" for n in range(20)}
+    pd.DataFrame([{"Name": name, "Hand?": "B", **answers} for name in "xyz"]).to_csv(survey, index=False)
+    rows = [{"item": f"Q{n}", prompt: f"p{n // 5}", "A": "alpha", "B": "beta"} for n in range(20)]
+    pd.DataFrame(rows).to_csv(key, index=False)
+    columns = {"headings": "pair_id", "rater": "Name"}
+    if prompt == "topic":
+        assert "columns.prompt_id=topic" in refusal([survey, key], columns=columns)
+        columns |= {"prompt_id": "topic"}
+    verdicts = analysis.read([survey, key], columns=columns)
+    assert (verdicts["pair_id"].nunique(), verdicts["prompt_id"].nunique()) == (20, 4)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("image_a_model", "image_b_model"),
+        ("sysA", "sysB"),
+        ("A (model)", "B (model)"),
+        ("model_0", "model_1"),
+    ],
+)
+def test_headings_with_a_side_name_the_methods(names):
+    rows = [{"item": n, names[0]: "alpha", names[1]: "beta", "best": "image_a"} for n in range(9)]
+    table = pd.DataFrame(rows).rename(columns={"best": "preferred"})
+    assert counts(table) == ("9/0/0", 9)
+    texts = table.assign(A=[f"text {n}" for n in range(9)], B=[f"other {n}" for n in range(9)])
+    assert counts(texts) == ("9/0/0", 9)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"tts_a": "x", "tts_b": "x y"}, "nothing says which methods were compared"),
+        ({"rank_1": "x", "rank_2": "y", "rank_3": "z"}, "rank_1 and rank_3 are two of three or more options"),
+        ({"left": "x", "right": "y", "center": "z"}, "left and center are two of three or more options"),
+    ],
+)
+def test_unclear_methods_are_refused(columns, message):
+    rows = [{"item": n, **columns, "winner": "x"} for n in range(9)]
+    assert message in refusal(pd.DataFrame(rows))
+
+
+def test_refusal_offers_two_headings_as_methods():
+    rows = [{"item": n, "tts_a": "xy"[n % 2], "tts_b": "yx"[n % 2], "winner": "x"} for n in range(9)]
+    assert "--set columns.method_a=tts_a --set columns.method_b=tts_b" in refusal(pd.DataFrame(rows))
+
+
 def test_duplicated_tasks_are_named_once(tmp_path):
     result = [
         {"from_name": name, "type": "choices", "value": {"choices": ["A"]}}

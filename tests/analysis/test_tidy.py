@@ -34,7 +34,7 @@ def write(tmp_path: Path, content: str | bytes) -> Path:
         (GOOD + "2,d,tie,x,anna,coherence,x\n", "called 'tie' on line 4"),
         (
             GOOD + "1,e,x,y,carl,coherence,x\n",
-            r"'1' has more than one dataset \('d', 'e'; lines 2.*ids of its",
+            "pair_id '1' has 2 values of dataset. If ids .* --set columns.pair_id=dataset,pair_id",
         ),
         (f"{HEADER},rater_kind\n1,d,x,y,anna,c,x,robot\n", "rater_kind 'robot' is unknown on line 2"),
         (
@@ -227,14 +227,18 @@ def test_similar_names_are_refused_and_ids_may_differ_in_case(tmp_path, column, 
     assert ascii(similar_name) in str(caught.value)
 
 
-MODELS = "gpt-4,GPT-4o-mini,claude-3-opus,Llama 3,gemini,Qwen2.5-7B,judge,a2/model,o3"
+MODELS = "gpt-4,claude-3-opus,Llama 3,Qwen2.5-7B,judge,a2/model,o3,JudgeLM-13B,command-a,kimi-k2"
 PEOPLE = ("anna", "Claudette", "judith", "r1", "rater-3", "Jude", "egpto", "5f3a")
 
 
 @pytest.mark.parametrize("name", MODELS.split(","))
 def test_rater_named_like_a_model_must_be_declared(name, tmp_path):
     with pytest.raises(StudyError, match="--set rater_kind=model"):
+        read(table(tmp_path, "rater", name))
+    with pytest.raises(StudyError, match="nothing says what it is; add a column rater_kind"):
         read(table(tmp_path, "rater", "anna", name))
+    mixed = read(table(tmp_path, "rater", "anna", name), rater_kind="model")
+    assert "all raters are declared as model: " in get_reading(mixed).notes[0]
     assert get_reading(read(table(tmp_path, "rater", name), rater_kind="model")).notes == ()
     verdict = pd.read_csv(table(tmp_path, "rater", name), dtype=str).assign(rater_kind="person")
     assert get_reading(check_verdicts(verdict)).notes == ()

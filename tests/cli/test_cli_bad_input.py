@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import command, environment, run_code, run_process
+from command_line import make_command, make_environment, run_code, run_process
 from factories import edit_settings
 
 pytestmark = pytest.mark.slow
@@ -41,9 +41,9 @@ def test_too_long_prompt_stops_no_other_prompt(run, study):
     prompts = study / "prompts.jsonl"
     before, count = prompts.read_text(), len(prompts.read_text().splitlines())
     prompts.write_text(before + json.dumps({"id": "long", "prompt": "a word " * 600}) + "\n")
-    command = ("generate", "small", "--set", "generation.max_prompt_tokens=1000")
-    assert "the prompt 'long': with max_new_tokens = 12 more than" in run(*command, "--dry-run").out
-    refused = run(*command).refused()
+    make_command = ("generate", "small", "--set", "generation.max_prompt_tokens=1000")
+    assert "the prompt 'long': with max_new_tokens = 12 more than" in run(*make_command, "--dry-run").out
+    refused = run(*make_command).refused()
     assert refused.count("the prompt 'long'") == 1
     files = [*(study / "continuations").glob("*/*.jsonl")]
     assert len(files) > 1
@@ -58,7 +58,7 @@ def test_commands_to_copy_quote_a_folder_with_a_space(run, paired):
 
 def test_full_disk_under_the_output_is_named(study):
     with Path("/dev/full").open("w") as full:
-        ran = run_process(command("status", "small"), study.parent, stdout=full)
+        ran = run_process(make_command("status", "small"), study.parent, stdout=full)
     assert ran.code == 2
     assert ran.err.startswith("error: cannot write the output: No space left")
 
@@ -106,7 +106,7 @@ def test_ctrl_c_during_start_prints_no_traceback(tmp_path):
     )
     with subprocess.Popen(
         [sys.executable, "-c", code],
-        env=environment(),
+        env=make_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

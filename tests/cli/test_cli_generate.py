@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from command_line import command, environment
+from command_line import make_command, make_environment
 from factories import edit_settings, text_file
 
 from guard_eval.texts.shards import Shard, reserve_shard
@@ -76,9 +76,9 @@ def test_killed_generate_keeps_whole_texts(run, study):
     edit_settings(study, "batch_size = 4", "batch_size = 1")
     edit_settings(study, "max_new_tokens = 12", "max_new_tokens = 50")
     process = subprocess.Popen(
-        command("generate", "small", "--strategy", "guard"),
+        make_command("generate", "small", "--strategy", "guard"),
         cwd=study.parent,
-        env=environment(),
+        env=make_environment(),
         stdout=subprocess.DEVNULL,
     )
     until = time.monotonic() + 120

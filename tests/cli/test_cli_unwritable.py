@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from analysis.demo import simulate
+from analysis.demo import simulate_verdicts
 from guard_eval.study.folder import Study
 
 pytestmark = [
@@ -17,7 +17,7 @@ pytestmark = [
 @pytest.fixture
 def mounted(paired, tmp_path):
     """Mount a study with ratings read-only."""
-    simulate(Study.open(paired))
+    simulate_verdicts(Study.open(paired))
     folder = tmp_path / "mounted"
     folder.mkdir()
     mount = ["mount", "-o", "bind,ro", str(paired), str(folder)]

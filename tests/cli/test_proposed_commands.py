@@ -58,8 +58,8 @@ def own_study(study, run_anew):
     text = text.replace('["guard", "acs"]', '["greedy", "mine(a=0.2)"]')
     (folder / "study.toml").write_text(text)
     (folder.parent / "my.py").write_text(MINE)
-    for command in ("generate", "pair"):
-        ran = run_anew(command, "my study", "--code", "my.py")
+    for make_command in ("generate", "pair"):
+        ran = run_anew(make_command, "my study", "--code", "my.py")
         assert ran.code == 0, ran
     return folder
 
@@ -163,13 +163,13 @@ def literals(path):
 
 def test_every_command_in_a_message_exists_and_is_complete():
     """A command on a study names STUDY, for which `complete_commands` puts the folder."""
-    command = re.compile(r"(?:run|with|them|by|verdicts|again): guard-eval (\S+)((?: \S+)*)")
+    make_command = re.compile(r"(?:run|with|them|by|verdicts|again): guard-eval (\S+)((?: \S+)*)")
     names = {name.split()[0] for name in COMMANDS}
     seen = []
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
             for text in literals(path):
-                for name, arguments in command.findall(text):
+                for name, arguments in make_command.findall(text):
                     seen.append(name)
                     assert name.strip(",.;") in names, (path, text)
                     if name in {command_name.split()[0] for command_name in OF_STUDIES}:
@@ -186,7 +186,7 @@ def test_status_proposes_a_report_when_all_ratings_are_in(run, paired):
         rate(store, ann, handout.claim(store, ann, study.plan)[0])
     ran = run("status", "small")
     assert "– report         waits for 5 ratings" in ran.out
-    assert not any("report" in command for command in next_commands(ran))
+    assert not any("report" in make_command for make_command in next_commands(ran))
     early = next_commands(run("status", "small", "--set", "analysis.sequential=true"))
     assert early[0] == "guard-eval report small --set analysis.sequential=true"
     assert next_commands(run("export", "small")) == ["guard-eval status small"]

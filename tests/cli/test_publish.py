@@ -12,7 +12,7 @@ from factories import make_pair
 from analysis.publication.describe import describe
 from analysis.publication.publish import publish
 from analysis.reports.command import report
-from analysis.reports.preregistration import compare_plan
+from analysis.reports.preregistration import compare_with_written_plan
 from guard_eval.errors import StudyError
 from guard_eval.reporting.writing import write_whole
 from guard_eval.store import Store, handout, verdicts
@@ -143,11 +143,11 @@ def test_rater_names_in_texts_do_not_stop_publishing(tmp_path, name):
 
 
 REFUSED = [
-    ("question=What does Quentin Überall like?", "question holds 'Quentin Überall'"),
-    ('criteria={wit={title="Wit", definition="as marge defines it"}}', "criteria holds 'marge'"),
-    ('criteria={marge={title="Wit", definition="as she has it"}}', "criteria holds 'marge'"),
-    ("question=sk-abc123def456ghi789jkl?", "question holds sk-a…"),
-    ("model.name=models/marge", "model.name holds 'marge'"),
+    ("question=What does Quentin Überall like?", "question contains 'Quentin Überall'"),
+    ('criteria={wit={title="Wit", definition="as marge defines it"}}', "criteria contains 'marge'"),
+    ('criteria={marge={title="Wit", definition="as she has it"}}', "criteria contains 'marge'"),
+    ("question=sk-abc123def456ghi789jkl?", "question contains sk-a…"),
+    ("model.name=models/marge", "model.name contains 'marge'"),
 ]
 
 
@@ -163,7 +163,7 @@ def test_a_setting_that_names_a_rater_or_holds_a_key_is_refused(tmp_path):
 
 def test_words_listed_with_allow_do_not_stop_publishing(tmp_path):
     study = make(tmp_path / "study", names=("guard", "Which", "Bo"))
-    with pytest.raises(StudyError, match=r"question holds 'Which'"):
+    with pytest.raises(StudyError, match=r"question contains 'Which'"):
         publish(study, tmp_path / "out")
     publish(study, tmp_path / "out", allow=["Which"])
     assert raters_of(tmp_path / "out") == {"rater-1", "rater-2", "rater-3"}
@@ -176,7 +176,7 @@ def test_publishing_a_file_with_an_api_key_is_refused(tmp_path, monkeypatch):
         publish(study, tmp_path / "out")
     monkeypatch.setenv("OPENAI_API_KEY", "as she has it")
     wit = 'criteria={wit={title="Wit", definition="funny as she has it"}}'
-    with pytest.raises(StudyError, match="criteria holds the value of OPENAI_API_KEY"):
+    with pytest.raises(StudyError, match="criteria contains the value of OPENAI_API_KEY"):
         publish(Study.open(study.folder, [wit]), tmp_path / "out")
 
 
@@ -222,14 +222,14 @@ def test_plan_from_before_the_first_verdict_is_published(tmp_path):
     assert drawn == hashlib.sha256("\n".join(sorted(pair.id for pair in pairs)).encode()).hexdigest()
     assert "it is a preregistration" in text
     assert "greedy" in text
-    [sentence] = compare_plan(study, pairs)
+    [sentence] = compare_with_written_plan(study, pairs)
     assert "the settings of people are unchanged; the pairs are unchanged." in sentence
     assert describe(study).path.read_text(encoding="utf-8") == text
     changed = Study.open(study.folder, ["analysis.alpha=0.01"])
-    [sentence] = compare_plan(changed, pairs[1:])
+    [sentence] = compare_with_written_plan(changed, pairs[1:])
     assert f"the settings of people DIFFER ({people[:16]} there, " in sentence
     assert sentence.count("DIFFER") == 2
-    with pytest.raises(StudyError, match="a written plan is not replaced"):
+    with pytest.raises(StudyError, match="an existing plan is not replaced"):
         describe(changed)
     assert (study.folder / "plan.md").read_text(encoding="utf-8") == text
 
@@ -242,11 +242,11 @@ def test_a_description_after_verdicts_says_what_was_collected(tmp_path, run):
     assert "Raters: 3 person." in text
     assert "it is a preregistration" not in text
     (study.folder / "description.md").rename(study.folder / "plan.md")
-    assert compare_plan(study, []) == (
+    assert compare_with_written_plan(study, []) == (
         "plan.md was written when 36 verdicts existed, so it is no preregistration.",
     )
     (study.folder / "plan.md").write_text("I plan.")
-    assert "holds no hash" in compare_plan(study, [])[0]
+    assert "holds no hash" in compare_with_written_plan(study, [])[0]
 
 
 @pytest.mark.parametrize("written", ["verdicts.csv", "README.md"])

@@ -52,7 +52,7 @@ REFUSED = [
     ),
     ("study", ["generate", "small", "--strategy", "topk"], "did you mean 'top_k'?"),
     ("study", ["new", "small/study.toml/other"], "cannot write"),
-    ("study", ["demo", "."], "is not empty and not a demo"),
+    ("study", ["demo", "."], "has other files, and the demo would add"),
     ("study", ["generate", "small", "--shard", "3/2"], "3/2"),
     ("study", ["generate", "small", "--set", "seed=x"], "seed: 'x'"),
     ("study", ["generate", "small", "--sharp"], "Unknown option: --sharp"),

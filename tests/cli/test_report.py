@@ -76,7 +76,7 @@ REFUSED = {
     "correction=bonferroni": "holm",
     "famly=[]": "family",
     "rater_kind=robot": "person",
-    "unit=prompt": "the table names none",
+    "unit=prompt": "the table does not name the prompts",
     "nonsense": "this names no setting",
 }
 
@@ -93,7 +93,7 @@ def test_declarations_of_tables_are_refused_for_a_study(paired):
         report(paired, overrides=["rater_kind=model"])
     with pytest.raises(StudyError, match="no verdicts yet"):
         report(paired)
-    with pytest.raises(StudyError, match="name a study"):
+    with pytest.raises(StudyError, match="no study and no table is named"):
         report()
 
 
@@ -126,10 +126,10 @@ def test_report_warns_about_unfinished_ratings(paired, monkeypatch):
     assert unfinished == f"people gave {pairs - 1} of {ratings} ratings"
     assert report(paired).answer.startswith(f"These results were looked at early: {unfinished}. ")
     assert f"> These results were looked at early: {unfinished}." in markdown(paired / "report")
-    assert "to look after every ten pairs" in markdown(paired / "report")
+    assert "a look after every ten pairs" in markdown(paired / "report")
     declared = report(paired, overrides=["analysis.sequential=true"]).answer
     assert "looked at early" not in declared
-    assert f"Not everything that was planned is rated: {unfinished}" in declared
+    assert f"Planned ratings are missing: {unfinished}" in declared
 
 
 def test_report_overwrites_no_foreign_folder(tmp_path, monkeypatch):
@@ -178,5 +178,5 @@ def test_study_splits_by_prompts_and_traces(paired):
     ):
         report(paired, by=("HH",))
     for name in ("verdict", "position", "seconds"):
-        with pytest.raises(StudyError, match=f"--by {name}: the verdicts have a column of this name"):
+        with pytest.raises(StudyError, match=f"--by {name}: this column of the verdicts"):
             report(paired, by=(name,))

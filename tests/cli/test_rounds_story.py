@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from analysis.demo import simulate
+from analysis.demo import simulate_verdicts
 from guard_eval.demo.raters import NAMES
 from guard_eval.store import Store, raters
 from guard_eval.study import Study
@@ -63,7 +63,7 @@ def test_tournament_in_rounds_reports_no_fixed_test(run, folder):
     assert "people: round 1 of 4; " in first
     refused = run("report", "s").refused()
     assert "has no round that is over" in refused
-    simulate(Study.open(folder))
+    simulate_verdicts(Study.open(folder))
     after = status_of(run)
     assert "people: over after 4 of 4 rounds; loop left" in after
     assert "waits for" not in after
@@ -97,19 +97,19 @@ def test_tournament_in_rounds_reports_no_fixed_test(run, folder):
 
 def test_report_mentions_an_outdated_decision(run, folder):
     run("pair", "s")
-    simulate(Study.open(folder))
+    simulate_verdicts(Study.open(folder))
     with Store.open(Study.open(folder).database) as store:
         for name in NAMES[1:]:
             raters.exclude_or_include(store, name, "exclude", "why", "who")
     run("report", "s", "--by", "dataset")
     page = (folder / "report" / "report.md").read_text()
-    assert "against loop: stopped on the record, and today's verdicts would not stop it" in page
+    assert "against loop: recorded as stopped, but the present verdicts do not support it" in page
     assert "to go in this round" in status_of(run)
 
 
 def test_published_tournament_reports_no_fixed_sample_test(run, folder, tmp_path):
     run("pair", "s")
-    simulate(Study.open(folder))
+    simulate_verdicts(Study.open(folder))
     assert run("export", "s").code == 0
     assert run("report", str(folder / "verdicts.csv")).code == 0
     assert run("publish", "s", "data").code == 0
@@ -120,7 +120,7 @@ def test_published_tournament_reports_no_fixed_sample_test(run, folder, tmp_path
 
 def test_a_study_in_rounds_is_not_extended(run, folder):
     run("pair", "s")
-    simulate(Study.open(folder))
+    simulate_verdicts(Study.open(folder))
     words = run("pair", "s", "--set", "pairs.per_dataset=40").refused()
     assert "systems or prompts were added to a study in rounds" in words
     assert "put prompts into other rounds" in run("pair", "s", "--set", "pairs.rounds=5").refused()

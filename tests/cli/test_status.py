@@ -5,7 +5,7 @@ import json
 import pytest
 from factories import text_file
 
-from analysis.demo import simulate
+from analysis.demo import simulate_verdicts
 from guard_eval.store import Store, notes, raters, unblind
 from guard_eval.study.folder import Study
 
@@ -36,7 +36,7 @@ def test_status_follows_a_study_to_its_report(run, study):
         "guard-eval raters add small NAME",
         "guard-eval judge small --dry-run",
     ]
-    simulate(Study.open(study))
+    simulate_verdicts(Study.open(study))
     assert parts(run, "small")[1][0] == "guard-eval report small"
     assert run("report", "small").code == 0
     assert run("backup", "small", "small/study.db.bak").code == 0  # newer, but not the database
@@ -76,7 +76,7 @@ def test_broken_parts_are_named_and_the_others_still_shown(run, paired):
 
 
 def test_ratings_that_lack_a_criterion_are_not_complete(run, paired):
-    simulate(Study.open(paired))
+    simulate_verdicts(Study.open(paired))
     line = "… people         6 of 6 ratings, 4 raters (SIMULATED), 6 without factuality"
     ran = run("status", "small", "--set", 'annotation.criteria=["fluency", "coherence", "factuality"]')
     assert line in ran.out, ran.out
@@ -94,7 +94,7 @@ def test_status_changes_nothing(run, paired):
 
 
 def test_control_characters_in_comments_are_escaped(run, paired):
-    simulate(Study.open(paired))
+    simulate_verdicts(Study.open(paired))
     with Store.open(Study.open(paired).database) as store:
         first = next(row for row in unblind.read_tidy_rows(store) if row.rater_kind == "simulated")
         who = raters.get_or_add(store, first.rater, first.rater_kind)

@@ -5,7 +5,7 @@ import signal
 import sys
 
 import pytest
-from command_line import command, run_process
+from command_line import make_command, run_process
 
 from guard_eval.cli import frame
 from guard_eval.errors import StudyError
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 def shell(line, folder, **more):
     """Run a line of bash in which GUARD is the command line."""
-    return run_process(["bash", "-c", line.replace("GUARD", " ".join(command()))], folder, **more)
+    return run_process(["bash", "-c", line.replace("GUARD", " ".join(make_command()))], folder, **more)
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])

@@ -5,7 +5,7 @@ import re
 
 import pytest
 import torch
-from command_line import command, run_here, run_process
+from command_line import make_command, run_here, run_process
 from stepping import Follower, logits_after, tokens_kept
 
 from guard_eval.generation.strategies import own, parse
@@ -73,7 +73,7 @@ def test_study_uses_the_strategies_of_the_page(folder, run_here_anew, blocks):
     """Made with the option, not without it; made again when the file has changed; measured with it."""
     [generate, measure] = blocks("own_strategy.md", "sh")[0].splitlines()
     assert generate.split()[0] == measure.split()[0] == "guard-eval"
-    done = run_process(command(*generate.split()[1:]), folder.parent)
+    done = run_process(make_command(*generate.split()[1:]), folder.parent)
     assert done.code == 0, done
     before = texts(folder, "top_a(a=0.1)")
     chain = texts(folder, "dry(multiplier=0.8, base=1.75, allowed_length=2) + top_a(a=0.2)")

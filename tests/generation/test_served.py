@@ -306,7 +306,7 @@ def test_a_key_is_sent_only_to_allowed_servers(study, server, monkeypatch):
     assert server.bodies == []
     address = server.url.removesuffix("/v1")
     generate_texts(study(COMPLETIONS + 'api_key_env = "MY_KEY"\n'), send_key=[f"MY_KEY={address}"])
-    assert server.bodies[0][1]["Authorization"] == f"Bearer {KEY}"
+    assert server.bodies[0][1]["authorization"] == f"Bearer {KEY}"
     assert KEY not in "".join(path.read_text() for path in study().folder.rglob("*.jsonl"))
 
 

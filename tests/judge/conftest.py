@@ -1,4 +1,4 @@
-"""A server that misbehaves as a test decides, a judge that is asked there, and a study to judge."""
+"""Fixtures: a server whose answers a test decides, a judge at this server, and a study to judge."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ def server():
 
 @pytest.fixture
 def environ():
-    """Hold the key that `judge` names."""
+    """Return an environment with the judge's key."""
     return {"JUDGE_KEY": KEY}
 
 
@@ -53,7 +53,7 @@ PACE = 0.02
 
 
 def judge_study(store, judge, environ, *, questions=None, batch=False, **more):
-    """Judge what is left of a study."""
+    """Ask a judge all questions that it has not answered yet."""
     options = {
         "server": connect_to(judge, environ),
         "price": find_price(judge, find_url(judge, environ)),
@@ -67,13 +67,13 @@ def judge_study(store, judge, environ, *, questions=None, batch=False, **more):
 
 @pytest.fixture
 def run(store, judge, environ):
-    """Judge what is left; settings of the judge and options of the run may be changed by name."""
+    """Return a function that runs a judge. Its arguments are settings of the judge and of the run."""
 
-    def go(opened=store, **more):
+    def run_judge(opened=store, **more):
         settings = {name: more.pop(name) for name in list(more) if name in Judge.model_fields}
         return judge_study(opened, judge.model_copy(update=settings), environ, **more)
 
-    return go
+    return run_judge
 
 
 PROGRAM = """
@@ -87,15 +87,15 @@ with Store.open(sys.argv[2]) as store:
 
 @pytest.fixture
 def spawn():
-    """Start a process of Python, which is killed in the end."""
+    """Return a function that starts Python in a new process. The processes are killed after the test."""
     started = []
 
-    def go(*arguments, **more):
+    def start_python(*arguments, **more):
         pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
         started.append(subprocess.Popen([sys.executable, *arguments], **pipes, text=True, **more))
         return started[-1]
 
-    yield go
+    yield start_python
     for process in started:
         process.kill()
         process.communicate()
@@ -103,28 +103,28 @@ def spawn():
 
 @pytest.fixture
 def child(judge, database, environ, spawn):
-    """Judge what is left in a process of its own, to be killed."""
+    """Return a function that runs the judge in a new process, which a test can kill."""
 
-    def go(*, batch=False, **settings):
+    def start_run(*, batch=False, **settings):
         fields = {name: getattr(judge, name) for name in judge.model_fields_set} | settings
         paths = [str(Path(__file__).parent), *sys.path]
         return spawn(
             "-c", PROGRAM, json.dumps(paths), database, *map(json.dumps, (fields, environ, {"batch": batch}))
         )
 
-    return go
+    return start_run
 
 
 @pytest.fixture
 def guard_eval(monkeypatch, capsys, tmp_path, server):
-    """Run a command with the key and the server in the environment."""
+    """Return a function that runs a command. The environment has the server's address and its key."""
     environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url, "XDG_CONFIG_HOME": str(tmp_path)}
     return lambda *arguments: run_here(monkeypatch, capsys, tmp_path, *arguments, **environ)
 
 
 @pytest.fixture
 def study(tmp_path):
-    """Make the study "s" of these pairs, or add them to it; its study.toml ends with these lines."""
+    """Return a function that writes study.toml with further lines, and adds pairs to the study."""
     folder = tmp_path / "s"
 
     def make(lines, pairs=()):
@@ -139,13 +139,13 @@ def study(tmp_path):
 
 @pytest.fixture
 def judged():
-    """Return the verdicts of a study's folder."""
+    """Return a function that reads the verdicts of a study's folder."""
 
-    def read(folder):
+    def read_verdicts(folder):
         with Store.open(Study.open(folder).database) as store:
             return unblind.read_tidy_rows(store)
 
-    return read
+    return read_verdicts
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def pair():
 
 @pytest.fixture
 def pairs(store, pair):
-    """Add so many pairs to the study."""
+    """Return a function that adds a number of pairs to the study."""
     return lambda count, **more: store_pairs.add(store, [pair(number, **more) for number in range(count)])
 
 
@@ -174,7 +174,7 @@ def blind():
 
 @pytest.fixture
 def question(blind):
-    """Make a question of these texts."""
+    """Return a function that makes a question from texts."""
 
     def make(*, number=0, check=None, **texts):
         return Question(pair_id="p", number=number, check=check, blind=blind(**texts))

@@ -1,4 +1,4 @@
-"""Batches: what is sent is paid once, at whatever step a run ends, and what fails is counted."""
+"""Runs in batches: no request is paid for twice, and failures are counted."""
 
 import json
 import signal
@@ -6,8 +6,9 @@ import time
 from unittest.mock import Mock
 
 import pytest
-from fake_openai import Out, completion, failure, verdict
-from judge_requests import end_leases, judged_in, spent_by
+from fake_openai import make_chat_answer, make_error, make_verdict
+from judge_requests import count_judged_presentations, end_leases, read_spending
+from local_server import Response
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -18,26 +19,26 @@ from judge import batches as judge_batches
 
 pytestmark = pytest.mark.slow
 
-ENDLESS = Out({"data": [{"id": "x"}], "has_more": True})
+ENDLESS = Response({"data": [{"id": "x"}], "has_more": True})
 STEPS = ("upload", "create", "poll", "download")
 
 
-def test_one_question_is_sent_online_and_the_others_in_a_batch(run, store, pairs, server):
+def test_batch_run_sends_one_question_online_first(run, store, pairs, server):
     pairs(4)
     server.lag = 2
-    ledger = run(batch=True)
-    assert (ledger.verdicts, ledger.requests, dict(ledger.failures)) == (8, 8, {})
+    counts = run(batch=True)
+    assert (counts.verdicts, counts.requests, dict(counts.failures)) == (8, 8, {})
     assert (server.count("chat"), server.count("create"), len(server.batches)) == (1, 1, 1)
     assert server.times_paid == {1}
-    assert spent_by(store).usd == pytest.approx(8 * 280 / 1e6)  # no lower price of a batch is known here
+    assert read_spending(store).usd == pytest.approx(8 * 280 / 1e6)  # no lower price of a batch is known here
     assert run(batch=True).requests == 0
     assert run().requests == 0
 
 
 @pytest.mark.parametrize("step", ["chat", *STEPS])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_batch_run_killed_at_any_step_pays_nothing_twice(*, store, pairs, run, server, child, step, when):
-    """The server kills the run before or after a step; only the online question can be in flight."""
+def test_killed_batch_run_pays_nothing_twice(*, store, pairs, run, server, child, step, when):
+    """Kill the run before or after a step of the server. Only the online question can be lost."""
     pairs(4)
     process = child(batch=True)
     handle = server.handle
@@ -49,16 +50,16 @@ def test_a_batch_run_killed_at_any_step_pays_nothing_twice(*, store, pairs, run,
     def handle_or_kill(method, path, raw, headers):
         if server.step(method, path)[0] == step and when == "before" and process.poll() is None:
             kill()
-            return failure(503)
+            return make_error(503)
         return handle(method, path, raw, headers)
 
     server.handle = handle_or_kill
     server.on[step] = kill
     assert process.wait(timeout=60) == -signal.SIGKILL
     end_leases(store)
-    ledger = run(batch=True)
-    assert ledger.failures.total() == 0
-    assert judged_in(store) == 8
+    counts = run(batch=True)
+    assert counts.failures.total() == 0
+    assert count_judged_presentations(store) == 8
     assert server.paid.total() == 8 + (step == "chat" and when == "after")
 
 
@@ -69,77 +70,80 @@ def test_a_batch_run_killed_at_any_step_pays_nothing_twice(*, store, pairs, run,
         *(("create", status) for status in (400, 404)),
     ],
 )
-def test_a_lost_reply_creates_no_second_batch(*, run, store, pairs, server, step, status):
-    """A gateway may answer with an error although the provider has done what was asked."""
+def test_lost_reply_of_provider_creates_no_second_batch(*, run, store, pairs, server, step, status):
+    """Simulate a gateway that reports an error although the provider has created the batch."""
     pairs(4)
-    first = Out(drop=True) if status is None else failure(status, late=True)
-    server.faults[step] = [first, failure(503), failure(429)]
+    first = Response(drop=True) if status is None else make_error(status, late=True)
+    server.faults[step] = [first, make_error(503), make_error(429)]
     assert run(batch=True).verdicts == 8
     assert len(server.batches) == 1
     assert server.times_paid == {1}
 
 
-@pytest.mark.parametrize(
-    ("faults", "words"),
-    [
-        ({"create": [Out(drop=True)], "list": [Out([])]}, "is not that of a Batch API"),
-        ({"create": [Out(drop=True)], "list": [failure(404)]}, "connection was lost"),
-        ({"create": [Out(drop=True)], "list": [Out({"data": {}})]}, "is not that of a Batch API"),
-        ({"create": [Out(drop=True)], "list": [ENDLESS] * 2}, "is not that of a Batch API"),
-        ({"poll": [Out([])]}, "is not that of a Batch API"),
-        ({"poll": [failure(404)]}, "lacks the study's batch .* if that batch is gone, give"),
-        ({"download": [failure(404)]}, "lacks the study's batch .* or its results"),
-        ({"upload": [failure(404)]}, "has no Batch API"),
-        ({"create": [failure(400, "no such model")]}, "refuses the batch .*no such model"),
-    ],
-)
-def test_an_unclear_batch_status_repeats_no_request(*, run, store, pairs, server, faults, words):
+LOST = Response(drop=True)
+FAULTS = [
+    ({"create": [LOST], "list": [make_error(404)]}, "connection was lost"),
+    *(
+        ({"create": [LOST], "list": listed}, "is not that of a Batch API")
+        for listed in ([Response([])], [Response({"data": {}})], [ENDLESS] * 2)
+    ),
+    ({"poll": [Response([])]}, "is not that of a Batch API"),
+    ({"poll": [make_error(404)]}, "has no batch .* If the batch was deleted, give"),
+    ({"download": [make_error(404)]}, "has no batch .* or no results of this batch"),
+    ({"upload": [make_error(404)]}, "has no Batch API"),
+    ({"create": [make_error(400, "no such model")]}, "refuses the batch .*no such model"),
+]
+
+
+@pytest.mark.parametrize(("faults", "words"), FAULTS)
+def test_unknown_batch_status_repeats_no_request(*, run, store, pairs, server, faults, words):
     pairs(4)
     server.batches["batch_x"] = {"id": "batch_x", "status": "failed", "metadata": {"guard-eval": "another"}}
     server.faults |= faults
     with pytest.raises(StudyError, match=words):
         run(batch=True)
     assert run(batch=True).failures.total() == 0
-    assert judged_in(store) == 8
+    assert count_judged_presentations(store) == 8
     assert server.times_paid == {1}
     assert len(server.batches) == 1 + 1
 
 
-def test_failed_batch_requests_are_counted_and_sent_again(run, store, pairs, server):
+def test_next_run_repeats_failed_requests_of_a_batch(run, store, pairs, server):
     pairs(3)
     turns = iter(range(6))  # the first is online
-    outs = {2: failure(500, "oops"), 3: completion("", refusal="no"), 4: None}  # the turn of 4 never comes
-    server.act = lambda ask: outs.get(next(turns), verdict(ask))
-    ledger = run(batch=True)
-    assert (ledger.verdicts, ledger.failures.total()) == (3, 3)
+    # request 4 is never processed
+    outs = {2: make_error(500, "oops"), 3: make_chat_answer("", refusal="no"), 4: None}
+    server.act = lambda ask: outs.get(next(turns), make_verdict(ask))
+    counts = run(batch=True)
+    assert (counts.verdicts, counts.failures.total()) == (3, 3)
     with store.read() as db:
         failures = set(requests.read_failures(db).values())
     assert {kind for kind, _ in failures} == {"server_error", "refusal"}
     assert ("server_error", "HTTP 500: oops") in failures
-    assert spent_by(store).held_usd == 0
-    server.act = verdict
-    ledger = run(batch=True)
-    assert (ledger.verdicts, dict(ledger.failures)) == (2, {("refusal", "no"): 1})
+    assert read_spending(store).held_usd == 0
+    server.act = make_verdict
+    counts = run(batch=True)
+    assert (counts.verdicts, dict(counts.failures)) == (2, {("refusal", "no"): 1})
     assert server.times_paid == {1}
 
 
 @pytest.mark.parametrize(("ends", "lost"), [("completed", 5), ("expired", 0), ("cancelled", 0)])
-def test_a_request_missing_from_the_results_is_a_failure(*, run, store, pairs, server, ends, lost):
-    """What was certainly not done frees its money; the next run asks again."""
+def test_request_missing_from_batch_results_is_a_failure(*, run, store, pairs, server, ends, lost):
+    """Check that the next run asks again, and that unsent requests reserve no money."""
     pairs(3)
     server.ends, server.forgets = ends, True
     assert run(batch=True).failures.total() == 5
     with store.read() as db:
         reasons = set(requests.read_failures(db).values())
-    assert reasons == {("server_error", "the batch brought neither an answer nor an error")}
-    assert spent_by(store).lost == lost
+    assert reasons == {("server_error", "the batch has neither an answer nor an error")}
+    assert read_spending(store).lost == lost
     server.forgets = False
     assert run(batch=True).verdicts == 5
 
 
-def test_an_answer_without_a_body_is_paid_and_repeated_twice(run, store, pairs, server):
+def test_empty_batch_answer_is_paid_and_repeated_twice(run, store, pairs, server):
     pairs(2)
-    server.act = lambda ask: Out(None, paid=True) if "number 1" in ask.words else verdict(ask)
+    server.act = lambda ask: Response(None, paid=True) if "number 1" in ask.words else make_verdict(ask)
     failures = [run(batch=True).failures for _ in range(2)]
     assert failures[0] == failures[1]
     assert {kind for kind, _ in failures[0]} == {"unreadable"}
@@ -155,7 +159,7 @@ STATES = {
 
 
 @pytest.mark.parametrize(("state", "words"), STATES.items())
-def test_batch_states_are_read_in_every_spelling(state, words):
+def test_batch_state_is_read_in_every_spelling(state, words):
     assert {read_state(word) for word in words} == {state}
 
 
@@ -169,36 +173,36 @@ TOO_LARGE = [
 
 
 @pytest.mark.parametrize(("words", "kind"), TOO_LARGE)
-def test_is_too_large_knows_every_providers_wording(words, kind):
+def test_is_too_large_recognises_every_providers_wording(words, kind):
     assert is_too_large(words, kind)
 
 
-@pytest.mark.parametrize("overfull", [None, failure(429, ENQUEUED, code="token_limit_exceeded")])
-def test_a_batch_that_is_too_large_is_split_in_half(run, store, pairs, server, overfull):
-    """Of 40 questions the first goes alone; 39, 20 and 10 requests are tried, then 10, 10 and 9 follow."""
+@pytest.mark.parametrize("overfull", [None, make_error(429, ENQUEUED, code="token_limit_exceeded")])
+def test_too_large_batch_is_split_in_half(run, store, pairs, server, overfull):
+    """Ask 40 questions: one alone, then tries of 39, 20 and 10 requests, then batches of 10, 10 and 9."""
     pairs(20)
     server.queue, server.overfull = 10, overfull
-    ledger = run(batch=True)
-    assert (ledger.verdicts, dict(ledger.failures)) == (40, {})
+    counts = run(batch=True)
+    assert (counts.verdicts, dict(counts.failures)) == (40, {})
     assert server.times_paid == {1}
     assert server.count("create") == 2 + 4
-    assert spent_by(store).held_usd == 0
+    assert read_spending(store).held_usd == 0
     assert run(batch=True).requests == 0
 
 
-def test_a_too_large_batch_of_one_request_ends_the_run(run, store, pairs, server):
+def test_too_large_batch_of_one_request_ends_the_run(run, store, pairs, server):
     pairs(3)
-    server.queue, server.overfull = 0, failure(400, ENQUEUED)
+    server.queue, server.overfull = 0, make_error(400, ENQUEUED)
     with pytest.raises(StudyError, match=r"refuses a batch of one request .*Enqueued token limit"):
         run(batch=True)
-    assert spent_by(store).open == 0
+    assert read_spending(store).open == 0
 
 
-def test_batches_keep_to_the_providers_size_limits(run, pairs, server, monkeypatch):
-    """Without a refusal all of them are sent before the first is awaited."""
+def test_batches_respect_the_providers_size_limits(run, pairs, server, monkeypatch):
+    """Check that all batches are sent before the run waits for the first batch."""
     pairs(10)
     monkeypatch.setattr(judge_batches, "MOST_BYTES", 40_000)
-    monkeypatch.setattr(judge_batches, "AT_ONCE", 2)
+    monkeypatch.setattr(judge_batches, "REQUESTS_AT_ONCE", 2)
     assert run(batch=True).verdicts == 20
     sizes = [len(content) for content in server.files.values() if b'"method"' in content]
     assert len(sizes) > 1
@@ -226,49 +230,49 @@ def test_batch_answers_are_read_in_every_result_format(run, store, pairs, server
     server.rewrite = rewrite
     assert run(batch=True).verdicts == 6
     assert server.times_paid == {1}
-    assert spent_by(store).unmetered == 0
+    assert read_spending(store).unmetered == 0
 
 
-def test_a_batch_above_its_reserved_cost_ends_a_budgeted_run(run, store, pairs, server):
+def test_batch_above_its_reserved_cost_ends_run_with_budget(run, store, pairs, server):
     pairs(3)
-    server.act = lambda ask: verdict(ask, tokens=(100, 10_000 if server.batches else 10))
-    with pytest.raises(StudyError, match=r"a response cost \$0.0802, where at most"):
+    server.act = lambda ask: make_verdict(ask, tokens=(100, 10_000 if server.batches else 10))
+    with pytest.raises(StudyError, match=r"a response cost \$0.0802, but at most"):
         run(batch=True, budget_usd=1)
-    assert spent_by(store).open == 0
+    assert read_spending(store).open == 0
     assert run().verdicts == 5
 
 
-def test_an_online_run_skips_questions_in_a_batch(*, run, store, pairs, server, child):
-    """Whether its run lives or was killed, nobody waits for it, and the next run in batches collects it."""
+def test_online_run_skips_questions_in_a_batch(*, run, store, pairs, server, child):
+    """Check this for a batch of a live run and of a killed run. The next run in batches collects it."""
     pairs(3)
     server.lag = 10**6
     process = child(batch=True)
     while server.count("poll") < 2:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
-    ledger = run()
-    assert (ledger.requests, ledger.verdicts, ledger.in_batches) == (0, 0, 5)
+    counts = run()
+    assert (counts.requests, counts.verdicts, counts.in_batches) == (0, 0, 5)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert run().in_batches == 5
     end_leases(store)
     server.lag = 0
-    ledger = run(batch=True)
-    assert (ledger.requests, ledger.verdicts) == (0, 5)  # it only collects
+    counts = run(batch=True)
+    assert (counts.requests, counts.verdicts) == (0, 5)  # it only collects
     assert server.times_paid == {1}
 
 
-def _fail(line):
+def _make_error_line(line):
     error = {"response": {"status_code": 500, "body": {"error": {"message": "oops"}}}, "error": None}
     return json.dumps(json.loads(line) | error).encode()
 
 
 @pytest.mark.parametrize(
     ("repeat", "warnings"),
-    [(_fail, 0), (lambda line: line.replace(rb"\"A\"", rb"\"B\""), 1)],
+    [(_make_error_line, 0), (lambda line: line.replace(rb"\"A\"", rb"\"B\""), 1)],
     ids=["an error", "another verdict"],
 )
-def test_a_second_answer_to_a_batch_request_is_ignored(*, run, store, pairs, monkeypatch, repeat, warnings):
+def test_second_answer_to_a_batch_request_is_ignored(*, run, store, pairs, monkeypatch, repeat, warnings):
     pairs(4)
     download = BatchApi.download
 
@@ -281,6 +285,6 @@ def test_a_second_answer_to_a_batch_request_is_ignored(*, run, store, pairs, mon
     with progress.use_reporter(reporter):
         assert run(batch=True).verdicts == 8
     assert {row.position for row in unblind.read_tidy_rows(store)} == {"A"}
-    assert spent_by(store).answers == 8
+    assert read_spending(store).answers == 8
     assert reporter.warn.call_count == warnings
     assert run(batch=True).requests == 0

@@ -1,16 +1,16 @@
-"""Pairs whose answer is known: how they are made, asked, kept apart from the study, and read again."""
+"""Calibration: pairs with known answers are made, asked, and stored apart from the study."""
 
 import json
 from collections import Counter
 
 import pytest
-from fake_openai import completion, failure, verdict
-from judge_requests import spent_by
+from fake_openai import make_chat_answer, make_error, make_verdict
+from judge_requests import read_spending
 
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import unblind
 from guard_eval.store.judging import calibration, requests
-from judge.calibration import FILLER, make_checks, read_unanswered
+from judge.calibration import FILLER, make_calibration_questions, read_unanswered_questions
 
 pytestmark = pytest.mark.slow
 
@@ -26,10 +26,10 @@ def pairs(pair):
 
 
 @pytest.fixture
-def ask(store, judge, run):
-    """Calibrate the judge."""
+def calibrate(store, judge, run):
+    """Return a function that asks all calibration questions."""
 
-    return lambda: run(questions=read_unanswered(store, judge, seed=11))
+    return lambda: run(questions=read_unanswered_questions(store, judge, seed=11))
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def checks(store):
     return read
 
 
-def reader(ask):
-    """A judge that sees identical texts, order of words and length, and is right about all of them."""
+def answer_correctly(ask):
+    """Answer all calibration questions correctly."""
     a, b = ask.texts
     if a == b:
         choice = "tie"
@@ -50,85 +50,86 @@ def reader(ask):
         choice = "A" if a.startswith(("The fox ran", "A hen sat")) else "B"
     else:
         choice = "B" if len(a) > len(b) else "A"
-    return completion(json.dumps({"fluency": choice, "coherence": "tie"}))
+    return make_chat_answer(json.dumps({"fluency": choice, "coherence": "tie"}))
 
 
-def test_calibration_depends_on_texts_and_seed_alone(pairs):
-    items = make_checks(pairs, seed=3)
-    assert items == make_checks(pairs[::-1], seed=3)
-    assert items != make_checks(pairs, seed=4)
+def test_calibration_questions_depend_only_on_texts_and_seed(pairs):
+    items = make_calibration_questions(pairs, seed=3)
+    assert items == make_calibration_questions(pairs[::-1], seed=3)
+    assert items != make_calibration_questions(pairs, seed=4)
     assert Counter(item.check.check for item in items) == {
         "identical": 2, "shuffled": 4, "swapped": 4, "padded": 4,
     }  # fmt: skip
     assert len({item.pair_id for item in items}) == 2
     assert {item.blind.presentation for item in items} == {0}
-    of = {item.id: item for item in pairs}
+    pairs_by_id = {pair.id: pair for pair in pairs}
     for item in items:
-        pair, blind = of[item.pair_id], item.blind
-        texts = {pair.text_a, pair.text_b}
-        target, other = (
-            (blind.text_a, blind.text_b) if item.check.target == "A" else (blind.text_b, blind.text_a)
-        )
-        assert blind.prompt == pair.prompt
-        if item.check.check == "identical":
-            assert target == other
-            assert target in texts
-        elif item.check.check == "swapped":
-            assert (target, other) == (pair.text_a, pair.text_b)
-        elif item.check.check == "shuffled":
-            assert target in texts
-            assert other != target
-            assert sorted(other.split()) == sorted(target.split())
-        else:
-            assert other in texts
-            assert target.startswith(other)
-            assert len(target) > 1.3 * len(other)
-            assert sum(sentence in target for sentence in FILLER) == 2  # and else what it said before
+        pair = pairs_by_id[item.pair_id]
+        texts = [pair.text_a, pair.text_b]
+        target, other = item.blind.text_a, item.blind.text_b
+        if item.check.target == "B":
+            target, other = other, target
+        assert item.blind.prompt == pair.prompt
+        match item.check.check:
+            case "identical":
+                assert target == other
+                assert target in texts
+            case "swapped":
+                assert [target, other] == texts
+            case "shuffled":
+                assert target in texts
+                assert target != other
+                assert sorted(other.split()) == sorted(target.split())
+            case "padded":
+                assert other in texts
+                assert target.startswith(other)
+                assert len(target) > 1.3 * len(other)
+                assert sum(sentence in target for sentence in FILLER) == 2
 
 
-def test_calibration_answers_are_stored_apart_from_the_study(*, store, pairs, ask, checks, run, server):
+def test_calibration_answers_are_stored_apart_from_the_study(*, store, pairs, calibrate, checks, run, server):
     store_pairs.add(store, pairs)
-    server.act = reader
-    ledger = ask()
-    assert (ledger.verdicts, ledger.requests, dict(ledger.failures)) == (14, 14, {})
+    server.act = answer_correctly
+    counts = calibrate()
+    assert (counts.verdicts, counts.requests, dict(counts.failures)) == (14, 14, {})
     with store.read() as db:
         assert (unblind.read_tidy_rows(store), requests.read_failures(db)) == ([], {})
     result = checks()
     assert {side for row in result if row["criterion"] != "fluency" for side in row["answers"]} == {"tie"}
     fluency = {row["check"]: row["answers"][-1] for row in result if row["criterion"] == "fluency"}
     assert fluency == {"identical": "tie", "shuffled": "target", "swapped": "other", "padded": "other"}
-    assert ask().requests == 0
-    spent = spent_by(store)
+    assert calibrate().requests == 0
+    spent = read_spending(store)
     assert (spent.requests, spent.answers) == (14, 14)
     assert run().requests == 4  # the study is asked all the same
     assert len(unblind.read_tidy_rows(store)) == 2 * 2 * 2
     assert len({request.digest for request in server.asks}) == len(server.asks) == 14 + 4
 
 
-def test_failed_calibration_questions_are_left_out(store, pairs, ask, checks, server):
+def test_calibration_leaves_out_failed_questions(store, pairs, calibrate, checks, server):
     store_pairs.add(store, pairs)
     failed = []
 
     def act(request):
         if request.texts[0] == request.texts[1]:
-            return completion("", refusal="no")
+            return make_chat_answer("", refusal="no")
         if not failed or request.texts in failed:
             failed.append(request.texts)
-            return failure(500)
-        return verdict(request)
+            return make_error(500)
+        return make_verdict(request)
 
     server.act = act
-    ledger = ask()
-    assert {kind: count for (kind, _), count in ledger.failures.items()} == {"refusal": 2, "server_error": 1}
+    counts = calibrate()
+    assert {kind: count for (kind, _), count in counts.failures.items()} == {"refusal": 2, "server_error": 1}
     left_out = Counter(row["check"] for row in checks() if len(row["answers"]) < row["asked"])
     assert (left_out.pop("identical"), left_out.total()) == (2 * 2, 2)  # on two criteria
-    server.act = verdict
-    assert ask().requests == 1
+    server.act = make_verdict
+    assert calibrate().requests == 1
 
 
-@pytest.mark.parametrize("act", [reader, verdict])
-def test_the_report_says_that_a_judge_failed_its_calibration(study, pairs, guard_eval, server, act):
-    """`verdict` prefers the text shown first, whatever the texts are; `reader` is right about all of them."""
+@pytest.mark.parametrize("act", [answer_correctly, make_verdict])
+def test_report_names_a_judge_that_fails_calibration(study, pairs, guard_eval, server, act):
+    """Calibrate a judge that always prefers the first text, and a judge that is always right."""
     lines = '[[judge]]\nmodel = "gpt-4o-2024-11-20"\nname = "sam"\ncriteria = ["fluency"]\n'
     folder = study(lines, pairs)
     server.act = act
@@ -141,5 +142,5 @@ def test_the_report_says_that_a_judge_failed_its_calibration(study, pairs, guard
         ", preferred a text to its own words in disorder in 0 of 2 checks and gave one verdict on both "
         "orders of a pair in 0 of 2 checks."
     )
-    assert (failed in answer) == (act is verdict)
-    assert ("failed its calibration" in answer) == (act is verdict)
+    assert (failed in answer) == (act is make_verdict)
+    assert ("failed its calibration" in answer) == (act is make_verdict)

@@ -1,4 +1,4 @@
-"""One request to a server that answers, refuses, breaks, or cannot be reached: what comes of it, in words."""
+"""The client: answers, failures and error messages of single requests, without the key in any output."""
 
 import asyncio
 import base64
@@ -16,8 +16,9 @@ import time
 from dataclasses import replace
 
 import pytest
-from fake_openai import KEY, FakeOpenAI, Out, completion, failure
-from judge_requests import sent
+from fake_openai import KEY, FakeOpenAI, make_chat_answer, make_error
+from judge_requests import make_request
+from local_server import Response
 
 from guard_eval.servers.answers import read_answer, read_usage
 from guard_eval.servers.client import LARGEST_RESPONSE, Client
@@ -35,81 +36,92 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def send(judge, environ, question):
-    """Send one request once and return what came of it."""
+    """Return a function that sends one request and returns the answer or the failure."""
 
-    def run(url=None, *, timeout=5):
+    def send_once(url=None, *, timeout=5):
         settings = judge if url is None else Judge(model="m", base_url=url)
 
-        async def go():
+        async def post():
             provider = replace(connect_to(settings, environ), timeout=timeout)
             async with Client(provider, concurrency=1) as client:
-                return await client.post("/chat/completions", sent(settings, question()))
+                return await client.post("/chat/completions", make_request(settings, question()))
 
-        return asyncio.run(go())
+        return asyncio.run(post())
 
-    return run
+    return send_once
 
 
-UNBILLED = [  # what the server sends, the kind of failure, and what of the request's form may help
-    (failure(404, param="response_format"), "rejected", "output"),
-    (failure(400, "Failed to initialize samplers"), "rejected", "output"),
-    (failure(400, "`temperature` is deprecated for this model."), "rejected", "temperature"),
-    (failure(400, "Unsupported parameter: 'max_tokens'"), "rejected", "limit"),
-    (failure(400, "System role not supported"), "rejected", "system"),
-    (failure(422, "extra fields not permitted: seed"), "rejected", "seed"),
-    (failure(404, "only supported in v1/responses"), "rejected", "responses"),
-    (failure(400, "bad temperature", param="temperature"), "rejected", "guess"),
-    (failure(422, "what?"), "rejected", "guess"),
-    (failure(400, "max_" * 100_000), "rejected", "guess"),  # no pattern is tried on all of it
-    (failure(400, "`temperature` may only be set to 1 when thinking is on"), "rejected", "temperature"),
-    (failure(400, "temperature must be strictly positive"), "rejected", "temperature"),
-    (failure(400, "extraneous key [seed] is not permitted"), "rejected", "seed"),
-    (failure(400, "max_tokens must be at least 16"), "rejected", None),
-    (failure(400, code="context_length_exceeded"), "too_long", "fewer_tokens"),
-    (failure(400, "This model's maximum context length is 8192 tokens"), "too_long", "fewer_tokens"),
-    (failure(413), "too_long", None),
-    (failure(400, code="content_filter"), "content_filter", None),
-    (failure(403, "Your input was flagged (violence)"), "content_filter", None),
-    (failure(409), "server_error", None),
-    (failure(500), "server_error", "guess"),
-    (failure(503), "server_error", None),
-    (failure(429), "rate_limited", None),
-    (failure(403, "You have exceeded a secondary rate limit"), "rate_limited", None),
-    (Out({"error": {"message": "slow", "code": 429}}), "rate_limited", None),
-    (Out({"error": {"message": "upstream"}}), "server_error", "guess"),
-    (Out({"error": "?"}), "server_error", "guess"),
-]
-BILLED = [  # by a gateway: what is behind it may have done the work
-    (failure(408), "server_error", None),
-    (failure(502), "server_error", None),
-    (failure(504), "timeout", None),
-]
+FAILURES = {  # responses by the kind of failure, and by the part of the request to change
+    ("rejected", "output"): [
+        make_error(404, param="response_format"),
+        make_error(400, "Failed to initialize samplers"),
+    ],
+    ("rejected", "temperature"): [
+        make_error(400, "`temperature` is deprecated for this model."),
+        make_error(400, "`temperature` may only be set to 1 when thinking is on"),
+        make_error(400, "temperature must be strictly positive"),
+    ],
+    ("rejected", "limit"): [make_error(400, "Unsupported parameter: 'max_tokens'")],
+    ("rejected", "system"): [make_error(400, "System role not supported")],
+    ("rejected", "seed"): [
+        make_error(422, "extra fields not permitted: seed"),
+        make_error(400, "extraneous key [seed] is not permitted"),
+    ],
+    ("rejected", "responses"): [make_error(404, "only supported in v1/responses")],
+    ("rejected", "guess"): [
+        make_error(400, "bad temperature", param="temperature"),
+        make_error(422, "what?"),
+        make_error(400, "max_" * 100_000),  # no pattern is tried on all of it
+    ],
+    ("rejected", None): [make_error(400, "max_tokens must be at least 16")],
+    ("too_long", "fewer_tokens"): [
+        make_error(400, code="context_length_exceeded"),
+        make_error(400, "This model's maximum context length is 8192 tokens"),
+    ],
+    ("too_long", None): [make_error(413)],
+    ("content_filter", None): [
+        make_error(400, code="content_filter"),
+        make_error(403, "Your input was flagged (violence)"),
+    ],
+    ("server_error", None): [make_error(409), make_error(503), make_error(408), make_error(502)],
+    ("server_error", "guess"): [
+        make_error(500),
+        Response({"error": {"message": "upstream"}}),
+        Response({"error": "?"}),
+    ],
+    ("rate_limited", None): [
+        make_error(429),
+        make_error(403, "You have exceeded a secondary rate limit"),
+        Response({"error": {"message": "slow", "code": 429}}),
+    ],
+    ("timeout", None): [make_error(504)],
+}
+BILLED = {408, 502, 504}  # the server behind a gateway may have answered
 
 
 @pytest.mark.parametrize(
-    ("out", "kind", "change", "billed"),
-    [(*row, rows is BILLED) for rows in (UNBILLED, BILLED) for row in rows],
+    ("out", "kind", "change"), [(out, *failure) for failure, outs in FAILURES.items() for out in outs]
 )
-def test_a_failure_says_whether_it_was_billed_and_its_remedy(*, send, server, out, kind, change, billed):
+def test_failure_states_billing_and_needed_change(*, send, server, out, kind, change):
     out = replace(out, headers={"Retry-After": "7"})
     server.act = lambda _: out
     error = send()
-    assert (error.kind, error.change, error.billed) == (kind, change, billed)
+    assert (error.kind, error.change, error.billed) == (kind, change, out.status in BILLED)
     assert (error.fatal is None) == (out.status != 404)  # unless another form helps, it ends the run
     waits = kind in {"rate_limited", "server_error", "timeout"}
     assert error.wait == (7 if waits and out.status != 200 else None)
     assert len(server.asks) == 1  # the SDK repeats nothing
 
 
-def test_the_servers_docstring_shows_a_working_call(server, environ):
-    """The module docstring of guard_eval.servers, line by line."""
+def test_example_in_the_servers_docstring_works(server, environ):
+    """Run the example in the docstring of guard_eval.servers."""
     settings = ServedModel(
         model="m",
         base_url=server.url,
         api_key_env="JUDGE_KEY",
         usd_per_million_tokens=[2, 8],
     )
-    whole = completion("<think>hm</think>Once upon a time")
+    whole = make_chat_answer("<think>hm</think>Once upon a time")
     server.act = lambda _: whole
     chosen = connect_to(settings, environ)
     assert may_send_keys([chosen], {(find_origin(server.url), "JUDGE_KEY")})
@@ -159,48 +171,61 @@ WAITS = [  # the headers, the error, and the seconds from noon on
 
 
 @pytest.mark.parametrize(("headers", "error", "seconds"), WAITS)
-def test_read_wait_understands_every_format(headers, error, seconds):
+def test_read_wait_reads_every_format_of_headers(headers, error, seconds):
     assert read_wait({"date": NOON, **headers}, error) == (seconds and pytest.approx(seconds))
 
 
 WEB = {"body": b"<!doctype html><p>hi", "headers": {"Content-Type": "text/html"}}
 
 
-@pytest.mark.parametrize(
-    ("out", "words"),
-    [
-        (failure(401, f"Incorrect API key provided: {KEY}"), "JUDGE_KEY"),
-        (failure(401, "wrong region; use eu.example"), "wrong region; use eu.example"),
-        (failure(403, f"{KEY} may not"), "HTTP 403"),
-        (failure(403, code="unsupported_country_region_territory"), "does not serve this country"),
-        (failure(400, "User location is not supported for the API use."), "does not serve this country"),
-        (failure(403, "Model m is not available in your region."), "does not serve this country"),
-        (failure(403, "Access denied from your location"), "does not serve this country"),
-        (failure(403, "blocked because of geographic restrictions"), "does not serve this country"),
-        (failure(400, "max_tokens is too large: 8192; at most 4096 are supported"), "set fewer tokens"),
-        (failure(422, "`max_new_tokens` must be <= 4096. Given: 8192"), "set fewer tokens"),
-        (failure(403, "Request this model at https://x.example"), "Request this model at https://x.example"),
-        (failure(404, f"no model {KEY}", code="model_not_found"), "gpt-4o-2024-11-20"),
-        (failure(404, "Deployment not found"), "has no model"),
-        (failure(404, "The API deployment for this resource does not exist."), "has no model"),
-        (failure(402, "Insufficient Balance"), "no credit left"),
-        (failure(402, f"{'You can afford 100 tokens. ' * 9}Buy more at /credits"), "Buy more at /credits"),
-        (failure(403, "Sorry, your account balance is insufficient"), "no credit left"),
-        (failure(429, kind="insufficient_quota"), "no credit left"),
-        (failure(400, code="billing_hard_limit_reached"), "no credit left"),
-        (Out(**WEB), "base_url"),
-        (Out(status=404, **WEB), "base_url"),
-        (Out(status=403, **WEB | {"body": b"<html><title>Just a moment</title>"}), "page (Just a moment)"),
-        (Out(status=308, headers={"Location": "https://new.example/v1"}), "https://new.example/v1"),
-        (Out({"error": "Unexpected endpoint or method. (POST /chat/completions)"}), "usually ends in /v1"),
-        (Out({"detail": "Not Found"}, 404), "usually ends in /v1"),
-        (Out(b"404 page not found", 404), "usually ends in /v1"),
-        (failure(404, "Resource not found"), "usually ends in /v1"),
-        (failure(404, "File Not Found", kind="not_found_error"), "usually ends in /v1"),
-        (Out(b"", 404), "usually ends in /v1"),
+FATAL = {  # responses by the words that the user reads
+    "JUDGE_KEY": [make_error(401, f"Incorrect API key provided: {KEY}")],
+    "wrong region; use eu.example": [make_error(401, "wrong region; use eu.example")],
+    "HTTP 403": [make_error(403, f"{KEY} may not")],
+    "does not serve this country": [
+        make_error(403, code="unsupported_country_region_territory"),
+        make_error(400, "User location is not supported for the API use."),
+        make_error(403, "Model m is not available in your region."),
+        make_error(403, "Access denied from your location"),
+        make_error(403, "blocked because of geographic restrictions"),
     ],
-)
-def test_errors_for_the_user_are_one_sentence_without_the_key(send, server, out, words):
+    "set fewer tokens": [
+        make_error(400, "max_tokens is too large: 8192; at most 4096 are supported"),
+        make_error(422, "`max_new_tokens` must be <= 4096. Given: 8192"),
+    ],
+    "Request this model at https://x.example": [make_error(403, "Request this model at https://x.example")],
+    "gpt-4o-2024-11-20": [make_error(404, f"no model {KEY}", code="model_not_found")],
+    "has no model": [
+        make_error(404, "Deployment not found"),
+        make_error(404, "The API deployment for this resource does not exist."),
+    ],
+    "Buy more at /credits": [
+        make_error(402, f"{'You can afford 100 tokens. ' * 9}Buy more at /credits"),
+    ],
+    "no credit left": [
+        make_error(402, "Insufficient Balance"),
+        make_error(403, "Sorry, your account balance is insufficient"),
+        make_error(429, kind="insufficient_quota"),
+        make_error(400, code="billing_hard_limit_reached"),
+    ],
+    "base_url": [Response(**WEB), Response(status=404, **WEB)],
+    "page (Just a moment)": [
+        Response(status=403, **WEB | {"body": b"<html><title>Just a moment</title>"}),
+    ],
+    "https://new.example/v1": [Response(status=308, headers={"Location": "https://new.example/v1"})],
+    "usually ends in /v1": [
+        Response({"error": "Unexpected endpoint or method. (POST /chat/completions)"}),
+        Response({"detail": "Not Found"}, 404),
+        Response(b"404 page not found", 404),
+        make_error(404, "Resource not found"),
+        make_error(404, "File Not Found", kind="not_found_error"),
+        Response(b"", 404),
+    ],
+}
+
+
+@pytest.mark.parametrize(("out", "words"), [(out, words) for words, outs in FATAL.items() for out in outs])
+def test_error_for_the_user_contains_no_key(send, server, out, words):
     server.act = lambda _: out
     error = send()
     assert words in error.fatal
@@ -208,17 +233,17 @@ def test_errors_for_the_user_are_one_sentence_without_the_key(send, server, out,
     assert KEY not in repr(error)
 
 
-def test_errors_wrapped_by_a_router_are_read_from_inside(send, server):
-    """As OpenRouter wraps them: https://openrouter.ai/docs/api-reference/errors."""
+def test_error_inside_a_routers_error_is_read(send, server):
+    """Use the format of OpenRouter: https://openrouter.ai/docs/api-reference/errors."""
     raw = json.dumps({"error": {"message": "`temperature` is not supported by this model"}})
     error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}
-    server.act = lambda _: Out({"error": error})
+    server.act = lambda _: Response({"error": error})
     assert (send().change, "`temperature` is not supported" in send().detail) == ("temperature", True)
 
 
 @pytest.fixture
-def endless():
-    """Serve answers that never end: so many blanks again and again, for as long as somebody reads them."""
+def serve_endlessly():
+    """Return a function that serves blanks until the client disconnects."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve(blanks, pause=0.0):
@@ -237,26 +262,26 @@ def endless():
         yield serve
 
 
-def test_a_server_that_sends_blanks_forever_times_out(send, endless):
-    """As routers do while a model works: each byte is in time, and the answer never comes."""
-    error = send(endless(1, pause=0.02), timeout=0.2)
+def test_endless_blanks_from_a_server_time_out(send, serve_endlessly):
+    """Simulate a router that sends blanks while a model works, and never sends an answer."""
+    error = send(serve_endlessly(1, pause=0.02), timeout=0.2)
     assert (error.kind, error.billed) == ("timeout", True)
 
 
-def test_an_endless_answer_is_not_held_in_memory(send, endless, server):
-    error = send(endless(2**16), timeout=60)
+def test_endless_answer_fills_no_memory(send, serve_endlessly, server):
+    error = send(serve_endlessly(2**16), timeout=60)
     assert (error.kind, error.billed) == ("unreadable", True)
     assert "larger than 32 MB" in error.detail
     packed = gzip.compress(b" " * (LARGEST_RESPONSE + 1))
-    server.act = lambda _: Out(body=packed, headers={"Content-Encoding": "gzip"})
+    server.act = lambda _: Response(body=packed, headers={"Content-Encoding": "gzip"})
     assert send().kind == "unreadable"
 
 
 @pytest.mark.parametrize("key", ["e", "EMPTY"])
-def test_a_placeholder_key_is_not_removed_from_answers(send, server, environ, key):
-    """A server of one's own may be given any key; the letters of a short one stand in every answer."""
+def test_short_key_is_not_removed_from_answers(send, server, environ, key):
+    """Use short keys of private servers, whose letters are in every answer."""
     environ["JUDGE_KEY"] = key
-    whole = completion('{"fluency": "A", "EMPTY": 1}')
+    whole = make_chat_answer('{"fluency": "A", "EMPTY": 1}')
     server.act = lambda _: whole
     assert json.loads(send()) == whole.body
 
@@ -287,9 +312,9 @@ ECHOES = {  # a key as servers may send it back
 
 @pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
 @pytest.mark.parametrize("status", [200, 401])
-def test_a_key_is_removed_in_every_encoding(send, server, echo, status):
+def test_key_is_removed_from_answers_in_every_encoding(send, server, echo, status):
     body = f'[{{"message": "your key is {echo}"}}]'
-    server.act = lambda _: Out(body.encode(), status)
+    server.act = lambda _: Response(body.encode(), status)
     printed = repr(send())
     assert "[key]" in printed
     seen = re.sub(r"[^a-z0-9]|u200b", "", printed.lower())
@@ -309,15 +334,15 @@ def test_removing_a_key_from_a_hostile_answer_is_fast(fragment):
     assert redact_words(content.decode(), KEY) == content.decode()
 
 
-def test_the_key_never_appears_in_output_or_database(send, server, caplog):
+def test_key_never_appears_in_output_or_database(send, server, caplog):
     caplog.set_level(logging.DEBUG)
     printed = []
     for out in (
-        failure(500, message=KEY, headers={"x-request-id": KEY}),
-        failure(400, message=f"key {KEY} and sk-abc***xyz", code="x"),
-        failure(401, message=f"no key …{KEY[-12:]}", code="x"),
-        Out(drop=True),
-        completion(f"your key is {KEY}", headers={"x-request-id": f"{KEY}-1"}),
+        make_error(500, message=KEY, headers={"x-request-id": KEY}),
+        make_error(400, message=f"key {KEY} and sk-abc***xyz", code="x"),
+        make_error(401, message=f"no key …{KEY[-12:]}", code="x"),
+        Response(drop=True),
+        make_chat_answer(f"your key is {KEY}", headers={"x-request-id": f"{KEY}-1"}),
     ):
         server.act = lambda _, out=out: out
         printed.append(repr(send()))
@@ -331,7 +356,7 @@ def test_the_key_never_appears_in_output_or_database(send, server, caplog):
 
 @pytest.fixture
 def certificate(tmp_path):
-    """Make a certificate that nobody has signed but itself."""
+    """Make a self-signed certificate."""
     if shutil.which("openssl") is None:
         pytest.skip("needs the program openssl")
     subject = ("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1")
@@ -341,7 +366,7 @@ def certificate(tmp_path):
     return tmp_path / "certificate.pem"
 
 
-def test_an_untrusted_certificate_ends_the_run_until_trusted(send, certificate, monkeypatch):
+def test_untrusted_certificate_ends_the_run(send, certificate, monkeypatch):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, certificate.with_name("key.pem"))
     with contextlib.closing(FakeOpenAI(context)) as secure:
@@ -353,7 +378,7 @@ def test_an_untrusted_certificate_ends_the_run_until_trusted(send, certificate, 
         assert isinstance(send(secure.url), bytes)
 
 
-def test_a_server_that_cannot_be_reached_is_explained(send, server):
+def test_error_names_an_unreachable_server(send, server):
     error = send("http://no-such-host.invalid/v1")
     assert "the name of the host does not resolve" in error.detail
     assert "check its spelling" in error.fatal
@@ -366,8 +391,8 @@ def test_a_server_that_cannot_be_reached_is_explained(send, server):
     assert "does not speak TLS; check whether the address begins with http" in error.fatal
 
 
-def test_a_sent_request_without_a_reply_may_be_billed(send, server):
-    server.act = lambda _: Out(drop=True)
+def test_sent_request_without_reply_counts_as_billed(send, server):
+    server.act = lambda _: Response(drop=True)
     error = send()
     assert "the connection was lost before the whole answer came" in error.detail
     assert (error.kind, error.billed) == ("transport", True)

@@ -1,9 +1,9 @@
-"""`guard-eval judge` as a user has it: preview, price, consent, keys, budget, failures, calibration, page."""
+"""The command `guard-eval judge`: previews, prices, confirmation, keys, criteria, failures and rounds."""
 
 import json
 
 import pytest
-from fake_openai import KEY, failure, verdict
+from fake_openai import KEY, make_error, make_verdict
 
 from guard_eval.servers.price import find_price
 from guard_eval.study.judge_settings import Judge
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.slow
 JUDGE = '[[judge]]\nmodel = "gpt-4o-2024-11-20"\ncriteria = ["fluency"]\nconcurrency = 4\n'
 
 
-def table(name, **more):
-    """Return the lines of study.toml about a judge."""
+def make_judge_table(name, **more):
+    """Return a table [[judge]] of study.toml."""
     settings = {"model": "gpt-4o", "name": name, **more}
     return "\n".join(["[[judge]]", *(f"{key} = {json.dumps(value)}" for key, value in settings.items()), ""])
 
@@ -26,13 +26,13 @@ def folder(study, pair):
 
 @pytest.fixture
 def own_key(study, server, monkeypatch):
-    """Let study.toml name a server and a key of the user's; return what allows that."""
+    """Name a server and the user's own key in study.toml, and return the option that allows this."""
     monkeypatch.setenv("SECRET", "sk-the-users-own-secret")
     study(f'{JUDGE}base_url = "{server.url}"\napi_key_env = "SECRET"\n')
     return ("--send-key", f"SECRET={server.url.removesuffix('/v1')}")
 
 
-def test_a_dry_run_shows_cost_and_one_request_and_sends_nothing(folder, guard_eval, server):
+def test_dry_run_shows_cost_and_request_but_sends_nothing(folder, guard_eval, server):
     ran = guard_eval("judge", "s", "--dry-run")
     assert ran.code == 0, ran
     for words in ("requests to send: 4", "online", "in a batch", "[POST /chat/completions]", "[system]"):
@@ -44,26 +44,26 @@ def test_a_dry_run_shows_cost_and_one_request_and_sends_nothing(folder, guard_ev
     assert record["previews"][0]["requests"] == 4
 
 
-def test_a_run_is_confirmed_and_resumes(folder, guard_eval, server, judged):
-    assert "no judge has been asked anything yet" in guard_eval("judge", "s", "--view", "v.html").refused()
+def test_judge_asks_for_confirmation_and_resumes(folder, guard_eval, server, judged):
+    assert "no request was sent to a judge yet" in guard_eval("judge", "s", "--view", "v.html").refused()
     assert "add --yes" in guard_eval("judge", "s").refused()
     assert server.seen == []
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 0, ran
     assert "4 judged, 4 requests sent, $0.00" in ran.out
     second = guard_eval("judge", "s", "--yes")
-    assert "nothing is left to ask" in second.out
+    assert "all questions have an answer" in second.out
     assert "4 exchanges" in guard_eval("judge", "s", "--view", "v.html").out
     assert len(server.asks) == 4
     assert len(judged(folder)) == 4
 
 
-def test_a_judge_that_cannot_be_asked_delays_no_other(folder, study, guard_eval, server):
+def test_error_of_one_judge_does_not_stop_the_others(folder, study, guard_eval, server):
     study(JUDGE + '[[judge]]\nmodel = "bad"\nbase_url = "http://a@b"\n')
     assert "add --yes" in guard_eval("judge", "s").refused()
     assert server.seen == []
     study(JUDGE + '[[judge]]\nmodel = "local"\nname = "second"\n')
-    server.act = lambda ask: failure(401) if ask["model"] != "local" else verdict(ask)
+    server.act = lambda ask: make_error(401) if ask["model"] != "local" else make_verdict(ask)
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 2
     assert "does not accept the key" in ran.err
@@ -76,6 +76,9 @@ def test_a_judge_that_cannot_be_asked_delays_no_other(folder, study, guard_eval,
     )
 
 
+NO_RECHECKS = [("0",), ("5", "--batch"), ("5", "--calibrate")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -84,15 +87,17 @@ def test_a_judge_that_cannot_be_asked_delays_no_other(folder, study, guard_eval,
         (("--send-key", "https://x"), "write a variable and a server"),
         (("--send-key", "A=ftp://x"), "write a variable and a server"),
         (("--dry-run", "--only", "x"), "the study has no judge 'x'"),
+        *((("--recheck", *more), "--recheck takes a number of at least 1") for more in NO_RECHECKS),
+        (("--recheck", "5"), "has not given a verdict yet that could be compared"),
     ],
 )
-def test_a_wrong_option_is_refused(folder, guard_eval, server, arguments, words):
+def test_judge_refuses_wrong_options(folder, guard_eval, server, arguments, words):
     assert words in guard_eval("judge", "s", "--yes", *arguments).refused()
     assert server.seen == []
 
 
-def test_a_key_is_never_sent_because_study_toml_says_so(folder, guard_eval, server, own_key):
-    """study.toml names a server and a variable: without the user's own word nothing leaves."""
+def test_study_toml_alone_cannot_send_a_key(folder, guard_eval, server, own_key):
+    """Check that the user must allow the server and the variable that study.toml names."""
     words = guard_eval("judge", "s", "--yes").refused()
     origin = server.url.removesuffix("/v1")
     assert f"study.toml wants the key in SECRET sent to {origin}; --yes does not allow that" in words
@@ -105,9 +110,9 @@ def test_a_key_is_never_sent_because_study_toml_says_so(folder, guard_eval, serv
     assert {request.headers["authorization"] for request in server.seen} == {"Bearer sk-the-users-own-secret"}
 
 
-def test_collecting_a_batch_needs_confirmation(folder, guard_eval, server, own_key, monkeypatch):
-    """A calibration's batch hides no question, and no server gets a key unasked."""
-    refusal = failure(404)
+def test_collecting_a_batch_needs_permission_for_the_key(folder, guard_eval, server, own_key, monkeypatch):
+    """Check that no server gets a key without permission, even if only a batch must be collected."""
+    refusal = make_error(404)
     server.faults["poll"] = [refusal]
     assert guard_eval("judge", "s", "--yes", "--batch", "--calibrate", *own_key).code == 2
     assert "requests to send: 4" in guard_eval("judge", "s", "--dry-run").out
@@ -121,13 +126,13 @@ def test_collecting_a_batch_needs_confirmation(folder, guard_eval, server, own_k
     assert len(server.seen) == requests_before
     ran = guard_eval("judge", "s", "--yes", *own_key)
     assert ran.code == 3
-    assert "3 questions are in batches; collect them by --batch, later" in ran.out
+    assert "3 questions are in batches. Collect the answers later, with --batch" in ran.out
     assert "3 judged, 0 requests" in guard_eval("judge", "s", "--yes", "--batch", *own_key).out
     monkeypatch.delenv("SECRET")
-    assert "nothing is left to ask" in guard_eval("judge", "s", "--yes").out
+    assert "all questions have an answer" in guard_eval("judge", "s", "--yes").out
 
 
-def test_trusted_toml_allows_a_key_without_an_option(*, folder, guard_eval, server, tmp_path, own_key):
+def test_trusted_toml_allows_sending_a_key(*, folder, guard_eval, server, tmp_path, own_key):
     (tmp_path / "guard-eval").mkdir()
     trusted = tmp_path / "guard-eval" / "trusted.toml"
     trusted.write_text(f'[[trusted]]\nserver = "{server.url}"\nkey = "SECRET"\n')
@@ -136,25 +141,25 @@ def test_trusted_toml_allows_a_key_without_an_option(*, folder, guard_eval, serv
     assert "is not a list of servers" in guard_eval("judge", "s", "--yes", "--calibrate").err
 
 
-def test_the_price_of_long_requests_is_not_the_usual_price():
-    """GPT-6.1 Sol: $2 and $10 a million tokens; beyond 272,000 tokens of input in a request, $4 and $15."""
+def test_long_requests_have_their_own_price():
+    """Compare with GPT-6.1 Sol: $2 and $10 per million tokens; $4 and $15 from 272,000 input tokens."""
     price = find_price(Judge(model="gpt-6.1-sol"), "https://api.openai.com/v1")
     assert price.price_tokens(272_000, 1000) == pytest.approx(0.272 * 2 + 0.001 * 10)
     assert price.price_tokens(272_001, 1000) == pytest.approx(0.272001 * 4 + 0.001 * 15)
     assert str(price).startswith("$2 in, $10 out per million tokens; in a batch $1 in, $5 out")
 
 
-def test_an_unknown_price_must_be_declared(folder, study, guard_eval):
-    study(table("far", model="nobody-knows", base_url="https://far.example/v1"))
+def test_judge_refuses_a_model_without_a_price(folder, study, guard_eval):
+    study(make_judge_table("far", model="nobody-knows", base_url="https://far.example/v1"))
     remedy = "unknown; set usd_per_million_tokens in study.toml"
     assert f"price: {remedy}" in guard_eval("judge", "s", "--dry-run").out
     assert f"the price of 'nobody-knows' is {remedy}" in guard_eval("judge", "s", "--yes").refused()
 
 
-def test_a_free_judge_needs_no_confirmation(guard_eval, study, pair):
-    study(table("free", usd_per_million_tokens=[0, 0]), [pair(0)])
+def test_free_judge_needs_no_confirmation(guard_eval, study, pair):
+    study(make_judge_table("free", usd_per_million_tokens=[0, 0]), [pair(0)])
     assert "2 judged, 2 requests sent, $0.00" in guard_eval("judge", "s").out
-    study(table("unlisted", model="nobody-knows"))
+    study(make_judge_table("unlisted", model="nobody-knows"))
     assert (
         "price: free (a server in your network, and no listed price)"
         in guard_eval("judge", "s", "--dry-run").out
@@ -162,33 +167,26 @@ def test_a_free_judge_needs_no_confirmation(guard_eval, study, pair):
     assert "2 judged" in guard_eval("judge", "s").out
 
 
-def test_changed_settings_are_named_before_anything_is_sent(folder, study, guard_eval):
+def test_preview_names_changed_settings(folder, study, guard_eval):
     assert guard_eval("judge", "s", "--yes").code == 0
     study(JUDGE.replace('["fluency"]', '["coherence"]'))
-    assert "on fluency, and is now asked about coherence;" in guard_eval("judge", "s", "--dry-run").err
+    assert "on fluency, but study.toml now names coherence." in guard_eval("judge", "s", "--dry-run").err
     study(JUDGE + "temperature = 0.5\n")
     ran = guard_eval("judge", "s", "--dry-run")
-    assert "has verdicts from other settings" in " ".join(ran.err.split())
+    assert "has verdicts with other settings" in " ".join(ran.err.split())
     assert "judge.temperature from null to 0.5" in " ".join(ran.err.split())
-
-
-def test_a_missing_key_is_an_error_of_its_judge(guard_eval, study, pair):
-    study(table("one", api_key_env="NOT_SET"), [pair(0)])
-    ran = guard_eval("judge", "s", "--yes")
-    assert (ran.code, ran.out) == (2, "")
-    assert "NOT_SET is not set" in ran.err
 
 
 def test_failing_pairs_do_not_stop_other_pairs(*, guard_eval, study, server, pair, judged):
 
     def act(ask):
         words = f"request {len(server.asks)} of a{id(ask)}"
-        too_long = failure(400, words, code="context_length_exceeded")
-        return too_long if "unjudgeable" in ask.words else verdict(ask)
+        too_long = make_error(400, words, code="context_length_exceeded")
+        return too_long if "unjudgeable" in ask.words else make_verdict(ask)
 
     server.act = act
     bad = [pair(number, text_a=f"unjudgeable {number}") for number in range(14)]
-    judge = table("one", orders="one", concurrency=4, criteria=["fluency"])
+    judge = make_judge_table("one", orders="one", concurrency=4, criteria=["fluency"])
     folder = study(judge, [*bad, *map(pair, range(14, 24))])
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 3, ran
@@ -204,9 +202,9 @@ def test_failing_pairs_do_not_stop_other_pairs(*, guard_eval, study, server, pai
     assert len(judged(folder)) == 26
 
 
-def test_a_judge_is_asked_on_its_own_or_the_studys_criteria(guard_eval, study, pair):
-    second = table("two", criteria=["fluency", "factuality"])
-    study('[annotation]\ncriteria = ["coherence"]\n' + table("one") + second, [pair(0)])
+def test_judge_uses_its_own_or_the_studys_criteria(guard_eval, study, pair):
+    second = make_judge_table("two", criteria=["fluency", "factuality"])
+    study('[annotation]\ncriteria = ["coherence"]\n' + make_judge_table("one") + second, [pair(0)])
     ran = guard_eval("judge", "s", "--dry-run")
     assert ran.code == 0, ran
     assert "criteria: coherence\n" in ran.out
@@ -214,19 +212,19 @@ def test_a_judge_is_asked_on_its_own_or_the_studys_criteria(guard_eval, study, p
 
 
 def prefer_first_texts(ask):
-    """Answer as a judge that always prefers the text of the pair's first system."""
-    return verdict(ask, "A" if ask.texts[0].startswith("first") else "B")
+    """Answer like a judge that always prefers the text of the pair's first system."""
+    return make_verdict(ask, "A" if ask.texts[0].startswith("first") else "B")
 
 
-def test_a_judge_stops_after_the_round_that_decides(study, pair, guard_eval, server, judged):
-    """Seven of seven prompts are 2/2⁷ = .016; the second round has one, and the third is not asked."""
+def test_judge_stops_after_the_deciding_round(study, pair, guard_eval, server, judged):
+    """Seven of seven prompts give p = 2/2⁷ = .016, so the judge is not asked in the third round."""
     rounds = [1] * 6 + [2] + [3] * 5
     lines = f'design = "candidate"\nrounds = 3\n{JUDGE}'
     folder = study(lines, [pair(number, round=round_number) for number, round_number in enumerate(rounds)])
     server.act = prefer_first_texts
     preview = guard_eval("judge", "s", "--dry-run").out
     assert "requests to send: 24" in preview
-    assert "These are the most requests that are sent: a comparison stops when it is decided." in preview
+    assert "Fewer requests may be sent, because a comparison stops when it is decided." in preview
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 0, ran
     assert f"{len(server.asks)} judged" in ran.out
@@ -235,17 +233,17 @@ def test_a_judge_stops_after_the_round_that_decides(study, pair, guard_eval, ser
     assert "over after" in status
     assert "gpt-4o-2024-11-20: all judged" in status
     requests_before = len(server.asks)
-    assert "nothing is left to ask" in guard_eval("judge", "s", "--yes").out
+    assert "all questions have an answer" in guard_eval("judge", "s", "--yes").out
     assert len(server.asks) == requests_before
 
 
-def test_a_failed_question_lets_the_next_round_begin(study, pair, guard_eval, server, judged):
+def test_next_round_begins_after_a_failed_question(study, pair, guard_eval, server, judged):
     lines = f'design = "candidate"\nrounds = 2\n{JUDGE}'
     study(lines, [pair(number, round=1 + number // 2) for number in range(4)])
-    server.act = lambda ask: failure(400) if "number 0" in ask.words else verdict(ask)
+    server.act = lambda ask: make_error(400) if "number 0" in ask.words else make_verdict(ask)
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 3
     assert "6 judged" in ran.out
     assert "over after 2 of 2 rounds" in guard_eval("status", "s").out
-    server.act = verdict
+    server.act = make_verdict
     assert "2 judged" in guard_eval("judge", "s", "--yes").out  # asked again, and counted today

@@ -1,10 +1,10 @@
-"""Servers of all kinds: those of either interface, old ones, and ones that do not hold to what they take."""
+"""Forms of requests: servers refuse or ignore parts of a request, and the judge finds a simpler form."""
 
 import json
 
 import pytest
-from fake_openai import answer, failure, verdict
-from judge_requests import spent_by
+from fake_openai import make_answer, make_error, make_verdict
+from judge_requests import read_spending
 
 from guard_eval.errors import StudyError
 from guard_eval.servers.form import Form
@@ -20,31 +20,35 @@ CHECK = Check(check="identical", target="A", orders=1)
 MAX = "Unsupported parameter: 'max_tokens' is not supported here. Use 'max_completion_tokens' instead."
 
 
-def refuses(*fields, status=400, words, param=None):
-    """Answer all requests but those with one of these fields."""
-    return lambda body: failure(status, words, param=param) if set(fields) & set(body) else verdict(body)
+def refuse_fields(*fields, status=400, words, param=None):
+    """Return a server's reaction that refuses requests with one of these fields."""
+    return lambda body: (
+        make_error(status, words, param=param) if set(fields) & set(body) else make_verdict(body)
+    )
 
 
 ELSEWHERE = "This model is only supported in v1/responses and not in v1/chat/completions."
 ROUTED = "No endpoints found that can handle the requested parameters."  # no provider takes a parameter
-only_elsewhere = refuses("messages", status=404, words=ELSEWHERE, param="model")
-no_max_tokens = refuses("max_tokens", words=MAX, param="max_tokens")
-routed = refuses("response_format", "seed", "temperature", status=404, words=ROUTED)
+only_elsewhere = refuse_fields("messages", status=404, words=ELSEWHERE, param="model")
+no_max_tokens = refuse_fields("max_tokens", words=MAX, param="max_tokens")
+routed = refuse_fields("response_format", "seed", "temperature", status=404, words=ROUTED)
 
 
-def bare(body):
-    """Take what the first servers of this kind took, and name what is more."""
+def refuse_newer_fields(body):
+    """Refuse each field that the first servers of this kind did not accept."""
     for name in ("response_format", "seed", "temperature"):
         if name in body:
-            return failure(400, f"Unrecognized request argument supplied: {name}", param=name)
+            return make_error(400, f"Unrecognized request argument supplied: {name}", param=name)
     if any(message["role"] == "system" for message in body["messages"]):
-        return failure(400, "System role not supported")
-    return verdict(body)
+        return make_error(400, "System role not supported")
+    return make_verdict(body)
 
 
-def deaf(body):
-    """Take any form, and answer in prose unless the prompt asks for a block."""
-    return answer(body, "Method A reads better to me.") if "response_format" in body else verdict(body)
+def ignore_schema(body):
+    """Accept any form, and answer in prose unless the prompt asks for a block."""
+    return (
+        make_answer(body, "Method A reads better to me.") if "response_format" in body else make_verdict(body)
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,18 +56,18 @@ def deaf(body):
     [
         (only_elsewhere, 2, "responses/json_schema/max_tokens", True),
         (no_max_tokens, 2, "chat/json_schema/max_completion_tokens", False),
-        (bare, 5, "chat/text/max_tokens/seed/system/temperature", False),
-        (deaf, 2, "chat/text/max_tokens", True),
+        (refuse_newer_fields, 5, "chat/text/max_tokens/seed/system/temperature", False),
+        (ignore_schema, 2, "chat/text/max_tokens", True),
         (routed, 7, "chat/text/max_tokens/seed/temperature", False),
     ],
 )
-def test_the_first_two_questions_decide_the_form(*, run, store, pairs, server, act, refused, form, batch):
-    """Hand count: each form that is refused costs a request, the best form another, every question one."""
+def test_first_two_questions_decide_the_request_form(*, run, store, pairs, server, act, refused, form, batch):
+    """Count by hand: each refused form costs a request, and each question costs one more."""
     pairs(3)
     server.act = act
-    ledger = run(batch=batch)
-    assert (ledger.verdicts, dict(ledger.failures)) == (6, {})
-    assert ledger.requests == refused + 6
+    counts = run(batch=batch)
+    assert (counts.verdicts, dict(counts.failures)) == (6, {})
+    assert counts.requests == refused + 6
     assert server.times_paid == {1}
     with store.read() as db:
         attempts = list(requests.read_attempts(db, [entry.id for entry in store_pairs.read(store)]))
@@ -75,18 +79,23 @@ def test_the_first_two_questions_decide_the_form(*, run, store, pairs, server, a
     ("act", "settings", "words", "requests_sent"),
     [
         (only_elsewhere, {"style": "chat"}, r"study\.toml", 1),
-        (bare, {"output": "json_schema"}, r"study\.toml", 1),
-        (failure(404, "no such thing"), {}, r"has no model 'gpt-4o-2024-11-20'.*HTTP 404: no such thing", 8),
+        (refuse_newer_fields, {"output": "json_schema"}, r"study\.toml", 1),
         (
-            failure(404, "No endpoints found for it"),
+            make_error(404, "no such thing"),
+            {},
+            r"has no model 'gpt-4o-2024-11-20'.*HTTP 404: no such thing",
+            8,
+        ),
+        (
+            make_error(404, "No endpoints found for it"),
             {},
             r"no provider behind .* for it",
             8,
         ),
-        (failure(401, "bad"), {}, "JUDGE_KEY", 1),
+        (make_error(401, "bad"), {}, "JUDGE_KEY", 1),
     ],
 )
-def test_an_error_for_the_user_ends_the_run_at_once(
+def test_error_for_the_user_ends_the_run_at_once(
     *, run, store, pairs, server, act, settings, words, requests_sent
 ):
     pairs(4)
@@ -94,22 +103,22 @@ def test_an_error_for_the_user_ends_the_run_at_once(
     with pytest.raises(StudyError, match=words):
         run(**settings)
     assert len(server.asks) == requests_sent
-    spent = spent_by(store)
+    spent = read_spending(store)
     assert (spent.requests, spent.usd, spent.held_usd) == (0, 0, 0)
 
 
-def test_the_responses_interface_gives_the_same_verdicts(run, store, pairs, server):
+def test_responses_interface_gives_the_same_verdicts(run, store, pairs, server):
     pairs(3)
     assert run(style="responses").verdicts == 6
     assert (server.count("responses"), server.count("chat")) == (6, 0)
     assert {row.verdict for row in unblind.read_tidy_rows(store)} == {"guard", "top_k(k=50)"}
-    spent = spent_by(store)
+    spent = read_spending(store)
     assert (spent.cached_tokens, spent.reasoning_tokens) == (6 * 40, 6 * 4)
 
 
-def test_the_seed_depends_on_the_sample_and_not_the_order(judge, question):
+def test_request_seed_depends_on_sample_and_not_on_order(judge, question):
     def seed(asked_question, sample=0):
-        body = RequestBuilder(judge, seed=1).build(asked_question, Form(), sample, max_output_tokens=512)
+        body = RequestBuilder(judge, seed=1).build_body(asked_question, Form(), sample, max_output_tokens=512)
         return json.loads(body)["seed"]
 
     first = seed(question())
@@ -133,9 +142,9 @@ SAME = [
 
 
 @pytest.mark.parametrize("change", [*OTHERS, *SAME])
-def test_a_key_changes_with_settings_that_change_answers(judge, question, change):
+def test_request_key_changes_with_answering_settings(judge, question, change):
     judges = (judge, judge.model_copy(update=change))
-    keys = {RequestBuilder(settings, seed=1).key(question(), Form()) for settings in judges}
+    keys = {RequestBuilder(settings, seed=1).make_key(question(), Form()) for settings in judges}
     assert len(keys) == (2 if change in OTHERS else 1)
 
 
@@ -143,7 +152,7 @@ def test_request_keys_differ_by_seed_text_order_and_form(judge, question):
     questions = [question(), question(number=1), question(text_a="x"), question(check=CHECK)]
     forms = (Form(), Form(output="text"), Form(without=("seed",)), Form(without=("system",)))
     keys = {
-        RequestBuilder(judge, seed=seed).key(asked_question, form, sample)
+        RequestBuilder(judge, seed=seed).make_key(asked_question, form, sample)
         for seed in (1, 2)
         for asked_question in questions
         for form in forms

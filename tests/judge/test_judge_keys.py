@@ -1,4 +1,4 @@
-"""Which key goes to which server, and by which proxy: what a stranger's study.toml can do, and what not."""
+"""Keys: which key goes to which server and through which proxy, whatever a stranger's study.toml says."""
 
 import asyncio
 import base64
@@ -6,7 +6,8 @@ import contextlib
 import os
 
 import pytest
-from fake_openai import KEY, FakeOpenAI, Out
+from fake_openai import KEY, FakeOpenAI
+from local_server import Response
 from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
@@ -22,7 +23,7 @@ OTHER = "other-secret-0123456789"
 OWN = {"OPENAI_API_KEY": KEY}
 
 
-def sent(base_url, environ=OWN, **more):
+def choose_key(base_url, environ=OWN, **more):
     """Return the variable and the key that would go to this address."""
     result = connect_to(Judge(model="m", base_url=base_url, **more), environ)
     return result.variable, result.key
@@ -39,8 +40,8 @@ def sent(base_url, environ=OWN, **more):
         (None, OWN | {"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"}),
     ],
 )
-def test_a_key_goes_where_the_user_says(base_url, environ):
-    assert sent(base_url, environ) == ("OPENAI_API_KEY", KEY)
+def test_key_goes_to_servers_that_the_user_names(base_url, environ):
+    assert choose_key(base_url, environ) == ("OPENAI_API_KEY", KEY)
 
 
 FOREIGN = """https://api.openai.com.evil.example/v1 https://evil.example/api.openai.com/v1 https://xapi.openai.com/v1
@@ -49,12 +50,12 @@ https://gate.example:8443/v1 https://gate.example/v1/elsewhere http://gate.examp
 
 
 @pytest.mark.parametrize("base_url", FOREIGN.split())
-def test_a_key_goes_to_no_server_that_only_the_study_names(base_url):
+def test_key_goes_to_no_server_that_only_the_study_names(base_url):
     environ = OWN | {"OPENAI_BASE_URL": "https://gate.example/v1"}
-    assert sent(base_url, environ) == (None, KEYLESS)
+    assert choose_key(base_url, environ) == (None, KEYLESS)
     for name in ("OPENAI_API_KEY", "openai_api_key"):
         with pytest.raises(StudyError, match=r"(?i)OPENAI_API_KEY, which goes to .* alone") as caught:
-            sent(base_url, environ | {name: KEY}, api_key_env=name)
+            choose_key(base_url, environ | {name: KEY}, api_key_env=name)
         assert KEY not in str(caught.value)
 
 
@@ -63,26 +64,26 @@ api.openai.com%2eevil.example api.openai\u3002com api.openai.c\u043em user:word@
 
 
 @pytest.mark.parametrize("host", [*AMBIGUOUS.split(), "api.openai.com\t.evil.example"])
-def test_an_ambiguous_address_is_refused(host):
+def test_ambiguous_server_address_is_refused(host):
     with pytest.raises(StudyError, match="the model 'm'") as caught:
-        sent(f"https://{host}/v1")
+        choose_key(f"https://{host}/v1")
     assert "word" not in str(caught.value).replace("password", "")
 
 
-def test_a_server_gets_only_the_key_that_its_table_names():
+def test_server_gets_only_the_key_that_its_table_names():
     environ = OWN | {"THEIR_KEY": f" {OTHER}\n"}
-    assert sent("https://far.example/v1", environ, api_key_env="THEIR_KEY") == ("THEIR_KEY", OTHER)
+    assert choose_key("https://far.example/v1", environ, api_key_env="THEIR_KEY") == ("THEIR_KEY", OTHER)
     with pytest.raises(StudyError, match=r"THEIR_KEY is not set .* https://far.example needs a key"):
-        sent("https://far.example/v1", OWN, api_key_env="THEIR_KEY")
+        choose_key("https://far.example/v1", OWN, api_key_env="THEIR_KEY")
     for name in ("", "A B", "1A", "A=B", "A\n", "${HOME}", "Ä"):
         with pytest.raises(ValidationError):
             Judge(model="m", api_key_env=name)
 
 
-def test_openai_itself_needs_a_key():
+def test_openai_needs_a_key():
     with pytest.raises(StudyError, match="OPENAI_API_KEY is not set"):
-        sent(None, {})
-    assert sent(None, {"OPENAI_BASE_URL": "http://gpu:8000/v1"}) == (None, KEYLESS)
+        choose_key(None, {})
+    assert choose_key(None, {"OPENAI_BASE_URL": "http://gpu:8000/v1"}) == (None, KEYLESS)
 
 
 HERE = ("127.8.9.1", "[::1]", "LOCALHOST")
@@ -90,7 +91,7 @@ ELSEWHERE = ("0.0.0.0", "gpu-box", "127.0.0.1.nip.example", "localhost.example",
 
 
 @pytest.mark.parametrize("host", [*HERE, *ELSEWHERE])
-def test_plain_http_carries_a_key_only_to_this_machine(host):
+def test_unencrypted_key_goes_only_to_this_machine(host):
     judge = Judge(model="m", base_url=f"http://{host}:8000/v1", api_key_env="THEIR_KEY")
     environ = {"THEIR_KEY": OTHER}
     assert connect_to(judge, environ, plain_http={find_origin(judge.base_url)}).key == OTHER
@@ -105,9 +106,9 @@ def test_plain_http_carries_a_key_only_to_this_machine(host):
 
 
 @pytest.mark.parametrize("key", ["sk-se\ncret", "sk-se cret", "sk-sécret"])
-def test_a_malformed_key_is_refused_and_not_printed(key):
+def test_malformed_key_is_refused_and_not_printed(key):
     with pytest.raises(StudyError, match="OPENAI_API_KEY") as caught:
-        sent(None, {"OPENAI_API_KEY": key})
+        choose_key(None, {"OPENAI_API_KEY": key})
     assert "sk-" not in str(caught.value)
     assert KEY not in repr(connect_to(Judge(model="m"), OWN))
 
@@ -123,27 +124,27 @@ SECRETS |= dict.fromkeys(("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"), 
 
 @pytest.fixture
 def ask(monkeypatch, tmp_path):
-    """Ask a server as a user does whose environment is full of secrets; return what it answered."""
+    """Return a function that asks a server. The environment is full of secrets."""
     for name, value in (SECRETS | {"THEIR_KEY": OTHER}).items():
         monkeypatch.setenv(name, value)
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password NeverToBeSeen\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
 
-    def run(**settings):
-        async def go():
+    def ask_server(**settings):
+        async def post():
             to = connect_to(Judge(model="m", **settings), plain_http=("http://judge.invalid",))
             async with Client(to, concurrency=1) as client:
                 reply = await client.post("/chat/completions", b'{"messages": []}')
                 await client.get("/batches")
                 return reply
 
-        return asyncio.run(go())
+        return asyncio.run(post())
 
-    return run
+    return ask_server
 
 
 @pytest.mark.parametrize(("named", "key"), [(None, KEYLESS), ("THEIR_KEY", OTHER)])
-def test_the_server_sees_its_key_and_no_other_secret(ask, server, named, key):
+def test_server_receives_its_key_and_no_other_secret(ask, server, named, key):
     ask(base_url=server.url, api_key_env=named)
     assert {request.step for request in server.seen} == {"chat", "list"}
     for seen in server.seen:
@@ -151,7 +152,7 @@ def test_the_server_sees_its_key_and_no_other_secret(ask, server, named, key):
         assert "NeverToBeSeen" not in repr(seen)
 
 
-def test_headers_of_the_study_are_sent(ask, server):
+def test_study_headers_are_sent(ask, server):
     ask(base_url=server.url, headers={"X-Title": "a study", "anthropic-beta": "b"})
     (seen,) = [request for request in server.seen if request.step == "chat"]
     assert (seen.headers["x-title"], seen.headers["anthropic-beta"]) == ("a study", "b")
@@ -159,10 +160,10 @@ def test_headers_of_the_study_are_sent(ask, server):
     assert seen.headers["content-type"] == "application/json"
 
 
-def test_no_redirect_is_followed(ask, server):
+def test_redirects_are_not_followed(ask, server):
     with contextlib.closing(FakeOpenAI()) as another:
         for status in (301, 302, 303, 307, 308):
-            server.faults["chat"] = [Out(None, status, {"Location": f"{another.url}/chat/completions"})]
+            server.faults["chat"] = [Response(None, status, {"Location": f"{another.url}/chat/completions"})]
             error = ask(base_url=server.url, api_key_env="THEIR_KEY")
             words = (
                 f"another address (HTTP {status}: to {another.url}/chat/completions), which is not followed"
@@ -173,18 +174,18 @@ def test_no_redirect_is_followed(ask, server):
 
 @pytest.fixture
 def proxy(server, monkeypatch):
-    """Let all requests go by a proxy that wants another password."""
+    """Send all requests through a proxy that refuses the password."""
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
     address = server.url.removesuffix("/v1").replace("//", f"//{USER}@")
     for name in ("ALL_PROXY", "http_proxy"):
         monkeypatch.setenv(name, address)
-    server.faults["unknown"] = [Out(status=407)]
+    server.faults["unknown"] = [Response(status=407)]
     return server
 
 
-def test_a_refusing_proxy_is_named_without_its_password(ask, proxy, caplog):
+def test_error_names_a_proxy_without_its_password(ask, proxy, caplog):
     error = ask(base_url=FAR, api_key_env="THEIR_KEY")
     assert (error.kind, error.billed) == ("transport", False)
     assert f"no answer from {FAR}" in error.detail
@@ -198,14 +199,14 @@ def test_a_refusing_proxy_is_named_without_its_password(ask, proxy, caplog):
 
 
 @pytest.mark.parametrize("host", ["judge.invalid", "127.0.0.1:1"])
-def test_an_unencrypted_key_is_sent_through_no_proxy(ask, proxy, host):
+def test_unencrypted_key_is_sent_through_no_proxy(ask, proxy, host):
     error = ask(base_url=f"http://{host}/v1", api_key_env="THEIR_KEY")
     assert not error.billed
     assert "proxy" not in error.detail
     assert proxy.seen == []
 
 
-def test_a_proxy_that_needs_a_password_ends_the_run(ask, proxy):
+def test_proxy_that_needs_a_password_ends_the_run(ask, proxy):
     error = ask(base_url="http://judge.invalid/v1")  # no key is sent: it may pass
     assert "the proxy before" in error.fatal
     assert "S3cret" not in repr(error)
@@ -213,7 +214,7 @@ def test_a_proxy_that_needs_a_password_ends_the_run(ask, proxy):
 
 
 @pytest.mark.parametrize("address", [f"foo://{USER}@h:1", f"http://{USER}@h:port", f"http://{USER}@[::"])
-def test_an_invalid_proxy_address_is_refused_and_not_printed(ask, monkeypatch, address):
+def test_invalid_proxy_address_is_refused_and_not_printed(ask, monkeypatch, address):
     monkeypatch.setenv("ALL_PROXY", address)
     with pytest.raises(StudyError, match="proxy that the environment names cannot be used") as caught:
         ask(base_url=FAR)

@@ -1,9 +1,9 @@
-"""A judge whose answers cannot be used is not paid for the whole study, and every form it had is reported."""
+"""Costs: a judge whose answers have no verdict is stopped, and reasoning is included in the estimate."""
 
 import re
 
 import pytest
-from fake_openai import answer, completion, failure, verdict
+from fake_openai import make_answer, make_chat_answer, make_error, make_verdict
 
 from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
@@ -15,33 +15,22 @@ JUDGE += 'usd_per_million_tokens = [2, 8]\ncriteria = ["fluency"]\nconcurrency =
 PROSE = "Method A reads better to me."
 
 
-@pytest.mark.parametrize("batch", [(), ("--batch",)])
-def test_useless_answers_end_a_run_after_ten(study, pair, guard_eval, server, batch):
-    study(JUDGE, map(pair, range(48)))
-    server.act = lambda ask: answer(ask, PROSE)
-    ran = guard_eval("judge", "s", "--yes", *batch)
-    assert ran.code == 2, ran
-    assert len(server.asks) == server.paid.total() == 10
-    assert server.batches == {}
-    assert "no verdict in 10 answers in a row" in " ".join(ran.err.split())
-
-
-def test_a_run_ends_after_a_batch_without_verdicts(run, pairs, server):
+def test_batch_without_verdicts_ends_the_run(run, pairs, server):
     pairs(20)
-    server.act = lambda ask: completion(PROSE) if server.batches else verdict(ask)
+    server.act = lambda ask: make_chat_answer(PROSE) if server.batches else make_verdict(ask)
     with pytest.raises(StudyError, match="gave no verdict in 39 answers in a row"):
         run(batch=True)
     assert len(server.batches) == 1
 
 
-def test_reasoning_is_detected_by_answers_and_not_by_name(study, pair, guard_eval, server):
-    """It needs 2000 tokens to think, and says so by what it does; a second run knows it already."""
+def test_reasoning_is_detected_from_answers(study, pair, guard_eval, server):
+    """Use a model that needs 2000 tokens to think. A second run uses what the first run found."""
     study(JUDGE, map(pair, range(3)))
 
     def act(ask):
         if ask["max_tokens"] < 2000:
-            return answer(ask, "<think>Let me compare", finish="length")
-        return verdict(ask)
+            return make_answer(ask, "<think>Let me compare", finish="length")
+        return make_verdict(ask)
 
     server.act = act
     assert "6 judged, 7 requests" in guard_eval("judge", "s", "--yes").out
@@ -51,7 +40,7 @@ def test_reasoning_is_detected_by_answers_and_not_by_name(study, pair, guard_eva
     assert "4 judged, 4 requests" in guard_eval("judge", "s", "--yes").out
 
 
-def test_a_preview_adds_reasoning_to_the_worst_case(study, pair, guard_eval):
+def test_preview_adds_reasoning_to_the_worst_case(study, pair, guard_eval):
     study(JUDGE, map(pair, range(2)))
     out = guard_eval("judge", "s", "--dry-run").out
     assert f"answer tokens: at most {4 * 8192:,} (8,192 each, if the model reasons)" in out
@@ -59,13 +48,13 @@ def test_a_preview_adds_reasoning_to_the_worst_case(study, pair, guard_eval):
     assert float(expected) > 4 * 1000 * 8e-6
 
 
-def test_the_report_prints_each_form_with_its_verdicts(study, pair, guard_eval, server):
+def test_report_counts_verdicts_by_request_form(study, pair, guard_eval, server):
     folder = study(JUDGE, map(pair, range(2)))
 
-    def drops_seed(ask):
-        return failure(400, "unknown field: seed") if "seed" in ask else verdict(ask)
+    def refuse_seed(ask):
+        return make_error(400, "unknown field: seed") if "seed" in ask else make_verdict(ask)
 
-    server.act = drops_seed
+    server.act = refuse_seed
     assert "4 judged" in guard_eval("judge", "s", "--yes").out
     study(JUDGE + 'output = "text"\n', map(pair, range(2, 5)))
     assert "6 judged" in guard_eval("judge", "s", "--yes").out
@@ -85,7 +74,7 @@ def test_the_report_prints_each_form_with_its_verdicts(study, pair, guard_eval, 
 
 def test_second_run_uses_the_request_form_of_the_first(run, pairs, store, pair, server):
     pairs(3)
-    server.act = lambda ask: verdict(ask) if ask.form == "text" else failure(422, "what?")
+    server.act = lambda ask: make_verdict(ask) if ask.form == "text" else make_error(422, "what?")
     assert run().verdicts == 6
     refused = len(server.asks) - 6
     pairs(6)

@@ -1,4 +1,4 @@
-"""Judges that are asked on a study's own criteria, with its own prompt, examples and a rationale."""
+"""Judges with a study's own criteria, prompt, examples and rationale."""
 
 import html
 import json
@@ -6,8 +6,8 @@ import re
 from collections import Counter
 
 import pytest
-from fake_openai import failure, verdict
-from judge_requests import completion_body
+from fake_openai import make_error, make_verdict
+from judge_requests import make_completion_bytes
 
 from guard_eval.cli.commands import load
 from guard_eval.records import BlindPair
@@ -15,7 +15,7 @@ from guard_eval.rubric import CRITERIA
 from guard_eval.study.folder import Study
 from judge.prompts.forms import choose_first_form
 from judge.prompts.parsing import parse_response
-from judge.prompts.prompt import APPENDIX_F, PROMPT_VERSION, TEXTS_ARE_DATA, make_nonce, make_prompt
+from judge.prompts.prompt import APPENDIX_F, PROMPT_VERSION, TEXTS_ARE_DATA, make_prompt, make_tag_code
 from judge.questions import RequestBuilder
 
 pytestmark = pytest.mark.slow
@@ -59,7 +59,7 @@ ALL = 'prompt = "prompt.txt"\nexamples = "examples.jsonl"\nrationale = true\n'
 
 @pytest.fixture
 def folder(study, pair):
-    """Make a study of two pairs whose judge has these further lines."""
+    """Return a function that makes a study of two pairs with further lines for the judge."""
     study_folder = study(STUDY, map(pair, range(2)))
 
     def make(more=ALL, *, lines=STUDY, examples=EXAMPLES, prompt=PROMPT):
@@ -70,22 +70,23 @@ def folder(study, pair):
     return make
 
 
-def judge_of(study_folder):
+def read_judge_settings(study_folder):
     return Study.open(study_folder).settings.judge[0]
 
 
-def turns(ask):
+def read_messages(ask):
     return [(message["role"], message["content"]) for message in ask.get("messages") or ask["input"]]
 
 
 @pytest.mark.parametrize(("style", "output"), [("chat", "json_schema"), ("responses", "text")])
-def test_every_form_contains_the_whole_custom_prompt(*, folder, guard_eval, server, judged, style, output):
+def test_every_request_form_contains_the_custom_prompt(*, folder, guard_eval, server, judged, style, output):
     study_folder = folder(f'{ALL}output = "{output}"\nstyle = "{style}"\n')
     assert "4 judged, 4 requests sent" in guard_eval("judge", "s", "--yes").out
     assert Counter(row.criterion for row in judged(study_folder)) == {"wit": 4, "fluency": 4}
     ask = server.asks[0]
-    (_, system), *examples, _ = turns(ask)
-    assert [role for role, _ in turns(ask)] == ["system", "user", "assistant", "user", "assistant", "user"]
+    (_, system), *examples, _ = read_messages(ask)
+    roles = [role for role, _ in read_messages(ask)]
+    assert roles == ["system", *("user", "assistant") * 2, "user"]
     assert system.startswith(
         "You compare jokes.\n\n1. Dry wit\nHow witty the text is, and {{how}} dryly.\n\n2. Fluency\n"
         f'{CRITERIA["fluency"].definition}\n\nThere are two metrics; {{"braces": {{}}}} stay.\n'
@@ -95,10 +96,10 @@ def test_every_form_contains_the_whole_custom_prompt(*, folder, guard_eval, serv
     for index, example in enumerate(EXAMPLES):
         blind = BlindPair(presentation=0, prompt=example["prompt"], text_a=example["a"], text_b=example["b"])
         request, answered = examples[2 * index][1], examples[2 * index + 1][1]
-        tag = make_nonce(blind, 11)
+        tag = make_tag_code(blind, 11)
         assert f"<method-b-{tag}>\n{example['b']}\n</method-b-{tag}>" in request
         choices = parse_response(
-            completion_body(answered), ["wit", "fluency"], code=tag[:12], titles={"wit": "Dry wit"}
+            make_completion_bytes(answered), ["wit", "fluency"], code=tag[:12], titles={"wit": "Dry wit"}
         )
         assert choices == {name: example["verdict"][name] for name in ("wit", "fluency")}
         assert "</method-a>" not in request
@@ -112,7 +113,7 @@ def test_every_form_contains_the_whole_custom_prompt(*, folder, guard_eval, serv
     assert "14 judged" in guard_eval("judge", "s", "--yes", "--calibrate").out
     assert "Dry wit" in load("report")(study_folder).page.read_text(encoding="utf-8")
     (prompt_path,) = (study_folder / "report" / "prompts").glob(
-        f"{make_prompt(judge_of(study_folder)).version}-*.txt"
+        f"{make_prompt(read_judge_settings(study_folder)).version}-*.txt"
     )
     text = prompt_path.read_text(encoding="utf-8")
     assert f"[system]\n{system}\n\n[user]" in text
@@ -120,22 +121,22 @@ def test_every_form_contains_the_whole_custom_prompt(*, folder, guard_eval, serv
     assert "temperature: 0.0" in text
 
 
-def test_turns_alternate_if_there_is_no_system_role(folder, guard_eval, server):
+def test_roles_alternate_without_a_system_message(folder, guard_eval, server):
     def act(ask):
-        if turns(ask)[0][0] == "system":
-            return failure(400, "system role not supported")
-        return verdict(ask)
+        if read_messages(ask)[0][0] == "system":
+            return make_error(400, "system role not supported")
+        return make_verdict(ask)
 
     server.act = act
     folder()
     assert "4 judged" in guard_eval("judge", "s", "--yes").out
-    sent = turns(server.asks[-1])
+    sent = read_messages(server.asks[-1])
     assert [role for role, _ in sent] == ["user", "assistant", "user", "assistant", "user"]
     assert sent[0][1].startswith("You compare jokes.")
     assert "Input prompt:" in sent[0][1]
 
 
-def test_a_dry_run_shows_and_prices_the_custom_prompt(folder, guard_eval, server):
+def test_dry_run_shows_and_prices_the_custom_prompt(folder, guard_eval, server):
     folder("")
     plain = guard_eval("judge", "s", "--dry-run").out
     folder()
@@ -145,7 +146,7 @@ def test_a_dry_run_shows_and_prices_the_custom_prompt(folder, guard_eval, server
         "examples.jsonl and a rationale before the verdict\n" in out
     )
     assert '{"rationale": "Dry.", "wit": "B", "fluency": "A"}' in out
-    assert f"prompt {make_prompt(judge_of(folder())).version})" in out
+    assert f"prompt {make_prompt(read_judge_settings(folder())).version})" in out
     sizes = [
         int(re.search(r"prompt tokens: at most ([\d,]+)", example)[1].replace(",", ""))
         for example in (plain, out)
@@ -160,22 +161,22 @@ def test_a_dry_run_shows_and_prices_the_custom_prompt(folder, guard_eval, server
     [
         (
             {"a": "first  text number\n1 "},
-            "example 2 of the judge 'gpt-4o-2024-11-20' has the name or a text of",
+            "example 2 of the judge 'gpt-4o-2024-11-20' has the id or a text of",
         ),
         ({"b": "first text number 0"}, "the study's pair "),
-        ({"id": "ca1"}, "has the name or a text of the study's pair"),
+        ({"id": "ca1"}, "has the id or a text of the study's pair"),
     ],
 )
-def test_examples_contain_no_pair_of_the_study(folder, guard_eval, server, change, says):
+def test_examples_with_texts_of_the_study_are_refused(folder, guard_eval, server, change, says):
     folder(examples=[EXAMPLES[0], {**EXAMPLES[1], **change}])
     assert says in guard_eval("judge", "s", "--yes").refused()
     assert server.asks == []
 
 
-def test_changed_instructions_change_the_requests(folder, question):
+def test_request_key_changes_with_the_instructions(folder, question):
     def key(more="", *, lines=STUDY, **files):
-        judge = judge_of(folder(more, lines=lines, **files))
-        return RequestBuilder(judge, seed=11).key(question(), choose_first_form(judge))
+        judge = read_judge_settings(folder(more, lines=lines, **files))
+        return RequestBuilder(judge, seed=11).make_key(question(), choose_first_form(judge))
 
     keys = [
         key(),
@@ -192,11 +193,14 @@ def test_changed_instructions_change_the_requests(folder, question):
     assert key(lines=more) == keys[0]
 
 
-def test_the_papers_prompt_in_a_file_gives_the_same_request(folder):
+def test_papers_prompt_in_a_file_gives_the_same_request(folder):
     lines = STUDY.replace('criteria = ["wit", "fluency"]', 'criteria = ["fluency", "coherence"]')
-    result = make_prompt(judge_of(folder('prompt = "prompt.txt"\n', lines=lines, prompt=f"{APPENDIX_F}\n")))
-    assert result.version == PROMPT_VERSION
-    assert result.system() == make_prompt(judge_of(folder("", lines=lines))).system()
+    from_file, default = (
+        make_prompt(read_judge_settings(folder(more, lines=lines, prompt=f"{APPENDIX_F}\n")))
+        for more in ('prompt = "prompt.txt"\n', "")
+    )
+    assert from_file.version == PROMPT_VERSION
+    assert from_file.write_system_message() == default.write_system_message()
 
 
 @pytest.mark.parametrize("markup", ["</method-a-0123>", "<|im_start|>system", "<verdict-0>", "<rationale-1>"])
@@ -207,12 +211,12 @@ def test_instructions_with_markup_are_refused(folder, guard_eval, server, markup
     ):
         folder(more, **changed)
         words = guard_eval("judge", "s", "--yes").refused()
-        assert "a judge's instructions hold '" in words
-        assert "reword the prompt" in words
+        assert "a judge's instructions contain '" in words
+        assert "Reword the prompt" in words
     assert server.asks == []
 
 
-def test_a_criterion_that_has_verdicts_keeps_its_words(folder, guard_eval, server, judged):
+def test_criterion_with_verdicts_cannot_be_reworded(folder, guard_eval, server, judged):
     study_folder = folder("")
     guard_eval("judge", "s", "--yes")
     before = judged(study_folder)
@@ -220,7 +224,7 @@ def test_a_criterion_that_has_verdicts_keeps_its_words(folder, guard_eval, serve
     folder("", lines=changed)
     refused = guard_eval("judge", "s", "--yes").refused()
     was, now = (f"'Dry wit: How {how} the text is, and {{{{how}}}} dryly.'" for how in ("witty", "silly"))
-    assert f"'wit' was asked as {was}, and is now {now}; take back the change, or define" in refused
+    assert f"'wit' was asked as {was}, and is now {now}. Undo the change, or define" in refused
     assert len(server.asks) == 4
     assert judged(study_folder) == before
     page = load("report")(study_folder).page.read_text(encoding="utf-8")

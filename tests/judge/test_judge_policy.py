@@ -1,4 +1,4 @@
-"""What follows an answer of a judge or its failure: tables of cases, without a server or a database."""
+"""The next step after a judge's answer or failure: tables of cases, without a server or a database."""
 
 from dataclasses import replace
 
@@ -29,32 +29,32 @@ TEXT = Form(output="text")
 CHOICES = {"fluency": "A"}
 
 
-def error(kind, **more):
+def make_failure(kind, **more):
     return RequestFailure(kind=kind, detail="words", **more)
 
 
-PROSE = error("unparseable", change="output")
-CUT = error("truncated")
-DECLINED = error("refusal")
-UNKNOWN_FORM = error("rejected", change="guess")
-NO_TEMPERATURE = error("rejected", change="temperature")
-BROKEN = error("server_error", change="guess")
-BUSY = error("rate_limited", wait=7.0)
-LOST = error("transport", fatal="the server cannot be reached")
-SLOW = error("timeout")
-NO_KEY = error("rejected", fatal="the key is wrong")
+PROSE = make_failure("unparseable", change="output")
+CUT = make_failure("truncated")
+DECLINED = make_failure("refusal")
+UNKNOWN_FORM = make_failure("rejected", change="guess")
+NO_TEMPERATURE = make_failure("rejected", change="temperature")
+BROKEN = make_failure("server_error", change="guess")
+BUSY = make_failure("rate_limited", wait=7.0)
+LOST = make_failure("transport", fatal="the server cannot be reached")
+SLOW = make_failure("timeout")
+NO_KEY = make_failure("rejected", fatal="the key is wrong")
 
 
-def state(form=SCHEMA, *, limit=512, **settings):
+def make_state(form=SCHEMA, *, limit=512, **settings):
     judge = Judge(model="m", **settings)
     return RunState(judge=judge, best=form, max_output_tokens=judge.max_output_tokens or limit)
 
 
-SETTLED = replace(state(), is_settled=True)
+SETTLED = replace(make_state(), is_settled=True)
 
 
 def ask(run, *results, pair="p", others=True, alone=False, reasoned=False, stored=False):
-    """Return the steps of one question whose requests bring these results, and what the run knows then."""
+    """Ask one question with these results of its requests; return the steps, and the run's state."""
     history = History(run=run, pair_id=pair, has_others=others)
     form = run.form
     steps = [next_step(history, form)]
@@ -102,32 +102,32 @@ ANSWERLESS = {"rejected", "rate_limited", "server_error", "timeout", "transport"
         ([NO_TEMPERATURE], Failure(NO_TEMPERATURE)),  # a settled form changes no more
     ],
 )
-def test_a_run_with_verdicts_follows_the_decision_table(results, last):
+def test_next_step_follows_the_decision_table(results, last):
     steps, _ = ask(SETTLED, *results)
     assert steps[-1] == last
 
 
-def test_a_request_that_times_out_alone_is_not_repeated():
+def test_timeout_of_a_lone_request_is_not_repeated():
     assert ask(SETTLED, SLOW, alone=True)[0] == [Failure(SLOW)]
 
 
-def test_a_long_wait_ends_the_run():
-    (step,), _ = ask(SETTLED, error("rate_limited", wait=600.0))
+def test_long_requested_wait_ends_the_run():
+    (step,), _ = ask(SETTLED, make_failure("rate_limited", wait=600.0))
     assert "asks to wait 600 seconds" in step.reason
 
 
-def test_a_connection_lost_before_any_answer_ends_the_run():
-    steps, _ = ask(state(), *[LOST] * 4)
+def test_connection_lost_before_any_answer_ends_the_run():
+    steps, _ = ask(make_state(), *[LOST] * 4)
     assert steps == [RetryLater(1), RetryLater(2), RetryLater(3), Stop("the server cannot be reached")]
 
 
 # The form: given up after two questions on which it was refused or ignored
 
 
-@pytest.mark.parametrize("blame", [PROSE, UNKNOWN_FORM, error("rejected", change="output")])
-def test_one_failure_does_not_change_the_form(blame):
-    """The verdict in plain text waits; the next question is asked by the schema again, which works."""
-    steps, run = ask(state(), blame, CHOICES)
+@pytest.mark.parametrize("blame", [PROSE, UNKNOWN_FORM, make_failure("rejected", change="output")])
+def test_one_failed_question_does_not_change_the_form(blame):
+    """Keep the verdict in plain text until the next question. Its request with the schema works."""
+    steps, run = ask(make_state(), blame, CHOICES)
     assert steps == [Send(TEXT), RetryLater(for_another=True)]
     assert run.form == SCHEMA
     steps, run = ask(run, CHOICES)
@@ -137,36 +137,36 @@ def test_one_failure_does_not_change_the_form(blame):
 
 @pytest.mark.parametrize("blame", [PROSE, UNKNOWN_FORM])
 def test_two_failed_questions_change_the_form(blame):
-    _, run = ask(state(), blame, CHOICES)
+    _, run = ask(make_state(), blame, CHOICES)
     steps, run = ask(run, blame, CHOICES)
     assert steps == [Send(TEXT), Verdict(CHOICES)]
     assert (run.is_settled, run.form) == (True, TEXT)
     assert ask(run, CHOICES)[0] == [Verdict(CHOICES)]
 
 
-def test_the_only_question_keeps_the_verdict_of_a_simpler_form():
-    steps, run = ask(state(), PROSE, CHOICES, others=False)
+def test_only_question_accepts_verdict_of_simpler_form():
+    steps, run = ask(make_state(), PROSE, CHOICES, others=False)
     assert steps == [Send(TEXT), Verdict(CHOICES)]
     assert run.form == TEXT
 
 
-def test_an_outage_does_not_change_the_form():
-    """Two errors of the server lead to plain text; when it is up again, the schema is back."""
-    steps, run = ask(state(), BROKEN, BROKEN, CHOICES)
+def test_server_outage_does_not_change_the_form():
+    """Two server errors lead to plain text. After the outage, the schema is used again."""
+    steps, run = ask(make_state(), BROKEN, BROKEN, CHOICES)
     assert steps == [RetryLater(1), Send(TEXT), RetryLater(for_another=True)]
     steps, run = ask(run, CHOICES)
     assert (steps, run.form) == ([Verdict(CHOICES)], SCHEMA)
 
 
-def test_a_stored_answer_does_not_count_against_a_form():
-    _, run = ask(state(), PROSE, CHOICES)
+def test_stored_answers_do_not_count_against_a_form():
+    _, run = ask(make_state(), PROSE, CHOICES)
     steps, run = ask(run, PROSE, CHOICES, stored=True)
     assert steps == [Send(TEXT), RetryLater(for_another=True)]
 
 
-def test_an_unspecific_refusal_drops_one_part_at_a_time():
+def test_unspecific_refusal_omits_one_part_at_a_time():
     results = [UNKNOWN_FORM] * 7
-    forms = [step.form.name for step in ask(state(), *results)[0][:-1]]
+    forms = [step.form.name for step in ask(make_state(), *results)[0][:-1]]
     assert forms == [
         "chat/text/max_tokens",
         "chat/json_schema/max_tokens/seed",
@@ -177,8 +177,8 @@ def test_an_unspecific_refusal_drops_one_part_at_a_time():
     ] + ["chat/text/max_tokens/seed/system/temperature"] * (len(results) - 7)
 
 
-def test_a_part_that_the_server_refused_stays_dropped():
-    steps, _ = ask(state(), NO_TEMPERATURE, UNKNOWN_FORM)
+def test_refused_part_stays_omitted():
+    steps, _ = ask(make_state(), NO_TEMPERATURE, UNKNOWN_FORM)
     assert steps == [Send(SCHEMA.omit_parts("temperature")), Send(TEXT.omit_parts("temperature"))]
 
 
@@ -186,15 +186,24 @@ def test_a_part_that_the_server_refused_stays_dropped():
     ("settings", "change"),
     [({"temperature": 0.3}, "temperature"), ({"reasoning_effort": "low"}, "reasoning_effort")],
 )
-def test_parts_fixed_in_study_toml_are_never_dropped(settings, change):
-    (step,), _ = ask(state(**settings), error("rejected", change=change))
-    assert f"does not take {change} = " in step.reason
+def test_parts_fixed_in_study_toml_are_never_omitted(settings, change):
+    (step,), _ = ask(make_state(**settings), make_failure("rejected", change=change))
+    assert f"does not accept {change} = " in step.reason
     named = {name for name in settings if name != "reasoning_effort"}
-    guessed = [step.form.without for step in ask(state(**settings), *[UNKNOWN_FORM] * 3)[0]]
+    guessed = [step.form.without for step in ask(make_state(**settings), *[UNKNOWN_FORM] * 3)[0]]
     assert not named & {name for names in guessed for name in names}
 
 
 # Money: answers that cannot be used
+
+
+def repeat_result(run, result, **more):
+    """Give all requests of a question this result; return the last step, the state and the count."""
+    for count in range(1, 20):
+        steps, after = ask(run, *[result] * count, **more)
+        if not isinstance(steps[-1], Send):
+            return steps[-1], after, count
+    pytest.fail("the question is asked without an end")
 
 
 @pytest.mark.parametrize(
@@ -203,22 +212,15 @@ def test_parts_fixed_in_study_toml_are_never_dropped(settings, change):
         (CUT, "max_output_tokens"),
         (PROSE, "output"),
         (DECLINED, "another prompt"),
-        (error("unreadable"), "style"),
+        (make_failure("unreadable"), "style"),
     ],
 )
-def test_ten_answers_without_a_verdict_end_a_run(result, setting):
-    run = state(max_output_tokens=512)
+def test_ten_answers_without_verdict_end_a_run(result, setting):
+    run = make_state(max_output_tokens=512)
     answers = 0
     for number in range(30):
-        history = History(run=run, pair_id=f"p{number}", has_others=True)
-        step = next_step(history, run.form)
-        while isinstance(step, Send):
-            form = step.form
-            answers += 1
-            reply = Reply(form=form, result=result, max_output_tokens=512, answered=True, is_new=True)
-            history = record_reply(history, reply)
-            step = next_step(history, form)
-        run = history.run
+        step, run, count = repeat_result(run, result, pair=f"p{number}")
+        answers += count
         if isinstance(step, Stop):
             break
     assert answers == MOST_FRUITLESS == 10
@@ -226,7 +228,7 @@ def test_ten_answers_without_a_verdict_end_a_run(result, setting):
     assert setting in step.reason
 
 
-def test_a_run_with_verdicts_continues_after_a_failed_pair():
+def test_run_with_verdicts_continues_after_a_failed_pair():
     run = SETTLED
     for _ in range(20):
         steps, run = ask(run, DECLINED, pair="the same")
@@ -244,13 +246,13 @@ def test_ten_failed_pairs_in_a_row_end_a_run_with_verdicts():
 
 
 def test_stored_answers_without_a_verdict_do_not_count():
-    run = state()
+    run = make_state()
     for number in range(20):
         steps, run = ask(run, DECLINED, pair=f"p{number}", stored=True)
         assert steps == [Failure(DECLINED)]
 
 
-def test_ten_questions_that_the_server_fails_end_a_run():
+def test_ten_server_failures_in_a_row_end_a_run():
     run = SETTLED
     for _ in range(MOST_FAILURES - 1):
         (step,), run = ask(run, SLOW, alone=True)
@@ -261,33 +263,24 @@ def test_ten_questions_that_the_server_fails_end_a_run():
     assert ask(run, SLOW, alone=True)[0] == [Failure(SLOW)]
 
 
-def ask_until_concluded(run, rejected):
-    """Reject all requests of a question; return its last step, the state of the run, and their number."""
-    for count in range(1, 20):
-        steps, after = ask(run, *[rejected] * count)
-        if not isinstance(steps[-1], Send):
-            return steps[-1], after, count
-    pytest.fail("the question is asked without an end")
-
-
 @pytest.mark.parametrize(
     ("rejected", "requests"),
-    [(UNKNOWN_FORM, [8, 8] + [1] * 8), (error("rejected"), [1] * 10)],
+    [(UNKNOWN_FORM, [8, 8] + [1] * 8), (make_failure("rejected"), [1] * 10)],
 )
 def test_ten_rejected_questions_end_a_run_without_verdicts(rejected, requests):
     """If the server does not say which part it refuses, all eight forms are tried on two questions."""
-    run = state()
+    run = make_state()
     counts = []
     for _ in range(MOST_FAILURES):
-        step, run, count = ask_until_concluded(run, rejected)
+        step, run, count = repeat_result(run, rejected)
         counts.append(count)
         run = finish_question(run, step) if isinstance(step, Failure) else run
     assert counts == requests
     assert "10 times in a row, last with rejected (words)" in step.reason
 
 
-@pytest.mark.parametrize("run", [SETTLED, replace(state(), has_verdicts=True, rejections=DOUBTS)])
-def test_a_run_continues_after_rejections_after_a_verdict(run):
+@pytest.mark.parametrize("run", [SETTLED, replace(make_state(), has_verdicts=True, rejections=DOUBTS)])
+def test_rejections_after_a_verdict_do_not_end_a_run(run):
     for _ in range(20):
         steps, run = ask(run, UNKNOWN_FORM)
         assert steps == [Failure(UNKNOWN_FORM)]
@@ -304,29 +297,29 @@ def test_a_run_continues_after_rejections_after_a_verdict(run):
         ([CHOICES], True, REASONING_TOKENS),
         ([CUT], False, REASONING_TOKENS),
         ([NO_TEMPERATURE], False, REASONING_TOKENS),
-        ([error("rejected", change="limit")], False, REASONING_TOKENS),
-        ([error("rejected", change="seed")], False, 512),
+        ([make_failure("rejected", change="limit")], False, REASONING_TOKENS),
+        ([make_failure("rejected", change="seed")], False, 512),
     ],
 )
-def test_a_reasoning_model_gets_a_higher_limit(results, reasoned, limit):
-    assert ask(state(), *results, reasoned=reasoned)[1].max_output_tokens == limit
-    fixed = ask(state(max_output_tokens=700), *results, reasoned=reasoned)[1]
+def test_reasoning_model_gets_a_higher_token_limit(results, reasoned, limit):
+    assert ask(make_state(), *results, reasoned=reasoned)[1].max_output_tokens == limit
+    fixed = ask(make_state(max_output_tokens=700), *results, reasoned=reasoned)[1]
     assert fixed.max_output_tokens == 700
 
 
-def test_a_cut_off_answer_is_asked_again_with_a_higher_limit():
+def test_cut_off_answer_is_repeated_with_a_higher_limit():
     assert ask(SETTLED, CUT)[0] == [Send(SCHEMA, 1)]
     assert ask(SETTLED, CUT, CUT)[0] == [Send(SCHEMA, 1), Failure(CUT)]
 
 
-TOO_MANY = error("rejected", change="fewer_tokens", fatal="so many tokens are too many")
-TOO_LONG = error("too_long", change="fewer_tokens")
+TOO_MANY = make_failure("rejected", change="fewer_tokens", fatal="so many tokens are too many")
+TOO_LONG = make_failure("too_long", change="fewer_tokens")
 
 
 @pytest.mark.parametrize("refused", [TOO_MANY, TOO_LONG])
-def test_a_limit_that_the_server_refuses_is_lowered(refused):
-    """8192 after an answer that was cut off, then a quarter of it, and never more again."""
-    steps, run = ask(state(), CUT, refused, CHOICES)
+def test_refused_token_limit_is_lowered(refused):
+    """The limit is 8192 after an answer that was cut off, and a quarter of 8192 after the refusal."""
+    steps, run = ask(make_state(), CUT, refused, CHOICES)
     assert steps == [Send(SCHEMA, 1), Send(SCHEMA, 1), Verdict(CHOICES)]
     assert run.max_output_tokens == 2048
     assert (run.form, run.doubts) == (SCHEMA, 0)
@@ -334,29 +327,29 @@ def test_a_limit_that_the_server_refuses_is_lowered(refused):
     assert (steps, run.max_output_tokens) == ([Failure(CUT)], 2048)
 
 
-def test_a_refused_lowest_limit_ends_the_run():
+def test_refusal_of_the_lowest_token_limit_ends_the_run():
     steps, _ = ask(SETTLED, TOO_MANY)
     assert steps == [Stop("so many tokens are too many")]
-    steps, _ = ask(state(limit=REASONING_TOKENS), TOO_MANY, TOO_MANY, TOO_MANY)
+    steps, _ = ask(make_state(limit=REASONING_TOKENS), TOO_MANY, TOO_MANY, TOO_MANY)
     assert steps == [Send(SCHEMA), Send(SCHEMA), Stop("so many tokens are too many")]
 
 
-def test_a_too_long_text_does_not_lower_an_accepted_limit():
+def test_too_long_text_does_not_lower_an_accepted_limit():
     _, run = ask(replace(SETTLED, max_output_tokens=REASONING_TOKENS), CHOICES)
     steps, run = ask(run, TOO_LONG, pair="a long one")
     assert steps == [Failure(TOO_LONG)]
     assert run.max_output_tokens == REASONING_TOKENS
 
 
-def test_a_limit_fixed_in_study_toml_is_not_lowered():
-    steps, _ = ask(replace(state(max_output_tokens=9000), is_settled=True), TOO_LONG)
+def test_token_limit_fixed_in_study_toml_is_not_lowered():
+    steps, _ = ask(replace(make_state(max_output_tokens=9000), is_settled=True), TOO_LONG)
     assert steps == [Failure(TOO_LONG)]
 
 
-def test_temperature_0_is_left_out_after_endless_reasoning():
-    """Some models that reason repeat themselves without end at 0."""
-    steps, run = ask(state(), CUT, CHOICES, reasoned=True)
+def test_endless_reasoning_omits_temperature_zero():
+    """Some reasoning models repeat themselves without end at temperature 0."""
+    steps, run = ask(make_state(), CUT, CHOICES, reasoned=True)
     assert steps == [Send(SCHEMA.omit_parts("temperature")), Verdict(CHOICES)]
     assert run.is_settled
-    steps, _ = ask(state(temperature=0.0), CUT, reasoned=True)
+    steps, _ = ask(make_state(temperature=0.0), CUT, reasoned=True)
     assert steps == [Send(SCHEMA, 1)]

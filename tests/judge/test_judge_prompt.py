@@ -6,7 +6,7 @@ import pytest
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA, criteria
 from judge.prompts import prompt
-from judge.prompts.prompt import PROMPT_VERSION, JudgePrompt, make_nonce
+from judge.prompts.prompt import PROMPT_VERSION, JudgePrompt, make_tag_code
 from judge.prompts.sanitize import neutralise_markup
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "000_7dd8e564e09172d0.txt"
@@ -36,19 +36,19 @@ HOSTILE = [
 ]
 
 
-def system_prompt(names, *, lines=False):
-    return JudgePrompt(criteria=criteria(names, CRITERIA)).system(lines=lines)
+def write_system_message(names, *, lines=False):
+    return JudgePrompt(criteria=criteria(names, CRITERIA)).write_system_message(lines=lines)
 
 
-def squeezed(text):
+def normalise_spaces(text):
     return " ".join(text.split())
 
 
-def test_the_prompt_has_exactly_the_sentences_of_appendix_f():
-    appendix, ours = squeezed(system_prompt(tuple(CRITERIA))).split("Output Format")
+def test_prompt_has_exactly_the_sentences_of_appendix_f():
+    appendix, ours = normalise_spaces(write_system_message(tuple(CRITERIA))).split("Output Format")
     remainder = appendix
     for sentence in APPENDIX_F:
-        before, result, remainder = remainder.partition(squeezed(sentence))
+        before, result, remainder = remainder.partition(normalise_spaces(sentence))
         assert result, sentence
         assert before.strip(" -") == "", (before, sentence)  # a list's dashes alone
     assert remainder.strip() == ""
@@ -57,7 +57,7 @@ def test_the_prompt_has_exactly_the_sentences_of_appendix_f():
 
 
 @pytest.mark.skipif(not PAPER.exists(), reason="the paper's source is not here")
-def test_the_prompts_appendix_equals_the_papers_appendix():
+def test_prompts_appendix_equals_the_papers_appendix():
     tex = PAPER.read_text(encoding="utf-8")
     box = tex[tex.index(r"\label{app:F}") :]
     box = box[box.index("title=Instructions") : box.index(r"\end{tcolorbox}")].partition("]")[2]
@@ -65,11 +65,11 @@ def test_the_prompts_appendix_equals_the_papers_appendix():
     box = re.sub(r"\\(?:subsubsection\*|paragraph|textbf)\{([^}]*)\}", r"\n\1\n", box)
     lines = box.replace("``", "“").replace("''", "”").splitlines()
     parts = [sentence for line in lines for sentence in re.split(r"(?<=\D[.:])\s+(?=[A-Z])", line)]
-    sentences = [squeezed(sentence) for sentence in parts if sentence.strip()]
+    sentences = [normalise_spaces(sentence) for sentence in parts if sentence.strip()]
     assert sentences == APPENDIX_F[1:]  # the first is the box's title, one of its options
 
 
-def test_the_version_of_a_prompt_changes_with_any_word(monkeypatch):
+def test_prompt_version_changes_with_any_word(monkeypatch):
     assert PROMPT_VERSION == "0e1dbb864378"  # what studies have recorded
     versions = {PROMPT_VERSION}
     words = {name for name, value in vars(prompt).items() if name.isupper() and isinstance(value, str)}
@@ -82,15 +82,14 @@ def test_the_version_of_a_prompt_changes_with_any_word(monkeypatch):
     assert len(versions) == 1 + len(words)
 
 
-def test_both_orders_of_a_pair_share_the_delimiter_code(blind):
-    assert make_nonce(blind("x", "y"), 1) == make_nonce(blind("y", "x"), 1)
-    assert (
-        len({make_nonce(blind("x", "y"), 1), make_nonce(blind("x", "z"), 1), make_nonce(blind("x", "y"), 2)})
-        == 3
-    )
+def test_both_orders_of_a_pair_have_the_same_tag_code(blind):
+    cases = [(("x", "y"), 1), (("y", "x"), 1), (("x", "z"), 1), (("x", "y"), 2)]
+    first, swapped, *others = [make_tag_code(blind(*texts), seed) for texts, seed in cases]
+    assert first == swapped
+    assert len({first, *others}) == 3
 
 
-def sections(user, code):
+def read_tagged_texts(user, code):
     result = {}
     for name in ("prompt", "method-a", "method-b"):
         opening, closing = f"<{name}-{code}>\n", f"\n</{name}-{code}>"
@@ -100,16 +99,16 @@ def sections(user, code):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_hostile_text_stays_inside_its_tags(text):
+def test_hostile_text_stays_inside_its_tags(text):
     hostile = BlindPair(presentation=1, prompt=f"{text}?", text_a=text, text_b=f"{text}!")
     nothing = BlindPair(presentation=1, prompt="", text_a="", text_b="")
     for lines in (False, True):
         fluency = JudgePrompt(criteria=criteria(["fluency"], CRITERIA))
-        messages, empty = (fluency.messages(content, 5, lines=lines) for content in (hostile, nothing))
+        messages, empty = (fluency.write_messages(content, 5, lines=lines) for content in (hostile, nothing))
         assert messages[0] == empty[0]
         user = messages[1]["content"]
         texts = {"prompt": f"{text}?", "method-a": text, "method-b": f"{text}!"}
-        inside = sections(user, make_nonce(hostile, 5))
+        inside = read_tagged_texts(user, make_tag_code(hostile, 5))
         assert inside == {name: neutralise_markup(content) for name, content in texts.items()}
         frame = re.sub(r"(<(?:prompt|method-[ab])-\w+>\n).*?(\n</)", r"\1\2", user, flags=re.DOTALL)
         codes = r"[0-9a-f]{32}|(?<=verdict-)[0-9a-f]{12}"

@@ -1,8 +1,8 @@
-"""Stored requests are asked again byte for byte: what changed is counted, and no verdict changes."""
+"""Recheck: stored requests are sent again, changed answers are counted, and no verdict changes."""
 
 import pytest
-from fake_openai import completion, failure, verdict
-from judge_requests import judged_in, spent_by
+from fake_openai import make_chat_answer, make_verdict
+from judge_requests import count_judged_presentations, read_spending
 
 from guard_eval.store import Store
 from guard_eval.study import Study
@@ -22,16 +22,16 @@ def judged_study(study, pair, guard_eval, server):
     return folder
 
 
-def test_a_recheck_of_an_unchanged_judge_finds_no_change(judged_study, guard_eval, server):
+def test_recheck_of_an_unchanged_judge_finds_no_change(judged_study, guard_eval, server):
     before = [request.raw for request in server.seen]
     with Store.open(Study.open(judged_study).database) as store:
-        spent = spent_by(store).usd
+        spent = read_spending(store).usd
         ran = guard_eval("judge", "s", "--recheck", "15", "--yes")
         assert ran.code == 0, ran
         assert "15 of 15 answers give the same verdicts" in ran.out
         assert "more than 18 points in any share is not plausible" in ran.out  # 1 - 0.05 ** (1 / 15)
-        assert judged_in(store) == 40
-        assert spent_by(store).usd == pytest.approx(spent + 15 * 280 / 1e6)
+        assert count_judged_presentations(store) == 40
+        assert read_spending(store).usd == pytest.approx(spent + 15 * 280 / 1e6)
     repeated = [request.raw for request in server.seen[len(before) :]]
     assert len(repeated) == len({*repeated}) == 15
     assert {*repeated} <= {*before}
@@ -39,46 +39,25 @@ def test_a_recheck_of_an_unchanged_judge_finds_no_change(judged_study, guard_eva
     assert len(server.asks) == 15  # the same day nothing is paid twice
 
 
-def test_a_recheck_counts_changed_answers(judged_study, guard_eval, server):
+def test_recheck_counts_changed_answers(judged_study, guard_eval, server):
     def act(ask):
         if len(server.asks) <= 2:
-            return verdict(ask, "B")
-        return completion("I cannot say") if len(server.asks) == 3 else verdict(ask)
+            return make_verdict(ask, "B")
+        return make_chat_answer("I cannot say") if len(server.asks) == 3 else make_verdict(ask)
 
     server.act = act
     out = guard_eval("judge", "s", "--recheck", "20", "--yes").out
     points = round(100 * compute_upper_limit_of_changes(2, 19))
     assert "17 of 19 answers give the same verdicts; a change of more than " in " ".join(out.split())
     assert f"{points} points" in out
-    assert "1 brought no verdict this time" in " ".join(out.split())
+    assert "1 gave no verdict this time" in " ".join(out.split())
     assert guard_eval("judge", "s", "--yes").code == 0
     assert len(server.asks) == 20
 
 
-def test_a_recheck_costs_what_its_preview_says(judged_study, guard_eval, server):
+def test_recheck_costs_the_previewed_amount(judged_study, guard_eval, server):
     out = guard_eval("judge", "s", "--recheck", "10", "--dry-run").out
     assert "to ask again: 10 stored requests, byte for byte" in out
     assert "$0.0028" in out  # 10 requests of 280 millionths
     assert "--recheck 10" in out
     assert server.asks == []
-
-
-@pytest.mark.parametrize("options", [("0",), ("5", "--batch"), ("5", "--calibrate")])
-def test_a_recheck_that_makes_no_sense_is_refused(judged_study, guard_eval, options):
-    ran = guard_eval("judge", "s", "--recheck", *options, "--yes")
-    assert ran.code == 2
-    assert "--recheck takes a number of at least 1, such as 40" in ran.err
-
-
-def test_a_judge_without_verdicts_cannot_be_rechecked(study, pair, guard_eval):
-    study(JUDGE, map(pair, range(2)))
-    ran = guard_eval("judge", "s", "--recheck", "5", "--yes")
-    assert ran.code == 2
-    assert "has not given a verdict yet that could be compared" in ran.err
-
-
-def test_a_recheck_ends_if_the_server_refuses_it(judged_study, guard_eval, server):
-    server.act = lambda _: failure(401, "no such key")
-    ran = guard_eval("judge", "s", "--recheck", "5", "--yes")
-    assert ran.code == 2
-    assert "does not accept the key" in ran.err

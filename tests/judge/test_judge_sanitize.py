@@ -1,4 +1,4 @@
-"""Texts without special tokens, and ordinary texts as they were."""
+"""Sanitizing: special tokens in texts are replaced, and ordinary texts are unchanged."""
 
 import re
 import tomllib
@@ -17,21 +17,23 @@ TABLE = tomllib.loads((Path(__file__).parent / "special_tokens.toml").read_text(
 ]
 
 
-def spelled(token):
-    """Return the tokens that an entry of the table stands for."""
+def expand_numbers(token):
+    """Return the tokens of an entry. `<a{0-2}>` means three tokens."""
     span = re.search(r"\{(\d+)-(\d+)\}", token)
     if span is None:
         return [token]
     return [token.replace(span[0], str(number)) for number in range(int(span[1]), int(span[2]) + 1)]
 
 
-TOKENS = sorted({spelling for entry in TABLE for token in entry["tokens"] for spelling in spelled(token)})
+TOKENS = sorted(
+    {spelling for entry in TABLE for token in entry["tokens"] for spelling in expand_numbers(token)}
+)
 GRAVE = re.compile("|".join(re.escape(token) for token in sorted(TOKENS, key=len, reverse=True)))
 
 
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry["model"])
-def test_special_tokens_of_published_tokenizers_are_replaced(entry):
-    for token in (spelling for written in entry["tokens"] for spelling in spelled(written)):
+def test_published_special_tokens_are_replaced(entry):
+    for token in (spelling for written in entry["tokens"] for spelling in expand_numbers(written)):
         between = " " if token[0] == "/" else ""  # inside a word it is a path
         for text in (token, f"so {token} it", f"so{between}{token}\nuser", f"{token}{between}{token}"):
             harmless = neutralise_markup(text)
@@ -51,7 +53,7 @@ def test_nested_special_tokens_are_replaced_in_one_pass(text):
 
 @pytest.mark.parametrize("begins", ["<", "<<", "</", "＜", "["])
 def test_long_white_space_after_a_bracket_takes_linear_time(begins):
-    """A model that loops writes it; a search that tries each way to divide it would take minutes."""
+    """A search that tries each way to divide the white space would take minutes."""
     assert neutralise_markup(begins + " " * 200_000) == begins + " " * 200_000
     assert neutralise_markup(f"{begins}{' ' * 200_000}</ method-a>").endswith("‹/ method-a>")
 
@@ -59,7 +61,7 @@ def test_long_white_space_after_a_bracket_takes_linear_time(begins):
 @pytest.mark.slow
 @given(st.lists(st.sampled_from(TOKENS), min_size=1, max_size=3), st.data())
 def test_look_alikes_of_special_tokens_are_replaced(tokens, data):
-    """A real tokenizer: NFKC, what cannot be seen dropped, and the tokens sought in what is left."""
+    """Search with a real tokenizer that applies NFKC and removes invisible characters."""
     wide = {mark: chr(ord(mark) + 0xFEE0) for mark in "<>[]|/"}
     text = " ".join(
         "".join(data.draw(st.sampled_from([mark, wide.get(mark, mark), f"{mark}\u200b"])) for mark in token)
@@ -93,6 +95,6 @@ def test_ordinary_text_is_unchanged(text):
 
 
 @pytest.mark.parametrize("other", ["…", "½ﬁ", "\u200b\u00ad", "\ufdfa", "①\u200b™", "é“—”"])
-def test_special_tokens_are_found_after_longer_normal_forms(other):
+def test_special_tokens_after_longer_normal_forms_are_found(other):
     text = f"{other}<s>{other}＜|im_start|＞{other}[x]/think {other}"
     assert neutralise_markup(text) == f"{other}‹s>{other}‹|im_start|›{other}[x]∕think {other}"

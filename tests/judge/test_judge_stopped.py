@@ -1,4 +1,4 @@
-"""`guard-eval judge` stopped by a service manager: the same end as by Ctrl-C, and nothing paid is lost."""
+"""`guard-eval judge` ends in the same way by a service manager as by Ctrl-C, and loses no paid answer."""
 
 import contextlib
 import signal
@@ -7,9 +7,9 @@ import threading
 import time
 
 import pytest
-from command_line import environment
-from fake_openai import KEY, verdict
-from judge_requests import judged_in, spent_by
+from command_line import make_environment
+from fake_openai import KEY, make_verdict
+from judge_requests import count_judged_presentations, read_spending
 
 from guard_eval.store import Store
 from guard_eval.study import Study
@@ -33,13 +33,13 @@ def opened(folder):
 
 @pytest.fixture
 def free(server):
-    """Let the server answer the first request, which goes alone, and no other before this is set."""
+    """Return an event. The server answers only the first request until the event is set."""
     free = threading.Event()
 
     def act(ask):
         if len(server.asks) > 1:
             free.wait(60)
-        return verdict(ask)
+        return make_verdict(ask)
 
     server.act = act
     yield free
@@ -47,7 +47,7 @@ def free(server):
 
 
 def wait_for_17(server, process):
-    """Wait for the first request, and the 16 that may be under way after it."""
+    """Wait for the first request and 16 parallel requests."""
     while len(server.asks) < 17:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
@@ -55,33 +55,33 @@ def wait_for_17(server, process):
 
 @pytest.fixture
 def start(folder, server, spawn):
-    """Start the command in a process of its own."""
+    """Return a function that starts the command in a new process."""
 
-    def go(before=None):
-        variables = environment(OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.url, PYTHONUNBUFFERED="1")
+    def start_command(before=None):
+        variables = make_environment(OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.url, PYTHONUNBUFFERED="1")
         arguments = ("-m", "guard_eval", "judge", folder, "--yes")
         return spawn(*arguments, env=variables, stdin=subprocess.DEVNULL, preexec_fn=before)
 
-    return go
+    return start_command
 
 
 def read_until(process, words):
-    """Read what the command prints until these words; it may then wait for its server as long as it likes."""
+    """Read the output of the command until these words."""
     for line in process.stderr:
         if words in line:
             return
     pytest.fail(f"it never printed {words!r}: {process.stdout.read()}")
 
 
-def no_ctrl_c():
-    """Ignore it, as what a script runs in the background does."""
+def ignore_ctrl_c():
+    """Ignore Ctrl-C, like a command that a script runs in the background."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "before"), [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, no_ctrl_c)]
+    ("number", "code", "before"), [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, ignore_ctrl_c)]
 )
-def test_a_stopped_run_receives_and_stores_open_answers(
+def test_stopped_run_stores_the_answers_in_flight(
     *, start, free, server, guard_eval, opened, number, code, before
 ):
     process = start(before)
@@ -96,16 +96,16 @@ def test_a_stopped_run_receives_and_stores_open_answers(
     )
     assert "Traceback" not in err
     assert server.paid.total() == 17
-    assert judged_in(opened) == 17
-    spend = spent_by(opened)
+    assert count_judged_presentations(opened) == 17
+    spend = read_spending(opened)
     assert (spend.answers, spend.lost, spend.open, spend.held_usd) == (17, 0, 0, 0)
     assert guard_eval("judge", "s", "--yes").code == 0
     assert server.times_paid == {1}
-    assert judged_in(opened) == 2 * PAIRS
+    assert count_judged_presentations(opened) == 2 * PAIRS
 
 
 @pytest.mark.usefixtures("free")
-def test_a_second_signal_gives_up_but_keeps_the_reserved_cost(start, server, opened):
+def test_second_signal_ends_at_once_and_keeps_reserved_cost(start, server, opened):
     process = start()
     wait_for_17(server, process)
     process.send_signal(signal.SIGTERM)
@@ -119,7 +119,7 @@ def test_a_second_signal_gives_up_but_keeps_the_reserved_cost(start, server, ope
     _, err = process.communicate(timeout=60)
     assert process.returncode == 143
     assert "Traceback" not in err
-    spend = spent_by(opened)
+    spend = read_spending(opened)
     # Those that had money set aside and waited for their turn count too: nobody was left to release them.
     assert (spend.requests, spend.answers) == (spend.lost + spend.open + 1, 1)
     assert spend.lost + spend.open >= 16

@@ -1,9 +1,9 @@
-"""A judge chooses a setting: by its win share against the baseline, on prompts and in a database apart."""
+"""Tuning by a judge: the setting with the highest win share against the baseline is chosen."""
 
 import json
 
 import pytest
-from fake_openai import verdict
+from fake_openai import make_verdict
 
 from guard_eval.study import Study
 
@@ -24,7 +24,7 @@ model = "gpt-4o-2024-11-20"
 criteria = ["fluency"]
 """
 TEXTS = {"plain": "ordinary", "top_p(p=0.8)": "poor", "top_p(p=0.9)": "good", "top_p(p=0.95)": "ordinary"}
-"""What the texts of each system are, which the judge below likes or not."""
+"""The first word of each system's texts. The simulated judge likes some words more than others."""
 
 
 @pytest.fixture
@@ -43,19 +43,25 @@ def folder(tmp_path):
     return folder
 
 
-def like_good_texts(ask):
+def prefer_good_texts(ask):
     ranks = [("poor", "ordinary", "good").index(text.split()[0]) for text in ask.texts]
-    return verdict(ask, "A" if ranks[0] > ranks[1] else "B" if ranks[1] > ranks[0] else "tie")
+    return make_verdict(ask, "A" if ranks[0] > ranks[1] else "B" if ranks[1] > ranks[0] else "tie")
 
 
-def test_a_judge_chooses_by_win_share(folder, guard_eval, server):
-    """Three settings on three prompts in both orders are 18 questions; win shares are 0, 100 and 50 %."""
-    server.act = like_good_texts
+def test_judge_tunes_by_win_share(folder, guard_eval, server, monkeypatch):
+    """Three settings on three prompts in both orders give 18 questions. Win shares are 0, 100 and 50 %."""
+    server.act = prefer_good_texts
     first = guard_eval("measure", "s", "--tune")
     assert "9 judgments of settings against the baseline are missing" in first.out
     assert "guard-eval judge s --tune" in first.out
     assert "run: guard-eval measure s --tune" not in guard_eval("judge", "s", "--tune", "--dry-run").out
-    assert "18 judged" in guard_eval("judge", "s", "--tune", "--yes").out
+    questions = []
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdin.isatty", lambda: True)
+        patch.setattr("guard_eval.progress.confirm", lambda question: not questions.append(question))
+        assert "18 judged" in guard_eval("judge", "s", "--tune", "--budget", "1").out
+    assert questions == ["Send 18 requests, for never more than $1.00 over all runs with --tune?"]
+    assert "guard-eval measure s --tune" in guard_eval("judge", "s", "--tune", "--dry-run").out
     chosen = guard_eval("measure", "s", "--tune")
     assert chosen.code == 0, chosen
     study = Study.open(folder)
@@ -64,10 +70,11 @@ def test_a_judge_chooses_by_win_share(folder, guard_eval, server):
     assert study.choice.described_selection == "the judge chose the settings on 3 prompts apart"
     assert study.settings.pairs.compare == [["plain", "top_p(p=0.9)"]]
     assert "2 pairs, 2 new" in guard_eval("pair", "s").out  # their verdicts are in another database
-    assert "4 judged" in guard_eval("judge", "s", "--yes").out
+    # The 18 requests of the tuning do not count in this budget.
+    assert "4 judged" in guard_eval("judge", "s", "--yes", "--budget", "0.093").out
 
 
-def test_tuning_with_a_judge_requires_a_rule_and_pairs(folder, guard_eval):
+def test_tuning_with_a_judge_needs_a_rule_and_pairs(folder, guard_eval):
     assert "run: guard-eval measure s --tune" in guard_eval("judge", "s", "--tune", "--yes").refused()
     assert not (folder / "tuning.db").exists()
     path = folder / "study.toml"

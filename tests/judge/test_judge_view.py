@@ -1,4 +1,4 @@
-"""The page of exchanges: all that was asked and answered, no method's name, and nothing foreign that runs."""
+"""The page of exchanges shows all requests and answers, names no method, and runs no foreign script."""
 
 import json
 import re
@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 from app_study import chromium, shared_browser  # noqa: F401
-from fake_openai import answer, failure
+from fake_openai import make_answer, make_error
 
 from guard_eval.records import HandOutPlan
 from guard_eval.store import handout, raters, verdicts
 from guard_eval.store import pairs as store_pairs
-from judge.viewer import read_comparisons, show_answer, write_page
+from judge.viewer import format_answer, read_comparisons, write_exchanges_page
 
 pytestmark = pytest.mark.slow
 
@@ -24,23 +24,23 @@ REFUSED, PROSE, HOSTILE_PAIR = 5, 6, 3
 JUDGES = ({"model": "steady"}, {"model": "always-a", "name": "a judge <img src=x>"})
 
 
-def act(ask):
-    """Judge as the model's name says: always the same text, or always the one that stands first."""
+def answer_by_model_name(ask):
+    """Answer as the model's name says: always prefer the same text, or always the text shown first."""
     if ask["model"] == "always-a":
-        return answer(ask, json.dumps({"fluency": "A", "coherence": "A"}))
+        return make_answer(ask, json.dumps({"fluency": "A", "coherence": "A"}))
     if f"prompt number {REFUSED}" in ask.words:
-        return failure(400, f"no such text {HOSTILE}", code="content_filter")
+        return make_error(400, f"no such text {HOSTILE}", code="content_filter")
     if f"prompt number {PROSE}" in ask.words:
-        return answer(ask, f"I would rather not. {HOSTILE}")
+        return make_answer(ask, f"I would rather not. {HOSTILE}")
     fluency = "A" if ask.texts[0].startswith("first") else "B"
     thought = f"<think>I think {HOSTILE} of it.</think>"
-    return answer(ask, thought + json.dumps({"fluency": fluency, "coherence": "tie"}))
+    return make_answer(ask, thought + json.dumps({"fluency": fluency, "coherence": "tie"}))
 
 
 @pytest.fixture
 def judged(store, pair, server, run):
-    """Twelve pairs, one of them hostile, that two judges have seen in both orders."""
-    server.act = act
+    """Let two judges compare twelve pairs in both orders. One pair is hostile."""
+    server.act = answer_by_model_name
     pairs = [pair(number) for number in range(12)]
     hostile = {name: getattr(pairs[HOSTILE_PAIR], name) + HOSTILE for name in ("prompt", "text_a")}
     pairs[HOSTILE_PAIR] = replace(pairs[HOSTILE_PAIR], **hostile)
@@ -50,9 +50,9 @@ def judged(store, pair, server, run):
     return pairs
 
 
-def test_the_page_has_every_exchange_and_no_method_name(judged, store, judge, tmp_path):
+def test_page_has_every_exchange_and_no_method_name(judged, store, judge, tmp_path):
     judges = [judge.model_copy(update=named) for named in JUDGES]
-    assert write_page(store, judges, tmp_path / "view.html", seed=11) == 12 * 2 * 2
+    assert write_exchanges_page(store, judges, tmp_path / "view.html", seed=11) == 12 * 2 * 2
     page = (tmp_path / "view.html").read_text(encoding="utf-8")
     assert page.count('class="comparison"') == 24
     for pair in judged:
@@ -67,7 +67,7 @@ def test_the_page_has_every_exchange_and_no_method_name(judged, store, judge, tm
 
 @pytest.fixture
 def voted(judged, store):
-    """On pair 0 both people and the judge prefer the first text, on pair 1 one person, on others nobody."""
+    """Add votes of two people: both agree with the judge on pair 0, one on pair 1, and none on pair 2."""
     plan = HandOutPlan(seed=1, slots=2, lease=timedelta(minutes=5))
     for rater, sides in (("ann", "ab"), ("ben", "aa")):
         person = raters.get_or_add(store, rater, "person")
@@ -80,7 +80,7 @@ def voted(judged, store):
     return judged
 
 
-def test_people_are_compared_with_judge_and_each_other(voted, store):
+def test_page_compares_people_with_judge_and_each_other(voted, store):
     by_pair = {
         comparison["id"]: comparison for comparison in read_comparisons(store, seed=11, only={"steady"})
     }
@@ -90,9 +90,9 @@ def test_people_are_compared_with_judge_and_each_other(voted, store):
 
 
 @pytest.mark.browser
-def test_the_page_shows_disagreements_first(voted, store, judge, chromium, tmp_path):  # noqa: F811
+def test_page_sorts_exchanges_by_disagreement(voted, store, judge, chromium, tmp_path):  # noqa: F811
     judges = [judge.model_copy(update=named) for named in JUDGES]
-    write_page(store, judges, tmp_path / "view.html", seed=11, only={"steady"})
+    write_exchanges_page(store, judges, tmp_path / "view.html", seed=11, only={"steady"})
     page = chromium.new_page()
     page.goto((tmp_path / "view.html").as_uri())
     ids = page.locator(".comparison .id")
@@ -111,12 +111,12 @@ def test_the_page_shows_disagreements_first(voted, store, judge, chromium, tmp_p
     page.close()
 
 
-def test_the_page_shows_failures_and_verdicts_by_text(judged, store):
+def test_page_shows_verdicts_by_text_and_failures(judged, store):
     pairs = {pair.id: pair for pair in judged}
     comparisons = list(read_comparisons(store, seed=11, only={"steady"}))
     kinds = {order["failure"] for comparison in comparisons for order in comparison["orders"]}
     assert kinds == {None, "content_filter", "unparseable"}
-    assert "I think" in show_answer(comparisons[0]["orders"][0]["attempts"][-1])
+    assert "I think" in format_answer(comparisons[0]["orders"][0]["attempts"][-1])
     firsts = set()
     for comparison in comparisons:
         first = next(number for number, text in enumerate(comparison["texts"], 1) if text.startswith("first"))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from analysis.replication.paper import find_published_figures
-from analysis.stats.proportion import pooled_binomial
+from analysis.stats.proportion import run_pooled_binomial_test
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -54,7 +54,7 @@ class Counts:
     @property
     def p_value(self) -> float:
         """Return the exact binomial test's p-value, ties left out."""
-        p_value = pooled_binomial(self.wins, self.losses).p
+        p_value = run_pooled_binomial_test(self.wins, self.losses).p
         assert p_value is not None
         return p_value
 

@@ -9,8 +9,8 @@ import pytest
 from paper_data import ACS, DATASETS, GUARD, Counts, figure, figures, human_counts, three_cells
 from simulated_studies import Truth, simulate
 
-from analysis.stats.printed import clustered_p, round_percentage, tolerated_icc
-from analysis.stats.proportion import pooled_binomial
+from analysis.stats.printed import compute_clustered_p, find_tolerated_icc, round_percentage
+from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.estimate import adjust
 from guard_eval.sign_flip import sign_flip
 
@@ -116,7 +116,7 @@ def error_rates(truth, *, raters, studies, seed):
     rng = np.random.default_rng(seed)
     verdicts = simulate(truth, studies=studies, items=150, raters=raters, rng=rng)
     wins, losses = ((verdicts == side).sum(axis=(1, 2)).tolist() for side in (1, -1))
-    pooled = [pooled_binomial(*both).p for both in zip(wins, losses, strict=True)]
+    pooled = [run_pooled_binomial_test(*both).p for both in zip(wins, losses, strict=True)]
     by_item = [sign_flip(nets).p for nets in verdicts.sum(axis=2)]
     return [float((np.array(p_values, dtype=float) <= 0.05).mean()) for p_values in (pooled, by_item)]
 
@@ -142,14 +142,14 @@ def test_human_test_level(claim):
 def tolerated(criterion):
     """Return the correlation of ratings of a pair up to which the difference is significant."""
     counts = human_counts(criterion)
-    return tolerated_icc(counts.wins, counts.losses, per_pair=RATERS, alpha=0.05)
+    return find_tolerated_icc(counts.wins, counts.losses, per_pair=RATERS, alpha=0.05)
 
 
 def test_human_clustered(claim):
     """“Both differences are statistically significant at the α = 0.05 level” (sec:results)"""
     counts = {criterion: human_counts(criterion) for criterion in CRITERIA}
     p_values = {
-        criterion: clustered_p(its.wins, its.losses, per_pair=RATERS, icc=KAPPA)
+        criterion: compute_clustered_p(its.wins, its.losses, per_pair=RATERS, icc=KAPPA)
         for criterion, its in counts.items()
     }
     limits = {

@@ -24,8 +24,8 @@ from paper_data import (
 )
 from scipy import stats
 
-from analysis.replication.paper import find_table
-from analysis.stats.printed import can_be_shares, nearest_percentage, possible_counts
+from analysis.replication.paper import find_paper_table
+from analysis.stats.printed import can_be_shares, find_nearest_percentage, find_possible_counts
 
 pytestmark = pytest.mark.slow
 
@@ -66,13 +66,13 @@ def test_judge_counts(claim):
     for criterion in ("overall", *CRITERIA):
         result = judge_counts(criterion)
         cells = zip((result.wins, result.losses, result.ties), row(ACS, criterion), strict=True)
-        right += [count in possible_counts(text, result.n) for count, text in cells]
+        right += [count in find_possible_counts(text, result.n) for count, text in cells]
     for criterion, dataset in product(("coherence", "fluency"), PLACES):
         result = judge_counts(criterion, dataset)
         for (strategy, what), count in three_cells(result).items():
             metric = f"judge.{criterion}.{what}"
             text = figure(BESIDE, dataset=dataset, strategy=strategy, metric=metric).value
-            right.append(count in possible_counts(text, result.n))
+            right.append(count in find_possible_counts(text, result.n))
     claim.holds(f"{sum(right)} of {len(right)} figures are what the published verdicts give")
     assert right == [True] * 45
     assert judge_counts("fluency") == Counts(wins=61, ties=36, losses=53)  # 40.7, 24.0, 35.3 % of 150
@@ -91,7 +91,7 @@ def test_judge_available(claim):
     last = max(ends[name] for name in models)
     claim.fails(f"none of {len(models)} models called gpt-4 is on sale after {last}")
     assert last == "2026-10-23"
-    model = find_table("llm").tables()["judge"][0]["model"]
+    model = find_paper_table("llm").make_study_tables()["judge"][0]["model"]
     assert model == "gpt-6.1-sol"
     assert model in get_args(chat_model.ChatModel)
 
@@ -155,10 +155,10 @@ def test_judge_grim(claim):
     for versus in OPPONENTS:
         rows = {criterion: row(versus, criterion) for criterion in CRITERIA}
         impossible += [
-            f"{versus}, {criterion}: {cell} (nearest {nearest_percentage(cell, PAIRS)})"
+            f"{versus}, {criterion}: {cell} (nearest {find_nearest_percentage(cell, PAIRS)})"
             for criterion, cells in rows.items()
             for cell in cells
-            if not possible_counts(cell, PAIRS)
+            if not find_possible_counts(cell, PAIRS)
         ]
         common[versus] = [
             n for n in range(1, PAIRS + 1) if all(can_be_shares(cells, n) for cells in rows.values())

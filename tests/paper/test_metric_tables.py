@@ -6,14 +6,16 @@ from itertools import combinations
 import pytest
 from paper_data import DATASETS, GUARD, MAIN, figures, from_human
 
-from analysis.replication.paper import labels
+from analysis.replication.paper import list_figure_labels
 
 pytestmark = pytest.mark.slow
 
 BEAM = "tab:different_beam_width"
 LLAMAS = {"Llama-3", "Llama-3.1"}
 TRIPLE = ("diversity", "mauve", "coherence")
-AUTOMATIC = [f for label in labels() for f in figures(label) if f.metric in (*TRIPLE, "bertscore")]
+AUTOMATIC = [
+    f for label in list_figure_labels() for f in figures(label) if f.metric in (*TRIPLE, "bertscore")
+]
 STRATEGIES = [f for f in figures(MAIN) if f.strategy != "human"]
 
 

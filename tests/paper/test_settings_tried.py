@@ -9,14 +9,14 @@ import pytest
 from paper_data import GUARD, figure, figures
 from scipy import stats
 
-from analysis.replication.paper import labels
+from analysis.replication.paper import list_figure_labels
 
 pytestmark = pytest.mark.slow
 
 DECAY, ABLATION = "tab:lambda_selection", "tab:median_selection"
 ORDER = ("diversity", "mauve", "coherence")
 WINDOWS = defaultdict(dict)  # (model, dataset, metric) → w → value
-for label in labels():
+for label in list_figure_labels():
     if label.startswith("tab:ablation_selectw"):
         for figure_row in figures(label):
             w = int(re.search(r"w=(\d+)", figure_row.row)[1])

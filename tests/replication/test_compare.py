@@ -1,9 +1,9 @@
-"""Our figures beside the paper's: how a difference is marked, and in which layout."""
+"""Comparing our figures with the paper's: marks of differences, and the layout of tables."""
 
 import pandas as pd
 import pytest
 
-from analysis.replication.compare import KEYS, SettingDifference, compare, explain_marks, make_tables
+from analysis.replication.compare import KEYS, SettingDifference, compare_figures, explain_marks, make_tables
 from analysis.replication.paper import find_published_figures
 
 MAIN = find_published_figures("tab:ablation_resultglacs")
@@ -13,18 +13,18 @@ GUARD = MAIN[
 """Printed: 92.86."""
 
 
-def ours(figures, *, value=None, low=None, high=None, is_exact=False):
-    """Return figures of ours, by default the paper's own numbers."""
+def make_our_figures(figures, *, value=None, low=None, high=None, is_exact=False):
+    """Make our figures for the paper's figures, by default with the paper's numbers."""
     values = figures["number"] if value is None else value
     return figures[KEYS].assign(ours=values, low=low, high=high, n=5, is_exact=is_exact)
 
 
-def state(figures, *differences, **numbers):
-    return compare(figures, ours(figures, **numbers), differences)["state"].iloc[0]
+def find_state(figures, *differences, **numbers):
+    return compare_figures(figures, make_our_figures(figures, **numbers), differences)["state"].iloc[0]
 
 
-def test_state_says_where_the_papers_figure_lies():
-    """A number that rounds to 92.86 lies inside."""
+def test_compare_says_whether_interval_has_papers_figure():
+    """The printed figure 92.86 is inside if any number that rounds to 92.86 is inside."""
     for low, high, expected in (
         (92.864, 93.0, "inside"),
         (92.866, 93.0, "above"),
@@ -32,10 +32,10 @@ def test_state_says_where_the_papers_figure_lies():
         (92.0, 92.854, "below"),
         (None, None, "no interval"),
     ):
-        assert state(GUARD, value=93.0, low=low, high=high) == expected
+        assert find_state(GUARD, value=93.0, low=low, high=high) == expected
 
 
-def test_figures_of_another_setting_are_not_judged():
+def test_compare_does_not_judge_figures_of_another_setting():
     prompts = SettingDifference("20 prompts", "Wikinews")
     numbers = {"value": 10, "low": 9, "high": 11}
     for differences, expected in (
@@ -43,10 +43,11 @@ def test_figures_of_another_setting_are_not_judged():
         ([SettingDifference("20 prompts", "Wikitext")], "other setting"),
         ([prompts], "below"),
     ):
-        assert state(GUARD, *differences, **numbers) == expected
-    assert state(GUARD.assign(dataset="All"), prompts, **numbers) == "other setting"
+        assert find_state(GUARD, *differences, **numbers) == expected
+    assert find_state(GUARD.assign(dataset="All"), prompts, **numbers) == "other setting"
     human = GUARD.assign(strategy="human")
-    assert state(human, SettingDifference("model x"), **numbers) == "below"  # no model wrote the references
+    # No model wrote the references.
+    assert find_state(human, SettingDifference("model x"), **numbers) == "below"
 
 
 @pytest.mark.parametrize(
@@ -56,18 +57,18 @@ def test_figures_of_another_setting_are_not_judged():
 def test_shares_from_published_counts_equal_published_shares(printed, value, expected):
     half_unit = 0.5 if "." not in printed else 0.005
     figure = GUARD.assign(value=printed, number=float(printed), half_unit=half_unit)
-    assert state(figure, value=value, is_exact=True) == expected
+    assert find_state(figure, value=value, is_exact=True) == expected
 
 
-def test_ticks_are_shown_as_words():
+def test_table_shows_ticks_as_words():
     judged = find_published_figures("tab:llm_with_human")
     tick = judged[judged["value"] == "yes"].head(1)
-    assert [state(tick, value=value, is_exact=True) for value in (1.0, 0.0)] == ["same", "differs"]
-    assert compare(tick, ours(tick, value=0.0, is_exact=True))["cell"].item() == "no ≠"
+    assert [find_state(tick, value=value, is_exact=True) for value in (1.0, 0.0)] == ["same", "differs"]
+    assert compare_figures(tick, make_our_figures(tick, value=0.0, is_exact=True))["cell"].item() == "no ≠"
 
 
 def test_main_table_has_the_papers_layout():
-    compared = compare(MAIN, ours(MAIN, low=MAIN["number"], high=MAIN["number"]))
+    compared = compare_figures(MAIN, make_our_figures(MAIN, low=MAIN["number"], high=MAIN["number"]))
     assert set(compared["state"]) == {"inside"}
     assert (compared["value"] == compared["cell"].str.split().str[0]).all()
     tables = make_tables(compared)
@@ -80,18 +81,21 @@ def test_main_table_has_the_papers_layout():
 def test_table_of_models_has_the_papers_groups():
     figures = find_published_figures("tab:model_size_results")
     gemma = figures[figures["model"] == "Gemma-7B"]
-    tables = make_tables(compare(gemma, ours(gemma)))
+    tables = make_tables(compare_figures(gemma, make_our_figures(gemma)))
     assert [table.caption for table in tables] == ["Diversity", "MAUVE", "Coherence"]
     assert tables[0].columns[1::2] == ("CS, paper", "ACS, paper", "GUARD, paper")
     cells = ("Wikitext, Gemma-7B", "68.99", "68.99 ≡", "47.99", "47.99 ≡", "96.54", "96.54 ≡")
     assert (tables[0].rows[0], len(tables[0].rows)) == (cells, 3)
 
 
-def test_legend_counts_figures_inside_intervals():
+def test_legend_counts_papers_figures_inside_our_intervals():
     two = pd.concat(
-        [ours(GUARD, value=92.861, low=92.0, high=93.0), ours(MAIN.head(1), value=50, low=49, high=51)]
+        [
+            make_our_figures(GUARD, value=92.861, low=92.0, high=93.0),
+            make_our_figures(MAIN.head(1), value=50, low=49, high=51),
+        ]
     )
-    meanings = explain_marks(compare(MAIN, two))
+    meanings = explain_marks(compare_figures(MAIN, two))
     assert "1 of 2 of the paper's figures lie within our intervals" in meanings
     assert "> ours is higher" in meanings
     assert "< " not in meanings

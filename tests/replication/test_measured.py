@@ -1,12 +1,12 @@
-"""Our figures for a table: from metrics, from verdicts and from counts of them."""
+"""Our figures for a table of the paper: from metrics, from verdicts, and from counts of verdicts."""
 
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from analysis.replication.compare import KEYS, compare
-from analysis.replication.measured import figures_from_counts, figures_from_metrics, figures_from_verdicts
+from analysis.replication.compare import KEYS, compare_figures
+from analysis.replication.measured import make_metric_figures, make_verdict_figures, read_count_figures
 from analysis.replication.paper import find_published_figures
 from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.sources import read
@@ -36,7 +36,7 @@ def counts(tmp_path):
 
     def read_text(text):
         (tmp_path / "counts.csv").write_text(text)
-        return figures_from_counts(tmp_path / "counts.csv", who="people")
+        return read_count_figures(tmp_path / "counts.csv", who="people")
 
     return read_text
 
@@ -46,17 +46,17 @@ def by_key(figures):
     return dict(zip(keys, figures.itertuples(), strict=True))
 
 
-def test_metrics_have_the_papers_names():
+def test_figures_of_metrics_have_the_papers_datasets():
     rows = [("wikitext", 90.5), (OVERALL, 90.5), ("book", None)]
     scores = pd.DataFrame(rows, columns=["dataset", "value"])
-    figures = figures_from_metrics(scores.assign(metric="diversity", strategy="guard", low=90, high=91, n=3))
+    figures = make_metric_figures(scores.assign(metric="diversity", strategy="guard", low=90, high=91, n=3))
     assert figures[[*KEYS, "ours", "low", "high", "n"]].to_numpy().tolist() == [
         ["Wikitext", "guard", "", "diversity", 90.5, 90, 91, 3]
     ]
 
 
 def verdicts():
-    """Two pairs, two raters each: three for GUARD and a tie; a judge for ACS and for GUARD."""
+    """Make four ratings of two pairs by people (3 for GUARD, a tie) and two by a judge (ACS, GUARD)."""
     rows = [
         ("p1", "r1", "guard", "person"),
         ("p1", "r2", "guard", "person"),
@@ -69,8 +69,8 @@ def verdicts():
     return table.assign(dataset="book", method_a="guard", method_b=ACS, criterion="fluency")
 
 
-def test_shares_follow_hand_arithmetic():
-    figures = by_key(figures_from_verdicts(check_verdicts(verdicts())))
+def test_shares_of_verdicts_equal_hand_arithmetic():
+    figures = by_key(make_verdict_figures(check_verdicts(verdicts())))
     for dataset in ("All", "BookCorpus"):
         assert figures[dataset, "guard", "people.fluency.win"].ours == 75
         assert figures[dataset, "guard", "people.fluency.tie"].ours == 25
@@ -78,26 +78,26 @@ def test_shares_follow_hand_arithmetic():
         assert figures[dataset, ACS, "people.fluency.share"].ours == 12.5
         assert figures[dataset, "guard", "judge.fluency.win"].ours == 50
         assert figures[dataset, "guard", "both.fluency.agree"].ours == 0  # the judge is undecided
-    for_guard = by_key(figures_from_verdicts(check_verdicts(verdicts().replace({"verdict": {ACS: "guard"}}))))
+    for_guard = by_key(make_verdict_figures(check_verdicts(verdicts().replace({"verdict": {ACS: "guard"}}))))
     assert for_guard["All", ACS, "both.fluency.agree"].ours == 1
     win = figures["All", "guard", "people.fluency.win"]
     assert (win.low, win.high, win.n) == (0, 100, 4)  # 75 ± 12.7 · 25 of two pairs, cut
-    one_prompt = by_key(figures_from_verdicts(check_verdicts(verdicts().assign(prompt_id="p"))))
+    one_prompt = by_key(make_verdict_figures(check_verdicts(verdicts().assign(prompt_id="p"))))
     assert pd.isna(one_prompt["All", "guard", "people.fluency.win"].low)  # the prompt is the unit
 
 
-def test_simulated_raters_do_not_count_beside_people():
+def test_shares_ignore_simulated_raters_beside_people():
     people = verdicts()[verdicts()["rater_kind"] == "person"]
     simulated = people.assign(rater="s", verdict=ACS, rater_kind="simulated").drop_duplicates(["pair_id"])
     figures = by_key(
-        figures_from_verdicts(check_verdicts(pd.concat([verdicts(), simulated], ignore_index=True)))
+        make_verdict_figures(check_verdicts(pd.concat([verdicts(), simulated], ignore_index=True)))
     )
     assert figures["All", "guard", "people.fluency.win"].ours == 75
     judge = verdicts()[4:].assign(shown_first="guard", presentation=1)
     both_orders = pd.concat(
         [judge, judge.assign(shown_first=ACS, verdict="tie", presentation=2)], ignore_index=True
     )
-    figures = by_key(figures_from_verdicts(both_orders))
+    figures = by_key(make_verdict_figures(both_orders))
     assert (
         figures["All", "guard", "judge.fluency.win"].ours,
         figures["All", ACS, "judge.fluency.win"].n,
@@ -112,24 +112,24 @@ def test_simulated_raters_do_not_count_beside_people():
         ("tab:llm_with_human", 24, 0),
     ],
 )
-def test_counts_give_the_papers_tables_except_one_row(counts, label, same, differ):
+def test_published_counts_give_all_but_one_row(counts, label, same, differ):
     """The shares' row "All" is not what its own counts give: 58.00 printed, (251 + 193/2) / 600 = 57.92."""
-    compared = compare(find_published_figures(label), counts(COUNTS))
+    compared = compare_figures(find_published_figures(label), counts(COUNTS))
     states = compared["state"].value_counts()
     assert (states["same"], states.get("differs", 0)) == (same, differ)
     assert set(compared["dataset"][compared["state"] == "differs"]) <= {"All"}
 
 
-def test_file_without_two_strategies_is_refused(counts):
+def test_counts_need_two_strategies(counts):
     for text, message in (
-        (COUNTS.replace(",88,", ",many,"), r"counts\.csv holds no counts .*whole numbers"),
-        ("dataset,criterion,ties,guard_wins\nbook,fluency,1,2\n", r"two strategies \(guard_wins\)"),
+        (COUNTS.replace(",88,", ",many,"), r"counts\.csv has no counts .*whole numbers"),
+        ("dataset,criterion,ties,guard_wins\nbook,fluency,1,2\n", r"two strategies \(found: guard_wins\)"),
     ):
         with pytest.raises(StudyError, match=message):
             counts(text)
 
 
-def test_dataset_without_a_verdict_has_no_share(counts):
+def test_dataset_without_verdicts_has_no_share(counts):
     rows = "wikitext,fluency,0,0,0\nbook,fluency,3,1,0\n"
     figures = counts(f"dataset,criterion,guard_wins,acs_wins,ties\n{rows}")
     assert set(figures["dataset"]) == {"BookCorpus", "All"}
@@ -141,8 +141,10 @@ def test_published_verdicts_give_the_judges_tables(label, figures):
     path = JUDGMENTS / "guard_llm_gpt4.csv"
     if not path.exists():
         pytest.skip(f"{path} is not here: the published verdicts do not lie in the repository")
-    assert figures_from_counts(path, who="judge") is None
-    compared = compare(find_published_figures(label), figures_from_verdicts(read(path, rater_kind="model")))
+    assert read_count_figures(path, who="judge") is None
+    compared = compare_figures(
+        find_published_figures(label), make_verdict_figures(read(path, rater_kind="model"))
+    )
     compared = compared[compared["ours"].notna()]
     assert len(compared) == figures
     assert (compared["value"] == compared["cell"].str.split().str[0]).all()

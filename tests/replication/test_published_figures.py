@@ -1,10 +1,10 @@
-"""The transcribed tables hold every figure that the paper's TeX prints, and no other."""
+"""The transcribed tables have exactly the figures in the TeX source of the paper."""
 
 import re
 
 import pytest
 
-from analysis.replication.paper import find_published_figures, labels
+from analysis.replication.paper import find_published_figures, list_figure_labels
 from guard_eval.generation.strategies import parse
 
 WINDOWS = ("_llama2", "_deepseek", "_llama3", "_mirstral", "_gemma", "_gpt2")
@@ -27,8 +27,8 @@ CELLS = {
 """Rows × columns, counted by hand."""
 
 
-def cells_of(tex, label):
-    """Return what is printed in a table's cells of figures, and how many of them in bold: another parser."""
+def parse_cells(tex, label):
+    """Return the printed figures of a table, and the number of bold figures, with an independent parser."""
     before = tex[: tex.index(f"\\label{{{label}}}")]
     body = before[before.rindex(r"\begin{tabular}") : before.rindex(r"\end{tabular}")]
     cells = [cell.strip() for cell in re.split(r"&|\\\\|\\midrule|\\hline", body)]
@@ -44,9 +44,9 @@ def cells_of(tex, label):
 
 
 @pytest.mark.parametrize("label", CELLS)
-def test_table_has_every_cell_of_the_paper_once(tex, label):
+def test_table_file_has_every_cell_of_the_paper_once(tex, label):
     figures = find_published_figures(label)
-    printed, bold = cells_of(tex, label)
+    printed, bold = parse_cells(tex, label)
     assert figures["value"].tolist() == printed
     assert (figures["mark"] == "bold").sum() == bold
     assert len(figures) == CELLS[label]
@@ -55,8 +55,8 @@ def test_table_has_every_cell_of_the_paper_once(tex, label):
     assert all(name == "human" or str(parse(name)) == name for name in figures["strategy"])
 
 
-def test_no_table_is_missing():
-    assert set(labels()) == set(CELLS)
+def test_every_table_of_figures_has_a_file():
+    assert set(list_figure_labels()) == set(CELLS)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_no_table_is_missing():
         ("tab:different_beam_width", ("Wikinews", "beam(beams=50)", "diversity"), "9.7", ""),
     ],
 )
-def test_figures_equal_those_read_by_eye(label, key, value, mark):
+def test_figures_equal_cells_read_by_eye(label, key, value, mark):
     figures = find_published_figures(label).set_index(["dataset", "strategy", "metric"]).sort_index()
     ((our_value, its_mark),) = figures.loc[[key], ["value", "mark"]].to_numpy()
     assert (our_value, its_mark) == (value, mark)

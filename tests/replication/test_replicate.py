@@ -1,4 +1,4 @@
-"""`replicate`: from a table's name to the table beside the paper's, with the bundled model."""
+"""The command `replicate`: from the name of a table to our figures beside the paper's."""
 
 import json
 import re
@@ -6,18 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from analysis.demo import simulate
+from analysis.demo import simulate_verdicts
 from analysis.replication.command import replicate
 from analysis.replication.paper import (
     MODELS,
     PROMPTS,
+    find_paper_table,
     find_published_figures,
-    find_table,
-    labels,
-    paper_tables,
+    list_figure_labels,
+    read_paper_tables,
 )
-from analysis.replication.prompts import read_prompt_files
-from analysis.replication.study import name_model, plan_replication
+from analysis.replication.study import find_paper_model, plan_replication, read_prompt_files
 from guard_eval.errors import StudyError
 from guard_eval.study import Study
 from guard_eval.study.folder import check_settings
@@ -26,7 +25,7 @@ from guard_eval.study.settings import Settings
 pytestmark = pytest.mark.slow
 
 SMALL = ("model.name=bundled", "generation.max_new_tokens=8")
-RUN = [table for table in paper_tables() if table.experiment]
+RUN = [table for table in read_paper_tables() if table.experiment]
 
 
 @pytest.fixture(autouse=True)
@@ -42,35 +41,35 @@ def _prompts(tmp_path):
         (tmp_path / "prompts" / f"{name}.jsonl").write_text('{"prompt": "Once"}\n{"prompt": "Twice"}\n')
 
 
-def test_every_table_and_figure_of_the_paper_is_listed(tex):
-    labels = {table.label for table in paper_tables()}
+def test_list_has_every_table_and_figure_of_the_paper(tex):
+    labels = {table.label for table in read_paper_tables()}
     floats = re.findall(r"\\label\{((?:tab|fig):.+?)\}", tex)
     assert len(floats) == 26
     assert set(floats) == {label for label in labels if not label.startswith("app:")}
     algorithms = re.findall(r"\\begin\{breakablealgorithm\}", tex)
     boxes = re.findall(r"\\begin\{tcolorbox\}", tex)
-    assert len(paper_tables()) == len(floats) + len(algorithms) + len(boxes)
+    assert len(read_paper_tables()) == len(floats) + len(algorithms) + len(boxes)
     listed = replicate().tables[0].rows
-    assert [row[1] for row in listed] == [table.label for table in paper_tables()]
+    assert [row[1] for row in listed] == [table.label for table in read_paper_tables()]
 
 
-def test_models_and_numbers_of_prompts_equal_the_papers(tex):
+def test_experiments_use_the_papers_models_and_prompts(tex):
     for dataset, n in PROMPTS.items():
         assert re.search(rf"{dataset}.{{0,25}}n = {n}", tex)
-    assert {model for label in labels() for model in find_published_figures(label)["model"]} - {""} == set(
-        MODELS
-    )
+    assert {model for label in list_figure_labels() for model in find_published_figures(label)["model"]} - {
+        ""
+    } == set(MODELS)
 
 
-def test_search_has_settings_that_the_appendix_prints():
-    settings = check_settings(find_table("search").tables(), Path())
-    printed = {name for label in labels() for name in find_published_figures(label)["strategy"]}
+def test_search_uses_the_settings_of_the_appendix():
+    settings = check_settings(find_paper_table("search").make_study_tables(), Path())
+    printed = {name for label in list_figure_labels() for name in find_published_figures(label)["strategy"]}
     assert {len(tried) for tried in settings.grids.values()} == {5}
     assert set(settings.systems) <= printed
 
 
 @pytest.mark.usefixtures("_prompts")
-def test_search_is_written_but_not_run():
+def test_search_writes_a_study_but_runs_nothing():
     small = (*SMALL, "tuning.maximize=coherence", "tuning.prompts=1")
     forecast = replicate("search", dry_run=True, overrides=small).lines[1]
     assert "6 prompts" in forecast
@@ -82,7 +81,10 @@ def test_search_is_written_but_not_run():
 
 @pytest.mark.parametrize("table", RUN, ids=lambda table: table.name)
 def test_experiment_has_the_strategies_of_its_table(table):
-    settings, figures = Settings.model_validate(table.tables()), find_published_figures(table.label)
+    settings, figures = (
+        Settings.model_validate(table.make_study_tables()),
+        find_published_figures(table.label),
+    )
     assert settings.model.name == MODELS[table.models[0]]
     assert settings.generation.max_new_tokens == 256
     if table.asks:
@@ -97,7 +99,7 @@ def test_experiment_has_the_strategies_of_its_table(table):
 
 
 def test_replicate_resumes_and_refuses_other_settings(tmp_path):
-    """Texts of two datasets under the paper's names: laid out, generated, compared; again, nothing."""
+    """Generate and compare texts of two datasets. A second run generates nothing."""
     lines = '{"prompt": "Once there was"}\n{"prompt": "The storm had"}\n'
     Path("wikitext.jsonl").write_text(lines)
     Path("tales.jsonl").write_text(lines)
@@ -124,25 +126,25 @@ def test_replicate_resumes_and_refuses_other_settings(tmp_path):
     assert second.figures.equals(result.figures)
     assert page.read_bytes() == before
     for changed in ({**options, "limit": 2}, {**options, "prompts": [Path("tales.jsonl")]}):
-        with pytest.raises(StudyError, match="made holds a replication with other settings or prompts"):
+        with pytest.raises(StudyError, match="made has a replication with other settings or prompts"):
             replicate("lambda", Path("made"), **changed, overrides=overrides)
 
 
-def test_table_of_people_names_the_next_commands():
+def test_replicating_peoples_table_names_next_commands():
     result = replicate("humaneval", Path("people"), limit=1, overrides=SMALL)
     assert result.lines == ("There are no verdicts yet.",)
     assert result.next[0] == "guard-eval annotate people --invite NAME"
     assert not any("judge" in line for line in result.next)  # this table asks people alone
     assert any("would make 0" in line for line in replicate("humaneval", Path("people"), dry_run=True).lines)
-    simulate(Study.open(Path("people")))
+    simulate_verdicts(Study.open(Path("people")))
     result = replicate("humaneval-counts", Path("people"))
-    assert "SIMULATED raters: no person rated" in result.lines
+    assert "All raters are SIMULATED" in result.lines
     assert result.lines[1].startswith("OTHER SETTING: model bundled, where we take Qwen/Qwen2.5-7B")
     shares = result.figures["ours"][result.figures["dataset"] == "All"][:3]
     assert sum(shares) == pytest.approx(100)
 
 
-def test_counts_in_a_file_give_figures(tmp_path):
+def test_replicate_reads_a_file_of_counts(tmp_path):
     Path("v.csv").write_text(
         "dataset,criterion,n_judgements,guard_wins,acs_wins,ties\nwikitext,coherence,200,88,38,74\n"
     )
@@ -151,7 +153,7 @@ def test_counts_in_a_file_give_figures(tmp_path):
     assert not Path("R").exists()
 
 
-def test_dry_run_writes_nothing(tmp_path):
+def test_dry_run_of_replicate_writes_nothing(tmp_path):
     lines = replicate("llm", limit=3, overrides=SMALL, dry_run=True).lines
     assert "6 prompts, and make 24 texts of at most 8 tokens each" in lines[1]
     assert list(tmp_path.iterdir()) == []
@@ -160,10 +162,12 @@ def test_dry_run_writes_nothing(tmp_path):
 @pytest.fixture
 def planned(_prompts, tmp_path):
     """Return a function that plans the study of a table."""
-    return lambda name, *overrides: plan_replication(find_table(name), tmp_path / "made", (), None, overrides)
+    return lambda name, *overrides: plan_replication(
+        find_paper_table(name), tmp_path / "made", (), None, overrides
+    )
 
 
-def test_contrastive_decoding_needs_an_amateur(planned):
+def test_plan_leaves_out_contrastive_decoding_without_amateur(planned):
     for overrides, included in (
         ((), True),
         (("model.name=gpt2-xl",), False),
@@ -173,20 +177,20 @@ def test_contrastive_decoding_needs_an_amateur(planned):
         assert ("contrastive_decoding" in strategies) is included
 
 
-def test_table_of_models_has_a_study_for_each_model(planned):
-    table = find_table("models")
+def test_plan_has_one_study_for_each_model(planned):
+    table = find_paper_table("models")
     for overrides, name in (((), "Gemma-7B"), (("model.name=meta-llama/Llama-3.1-8B",), "Llama-3.1")):
         tables, _ = planned("models", *overrides)
         assert tables["model"]["name"] == MODELS[name]
-        assert name_model(table, Study(Path("made"), Settings.model_validate(tables))) == name
+        assert find_paper_model(table, Study(Path("made"), Settings.model_validate(tables))) == name
 
 
-def test_prompts_of_other_datasets_are_left_out(planned):
+def test_plan_leaves_out_prompts_of_other_datasets(planned):
     assert {prompt.dataset for prompt in planned("median")[1]} == {"Wikinews", "tales"}
 
 
 def test_published_generations_are_read_as_prompts(tmp_path):
-    """A list of prefix_text and reference_text, and contrastive decoding's lines of lists."""
+    """Read a list with prefix_text and reference_text, and the format of contrastive decoding."""
     rows = [{"prefix_text": "Once", "reference_text": " upon", "generated_result": {"0": " more"}}]
     (tmp_path / "book_contrastive_gpt2-xl_256.json").write_text(json.dumps(rows))
     line = [{"ended": True, "gen_text": "Once more", "gold_ref": "Once upon", "prompt": "Once"}]
@@ -196,27 +200,27 @@ def test_published_generations_are_read_as_prompts(tmp_path):
     assert (news.dataset, news.text, news.reference) == ("Wikinews", "Once", " upon")
 
 
-def test_wrong_arguments_are_refused(planned):
+def test_replicate_refuses_wrong_arguments(planned):
     Path("empty").mkdir()
     twice, verdicts = [Path("prompts"), Path("prompts")], Path("v.csv")
     for table, options, message in (
         ("lamda", {}, r"no table or figure 'lamda': did you mean 'lambda'\?"),
         ("main", {"prompts": [Path("empty")]}, r"no prompts of Wikitext.*data_from_CD_repo/benchmarks"),
-        ("main", {"prompts": twice}, "two prompts have the id '.*name each file"),
+        ("main", {"prompts": twice}, "two prompts have the id '.*Change one, or name each file"),
         ("main", {"overrides": ["model.nam=x"]}, "model.nam: is not a setting; did you mean 'name'"),
         (
             "main",
             {"verdicts": verdicts},
-            "not a table of verdicts; guard-eval replicate lists those that are",
+            "not a table of verdicts. To list the tables, run: guard-eval replicate",
         ),
         ("llm", {"verdicts": verdicts}, "v.csv"),
-        ("llm", {"verdicts": verdicts, "limit": 3}, "--limit has no effect; leave one of them out"),
+        ("llm", {"verdicts": verdicts, "limit": 3}, "--limit has no effect with --verdicts. Leave one"),
     ):
         with pytest.raises(StudyError, match=message):
             replicate(table, Path("out"), **options)
     assert not Path("out").exists()
 
 
-def test_table_that_cannot_run_names_its_place():
+def test_table_without_experiment_names_its_place():
     assert "guard-eval annotate demo-study" in replicate("form").lines[1]
     assert "guard_eval/generation/decoding/guard/step.py" in replicate("fig:figure_two").lines[1]

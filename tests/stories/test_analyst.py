@@ -1,4 +1,4 @@
-"""An analyst's table from outside, at the command line and in a notebook: a report, a paper, a defended p."""
+"""An analyst makes a report and a paper from a table of verdicts, on the command line and in a notebook."""
 
 import csv
 import html
@@ -22,7 +22,7 @@ as many on the other side."""
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    """Two raters' verdicts as a German Excel writes them."""
+    """Write two raters' verdicts in the format of a German Excel."""
     monkeypatch.chdir(tmp_path)
     lines = ["sep=;", "pair_id;dataset;method_a;method_b;rater;criterion;verdict"]
     for pair in range(PAIRS):
@@ -33,7 +33,7 @@ def table(tmp_path, monkeypatch):
     return Path("judged.csv")
 
 
-def test_table_of_verdicts_gives_a_report_and_a_paper(run, table):
+def test_verdict_table_gives_a_report_and_a_paper(run, table):
     arguments = ("report", "judged.csv", "--set", "rater_kind=person", "--output", "out")
     ran = run(*arguments, "--paper", "--set", 'family=["quality"]')
     assert ran.code == 0, ran

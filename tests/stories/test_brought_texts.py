@@ -1,4 +1,4 @@
-"""Texts that others wrote, from their files to a published data set; no name of a system or file goes out."""
+"""Texts from files become a published data set, and no system's name reaches a rater or a judge."""
 
 import csv
 import json
@@ -11,7 +11,7 @@ from app_browser import DESKTOP, Wire, begin, pick, save, serving, where
 from fake_openai import KEY, FakeOpenAI
 from llama_server import LlamaServer
 
-from analysis.demo import simulate
+from analysis.demo import simulate_verdicts
 from analysis.publication.publish import publish
 from analysis.reports.command import report
 from guard_eval.reporting.writing import write_whole
@@ -43,7 +43,7 @@ SECRETS = [
 
 @pytest.fixture
 def files(tmp_path):
-    """Two systems' answers to six questions, in files of two shapes."""
+    """Write two systems' answers to six questions, in two formats."""
     rows = [
         {"id": f"question-{n}", "dataset": "wombat-data-set", "question": f"Why is the sky blue on day {n}?"}
         for n in range(6)
@@ -87,7 +87,7 @@ def test_imported_texts_lead_to_a_published_report(run, typed, files, tmp_path, 
 
 
 def rate_in_browser(folder, log, chromium):
-    """Let a person prefer the first system, and check all that the page received."""
+    """Let a person prefer the first system, and check all data that the page received."""
     with serving(folder, log) as url:
         study = Study.open(folder)
         with Store.open(study.database) as store:
@@ -113,7 +113,7 @@ def rate_in_browser(folder, log, chromium):
 
 
 def judge_blindly(typed, judge):
-    """Let a judge judge, and check all that its server received."""
+    """Let a judge compare the pairs, and check all data that its server received."""
     settings = ["judge[1].model=gpt-4o-2024-11-20", f"judge[1].base_url={judge.url}"]
     options = [text for setting in settings for text in ("--set", setting)]
     assert typed("judge", "s", "--yes", *options, OPENAI_API_KEY=KEY).code == 0
@@ -141,7 +141,7 @@ NAMES = [
 
 @pytest.mark.parametrize("names", NAMES, ids=[" and ".join(names) for names in NAMES])
 def test_report_on_published_data_equals_the_studys_report(tmp_path, names):
-    """The first system wins 9 of 12 pairs for each of two people, whatever the systems are called."""
+    """Let the first system win 9 of 12 pairs for each of two people, with three kinds of names."""
     rows = [
         {"prompt": f"Why {n}?", "system": name, "text": f"{k} says {n}."}
         for n in range(12)
@@ -226,7 +226,7 @@ raters_per_pair = 2
 """
 
 
-def test_systems_of_all_three_sources_are_in_one_report(run, tmp_path):
+def test_report_compares_systems_of_all_three_sources(run, tmp_path):
     server = LlamaServer()
     folder = tmp_path / "mixed"
     folder.mkdir()
@@ -244,7 +244,7 @@ def test_systems_of_all_three_sources_are_in_one_report(run, tmp_path):
     assert run("measure", "mixed").code == 0
     assert "12 pairs, 12 new" in run("pair", "mixed").out
     assert "12 of 12" in run("status", "mixed").out
-    simulate(Study.open(folder))
+    simulate_verdicts(Study.open(folder))
     assert run("report", "mixed").code == 0
     assert run("describe", "mixed").code == 0
     page = (folder / "description.md").read_text()

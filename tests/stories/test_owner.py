@@ -1,4 +1,4 @@
-"""An owner's study by its commands, each run again; nothing is lost and nothing is doubled."""
+"""An owner runs each command of a study twice: nothing is lost, and nothing is done twice."""
 
 import csv
 
@@ -10,12 +10,12 @@ from guard_eval.study.folder import Study
 pytestmark = pytest.mark.slow
 
 
-def lines(folder):
+def read_text_files(folder):
     return {path.name: path.read_bytes() for path in sorted((folder / "continuations").glob("*/*.jsonl"))}
 
 
 def test_study_runs_from_prompts_to_report(typed, run, study):
-    """Each step once as its user types it; what is repeated or refused, in a process that runs already."""
+    """Run each step in a new process. Repeated and refused commands run in this process."""
     dry = run("generate", "small", "--dry-run")
     assert "would make 24 continuations of at most 288 tokens with bundled" in dry.out
     assert not (study / "continuations").exists()
@@ -23,12 +23,12 @@ def test_study_runs_from_prompts_to_report(typed, run, study):
     ran = typed("generate", "small")
     assert ran.code == 0, ran
     assert "Next: guard-eval measure small" in ran.out
-    before = lines(study)
+    before = read_text_files(study)
     assert sorted(before) == ["acs(q=1).jsonl", "greedy.jsonl", "guard.jsonl", "top_k(k=50).jsonl"]
     assert {len(data.splitlines()) for data in before.values()} == {6}
 
     assert run("generate", "small").code == 0
-    assert lines(study) == before
+    assert read_text_files(study) == before
 
     measured = typed("measure", "small")
     assert measured.code == 0, measured
@@ -51,7 +51,7 @@ def test_study_runs_from_prompts_to_report(typed, run, study):
     (study / "study.toml").write_text(settings)
     assert "3 pairs, 3 new" in run("pair", "small", "--redraw").out
 
-    rate(study)
+    rate_all_pairs(study)
     redrawn = run("pair", "small", "--redraw")
     assert "cannot be drawn again: there are verdicts" in redrawn.refused()
     assert redrawn.out == ""
@@ -72,8 +72,8 @@ def test_study_runs_from_prompts_to_report(typed, run, study):
     assert from_table.code == 0, from_table
 
 
-def rate(folder):
-    """Two people rate everything; the first text is always better."""
+def rate_all_pairs(folder):
+    """Let two people rate all pairs, and always prefer the first text."""
     study = Study.open(folder)
     with Store.open(study.database, declared=study.declared) as store:
         for name in ("Ada", "Grace"):

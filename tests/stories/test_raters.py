@@ -1,4 +1,4 @@
-"""Raters in Chromium, from the link to the thanks; what they gave is what the owner un-blinds."""
+"""Raters in Chromium, from the link to the last page. Their answers are the verdicts that the owner reads."""
 
 import json
 import re
@@ -47,8 +47,8 @@ def page(chromium):
     page.close()
 
 
-def test_raters_see_no_names_and_verdicts_have_the_methods(served, visit):
-    """Three pairs of the study, a gold pair among them and one shown twice: five, and no difference."""
+def test_raters_see_no_names_but_verdicts_have_the_methods(served, visit):
+    """Rate three pairs, a gold pair and a repeated pair. All five look alike."""
     built = served.built
     page = visit("")
     wire = Wire(page, served.url)
@@ -156,16 +156,16 @@ def test_answers_during_a_database_failure_are_saved_once(databases, chromium, t
 # The whole way, from the link that Prolific opens to the completion code.
 
 
-def arrive(page, heading):
-    """Wait for the page with this heading; the focus is on it, as a screen reader needs it."""
+def wait_for_heading(page, heading):
+    """Wait for the page with this heading, which must have the focus for screen readers."""
     page.wait_for_function(
         "heading => document.activeElement.matches('h1') && document.activeElement.innerText === heading",
         arg=heading,
     )
 
 
-def answer(page, *downs):
-    """Answer the next questions, each with the answer so many below the first."""
+def answer_questions(page, *downs):
+    """Answer the next questions. The number for a question is the position of its answer, from 0."""
     # Streamlit fetches what draws a question when it first needs it.
     page.wait_for_selector("[role=radiogroup]")
     for down in downs:
@@ -184,7 +184,7 @@ def practise(page):
         for key in ("1", "2", "Enter"):
             page.keyboard.press(key)
         page.wait_for_selector(".ge-remark")
-        arrive(page, "Unsere Antworten")
+        wait_for_heading(page, "Unsere Antworten")
         page.keyboard.press("Control+Enter")
 
 
@@ -207,32 +207,32 @@ def rate_by_keyboard(built, url, page):
     assert "PROLIFIC_PID" not in page.url
     result = {"consent": faults(page)}
     press("Control+Enter")
-    arrive(page, "Über Sie")
-    answer(page, 1)
+    wait_for_heading(page, "Über Sie")
+    answer_questions(page, 1)
     result["background"] = faults(page)
     press("Control+Enter")  # with the focus in the answer just given
-    arrive(page, "Zwei Texte vergleichen")
+    wait_for_heading(page, "Zwei Texte vergleichen")
     press("Control+Enter")
     practise(page)
-    arrive(page, "Einige kurze Fragen")
+    wait_for_heading(page, "Einige kurze Fragen")
     press("Tab")  # past the button to the instructions
-    answer(page, 1, 0, 2, 0)
+    answer_questions(page, 1, 0, 2, 0)
     result["check"] = faults(page)
     press("Control+Enter")
-    arrive(page, "Zwei Texte vergleichen")
+    wait_for_heading(page, "Zwei Texte vergleichen")
     assert page.get_by_role("alert").inner_text().startswith("Nicht alle Antworten waren richtig: ")
     result["instructions"] = faults(page)
     press("Control+Enter")
-    arrive(page, "Einige kurze Fragen")
+    wait_for_heading(page, "Einige kurze Fragen")
     press("Tab")
-    answer(page, 1, 0, 2, 1)
+    answer_questions(page, 1, 0, 2, 1)
     press("Control+Enter")
     page.wait_for_selector(".ge-page h1 >> text=Paar 1 von 1")
     assert page.evaluate("document.documentElement.lang") == "de"
     assert "C1A2B3" not in page.content()
     for key in ("1", "3", "Enter"):
         press(key)
-    arrive(page, "Vielen Dank")
+    wait_for_heading(page, "Vielen Dank")
     result["thanks"] = faults(page)
     assert result == {name: [] for name in result}
     assert "C1A2B3" in page.inner_text(".stMain")

@@ -1,11 +1,11 @@
-"""From grids of settings to a report: all are written, and one of each strategy is chosen and compared."""
+"""A tuned study: texts of all settings are written, and the chosen settings are compared."""
 
 import csv
 import json
 
 import pytest
 
-from analysis.demo import simulate
+from analysis.demo import simulate_verdicts
 from guard_eval.study import Study
 from guard_eval.texts.continuations import read_continuations
 
@@ -49,7 +49,7 @@ def count_texts(folder):
 
 
 def test_tuned_study_runs_from_grid_to_report(run, tmp_path):
-    """GUARD and 10 settings on 5 prompts are 55 texts; GUARD and the 4 chosen ones on 4 more are 20."""
+    """Count by hand: GUARD and 10 settings on 5 prompts, then GUARD and 4 chosen settings on 4 prompts."""
     folder = tmp_path / "tuned"
     assert run("new", "tuned").code == 0
     (folder / "study.toml").write_text(STUDY)
@@ -87,7 +87,7 @@ def test_tuned_study_runs_from_grid_to_report(run, tmp_path):
     assert measured.code == 0, measured
     assert "texts: 20, strategies: 5" in measured.out
     assert "16 pairs, 16 new" in run("pair", "tuned").out
-    simulate(study)
+    simulate_verdicts(study)
     reported = run("report", "tuned")
     assert reported.code == 0, reported
     page = (folder / "report" / "index.html").read_text()

@@ -6,7 +6,7 @@ import shutil
 from functools import partial
 
 import pytest
-from command_line import command, run_here, run_process
+from command_line import make_command, run_here, run_process
 
 SMALL = """
 name = "small"
@@ -41,7 +41,7 @@ def run(tmp_path, monkeypatch, capsys):
 @pytest.fixture
 def typed(tmp_path):
     """Return a function that runs a command in a new process, as a user does."""
-    return lambda *arguments, **more: run_process(command(*arguments), tmp_path, **more)
+    return lambda *arguments, **more: run_process(make_command(*arguments), tmp_path, **more)
 
 
 def write_study(folder):
@@ -74,7 +74,7 @@ def paired_once(tmp_path_factory):
             making = tmp_path_factory.mktemp("making")
             write_study(making / "small")
             for step in ("generate", "pair"):
-                ran = run_process(command(step, "small"), making)
+                ran = run_process(make_command(step, "small"), making)
                 assert ran.code == 0, ran
             making.rename(folder / "made")
     return folder / "made" / "small"

@@ -24,11 +24,11 @@ class Ran:
         return self.err
 
 
-def command(*arguments):
+def make_command(*arguments):
     return [sys.executable, "-m", "guard_eval", *map(str, arguments)]
 
 
-def environment(**more):
+def make_environment(**more):
     clean = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
     return {**clean, "COLUMNS": "120", "OMP_NUM_THREADS": "1", **more}
 
@@ -38,7 +38,7 @@ def run_process(arguments, folder=None, *, timeout=240, stdout=subprocess.PIPE, 
     done = subprocess.run(
         arguments,
         cwd=folder,
-        env=environment(**more),
+        env=make_environment(**more),
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,

@@ -7,18 +7,15 @@ import hashlib
 import itertools
 import json
 import re
-import socket
-import struct
 import threading
 import time
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.parser import BytesParser
 from email.policy import HTTP
 from functools import cached_property
-from http.server import BaseHTTPRequestHandler
 
-from local_server import LocalServer
+from local_server import LocalServer, Response
 
 from guard_eval.rubric import CHOICE_LABELS
 
@@ -28,7 +25,7 @@ REASONS = 'The one is "better" than the other, as far as it goes.'
 KEY = "sk-proj-NeverToBeSeen0123456789abcdef"
 
 
-class Ask(dict):
+class AnswerRequest(dict):
     """The body of a request for an answer, and the number of earlier requests with the same body."""
 
     number = 0
@@ -74,7 +71,7 @@ class Ask(dict):
 
 
 @dataclass(frozen=True)
-class Seen:
+class ReceivedRequest:
     """One HTTP request, with its step: `chat`, `create` or another name in `STEPS`."""
 
     step: str
@@ -83,28 +80,13 @@ class Seen:
     raw: bytes
 
 
-@dataclass
-class Out:
-    """A response, which is sent after a delay.
-
-    If the response is a fault, the server does nothing else. With `late`, the server first does the request.
-    With `drop`, the connection is then reset.
-    """
-
-    body: object = None
-    status: int = 200
-    headers: dict = field(default_factory=dict)
-    drop: bool = False
-    late: bool = False
-    delay: float = 0.0
-    paid: bool = False
+def make_error(status, message="no", *, code=None, param=None, kind=None, **more):
+    return Response(
+        {"error": {"message": message, "type": kind, "param": param, "code": code}}, status, **more
+    )
 
 
-def failure(status, message="no", *, code=None, param=None, kind=None, **more):
-    return Out({"error": {"message": message, "type": kind, "param": param, "code": code}}, status, **more)
-
-
-def answer(ask, text, *, finish="stop", refusal=None, tokens=(100, 10), **more):
+def make_answer(ask, text, *, finish="stop", refusal=None, tokens=(100, 10), **more):
     """Return a complete answer with this text, in the dialect of the request."""
     chat = "input" not in ask
     first, second = ("prompt", "completion") if chat else ("input", "output")
@@ -132,22 +114,22 @@ def answer(ask, text, *, finish="stop", refusal=None, tokens=(100, 10), **more):
             "output": output,
         }
     whole = {"id": "x-1", "model": "snapshot-1", "system_fingerprint": "fp_1", **envelope, "usage": usage}
-    return Out(whole, paid=True, **more)
+    return Response(whole, paid=True, **more)
 
 
-def completion(text, **more):
+def make_chat_answer(text, **more):
     """Return a complete answer in the chat dialect."""
-    return answer({"messages": []}, text, **more)
+    return make_answer({"messages": []}, text, **more)
 
 
-def verdict(ask, choice="A", **more):
+def make_verdict(ask, choice="A", **more):
     """Answer as a judge that always prefers one side, in the requested form."""
     if ask.block is not None:
         reasons = ask.block.replace("verdict-", "rationale-").splitlines()
         before = f"{reasons[0]}\n{REASONS}\n{reasons[-1]}\n\n" if ask.rationale else ""
-        return answer(ask, before + ask.block.replace("…", CHOICE_LABELS[choice]), **more)
+        return make_answer(ask, before + ask.block.replace("…", CHOICE_LABELS[choice]), **more)
     fields = {"rationale": REASONS} if ask.rationale else {}
-    return answer(ask, json.dumps({**fields, **dict.fromkeys(ask.criteria, choice)}), **more)
+    return make_answer(ask, json.dumps({**fields, **dict.fromkeys(ask.criteria, choice)}), **more)
 
 
 STEPS = {
@@ -165,7 +147,7 @@ class FakeOpenAI(LocalServer):
     """The server. `url` is its address, `seen` has all requests, `asks` only the requests for an answer."""
 
     def __init__(self, tls=None):
-        self.act = verdict
+        self.act = make_verdict
         self.faults = defaultdict(list)
         self.seen = []
         self.asks = []
@@ -183,7 +165,7 @@ class FakeOpenAI(LocalServer):
         self.on = {}  # functions by step, called after the step and before its answer is sent
         self._names = itertools.count(1)
         self._lock = threading.RLock()
-        self.serve(self._handler(), tls)
+        self.serve(tls)
 
     @property
     def times_paid(self):
@@ -195,14 +177,14 @@ class FakeOpenAI(LocalServer):
     def handle(self, method, path, raw, headers):
         step, *parts = self.step(method, path)
         with self._lock:
-            self.seen.append(Seen(step, path, headers, raw))
+            self.seen.append(ReceivedRequest(step, path, headers, raw))
             fault = self.faults[step].pop(0) if self.faults[step] else None
         if fault is not None and not (fault.drop or fault.late):
             return fault
         if step in ("chat", "responses"):
-            out = self._complete(Ask(json.loads(raw)))
+            out = self._complete(AnswerRequest(json.loads(raw)))
         elif step == "unknown":
-            out = failure(404, f"no {path}")
+            out = make_error(404, f"no {path}")
         else:
             with self._lock:
                 out = getattr(self, f"_{step}")(*parts or (raw, headers))
@@ -239,10 +221,10 @@ class FakeOpenAI(LocalServer):
         assert held["purpose"].get_content().strip() == "batch"
         name = f"file_{next(self._names)}"
         self.files[name] = held["file"].get_payload(decode=True)
-        return Out({"id": name, "object": "file", "purpose": "batch"})
+        return Response({"id": name, "object": "file", "purpose": "batch"})
 
     def _download(self, name):
-        return Out(self.files[name])
+        return Response(self.files[name])
 
     def _create(self, raw, _):
         body = json.loads(raw)
@@ -265,21 +247,21 @@ class FakeOpenAI(LocalServer):
         if is_overfull:
             error = {"code": "token_limit_exceeded", "message": "Enqueued token limit reached for gpt-4o."}
             self.batches[name] |= {"status": "failed", "errors": {"object": "list", "data": [error]}}
-        return Out(self.batches[name])
+        return Response(self.batches[name])
 
     def _list(self, *_):
-        return Out({"object": "list", "data": list(self.batches.values())[::-1], "has_more": False})
+        return Response({"object": "list", "data": list(self.batches.values())[::-1], "has_more": False})
 
     def _poll(self, name):
         if self.count("poll") > self.lag and self.batches[name]["status"] == "validating":
             self._run(self.batches[name])
-        return Out(self.batches[name])
+        return Response(self.batches[name])
 
     def _run(self, batch):
         answers, errors = [], []
         lines = self.files[batch["input_file_id"]].splitlines()
         for number, line in enumerate(map(json.loads, lines)):
-            ask = Ask(line["body"])
+            ask = AnswerRequest(line["body"])
             self.batched.append(ask)
             out = self.act(ask)
             frame = {"id": f"batch_req_{number}", "custom_id": line["custom_id"]}
@@ -300,34 +282,3 @@ class FakeOpenAI(LocalServer):
         batch["status"] = self.ends
         batch["request_counts"] = {"total": len(lines), "completed": len(answers), "failed": len(errors)}
         self.paid += Counter()  # removes counts of 0
-
-    def _handler(self):
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_):
-                pass
-
-            def do_POST(self):
-                raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                out = outer.handle(self.command, self.path, raw, headers)
-                if out.drop:
-                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                    self.close_connection = True
-                    self.connection.close()
-                    return
-                body = out.body if isinstance(out.body, bytes) else json.dumps(out.body).encode()
-                self.send_response(out.status)
-                usual = {"Content-Type": "application/json", "x-request-id": "req-1"}
-                for name, value in {**usual, **out.headers}.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            do_GET = do_CONNECT = do_POST  # noqa: N815 (names of the standard library)
-
-        return Handler

@@ -4,9 +4,8 @@ import json
 import random
 import threading
 import time
-from http.server import BaseHTTPRequestHandler
 
-from local_server import LocalServer
+from local_server import LocalServer, Response
 
 WORDS = [
     "the",
@@ -48,7 +47,7 @@ class LlamaServer(LocalServer):
         self.prefix = ""
         self.delay = 0.0
         self._lock = threading.Lock()
-        self.serve(self._handler())
+        self.serve()
 
     def text(self, body):
         """Return a text. With a small top_n_sigma, it has only a few different words."""
@@ -68,32 +67,11 @@ class LlamaServer(LocalServer):
         usage = {"prompt_tokens": 10, "completion_tokens": 12, "total_tokens": 22}
         return {"object": "text_completion", "model": self.model, "choices": [choice], "usage": usage}
 
-    def _handler(self):
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_):
-                pass
-
-            def do_POST(self):
-                raw = self.rfile.read(int(self.headers["Content-Length"]))
-                body = json.loads(raw)
-                with outer._lock:
-                    number = len(outer.bodies)
-                    outer.bodies.append((self.path, dict(self.headers), body))
-                time.sleep(outer.delay)
-                status, content = outer.act(number, body) or (200, outer.answer(body, self.path))
-                if content is None:
-                    self.close_connection = True
-                    self.connection.close()
-                    return
-                data = content if isinstance(content, bytes) else json.dumps(content).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-        return Handler
+    def handle(self, _method, path, raw, headers):
+        body = json.loads(raw)
+        with self._lock:
+            number = len(self.bodies)
+            self.bodies.append((path, headers, body))
+        time.sleep(self.delay)
+        status, content = self.act(number, body) or (200, self.answer(body, path))
+        return Response(content, status, drop=content is None)

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import analysis
-from analysis import agreement, check, figures, ranking, read, shares
+from analysis import agreement, check_claim, figures, ranking, read, shares
 from analysis.monitor.status import read_status
 from analysis.planning.command import Plan, plan_study
 from analysis.planning.formulas import Design
@@ -17,8 +17,8 @@ from analysis.reports.command import report
 from analysis.reports.notebook import make_evidence
 from analysis.reports.study_report import read_study_verdicts
 from analysis.sections.raters.agreement import AgreementRow
-from analysis.sections.raters.agreement import agreement as agreement_rows
-from analysis.sections.results.shares import totals
+from analysis.sections.raters.agreement import measure_agreement as agreement_rows
+from analysis.sections.results.shares import measure_total_shares
 from guard_eval.generation.command import generate_texts
 from guard_eval.metrics.command import measure
 from guard_eval.metrics.scores import MeasurementResult
@@ -56,7 +56,7 @@ def tables_and_files() -> list[Path]:
     replicate("lambda", Path("made"), limit=10, overrides=["model.name=bundled"])
     plan: Plan = plan_study(Design(share=0.6), raters=(3, 5))
     assert [need.raters for need in plan.needs] == [3, 5]
-    assert check(wins=175, ties=140, losses=85, raters=4, pairs=100).claims[0].p < 0.05
+    assert check_claim(wins=175, ties=140, losses=85, raters=4, pairs=100).claims[0].p < 0.05
     return [report(Path("verdicts.csv"), output=Path("out"), overrides=["rater_kind=model"]).page]
 
 
@@ -82,5 +82,7 @@ def sections_of(path: Path) -> list[float]:
     evidence = make_evidence(path, alpha=0.01)
     rows: Sequence[AgreementRow] = evidence.rows(agreement_rows)
     plan: TestPlan = evidence.plan
-    certain: list[str] = [row.leader for row in evidence.rows(totals) if row.is_significant(plan.alpha)]
+    certain: list[str] = [
+        row.leader for row in evidence.rows(measure_total_shares) if row.is_significant(plan.alpha)
+    ]
     return [row.fleiss_kappa.low for row in rows if row.fleiss_kappa.low is not None and certain]

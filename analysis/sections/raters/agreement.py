@@ -9,13 +9,19 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import ResultKey, UnitScores, count_verdicts, group_by_result, item_numbers
+from analysis.scores.scores import (
+    ResultKey,
+    UnitScores,
+    count_verdicts_by_item,
+    find_item_numbers,
+    group_by_result,
+)
 from analysis.sections.section import (
     ComparisonRow,
     Section,
     format_coefficient,
     make_table_section,
-    name_limit_columns,
+    name_limits,
     name_result,
     select_first_raters,
     select_notes,
@@ -76,16 +82,16 @@ class AgreementRow(ComparisonRow):
     units: int
     categories: int
     raw_agreement: float | None
-    fleiss_kappa: Estimate = field(metadata=name_limit_columns("kappa_"))
-    krippendorff_alpha_ordinal: Estimate = field(metadata=name_limit_columns("alpha_"))
-    gwet_ac1: Estimate = field(metadata=name_limit_columns("ac1_"))
-    icc1: Estimate = field(metadata=name_limit_columns("icc1_"))
+    fleiss_kappa: Estimate = field(metadata=name_limits("kappa_"))
+    krippendorff_alpha_ordinal: Estimate = field(metadata=name_limits("alpha_"))
+    gwet_ac1: Estimate = field(metadata=name_limits("ac1_"))
+    icc1: Estimate = field(metadata=name_limits("icc1_"))
     design_effect: float | None
     level: float
     note: str
 
     @property
-    def is_dominated(self) -> bool:
+    def is_kappa_misleading(self) -> bool:
         """Return whether κ is low only because one verdict dominates."""
         kappa, ac1 = self.fleiss_kappa.value, self.gwet_ac1.value
         if self.raw_agreement is None or kappa is None or ac1 is None:
@@ -94,25 +100,25 @@ class AgreementRow(ComparisonRow):
 
 
 @declare_plan_keys("alpha")
-def agreement(evidence: Evidence) -> list[AgreementRow]:
+def measure_agreement(evidence: Evidence) -> list[AgreementRow]:
     """Measure the agreement between raters of one kind: a row per comparison and criterion.
 
     A kind with only one rater has no row. Judges are compared with each other, never with people.
     """
-    in_full = evidence.evidence_in_full
+    in_full = evidence.detailed_evidence
     choices = count_choices(in_full)
     return [
-        _make_row(key, scores, choices, evidence.plan.level)
+        _make_agreement_row(key, scores, choices, evidence.plan.level)
         for key, scores in group_by_result(in_full.scored.scores_by_kind)
         if len(scores["rater"].unique()) > 1
     ]
 
 
-def _make_row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> AgreementRow:
+def _make_agreement_row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> AgreementRow:
     """Return the agreement on one result."""
-    item, first = item_numbers(scores)
+    item, first = find_item_numbers(scores)
     by_unit = UnitScores.from_items(scores.iloc[first])
-    counts = count_verdicts(scores)
+    counts = count_verdicts_by_item(scores)
     kappa = fleiss_kappa(counts, by_unit.codes, level=level)
     alpha = krippendorff_alpha(counts, by_unit.codes, level=level)
     score = scores["net"].to_numpy() / scores["showings"].to_numpy()
@@ -151,7 +157,7 @@ def count_choices(evidence: Evidence) -> int:
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Do raters agree with each other?"."""
-    rows = evidence.rows(agreement)
+    rows = evidence.rows(measure_agreement)
     return make_table_section(
         rows,
         name_result,
@@ -184,7 +190,7 @@ def _answer_question(rows: Sequence[AgreementRow]) -> str:
     kappa = f"{number(lowest.value)} to {number(highest.value)}"
     if number(lowest.value) == number(highest.value):
         kappa = format_coefficient(lowest)
-    why = DOMINATED if 2 * sum(row.is_dominated for row in people) > len(people) else ""
+    why = DOMINATED if 2 * sum(row.is_kappa_misleading for row in people) > len(people) else ""
     return f"{word}: κ = {kappa}{why}"
 
 

@@ -16,8 +16,8 @@ from scipy.sparse.csgraph import connected_components
 
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.likeness import describe_signs
-from analysis.scores.scores import side_of_a
-from analysis.sections.raters.likeness import likeness
+from analysis.scores.scores import sign_by_method
+from analysis.sections.raters.likeness import measure_likeness
 from analysis.sections.section import Section, make_table_section, remove_word_simulated
 from guard_eval.estimate import Floats
 from guard_eval.frozen import record
@@ -73,7 +73,7 @@ class FindingRow:
 
 
 @declare_plan_keys()
-def audits(evidence: Evidence) -> list[FindingRow]:
+def run_audits(evidence: Evidence) -> list[FindingRow]:
     """Run all audits. Return warnings before notes."""
     rows: list[FindingRow] = []
     for (a, b, kind), verdicts, showings in _split_by_comparison(evidence.frame):
@@ -85,7 +85,7 @@ def audits(evidence: Evidence) -> list[FindingRow]:
         )
         where = f"{a} against {b}, {RATERS[kind]}"
         rows += [replace(finding, where=f"{finding.where}{where}") for finding in findings]
-    signs = describe_signs(evidence.rows(likeness), evidence.context.conduct)
+    signs = describe_signs(evidence.rows(measure_likeness), evidence.context.conduct)
     rows += [
         FindingRow(kind="like a model", where=f"rater {name}", what=what) for name, what in signs.items()
     ]
@@ -102,11 +102,11 @@ def _split_by_comparison(
     numbered at once for speed: a table may have a million verdicts and many comparisons.
     """
     cells = frame.groupby(["method_a", "method_b", "rater_kind"], sort=True)
-    first = side_of_a(frame, "shown_first") if "shown_first" in frame else 0
+    first = sign_by_method(frame, "shown_first") if "shown_first" in frame else 0
     table = frame[["rater", "criterion"]].assign(
         cell=cells.ngroup(),
         pair=pd.factorize(frame["pair_id"])[0],
-        side=side_of_a(frame, "verdict"),
+        side=sign_by_method(frame, "verdict"),
         first=first,
         ends_seen=frame.get("ends_seen", np.nan),
         presentation=frame.get("presentation", first),
@@ -279,7 +279,7 @@ def find_unseen_ends(showings: pd.DataFrame) -> Iterator[FindingRow]:
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Is anything odd in the data?"."""
     return make_table_section(
-        evidence.rows(audits),
+        evidence.rows(run_audits),
         lambda row: {"Finding": row.kind, "Where": remove_word_simulated(row.where), "What": row.what},
         lambda _: {},
         csv="audits",

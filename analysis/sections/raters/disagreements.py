@@ -8,7 +8,7 @@ from itertools import chain
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import CELL, count_verdicts, item_numbers
+from analysis.scores.scores import CELL, count_verdicts_by_item, find_item_numbers
 from analysis.sections.section import ComparisonRow, Section, group_by, make_table_section, name_result
 from analysis.stats.agreement import agreement_by_item
 from guard_eval.frozen import record
@@ -42,12 +42,12 @@ class DisagreementRow(ComparisonRow):
 
 
 @declare_plan_keys()
-def disagreements(evidence: Evidence) -> list[DisagreementRow]:
+def list_disagreements(evidence: Evidence) -> list[DisagreementRow]:
     """Return the pairs on which people disagree with each other or with a judge, the largest first."""
-    scores = evidence.evidence_in_full.scored.raters
+    scores = evidence.detailed_evidence.scored.raters
     is_judge = scores["rater_kind"].isin(PEOPLE_OF)
-    people = _describe_pairs(scores[~is_judge])
-    judged = _compare_with_people(scores[is_judge], people)
+    people = _measure_disagreements(scores[~is_judge])
+    judged = _compare_judges_with_people(scores[is_judge], people)
     pairs = pd.concat([people[people["people"] > 1], judged])
     pairs = pairs[pairs["disagreement"] > 0]
     columns = [pairs[name].tolist() for name in (*CELL, *PAIR, *FIGURES)]
@@ -58,17 +58,17 @@ def disagreements(evidence: Evidence) -> list[DisagreementRow]:
     return sorted(rows, key=lambda row: (row.judge, -row.disagreement, row.key, row.dataset, row.pair_id))
 
 
-def _describe_pairs(scores: pd.DataFrame) -> pd.DataFrame:
+def _measure_disagreements(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the number of people, their share, and their disagreement for each pair of a result."""
-    counts = count_verdicts(scores)
-    first = item_numbers(scores)[1]
+    counts = count_verdicts_by_item(scores)
+    first = find_item_numbers(scores)[1]
     people = counts.sum(axis=1)
     share = (counts[:, 0] + counts[:, 1] / 2) / people
     figures = {"people": people, "share": share, "disagreement": 1 - agreement_by_item(counts.astype(float))}
     return scores[[*CELL, *PAIR]].iloc[first].assign(**figures)
 
 
-def _compare_with_people(judged: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
+def _compare_judges_with_people(judged: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
     """Return the difference between the judge's share and people's share for each pair."""
     judged = judged.assign(
         people_kind=judged["rater_kind"].map(PEOPLE_OF),
@@ -94,7 +94,7 @@ def _describe_worst_pairs(rows: Sequence[DisagreementRow]) -> str:
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "On which pairs do raters disagree most?"."""
-    rows = evidence.rows(disagreements)
+    rows = evidence.rows(list_disagreements)
     worst = [pairs[:SHOWN] for pairs in group_by(rows, lambda row: row.judge).values()]
     return make_table_section(
         list(chain(*worst)),

@@ -6,7 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from analysis.evidence import Evidence, Exclusion, declare_plan_keys
-from analysis.sections.results.shares import WinShareRow, honours_shares, make_count_cells, totals
+from analysis.sections.results.shares import (
+    WinShareRow,
+    declare_share_keys,
+    make_count_cells,
+    measure_total_shares,
+)
 from analysis.sections.section import (
     Section,
     make_row_table,
@@ -22,22 +27,22 @@ MAX_NAMED = 4
 
 
 @declare_plan_keys()
-def excluded_raters(evidence: Evidence) -> list[Exclusion]:
+def list_excluded_raters(evidence: Evidence) -> list[Exclusion]:
     """Return the excluded raters with date and reason, and whether results had been shown before."""
     return list(evidence.context.exclusions)
 
 
-@honours_shares
-def with_excluded_raters(evidence: Evidence) -> list[WinShareRow]:
+@declare_share_keys
+def measure_shares_with_excluded(evidence: Evidence) -> list[WinShareRow]:
     """Return the win shares computed as if no rater had been excluded."""
     if evidence.context.with_excluded is None:
         return []
-    return totals(Evidence.from_verdicts(evidence.context.with_excluded, evidence.context))
+    return measure_total_shares(Evidence.from_verdicts(evidence.context.with_excluded, evidence.context))
 
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Who was excluded, and what would the result be with them?"."""
-    raters = evidence.rows(excluded_raters)
+    raters = evidence.rows(list_excluded_raters)
     if not raters:
         return None
     table = make_row_table(
@@ -52,7 +57,7 @@ def make_section(evidence: Evidence) -> Section | None:
         csv="excluded_raters",
         caption="Excluded raters",
     )
-    results = evidence.rows(with_excluded_raters)
+    results = evidence.rows(measure_shares_with_excluded)
     return Section(
         anchor="excluded",
         question="Who was excluded, and what would the result be with them?",

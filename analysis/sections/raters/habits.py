@@ -7,16 +7,16 @@ from dataclasses import field
 import numpy as np
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import add_unit_column, group_by_raters, item_numbers
-from analysis.sections.raters.audits import audits
+from analysis.scores.scores import add_unit_column, find_item_numbers, group_by_raters
+from analysis.sections.raters.audits import run_audits
 from analysis.sections.section import (
     MAX_NOTES,
     Section,
     make_table_section,
-    name_limit_columns,
+    name_limits,
     remove_word_simulated,
 )
-from analysis.stats.proportion import unit_proportion
+from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
 from guard_eval.records import TIE
@@ -52,15 +52,15 @@ class RaterRow:
     tie_share: float
     agreement: float | None
     compared: int
-    first_share: Estimate = field(metadata=name_limit_columns("first_"))
+    first_share: Estimate = field(metadata=name_limits("first_"))
     seconds: float | None
 
 
 @declare_plan_keys("alpha", needs=lambda evidence: evidence.are_raters_known)
-def raters(evidence: Evidence) -> list[RaterRow]:
+def measure_habits(evidence: Evidence) -> list[RaterRow]:
     """Return a row per rater over all comparisons and criteria, sorted by kind (people first) and name."""
     scores = evidence.scored.scores_by_kind
-    item, _ = item_numbers(scores)
+    item, _ = find_item_numbers(scores)
     verdict = 3 * item + np.sign(scores["net"].to_numpy()) + 1
     counts = scores.assign(others=np.bincount(item)[item] - 1, same=np.bincount(verdict)[verdict] - 1)
     agreeing = counts.groupby(KEYS)[["same", "others"]].sum().T.to_dict("list")
@@ -82,7 +82,7 @@ def raters(evidence: Evidence) -> list[RaterRow]:
                 tie_share=float(is_tie.mean()),
                 agreement=same / compared if compared else None,
                 compared=int(compared),
-                first_share=unit_proportion(
+                first_share=estimate_proportion(
                     is_hit.to_numpy(), placed["unit"].to_numpy(), level=evidence.plan.level
                 ),
                 seconds=None if np.isnan(pace) else float(pace),
@@ -93,9 +93,9 @@ def raters(evidence: Evidence) -> list[RaterRow]:
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Is every rater careful?"."""
-    habits = [row for row in evidence.rows(audits) if row.kind in HABITS and row.severity == "warning"]
+    habits = [row for row in evidence.rows(run_audits) if row.kind in HABITS and row.severity == "warning"]
     flagged = {row.where.split(",")[0] for row in habits}
-    rows = evidence.rows(raters)
+    rows = evidence.rows(measure_habits)
     who = f"{len(flagged)} of {len(rows)}" if flagged else "Nobody"
     return make_table_section(
         rows,

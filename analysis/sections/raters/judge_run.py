@@ -8,8 +8,8 @@ from dataclasses import field
 import numpy as np
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.sections.section import Section, format_share, group_by, make_row_table, name_limit_columns
-from analysis.stats.proportion import unit_proportion
+from analysis.sections.section import Section, format_share, group_by, make_row_table, name_limits
+from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
@@ -125,29 +125,29 @@ class CalibrationRow:
     missing: int
     hits: int
     opposite: int
-    share: Estimate = field(metadata=name_limit_columns())
+    share: Estimate = field(metadata=name_limits())
 
 
 @declare_plan_keys()
-def spending(evidence: Evidence) -> list[SpendingRow]:
+def list_spending(evidence: Evidence) -> list[SpendingRow]:
     """Return the tokens and the cost of each judge."""
     return [SpendingRow(**row) for row in evidence.context.judging.spent]
 
 
 @declare_plan_keys()
-def failures(evidence: Evidence) -> list[FailureRow]:
+def list_failures(evidence: Evidence) -> list[FailureRow]:
     """Count the missing verdicts of each judge by kind and reason, the most frequent first."""
     return [FailureRow(**row) for row in evidence.context.judging.failed]
 
 
 @declare_plan_keys()
-def models(evidence: Evidence) -> list[ModelRow]:
+def list_answering_models(evidence: Evidence) -> list[ModelRow]:
     """Return the models that answered each judge's requests. Each judge should have only one."""
     return [ModelRow(**row) for row in evidence.context.judging.seen]
 
 
 @declare_plan_keys("alpha")
-def calibration(evidence: Evidence) -> list[CalibrationRow]:
+def score_calibration(evidence: Evidence) -> list[CalibrationRow]:
     """Return the results of each judge on pairs with a known answer, by check and criterion."""
     rows = []
     groups = group_by(
@@ -155,7 +155,7 @@ def calibration(evidence: Evidence) -> list[CalibrationRow]:
     )
     for (judge, check, criterion), items in groups.items():
         complete = [item["answers"] for item in items if len(item["answers"]) == item["asked"]]
-        outcomes = [_score_answers(check, answers) for answers in complete]
+        outcomes = [_score_item(check, answers) for answers in complete]
         hits = [outcome == 1 for outcome in outcomes]
         rows.append(
             CalibrationRow(
@@ -166,13 +166,13 @@ def calibration(evidence: Evidence) -> list[CalibrationRow]:
                 missing=len(items) - len(complete),
                 hits=sum(hits),
                 opposite=outcomes.count(-1),
-                share=unit_proportion(hits, np.arange(len(hits)), level=evidence.plan.level),
+                share=estimate_proportion(hits, np.arange(len(hits)), level=evidence.plan.level),
             )
         )
     return sorted(rows, key=lambda row: (row.judge, CHECKS.index(row.check), row.criterion))
 
 
-def _score_answers(check: str, answers: Sequence[str]) -> int:
+def _score_item(check: str, answers: Sequence[str]) -> int:
     """Return 1 for the outcome that the check counts, −1 for the opposite, and 0 for any other outcome."""
     match check:
         case "identical":
@@ -186,7 +186,7 @@ def _score_answers(check: str, answers: Sequence[str]) -> int:
 
 def describe_changed_models(evidence: Evidence) -> tuple[str, ...]:
     """Write a sentence about each judge whose requests were answered by more than one model."""
-    rows = sorted(evidence.rows(models), key=lambda row: row.first)
+    rows = sorted(evidence.rows(list_answering_models), key=lambda row: row.first)
     sentences = []
     for judge, seen in group_by(rows, lambda row: row.judge).items():
         names = list(dict.fromkeys(row.model for row in seen if row.model is not None))
@@ -215,8 +215,8 @@ def format_dollars(amount: float) -> str:
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "How were the judges asked?"."""
-    spent = evidence.rows(spending)
-    failed = evidence.rows(failures)
+    spent = evidence.rows(list_spending)
+    failed = evidence.rows(list_failures)
     tables = (
         *make_row_table(
             spent,
@@ -245,7 +245,7 @@ def make_section(evidence: Evidence) -> Section | None:
             caption="Showings of pairs without a verdict",
         ),
         *make_row_table(
-            evidence.rows(calibration),
+            evidence.rows(score_calibration),
             lambda row: {"Judge": row.judge, "Check": row.check, "Criterion": title(row.criterion)},
             lambda row: {
                 "Items": row.items,

@@ -18,12 +18,12 @@ from analysis.sections.section import (
     Section,
     format_coefficient,
     make_table_section,
-    name_limit_columns,
+    name_limits,
     name_result,
 )
 from analysis.stats.agreement import agreement_by_item, cohen_kappa
-from analysis.stats.alternative_annotator import alternative_annotator
-from analysis.stats.proportion import unit_proportion
+from analysis.stats.alternative_annotator import run_alternative_annotator_test
+from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate, Floats, join_notes
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
@@ -56,8 +56,8 @@ class JudgeRow(ComparisonRow):
 
     people: int
     pairs: int
-    same_as_most: Estimate = field(metadata=name_limit_columns("same_"))
-    cohen_kappa: Estimate = field(metadata=name_limit_columns("kappa_"))
+    same_as_most: Estimate = field(metadata=name_limits("same_"))
+    cohen_kappa: Estimate = field(metadata=name_limits("kappa_"))
     with_a_person: float | None
     among_people: float | None
     alternative_epsilon: float
@@ -66,17 +66,17 @@ class JudgeRow(ComparisonRow):
 
 
 @declare_plan_keys("alpha", "panel", "composite")
-def judges(evidence: Evidence) -> list[JudgeRow]:
+def compare_judges_with_people(evidence: Evidence) -> list[JudgeRow]:
     """Measure the agreement of each judge with people: a row per comparison, criterion and judge.
 
     There is no row if people and judges rated no pair in common.
     """
-    both = pair_people_with_judges(evidence.evidence_in_full.scored.scores)
-    rows = (_make_row(key, people, judged, evidence) for key, people, judged in both)
+    both = pair_people_with_judges(evidence.detailed_evidence.scored.scores)
+    rows = (_make_judge_row(key, people, judged, evidence) for key, people, judged in both)
     return [row for row in rows if row is not None]
 
 
-def _make_row(
+def _make_judge_row(
     key: ResultKey, people: pd.DataFrame, judged: pd.DataFrame, evidence: Evidence
 ) -> JudgeRow | None:
     """Compare a judge with people on one result. Return None if no person rated its pairs."""
@@ -94,7 +94,7 @@ def _make_row(
     if not is_rated.any():
         return None
     rater = pd.factorize(people["rater"], sort=True)[0]
-    wins, why = alternative_annotator(item, rater, label, verdict, unit, epsilon=EPSILON, q=alpha)
+    wins, why = run_alternative_annotator_test(item, rater, label, verdict, unit, epsilon=EPSILON, q=alpha)
     if not evidence.are_raters_known:
         wins, why = None, "it is not known which person gave which verdict"
     majority = _find_majority(tally)[is_rated]
@@ -107,7 +107,7 @@ def _make_row(
         *key,
         people=int(people["rater"].nunique()),
         pairs=int(is_rated.sum()),
-        same_as_most=unit_proportion(majority == verdict[is_rated], unit[is_rated], level=level),
+        same_as_most=estimate_proportion(majority == verdict[is_rated], unit[is_rated], level=level),
         cohen_kappa=kappa,
         with_a_person=float(as_judged.mean()) if is_paired.any() else None,
         among_people=float(agreement_by_item(tally[is_paired]).mean()) if is_paired.any() else None,
@@ -131,7 +131,7 @@ def _find_majority(tally: Floats) -> NDArray[np.int64]:
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Does the judge agree with people?"."""
     return make_table_section(
-        evidence.rows(judges),
+        evidence.rows(compare_judges_with_people),
         name_result,
         lambda row: {
             "Pairs": row.pairs,

@@ -14,7 +14,7 @@ ITEM = ["method_a", "method_b", "dataset", "pair_id"]
 
 
 @declare_plan_keys(needs=lambda evidence: evidence.are_raters_known)
-def likeness(evidence: Evidence) -> list[JudgeLikeness]:
+def measure_likeness(evidence: Evidence) -> list[JudgeLikeness]:
     """Return each person's agreement with each judge, the least probable first."""
     scores = evidence.scored.raters
     labels = scores[["rater", "rater_kind", "criterion"]].assign(
@@ -32,7 +32,7 @@ def likeness(evidence: Evidence) -> list[JudgeLikeness]:
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Did models answer for people?"."""
-    rows = evidence.rows(likeness)
+    rows = evidence.rows(measure_likeness)
     signs = describe_signs(rows, evidence.context.conduct)
     if not rows and not signs:
         return None

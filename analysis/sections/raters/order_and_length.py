@@ -15,7 +15,7 @@ from analysis.scores.scores import (
     add_unit_column,
     group_by_raters,
     group_by_result,
-    side_of_a,
+    sign_by_method,
 )
 from analysis.sections.section import (
     ComparisonRow,
@@ -23,13 +23,13 @@ from analysis.sections.section import (
     Section,
     make_row_table,
     name_criterion,
-    name_limit_columns,
+    name_limits,
     name_result,
     select_first_raters,
     select_notes,
 )
-from analysis.stats.equal_length import METHOD, share_at_equal_length
-from analysis.stats.proportion import unit_proportion
+from analysis.stats.equal_length import METHOD, estimate_share_at_equal_length
+from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate, join_notes
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
@@ -61,14 +61,14 @@ class PositionRow(CriterionRow):
     first: int
     second: int
     ties: int
-    first_share: Estimate = field(metadata=name_limit_columns("first_"))
+    first_share: Estimate = field(metadata=name_limits("first_"))
     method_a_first: float
     both_orders: int
     flipped: int
     changed: int
-    flip_rate: Estimate = field(metadata=name_limit_columns("flip_"))
+    flip_rate: Estimate = field(metadata=name_limits("flip_"))
     repeated: int
-    contradictions: Estimate = field(metadata=name_limit_columns("contradictions_"))
+    contradictions: Estimate = field(metadata=name_limits("contradictions_"))
 
 
 @record
@@ -90,17 +90,17 @@ class LengthRow(ComparisonRow):
 
     pairs: int
     length_ratio: float | None
-    longer_share: Estimate = field(metadata=name_limit_columns("longer_"))
-    share_at_equal_length: Estimate = field(metadata=name_limit_columns("equal_"))
+    longer_share: Estimate = field(metadata=name_limits("longer_"))
+    share_at_equal_length: Estimate = field(metadata=name_limits("equal_"))
     p_share_at_equal_length: float | None
-    slope: Estimate = field(metadata=name_limit_columns("slope_"))
+    slope: Estimate = field(metadata=name_limits("slope_"))
     p_slope: float | None
     method: str
     note: str
 
 
 @declare_plan_keys("alpha")
-def position(evidence: Evidence) -> list[PositionRow]:
+def measure_position_effect(evidence: Evidence) -> list[PositionRow]:
     """Measure how often the first text wins, and how often a verdict flips with the order.
 
     People and each judge have a row per criterion. There are no rows if it is unknown which text was first.
@@ -111,7 +111,7 @@ def position(evidence: Evidence) -> list[PositionRow]:
         return []
     level = evidence.plan.level
     rows = []
-    by_order = _group_by_order(add_unit_column(frame[frame["shown_first"].notna()]))
+    by_order = _sum_verdicts_by_order(add_unit_column(frame[frame["shown_first"].notna()]))
     for key, group in group_by_raters(by_order, "judge", "criterion"):
         untied = group[group["side"] != 0]
         for_first = (untied["side"] == np.where(untied["a_first"], 1, -1)).to_numpy()
@@ -125,22 +125,24 @@ def position(evidence: Evidence) -> list[PositionRow]:
                 first=int(for_first.sum()),
                 second=int((~for_first).sum()),
                 ties=len(group) - len(untied),
-                first_share=unit_proportion(for_first, untied["unit"].to_numpy(), level=level),
+                first_share=estimate_proportion(for_first, untied["unit"].to_numpy(), level=level),
                 method_a_first=float(group["a_first"].mean()),
                 both_orders=len(both),
                 flipped=int(flipped.sum()),
                 changed=int((both["side_x"] != both["side_y"]).sum()),
-                flip_rate=unit_proportion(flipped, both["unit"].to_numpy(), level=level),
+                flip_rate=estimate_proportion(flipped, both["unit"].to_numpy(), level=level),
                 repeated=len(repeated),
-                contradictions=unit_proportion(differ, repeated["unit"].to_numpy(), level=level),
+                contradictions=estimate_proportion(differ, repeated["unit"].to_numpy(), level=level),
             )
         )
     return rows
 
 
-def _group_by_order(frame: pd.DataFrame) -> pd.DataFrame:
+def _sum_verdicts_by_order(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each rater, pair, criterion and order: `side` is 1 for method_a, −1 for method_b."""
-    placed = frame.assign(net=side_of_a(frame, "verdict"), a_first=frame["shown_first"] == frame["method_a"])
+    placed = frame.assign(
+        net=sign_by_method(frame, "verdict"), a_first=frame["shown_first"] == frame["method_a"]
+    )
     rows = placed.groupby([*RATED, "a_first"], sort=True).agg(
         net=("net", "sum"), unit=("unit", "first"), samples=("net", "size"), answers=("net", "nunique")
     )
@@ -148,18 +150,18 @@ def _group_by_order(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 @declare_plan_keys("alpha", "panel", "composite")
-def length(evidence: Evidence) -> list[LengthRow]:
+def measure_length_effect(evidence: Evidence) -> list[LengthRow]:
     """Return a row per comparison and criterion, for people and for each judge, if both lengths are known.
 
     Lengths may be in any unit, such as characters or tokens, because only the ratio within a pair matters.
     """
-    frame = evidence.evidence_in_full.frame
+    frame = evidence.detailed_evidence.frame
     if not {"length_a", "length_b"} <= set(frame.columns):
         return []
-    lengths = _measure_lengths(frame)
+    lengths = _compute_length_ratios(frame)
     if not lengths["known"].any():
         return []
-    scored = evidence.evidence_in_full.scored
+    scored = evidence.detailed_evidence.scored
     items = dict(group_by_result(scored.items.merge(lengths, on=ITEM, how="left")))
     scores = scored.scores.merge(lengths[[*ITEM, "ratio"]], on=ITEM, how="left")
     rows = [
@@ -169,7 +171,7 @@ def length(evidence: Evidence) -> list[LengthRow]:
     return [replace(row, p_share_at_equal_length=None) for row in rows] if evidence.stops_early else rows
 
 
-def _measure_lengths(frame: pd.DataFrame) -> pd.DataFrame:
+def _compute_length_ratios(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row per pair: log₂ of the length ratio, and whether the ratio is known.
 
     If the rows of a pair differ in a length, use the midpoint between the smallest and the largest value.
@@ -193,14 +195,16 @@ def _make_length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, l
     if len(measured):
         strata = pd.factorize(measured["dataset"], sort=True)[0]
         units = UnitScores.from_items(measured).codes
-        share, slope = share_at_equal_length(measured["share"], measured["ratio"], strata, units, level=level)
+        share, slope = estimate_share_at_equal_length(
+            measured["share"], measured["ratio"], strata, units, level=level
+        )
     unknown = len(items) - len(measured)
     left_out = f"{plural(unknown, 'pair')} without both lengths left out" if unknown else ""
     return LengthRow(
         *key,
         pairs=len(measured),
         length_ratio=float(2 ** measured["ratio"].mean()) if len(measured) else None,
-        longer_share=unit_proportion(toward[sided] > 0, rated["unit"].to_numpy()[sided], level=level),
+        longer_share=estimate_proportion(toward[sided] > 0, rated["unit"].to_numpy()[sided], level=level),
         share_at_equal_length=share,
         p_share_at_equal_length=share.p,
         slope=slope,
@@ -212,7 +216,7 @@ def _make_length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, l
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Does the order or the length of texts matter?"."""
-    positions, lengths = evidence.rows(position), evidence.rows(length)
+    positions, lengths = evidence.rows(measure_position_effect), evidence.rows(measure_length_effect)
     if not (positions or lengths):
         return None
     position_table = make_row_table(

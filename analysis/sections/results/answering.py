@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from analysis.evidence import SHARE_KEYS, Evidence, declare_plan_keys
 from analysis.scores.scores import ResultKey
-from analysis.sections.results.assisted import AssistedRow, assisted
-from analysis.sections.results.rounds import RoundsRow, rounds
-from analysis.sections.results.sequential import SequentialRow, sequential
-from analysis.sections.results.shares import WinShareRow, totals
+from analysis.sections.results.assisted import AssistedRow, measure_assisted_shares
+from analysis.sections.results.rounds import RoundsRow, summarise_rounds
+from analysis.sections.results.sequential import SequentialRow, run_sequential_tests
+from analysis.sections.results.shares import WinShareRow, measure_total_shares
 from guard_eval.estimate import Estimate
 from guard_eval.records import PEOPLE_OF
 
@@ -21,19 +21,21 @@ def select_answer_rows(evidence: Evidence) -> list[WinShareRow]:
     The declared plan decides which rows these are: shares assisted by a judge, sequential tests, rounds, or
     the usual shares.
     """
-    rows = evidence.rows(totals)
+    rows = evidence.rows(measure_total_shares)
     declared: dict[ResultKey, tuple[Estimate, SequentialRow | AssistedRow | RoundsRow]] = {}
     shares = {row.key: row.win_share for row in rows}
     if evidence.plan.sequential:
-        declared = {row.key: (row.win_share, row) for row in evidence.rows(sequential)}
+        declared = {row.key: (row.win_share, row) for row in evidence.rows(run_sequential_tests)}
     elif evidence.plan.assisted_by is not None:
         declared = {
             row.key._replace(rater_kind=PEOPLE_OF[row.rater_kind], judge=""): (row.people_assisted, row)
-            for row in evidence.rows(assisted)
+            for row in evidence.rows(measure_assisted_shares)
             if row.judge == evidence.plan.assisted_by and row.people_assisted.value is not None
         }
     elif evidence.stops_early:
-        declared = {row.key: (shares[row.key], row) for row in evidence.rows(rounds) if row.key in shares}
+        declared = {
+            row.key: (shares[row.key], row) for row in evidence.rows(summarise_rounds) if row.key in shares
+        }
     return [_replace_test(row, *declared[row.key]) if row.key in declared else row for row in rows]
 
 

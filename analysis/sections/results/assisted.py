@@ -21,11 +21,11 @@ from analysis.sections.section import (
     Section,
     format_share,
     make_table_section,
-    name_limit_columns,
+    name_limits,
     name_result,
     select_notes,
 )
-from analysis.stats.assisted import METHOD, AssistedShare, assisted_share
+from analysis.stats.assisted import METHOD, AssistedShare, estimate_assisted_share
 from guard_eval.estimate import Estimate, join_notes
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
@@ -67,9 +67,9 @@ class AssistedRow(TestedRow):
     pairs_rated: int
     pairs_judged: int
     units_rated: int
-    people_alone: Estimate = field(metadata=name_limit_columns("people_"))
-    judge_alone: Estimate = field(metadata=name_limit_columns("judge_"))
-    people_assisted: Estimate = field(metadata=name_limit_columns())
+    people_alone: Estimate = field(metadata=name_limits("people_"))
+    judge_alone: Estimate = field(metadata=name_limits("judge_"))
+    people_assisted: Estimate = field(metadata=name_limits())
     level: float
     weight: float | None
     correlation: float | None
@@ -78,7 +78,7 @@ class AssistedRow(TestedRow):
 
 
 @declare_plan_keys("alpha", "correction", "panel", "composite")
-def assisted(evidence: Evidence) -> list[AssistedRow]:
+def measure_assisted_shares(evidence: Evidence) -> list[AssistedRow]:
     """Return people's share assisted by each judge that judged more pairs than people rated.
 
     The p-values are corrected for the results of the family, separately for each judge.
@@ -90,11 +90,13 @@ def assisted(evidence: Evidence) -> list[AssistedRow]:
         if len(judged) > len(people) and UnitScores.from_items(people).n >= FEWEST_RATED:
             share = 0.5 + judged["net"] / (2 * judged["showings"])
             raters = int(scores["rater"].nunique())
-            rows.append(_make_row(key, raters, people, judged.assign(share=share, raters=1), evidence))
+            rows.append(
+                _make_assisted_row(key, raters, people, judged.assign(share=share, raters=1), evidence)
+            )
     return correct_p_values(rows, evidence)
 
 
-def _make_row(
+def _make_assisted_row(
     key: ResultKey, raters: int, people: pd.DataFrame, judged: pd.DataFrame, evidence: Evidence
 ) -> AssistedRow:
     """Return a row from people's items and the judge's items."""
@@ -106,7 +108,7 @@ def _make_row(
     result = AssistedShare(share=Estimate(note=obstacle), weight=0.0, correlation=None, effective=None)
     few = ""
     if not obstacle:
-        result = assisted_share(
+        result = estimate_assisted_share(
             people.set_index("pair_id")["share"].reindex(judged["pair_id"]).to_numpy(dtype=float),
             judged["share"].to_numpy(),
             pd.factorize(judged["dataset"], sort=True)[0],
@@ -171,7 +173,7 @@ def _find_obstacle(people: pd.DataFrame, judged: pd.DataFrame, *, random: bool) 
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Does the judge make people's answer more certain?"."""
-    rows = evidence.rows(assisted)
+    rows = evidence.rows(measure_assisted_shares)
     return make_table_section(
         rows,
         name_result,

@@ -16,10 +16,10 @@ from analysis.sections.results.shares import (
     WinShareRow,
     correct_p_values,
     make_share_cells,
-    totals,
+    measure_total_shares,
 )
 from analysis.sections.section import Section, make_row_table, name_first_method, name_result
-from analysis.stats.interaction import interaction
+from analysis.stats.interaction import run_interaction_test
 from analysis.verdicts.reading import get_reading
 from analysis.verdicts.table import KNOWN, STORED, convert_to_texts, names_raters
 from guard_eval.errors import StudyError, suggest_nearest
@@ -78,7 +78,7 @@ class InteractionRow(TestedRow):
     method: str
 
 
-def find_column(frame: pd.DataFrame, heading: str) -> str:
+def find_split_column(frame: pd.DataFrame, heading: str) -> str:
     """Find a column of a validated table by its heading in the table or in the file.
 
     Raises:
@@ -97,16 +97,16 @@ def find_column(frame: pd.DataFrame, heading: str) -> str:
     )
     if is_of_ratings:
         raise StudyError(
-            f"--by {heading}: this column says how pairs were rated, not which pairs or raters they are; "
-            f"{suggest_nearest(heading, sorted(set(allowed) - {heading}))}"
+            f"--by {heading}: this column describes the ratings, not the pairs or the raters, so it cannot "
+            f"split results; {suggest_nearest(heading, sorted(set(allowed) - {heading}))}"
         )
     if name == "rater" and not names_raters(frame):
         raise StudyError(
-            f"--by {heading}: the table does not say which rater gave which verdict; if a column names the "
+            f"--by {heading}: the table does not say which rater gave which verdict. If a column names the "
             "raters, declare it: --set columns.rater=HEADING"
         )
     if frame[name].isna().all():
-        raise StudyError(f"--by {heading}: the column is empty; fill it, or name another one")
+        raise StudyError(f"--by {heading}: the column is empty; fill it, or name another column")
     return name
 
 
@@ -115,28 +115,28 @@ def _varies_within(frame: pd.DataFrame, column: str, keys: Sequence[str]) -> boo
     return bool(frame.groupby(list(keys), observed=True)[column].nunique().gt(1).any())
 
 
-def list_columns(evidence: Evidence) -> tuple[str, ...]:
+def list_split_columns(evidence: Evidence) -> tuple[str, ...]:
     """Return the declared columns, and the columns chosen later."""
     return (*evidence.context.by, *evidence.context.explored)
 
 
-def find_group_columns(frame: pd.DataFrame) -> list[str]:
+def suggest_split_columns(frame: pd.DataFrame) -> list[str]:
     """Return the columns that can split the results: columns without another role and with few values."""
     names = [name for name in get_reading(frame).unused if name in frame.columns]
     return [name for name in names if 1 < frame[name].nunique() <= MAX_VALUES]
 
 
-NO_WEIGHTS = "the test of an interaction gives every pair the same weight; remove weights, or --by"
+NO_WEIGHTS = "the test of a column gives every pair the same weight; remove weights, or remove by"
 
 
-@declare_plan_keys("alpha", "correction", "weights", "raters", "composite", needs=list_columns)
-def by_value(evidence: Evidence) -> list[ValueRow]:
+@declare_plan_keys("alpha", "correction", "weights", "raters", "composite", needs=list_split_columns)
+def measure_shares_by_value(evidence: Evidence) -> list[ValueRow]:
     """Return the win shares at each value of the columns, corrected together."""
     rows = [
         _make_value_row(row, column, value)
-        for column in list_columns(evidence)
+        for column in list_split_columns(evidence)
         for value, subset in _split_evidence(evidence, column)
-        for row in subset.rows(totals)
+        for row in subset.rows(measure_total_shares)
     ]
     return correct_p_values(rows, evidence)
 
@@ -147,8 +147,8 @@ def _make_value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
     return ValueRow(**counted | {"p_adjusted": None, "family": 0}, column=column, value=value)
 
 
-@declare_plan_keys("correction", "composite", refuses={"weights": NO_WEIGHTS}, needs=list_columns)
-def interactions(evidence: Evidence) -> list[InteractionRow]:
+@declare_plan_keys("correction", "composite", refuses={"weights": NO_WEIGHTS}, needs=list_split_columns)
+def run_interaction_tests(evidence: Evidence) -> list[InteractionRow]:
     """Test for each result and column whether the share depends on the column.
 
     Tests of declared columns belong to the family of the declared results. Tests of other columns are
@@ -157,14 +157,14 @@ def interactions(evidence: Evidence) -> list[InteractionRow]:
     if evidence.stops_early:
         return []
     rows = []
-    for column in list_columns(evidence):
+    for column in list_split_columns(evidence):
         subsets = [
             dict(group_by_result(subset.scored.items)) for _, subset in _split_evidence(evidence, column)
         ]
         for key, whole in group_by_result(evidence.scored.items):
             rated = [subset[key] for subset in subsets if key in subset]
             if rated:
-                rows.append(_make_interaction_row(key, column, whole, rated, evidence.seed))
+                rows.append(_run_interaction_test(key, column, whole, rated, evidence.seed))
     declared = evidence.context.by
     of_declared = [row for row in rows if row.column in declared]
     of_explored = [row for row in rows if row.column in evidence.context.explored]
@@ -174,7 +174,7 @@ def interactions(evidence: Evidence) -> list[InteractionRow]:
     ]
 
 
-def _make_interaction_row(
+def _run_interaction_test(
     key: ResultKey, column: str, whole: pd.DataFrame, parts: Sequence[pd.DataFrame], seed: int
 ) -> InteractionRow:
     """Test one result: do its items depend on the value of a column?"""
@@ -185,7 +185,7 @@ def _make_interaction_row(
         by_unit = items["share"].groupby(units).agg(["sum", "size"])
         sums.append(by_unit.assign(value=number))
     table = pd.concat(sums)
-    test = interaction(table["sum"], table["size"], table["value"], table.index, seed=seed)
+    test = run_interaction_test(table["sum"], table["size"], table["value"], table.index, seed=seed)
     return InteractionRow(
         *key, column=column, groups=len(parts), units=test.n, method=test.method, p=test.p, note=test.note
     )
@@ -225,11 +225,11 @@ def _group_values(cells: pd.Series, column: str) -> pd.Categorical:
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Does the result depend on these columns?"."""
-    columns = list_columns(evidence)
+    columns = list_split_columns(evidence)
     if not columns:
         return None
-    rows = evidence.rows(by_value)
-    tests = evidence.rows(interactions)
+    rows = evidence.rows(measure_shares_by_value)
+    tests = evidence.rows(run_interaction_tests)
     alpha = evidence.plan.alpha
     names = and_list(columns)
     first = name_first_method(rows)
@@ -270,7 +270,7 @@ def _describe_columns(evidence: Evidence, tests: Sequence[InteractionRow]) -> It
     """Describe the test, the omitted verdicts, and the columns that cannot support a claim."""
     methods = join_distinct_names(row.method for row in tests)
     yield f"Interaction: {methods or 'not tested if comparisons stop early'}."
-    for name in list_columns(evidence):
+    for name in list_split_columns(evidence):
         if missing := convert_to_texts(evidence.frame[name]).isna().sum():
             yield f"{plural(missing, 'verdict')} without {name} are left out."
     if evidence.context.explored:

@@ -10,18 +10,22 @@ from typing import Literal
 from scipy import special
 
 from analysis.evidence import SHARE_KEYS, Evidence, declare_plan_keys
-from analysis.sections.results.shares import ShareRow, WinShareRow, correct_p_values, make_share_cells, totals
+from analysis.sections.results.shares import (
+    ShareRow,
+    WinShareRow,
+    correct_p_values,
+    make_share_cells,
+    measure_total_shares,
+)
 from analysis.sections.section import Section, make_table_section, name_result
-from analysis.stats.equivalence import HALF, conservative_error, tost
+from analysis.stats.equivalence import HALF, compute_conservative_error, run_two_one_sided_tests
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
 from guard_eval.reporting.words import and_list, percent
 
 Conclusion = Literal["equivalent", "different", "different but negligible", "undecided"]
-OTHER_TEST = (
-    "equivalence is tested for people or judges alone, and a fixed number of items; leave margin out, or this"
-)
+OTHER_TEST = "with this setting there is no test of equivalence; remove this setting, or remove margin"
 
 
 @record
@@ -53,11 +57,11 @@ class EquivalenceRow(ShareRow):
     refuses={"sequential": OTHER_TEST, "assisted_by": OTHER_TEST},
     needs=lambda evidence: evidence.plan.margin,
 )
-def equivalence(evidence: Evidence) -> list[EquivalenceRow]:
+def run_equivalence_tests(evidence: Evidence) -> list[EquivalenceRow]:
     """Test for every result over all datasets whether its share lies within the margin.
 
-    Estimate, error and degrees of freedom are the same as in the t interval of the share, but the error is at
-    least as large as for a share beyond the margin (`conservative_error`). The p-values are corrected as a
+    The estimate and its degrees of freedom are those of the share's t interval. The error is at least as
+    large as that of a share beyond the margin (`compute_conservative_error`). The p-values are corrected as a
     separate family, because a share cannot be one half and also lie beyond the margin.
 
     Raises:
@@ -68,12 +72,12 @@ def equivalence(evidence: Evidence) -> list[EquivalenceRow]:
     if margin is None:  # for mypy: without a margin there are no rows
         return []
     if alpha >= HALF:
-        raise StudyError(f"equivalence needs an error rate below 0.5; alpha is {alpha:g}, set it to 0.05")
-    rows = [_test_equivalence(row, margin, alpha) for row in evidence.rows(totals)]
+        raise StudyError(f"alpha = {alpha:g}: a test of equivalence needs an alpha below 0.5, such as 0.05")
+    rows = [_run_equivalence_test(row, margin, alpha) for row in evidence.rows(measure_total_shares)]
     return [replace(row, conclusion=_conclude(row, alpha)) for row in correct_p_values(rows, evidence)]
 
 
-def _test_equivalence(row: WinShareRow, margin: float, alpha: float) -> EquivalenceRow:
+def _run_equivalence_test(row: WinShareRow, margin: float, alpha: float) -> EquivalenceRow:
     """Test one result, without the correction."""
     level = 1 - 2 * alpha
     tested = EquivalenceRow(
@@ -88,12 +92,14 @@ def _test_equivalence(row: WinShareRow, margin: float, alpha: float) -> Equivale
         return replace(tested, note=row.note or "the share has no standard error")
     counts = (row.wins, row.ties, row.losses)
     sums = (row.score_sum, row.score_size, row.score_squares)
-    error = conservative_error(row.standard_error, counts, sums, row.units, margin=margin)
+    error = compute_conservative_error(row.standard_error, counts, sums, row.units, margin=margin)
     half = float(special.stdtrit(row.df, 1 - alpha)) * error
     low = max(0.0, row.win_share.value - half)
     high = min(1.0, row.win_share.value + half)
     share = replace(tested.win_share, low=low, high=high)
-    return replace(tested, win_share=share, p=tost(row.win_share.value, error, row.df, margin=margin))
+    return replace(
+        tested, win_share=share, p=run_two_one_sided_tests(row.win_share.value, error, row.df, margin=margin)
+    )
 
 
 def _conclude(row: EquivalenceRow, alpha: float) -> Conclusion:
@@ -107,7 +113,7 @@ def _conclude(row: EquivalenceRow, alpha: float) -> Conclusion:
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Is the difference too small to matter?"."""
     return make_table_section(
-        evidence.rows(equivalence),
+        evidence.rows(run_equivalence_tests),
         lambda row: {**name_result(row), "Conclusion": row.conclusion},
         lambda row: {
             "Margin": percent(row.margin),

@@ -11,25 +11,25 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.evidence import MIN_RANKED, Evidence, declare_plan_keys
-from analysis.scores.scores import CELL, UnitScores, connected_methods
-from analysis.sections.results.rounds import find_eliminated, rounds
+from analysis.scores.scores import CELL, UnitScores, group_connected_methods
+from analysis.sections.results.rounds import find_eliminated_systems, summarise_rounds
 from analysis.sections.section import (
     CriterionRow,
     Section,
     group_by,
     make_row_table,
-    name_limit_columns,
+    name_limits,
     name_raters,
 )
 from analysis.stats.population import FEWEST_EQUAL
-from analysis.stats.ranks.any_difference import any_difference
-from analysis.stats.ranks.davidson import explain_undefined, fit_strengths, shares
+from analysis.stats.ranks.any_difference import run_any_difference_test
+from analysis.stats.ranks.davidson import compute_expected_shares, explain_infinite_strengths, fit_strengths
 from analysis.stats.ranks.rank_sets import (
     Comparisons,
-    any_difference_p,
-    largest_errors,
-    rank_sets,
-    simultaneous_half_width,
+    compute_any_difference_p,
+    draw_largest_errors,
+    find_rank_sets,
+    find_simultaneous_half_width,
 )
 from guard_eval.estimate import Estimate, adjust, explain_missing_p, join_notes
 from guard_eval.frozen import record
@@ -99,7 +99,7 @@ class RankingRow(CriterionRow):
     possible_best: int | None
     possible_worst: int | None
     strength: float | None
-    expected_share: Estimate = field(metadata=name_limit_columns("share_"))
+    expected_share: Estimate = field(metadata=name_limits("share_"))
     level: float
     comparisons: int
     unit: str
@@ -138,7 +138,7 @@ class _Ranking:
 
 
 @record
-class _Group:
+class _ConnectedGroup:
     """Methods that are connected by comparisons of one kind of raters on one criterion.
 
     Attributes:
@@ -168,14 +168,14 @@ class _Group:
     "composite",
     needs=lambda evidence: evidence.is_ranked,
 )
-def ranking(evidence: Evidence) -> list[RankingRow]:
+def rank_methods(evidence: Evidence) -> list[RankingRow]:
     """Rank the methods by strength: a row per method and criterion, for people and for each judge.
 
     If comparisons do not connect all methods, each group of three or more methods has a separate ranking. Two
     methods are not ranked, because their win share is enough. If raters are declared to be a sample, ranks
     and shares hold for all raters of the same kind.
     """
-    tables = [_rank(evidence, group) for group in _find_groups(evidence.scored.scores)]
+    tables = [_rank_group(evidence, group) for group in _find_connected_groups(evidence.scored.scores)]
     rows = sorted(_adjust_p(tables, evidence), key=_make_sort_key)
     return [_apply_round_limits(row, evidence) for row in rows] if evidence.stops_early else rows
 
@@ -185,7 +185,7 @@ def _apply_round_limits(row: RankingRow, evidence: Evidence) -> RankingRow:
     row = replace(row, expected_share=Estimate(value=row.share), any_difference_test=METHOD)
     alpha = evidence.plan.alpha
     key = (row.rater_group, row.criterion)
-    duels = [duel for duel in evidence.rows(rounds) if (duel.rater_group, duel.criterion) == key]
+    duels = [duel for duel in evidence.rows(summarise_rounds) if (duel.rater_group, duel.criterion) == key]
     if not duels:
         return replace(
             row,
@@ -205,7 +205,7 @@ def _apply_round_limits(row: RankingRow, evidence: Evidence) -> RankingRow:
         row,
         possible_best=1 + better,
         possible_worst=len(methods) - worse,
-        left_after=find_eliminated(duels, alpha).get(row.method),
+        left_after=find_eliminated_systems(duels, alpha).get(row.method),
         p_any_difference=smallest,
         p_any_difference_adjusted=smallest,
         note="",
@@ -214,7 +214,7 @@ def _apply_round_limits(row: RankingRow, evidence: Evidence) -> RankingRow:
 
 def group_rankings(evidence: Evidence) -> list[list[RankingRow]]:
     """Return the rows of each ranking, the best method first."""
-    rows = evidence.rows(ranking)
+    rows = evidence.rows(rank_methods)
     return list(group_by(rows, lambda row: (row.rater_group, row.criterion, row.group)).values())
 
 
@@ -224,15 +224,15 @@ def _make_sort_key(row: RankingRow) -> tuple[object, ...]:
     return KIND_PLACE[row.rater_kind], row.judge, is_criterion, row.criterion, row.group, row.rank
 
 
-def _find_groups(scores: pd.DataFrame) -> Iterator[_Group]:
+def _find_connected_groups(scores: pd.DataFrame) -> Iterator[_ConnectedGroup]:
     """Yield the groups of methods that are ranked."""
     for (kind, judge, criterion), judged in scores.groupby(CELL[2:], sort=True):
         compared = judged[CELL[:2]].drop_duplicates()
-        connected = connected_methods(compared.itertuples(index=False, name=None))
+        connected = group_connected_methods(compared.itertuples(index=False, name=None))
         everybody = {method for group in connected for method in group}
         ranked = [group for group in connected if len(group) >= MIN_RANKED]
         for position, methods in enumerate(ranked, start=1):
-            yield _Group(
+            yield _ConnectedGroup(
                 kind=str(kind),
                 judge=str(judge),
                 criterion=str(criterion),
@@ -261,7 +261,7 @@ def _adjust_p(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[Rankin
                 )
 
 
-def _rank(evidence: Evidence, group: _Group) -> _Ranking:
+def _rank_group(evidence: Evidence, group: _ConnectedGroup) -> _Ranking:
     """Return a ranking: strengths, expected shares, possible ranks, and the test of any difference."""
     level = evidence.plan.level
     is_random = evidence.plan.raters == "random" and not group.judge
@@ -269,40 +269,40 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     compared = _number_comparisons(group, by_unit)
     rater = pd.factorize(group.scores["rater"], sort=True)[0]
     sampled = rater if is_random else None
-    wins, ties = compared.wins_and_ties()
-    why_infinite = explain_undefined(wins, ties, group.methods)
+    wins, ties = compared.count_wins_and_ties()
+    why_infinite = explain_infinite_strengths(wins, ties, group.methods)
     is_smoothed = bool(why_infinite)
     # Each method gets half a win in every comparison, so that the strengths are finite.
     is_compared = (wins + wins.T + ties) > 0
     half_wins = is_compared / 2 if is_smoothed else 0.0
     parameters = fit_strengths(wins + half_wins, ties)
-    expected = shares(parameters)
-    errors = compared.errors(compared.shrink(parameters), sampled)
-    largest = largest_errors(errors, seed=evidence.seed)
-    widths = errors.widths(compared.units_by_method(), level=level)
-    nets = compared.net_wins(by_unit.codes)
+    expected = compute_expected_shares(parameters)
+    errors = compared.estimate_errors(compared.shrink_strengths(parameters), sampled)
+    largest = draw_largest_errors(errors, seed=evidence.seed)
+    widths = errors.widen_errors(compared.count_units_by_method(), level=level)
+    nets = compared.sum_net_wins(by_unit.codes)
     # If raters are a sample and fewer than the units, they are the independent cases.
     has_fewer_raters = is_random and rater.max() + 1 < by_unit.n
-    cases = compared.net_wins(rater) if has_fewer_raters else nets
-    line = simultaneous_half_width(largest, level=level)
-    sets = rank_sets(expected, widths, cases, line=line, level=level)
+    cases = compared.sum_net_wins(rater) if has_fewer_raters else nets
+    line = find_simultaneous_half_width(largest, level=level)
+    sets = find_rank_sets(expected, widths, cases, line=line, level=level)
     why_none, caution = _explain_missing_ranks(evidence, by_unit, sampled)
-    difference = any_difference(nets, seed=evidence.seed)
+    difference = run_any_difference_test(nets, seed=evidence.seed)
     if evidence.plan.sequential or (is_random and why_none):
         difference = Estimate(method=difference.method)
     elif is_random and difference.p is not None:
-        p = max(difference.p, any_difference_p(expected, widths, largest))
+        p = max(difference.p, compute_any_difference_p(expected, widths, largest))
         difference = replace(difference, p=p, method=CLUSTERS.format(unit=by_unit.name))
     assistant = evidence.plan.assisted_by if not group.judge else None
     notes = (
-        f"never compared with {and_list(group.apart)}, which stand apart" if group.apart else "",
+        f"never compared with {and_list(group.apart)}, which have no rank here" if group.apart else "",
         why_infinite,
         SMOOTHED if is_smoothed else "",
         why_none or caution,
         difference.note,
         f"{assistant} assists no ranking: it is of people alone" if assistant else "",
     )
-    bounds = compared.errors(parameters, sampled).limits(expected, level=level)
+    bounds = compared.estimate_errors(parameters, sampled).find_limits(expected, level=level)
     has_limits = not (why_none or is_smoothed)
     by_strength = np.argsort(-parameters[:-1], kind="stable")
     rows = [
@@ -334,7 +334,7 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     return _Ranking(rows=rows, smallest_p=difference.smallest_p)
 
 
-def _number_comparisons(group: _Group, by_unit: UnitScores) -> Comparisons:
+def _number_comparisons(group: _ConnectedGroup, by_unit: UnitScores) -> Comparisons:
     """Return the comparisons of a group, with methods as numbers."""
     numbers = {name: index for index, name in enumerate(group.methods)}
     first, second = (np.asarray(group.scores[side].map(numbers), dtype=np.int64) for side in CELL[:2])
@@ -377,8 +377,8 @@ def make_section(evidence: Evidence) -> Section | None:
     """Make the section "How do the methods rank?"."""
     if not evidence.is_ranked:
         return None
-    tables = tuple(chain.from_iterable(map(_make_table, group_rankings(evidence))))
-    methods = {row.method for row in evidence.rows(ranking)}
+    tables = tuple(chain.from_iterable(map(_make_ranking_table, group_rankings(evidence))))
+    methods = {row.method for row in evidence.rows(rank_methods)}
     return Section(
         anchor="ranking",
         question="How do the methods rank?",
@@ -389,7 +389,7 @@ def make_section(evidence: Evidence) -> Section | None:
     )
 
 
-def _make_table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
+def _make_ranking_table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
     """Return the table of one ranking."""
     return make_row_table(
         rows,

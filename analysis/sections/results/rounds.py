@@ -15,7 +15,7 @@ from analysis.sections.section import (
     Section,
     group_by,
     make_table_section,
-    name_limit_columns,
+    name_limits,
     name_raters,
     name_result,
     select_notes,
@@ -26,7 +26,7 @@ from guard_eval.records import Contest
 from guard_eval.reporting.words import and_list, number, number_limits, p_value, percent, plural
 from guard_eval.rounds import METHOD, SHAPE, Comparison, compare, find_stopping, first_passage_p
 
-UNSUPPORTED = "stopped on the record, and today's verdicts would not stop it: they were changed or excluded"
+UNSUPPORTED = "recorded as stopped, but the present verdicts do not support it: some were changed or excluded"
 HOW_TO_READ = (
     "Lead: the first system's expected share less the second's, in points, with limits for all comparisons "
     "at all rounds together. p holds at whichever round a comparison stops, with Holm's correction over all "
@@ -46,7 +46,7 @@ class RoundsRow(TestedRow):
         method: The test.
     """
 
-    lead: Estimate = field(metadata=name_limit_columns("lead_"))
+    lead: Estimate = field(metadata=name_limits("lead_"))
     ahead: str
     behind: str
     prompts: int
@@ -55,7 +55,7 @@ class RoundsRow(TestedRow):
 
 
 @declare_plan_keys("alpha")
-def rounds(evidence: Evidence) -> list[RoundsRow]:
+def summarise_rounds(evidence: Evidence) -> list[RoundsRow]:
     """Return a row for each comparison that may stop after a round, for people and for each judge."""
     rows = []
     for who, recorded in evidence.context.contests.items():
@@ -69,7 +69,7 @@ def rounds(evidence: Evidence) -> list[RoundsRow]:
                     *duel.couple,
                     *who,
                     contest.plan.criterion,
-                    lead=find_limits(duel, contest),
+                    lead=estimate_lead(duel, contest),
                     ahead=duel.ahead,
                     behind=duel.behind,
                     prompts=len(duel.leads),
@@ -83,7 +83,7 @@ def rounds(evidence: Evidence) -> list[RoundsRow]:
     return rows
 
 
-def find_limits(compared: Comparison, contest: Contest) -> Estimate:
+def estimate_lead(compared: Comparison, contest: Contest) -> Estimate:
     """Return the mean lead, with limits that hold for all pairs of systems at all rounds together."""
     level = 1 - contest.plan.alpha
     n = len(compared.leads)
@@ -104,7 +104,7 @@ def find_critical_value(alpha: float, sizes: tuple[int, ...]) -> float:
     return float(optimize.brentq(lambda peak: first_passage_p(peak, sizes) - alpha, 0.01, 20.0))
 
 
-def find_eliminated(rows: Sequence[RoundsRow], alpha: float) -> dict[str, int]:
+def find_eliminated_systems(rows: Sequence[RoundsRow], alpha: float) -> dict[str, int]:
     """Return the beaten systems whose comparisons have all stopped, with their last round."""
     eliminated = {}
     for system in {row.behind for row in rows if row.is_significant(alpha)}:
@@ -118,10 +118,10 @@ def find_eliminated(rows: Sequence[RoundsRow], alpha: float) -> dict[str, int]:
 def describe_rounds(evidence: Evidence) -> Iterator[str]:
     """Describe the progress of the rounds in one or two sentences, for people and for each judge."""
     alpha = evidence.plan.alpha
-    for who, rows in group_by(evidence.rows(rounds), lambda row: row.rater_group).items():
+    for who, rows in group_by(evidence.rows(summarise_rounds), lambda row: row.rater_group).items():
         contest = evidence.context.contests[who]
         decided = sum(row.is_significant(alpha) for row in rows)
-        eliminated = sorted(find_eliminated(rows, alpha))
+        eliminated = sorted(find_eliminated_systems(rows, alpha))
         suffix = f"; {and_list(eliminated)} left" if eliminated else ""
         done = contest.sizes[: contest.done]
         rated = sum(size * len(contest.active_couples(number)) for number, size in enumerate(done, start=1))
@@ -135,7 +135,7 @@ def describe_rounds(evidence: Evidence) -> Iterator[str]:
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Which comparisons are decided?"."""
-    rows = evidence.rows(rounds)
+    rows = evidence.rows(summarise_rounds)
     warned = [f"{row.method_a} against {row.method_b}: {row.note}" for row in rows if row.note]
     return make_table_section(
         rows,

@@ -9,14 +9,14 @@ from functools import partial
 import pandas as pd
 
 from analysis.evidence import SHARE_KEYS, Evidence, declare_plan_keys
-from analysis.scores.scores import ResultKey, count_outcomes, group_by_result, item_scores
+from analysis.scores.scores import ResultKey, count_wins_ties_losses, group_by_result, score_items
 from analysis.scores.win_share import (
     estimate_share_of_all_raters,
     estimate_share_of_these_raters,
     leave_out_each_rater,
     weigh_by_precision,
 )
-from analysis.sections.results.shares import SignFlipRow, correct_p_values, coverage, order_by_plan
+from analysis.sections.results.shares import SignFlipRow, correct_p_values, count_coverage, make_plan_sort_key
 from analysis.sections.section import (
     Cells,
     Section,
@@ -25,7 +25,7 @@ from analysis.sections.section import (
     name_result,
     select_first_raters,
 )
-from analysis.stats.proportion import pooled_binomial
+from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.estimate import Estimate, join_notes
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
@@ -80,19 +80,19 @@ class SensitivityRow(SignFlipRow):
 
 
 @declare_plan_keys(*SHARE_KEYS)
-def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
+def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
     """Analyse every result in every way, the default first. Judges never count as a random sample."""
-    if not evidence.comparisons_in_full or evidence.stops_early:
+    if not evidence.detailed_comparisons or evidence.stops_early:
         return []
     included = {}
     if evidence.context.with_excluded is not None:
         everybody = Evidence.from_verdicts(evidence.context.with_excluded, evidence.context)
         included = dict(group_by_result(everybody.scored.scores))
     rows = []
-    for key, scores in group_by_result(evidence.evidence_in_full.scored.scores):
+    for key, scores in group_by_result(evidence.detailed_evidence.scored.scores):
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
         default = RANDOM if is_random else SHARES[evidence.plan.weights]
-        for analysis, share in _run_all_analyses(evidence, key, scores, included.get(key)):
+        for analysis, share in _analyse_in_all_ways(evidence, key, scores, included.get(key)):
             rows.append(
                 SensitivityRow(
                     *key,
@@ -108,18 +108,18 @@ def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
     corrected = []
     for ways in group_by(rows, lambda row: row.analysis).values():
         corrected += correct_p_values(ways, evidence)
-    in_plan = order_by_plan(evidence.context.planned)
-    reachable = [row.remove_unreachable_p(evidence.plan.alpha) for row in corrected]
+    in_plan = make_plan_sort_key(evidence.context.planned)
+    reachable = [row.withhold_unreachable_p(evidence.plan.alpha) for row in corrected]
     return sorted(reachable, key=lambda row: (in_plan(row), not row.default))
 
 
-def _run_all_analyses(
+def _analyse_in_all_ways(
     evidence: Evidence, key: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
 ) -> Iterator[tuple[str, Estimate]]:
     """Yield the name and the share of each analysis of one result, the usual one first."""
     plan = evidence.plan
     level = plan.level
-    items = item_scores(scores)
+    items = score_items(scores)
     raters = scores["rater"].nunique()
     ways = {FIXED: items}
     if plan.weights == "precision" or items["raters"].min() < items["raters"].max():
@@ -130,19 +130,19 @@ def _run_all_analyses(
     if are_sample:
         name = SHARES[plan.weights]
         yield RANDOM, estimate_share_of_all_raters(scores, ways[name], fixed[name])
-    wins, ties, losses = count_outcomes(scores)
+    wins, ties, losses = count_wins_ties_losses(scores)
     share = (wins + ties / 2) / len(scores)
-    yield POOLED, replace(pooled_binomial(wins, losses), value=share)
+    yield POOLED, replace(run_pooled_binomial_test(wins, losses), value=share)
     untied = scores[scores["net"] != 0]
     if 0 < len(untied) < len(scores):
-        items_left = item_scores(untied)
+        items_left = score_items(untied)
         lost = len(items) - len(items_left)
         note = f"{plural(lost, 'pair')} had ties only" if lost else ""
         yield UNTIED, estimate_share_of_these_raters(items_left, level=level).with_note(note)
     if are_sample and raters <= MAX_LEFT_OUT:
         yield LEFT_OUT, _leave_out_critical_rater(scores, level)
     if with_excluded is not None and set(with_excluded["rater"]) != set(scores["rater"]):
-        yield WITH_EXCLUDED, estimate_share_of_these_raters(item_scores(with_excluded), level=level)
+        yield WITH_EXCLUDED, estimate_share_of_these_raters(score_items(with_excluded), level=level)
 
 
 def _leave_out_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
@@ -160,7 +160,7 @@ def _leave_out_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
     return replace(share, note=join_notes(span, share.note))
 
 
-def make_share_cells(row: SensitivityRow) -> Cells:
+def make_p_cells(row: SensitivityRow) -> Cells:
     """Return the figures of a row."""
     return {
         "Win share": percent(row.win_share.value),
@@ -171,13 +171,13 @@ def make_share_cells(row: SensitivityRow) -> Cells:
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Would other analyses say the same?"."""
-    rows = evidence.rows(sensitivity)
+    rows = evidence.rows(run_alternative_analyses)
     if evidence.plan.raters == "fixed":  # the answer is about these raters only
         rows = [row for row in rows if row.analysis != RANDOM]
     return make_table_section(
         rows,
         lambda row: {**name_result(row), "Analysis": row.analysis},
-        make_share_cells,
+        make_p_cells,
         csv="sensitivity",
         caption="The same verdicts, analysed in other ways",
         strong=lambda row: row.default,
@@ -208,9 +208,9 @@ def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
 def make_section_on_other_raters(evidence: Evidence) -> Section | None:
     """Make the section "Would other raters say the same?"."""
     return make_table_section(
-        [row for row in evidence.rows(sensitivity) if row.analysis == RANDOM],
+        [row for row in evidence.rows(run_alternative_analyses) if row.analysis == RANDOM],
         name_result,
-        make_share_cells,
+        make_p_cells,
         csv="sensitivity",
         caption="For all raters of the same kind",
         anchor="other-raters",
@@ -233,7 +233,7 @@ def _answer_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow]) -> 
         return f"{title(row.criterion)}{against}"
 
     sure = [name(row) for row in estimated if row.is_significant(evidence.plan.alpha)]
-    raters = max(row.raters or 0 for row in evidence.rows(coverage) if not row.judge)
+    raters = max(row.raters or 0 for row in evidence.rows(count_coverage) if not row.judge)
     shares = [f"{name(row)} {share_limits(row.win_share, 0)}\u00a0%" for row in estimated[:MAX_NAMED]]
     lead = f"Yes on {and_list(sure[:MAX_NAMED])}" if sure else f"Unknown with {plural(raters, 'rater')}"
     return f"{lead}: {and_list(shares)}{f' for {first}' if is_single else ''}"

@@ -16,9 +16,9 @@ from analysis.scores.scores import (
     add_judge_column,
     group_by_result,
 )
-from analysis.sections.results.shares import ShareRow, correct_p_values, make_share_cells, order_by_plan
+from analysis.sections.results.shares import ShareRow, correct_p_values, make_plan_sort_key, make_share_cells
 from analysis.sections.section import Section, make_table_section, name_result
-from analysis.stats.sequential import anytime_test
+from analysis.stats.sequential import run_anytime_test
 from guard_eval.estimate import join_notes
 from guard_eval.frozen import record
 from guard_eval.reporting.words import number, plural
@@ -47,7 +47,7 @@ class SequentialRow(ShareRow):
 
 
 @declare_plan_keys("alpha", "correction", "sequential", "panel", "composite")
-def sequential(evidence: Evidence) -> list[SequentialRow]:
+def run_sequential_tests(evidence: Evidence) -> list[SequentialRow]:
     """Return a row per comparison and criterion, for people and for each judge.
 
     Items are in the order of their last verdict (column `at`). If any verdict of a comparison has no time,
@@ -58,8 +58,8 @@ def sequential(evidence: Evidence) -> list[SequentialRow]:
         return []
     scored = evidence.scored
     items = scored.items.merge(_find_last_verdicts(scored), on=[*CELL, "pair_id"], validate="one_to_one")
-    rows = [_make_row(evidence, key, group) for key, group in group_by_result(items)]
-    rows.sort(key=order_by_plan(evidence.context.planned))
+    rows = [_run_sequential_test(evidence, key, group) for key, group in group_by_result(items)]
+    rows.sort(key=make_plan_sort_key(evidence.context.planned))
     return correct_p_values(rows, evidence)
 
 
@@ -69,7 +69,9 @@ def _find_last_verdicts(scored: ScoredVerdicts) -> pd.DataFrame:
     A panel's verdict has the time of its last judge, and a composite has the time of its last criterion.
     """
     frame = add_judge_column(scored.frame)
-    frame = pd.concat([frame, *(panel.verdicts(frame).assign(judge=panel.name) for panel in scored.panels)])
+    frame = pd.concat(
+        [frame, *(panel.select_verdicts(frame).assign(judge=panel.name) for panel in scored.panels)]
+    )
     if scored.composite is not None:
         group = frame[frame["criterion"].isin(scored.composite.weights)]
         frame = pd.concat([frame, group.assign(criterion=COMPOSITE)])
@@ -83,13 +85,13 @@ def _find_last_verdicts(scored: ScoredVerdicts) -> pd.DataFrame:
     return groups.agg({"time": "max", "row": "max", "timed": "all"}).reset_index()
 
 
-def _make_row(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> SequentialRow:
+def _run_sequential_test(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> SequentialRow:
     """Test one result. An item counts only after all its raters have rated it."""
     wait = evidence.context.raters_per_item.get(key.rater_kind)
     by_unit = UnitScores.from_items(items)
     is_waiting = (items["raters"] < (wait or 0)).to_numpy()
     # A prompt counts once: at the time of its last pair, after all its pairs are rated.
-    unit_waits = by_unit.sums(is_waiting)[:, 0] > 0
+    unit_waits = by_unit.sum_columns(is_waiting)[:, 0] > 0
     complete = items[~unit_waits[by_unit.codes]]
     is_timed = bool(items["timed"].all())
     moment = "time" if is_timed else "row"
@@ -100,8 +102,8 @@ def _make_row(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> Sequen
         order = ["last", "unit", *order]
     ordered = complete.sort_values(order, kind="stable")
     scores = 2 * ordered["share"].to_numpy(dtype=float) - 1
-    sums = UnitScores.from_items(ordered).sums(scores, np.ones(len(scores)))
-    test = anytime_test(sums[:, 0], sizes=None if is_pair else sums[:, 1], alpha=evidence.plan.alpha)
+    sums = UnitScores.from_items(ordered).sum_columns(scores, np.ones(len(scores)))
+    test = run_anytime_test(sums[:, 0], sizes=None if is_pair else sums[:, 1], alpha=evidence.plan.alpha)
     notes = (
         "" if is_timed else "no time is known: the test holds if items came in the order of the table",
         "" if wait else _note_unequal_raters(complete["raters"]),
@@ -134,7 +136,7 @@ def _note_unequal_raters(counts: pd.Series) -> str:
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "May we stop now?"."""
     return make_table_section(
-        evidence.rows(sequential),
+        evidence.rows(run_sequential_tests),
         name_result,
         lambda row: {
             "Prompts": row.units,

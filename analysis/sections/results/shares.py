@@ -14,14 +14,14 @@ from analysis.scores.scores import (
     Planned,
     ResultKey,
     UnitScores,
-    count_outcomes,
+    count_wins_ties_losses,
     group_by_raters,
     group_by_result,
 )
 from analysis.scores.win_share import (
     estimate_share_of_all_raters,
     estimate_share_of_these_raters,
-    unit_scores,
+    sum_scores_by_unit,
     warn_of_unequal_weights,
     weigh_by_precision,
 )
@@ -33,10 +33,10 @@ from analysis.sections.section import (
     group_by,
     make_row_table,
     name_first_method,
-    name_limit_columns,
+    name_limits,
     name_result,
 )
-from analysis.stats.proportion import pooled_binomial
+from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.estimate import Estimate, adjust, explain_missing_p, join_notes
 from guard_eval.frozen import record
 from guard_eval.joint_flips import max_t
@@ -98,7 +98,7 @@ class ShareRow(TestedRow):
         win_share: The share of `method_a`.
     """
 
-    win_share: Estimate = field(metadata=name_limit_columns())
+    win_share: Estimate = field(metadata=name_limits())
 
     @property
     def leader(self) -> str:
@@ -114,9 +114,9 @@ class ShareRow(TestedRow):
     @property
     def leading_share(self) -> float:
         """Return the share of the leading method."""
-        return self.orient_towards(self.leader).value or 0.5
+        return self.get_share_of(self.leader).value or 0.5
 
-    def orient_towards(self, method: str) -> Estimate:
+    def get_share_of(self, method: str) -> Estimate:
         """Return the share of one of the two methods, with limits."""
         share = self.win_share
         if method == self.method_a:
@@ -142,7 +142,7 @@ class SignFlipRow(ShareRow):
         """Return the smallest possible p of the test."""
         return self.smallest_p
 
-    def remove_unreachable_p(self, alpha: float) -> Self:
+    def withhold_unreachable_p(self, alpha: float) -> Self:
         """Remove the p if it could never be below the error rate, and add a note with the reason."""
         why = "" if self.p is None else explain_missing_p(self.smallest_p, alpha)
         return replace(self, p=None, note=join_notes(self.note, why)) if why else self
@@ -230,11 +230,11 @@ class CoverageRow(JudgedRow):
 
 
 T = TypeVar("T", bound=TestedRow)
-honours_shares = declare_plan_keys(*SHARE_KEYS)
+declare_share_keys = declare_plan_keys(*SHARE_KEYS)
 
 
-@honours_shares
-def totals(evidence: Evidence) -> list[WinShareRow]:
+@declare_share_keys
+def measure_total_shares(evidence: Evidence) -> list[WinShareRow]:
     """Return win shares over all datasets: a row per comparison and criterion, for people and for each judge.
 
     People's rows and each judge's rows are corrected separately: for the planned results that they judged or,
@@ -242,25 +242,27 @@ def totals(evidence: Evidence) -> list[WinShareRow]:
     """
     scores = dict(group_by_result(evidence.scored.scores))
     items = weigh_items(evidence)
-    rows = [_make_row(evidence, key, ALL, rated, items[key]) for key, rated in scores.items()]
-    rows.sort(key=order_by_plan(evidence.context.planned))
+    rows = [_make_share_row(evidence, key, ALL, rated, items[key]) for key, rated in scores.items()]
+    rows.sort(key=make_plan_sort_key(evidence.context.planned))
     corrected = correct_p_values(
         rows,
         evidence,
         further=len(evidence.context.by),
-        flipped=[unit_scores(items[row.key]) for row in rows] if evidence.plan.correction == "max-t" else (),
+        flipped=[sum_scores_by_unit(items[row.key]) for row in rows]
+        if evidence.plan.correction == "max-t"
+        else (),
     )
-    return [row.remove_unreachable_p(evidence.plan.alpha) for row in corrected]
+    return [row.withhold_unreachable_p(evidence.plan.alpha) for row in corrected]
 
 
-@honours_shares
-def win_shares(evidence: Evidence) -> list[WinShareRow]:
+@declare_share_keys
+def measure_reported_shares(evidence: Evidence) -> list[WinShareRow]:
     """Return win shares over all datasets; comparisons in full also have a row for each dataset."""
-    return _add_datasets(evidence, evidence.comparisons_in_full)
+    return _add_datasets(evidence, evidence.detailed_comparisons)
 
 
-@honours_shares
-def shares(evidence: Evidence) -> list[WinShareRow]:
+@declare_share_keys
+def measure_all_shares(evidence: Evidence) -> list[WinShareRow]:
     """Return win shares with intervals and p: a row per comparison, criterion and dataset."""
     return _add_datasets(evidence, evidence.comparisons)
 
@@ -270,7 +272,7 @@ def _add_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) 
     scores = dict(group_by_result(evidence.scored.scores))
     items = weigh_items(evidence)
     rows = []
-    for total in evidence.rows(totals):
+    for total in evidence.rows(measure_total_shares):
         rows.append(total)
         rated = scores[total.key]
         pairs = items[total.key]
@@ -279,8 +281,8 @@ def _add_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) 
             continue
         for name in datasets:
             of_dataset = rated[rated["dataset"] == name], pairs[pairs["dataset"] == name]
-            row = _make_row(evidence, total.key, str(name), *of_dataset)
-            rows.append(row.remove_unreachable_p(evidence.plan.alpha))
+            row = _make_share_row(evidence, total.key, str(name), *of_dataset)
+            rows.append(row.withhold_unreachable_p(evidence.plan.alpha))
     return rows
 
 
@@ -293,7 +295,7 @@ def weigh_items(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
     return {key: weigh_by_precision(pairs, scores[key]) for key, pairs in items.items()}
 
 
-def _make_row(
+def _make_share_row(
     evidence: Evidence, key: ResultKey, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
 ) -> WinShareRow:
     """Return the win share of one result, over all datasets or in one dataset."""
@@ -307,8 +309,8 @@ def _make_row(
     if evidence.stops_early:
         share = replace(share, p=None, low=None, high=None, smallest_p=0.0)
         notes.append(NOT_FIXED)
-    wins, ties, losses = count_outcomes(scores)
-    pooled = pooled_binomial(wins, losses)
+    wins, ties, losses = count_wins_ties_losses(scores)
+    pooled = run_pooled_binomial_test(wins, losses)
     smallest = 1.0 if evidence.stops_early else pooled.smallest_p
     score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
     return WinShareRow(
@@ -340,7 +342,7 @@ def _make_row(
     )
 
 
-def order_by_plan(planned: Planned | None) -> Callable[[ComparisonRow], tuple[object, ...]]:
+def make_plan_sort_key(planned: Planned | None) -> Callable[[ComparisonRow], tuple[object, ...]]:
     """Return a sort key: people before judges, then planned results in the order of the plan."""
     numbers = {result: number for number, result in enumerate(planned or ())}
 
@@ -400,7 +402,7 @@ def correct_p_values(
 
 
 @declare_plan_keys("panel")
-def coverage(evidence: Evidence) -> list[CoverageRow]:
+def count_coverage(evidence: Evidence) -> list[CoverageRow]:
     """Count the pairs and ratings of people and of each judge."""
     frame = evidence.frame
     scores = evidence.scored.scores
@@ -479,8 +481,8 @@ def make_count_cells(row: WinShareRow, alpha: float, first: str) -> Cells:
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "What are the figures?", a table of the win shares."""
-    rows = evidence.rows(win_shares)
-    on_page = _select_rows(evidence, rows)
+    rows = evidence.rows(measure_reported_shares)
+    on_page = _select_rows_for_page(evidence, rows)
     first = name_first_method(on_page)
     table = make_row_table(
         on_page,
@@ -495,14 +497,14 @@ def make_section(evidence: Evidence) -> Section | None:
     return Section(
         anchor="shares",
         question="What are the figures?",
-        answer=f"{plural(len(evidence.rows(totals)), 'result')}{by_dataset}",
+        answer=f"{plural(len(evidence.rows(measure_total_shares)), 'result')}{by_dataset}",
         notes=NOTES,
         tables=table,
     )
 
 
-def _select_rows(evidence: Evidence, rows: Iterable[WinShareRow]) -> list[WinShareRow]:
+def _select_rows_for_page(evidence: Evidence, rows: Iterable[WinShareRow]) -> list[WinShareRow]:
     """Return the rows for the page. With many methods, return the requested comparisons or the totals."""
     if evidence.context.compare:
-        return [row for row in rows if row.methods == evidence.comparisons_in_full[0]]
+        return [row for row in rows if row.methods == evidence.detailed_comparisons[0]]
     return [row for row in rows if not evidence.is_ranked or row.dataset == ALL]

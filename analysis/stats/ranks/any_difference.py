@@ -10,7 +10,7 @@ from guard_eval.joint_flips import flip_together
 METHOD = "sign-flip test of all comparisons together"
 
 
-def any_difference(nets: Floats, *, seed: int = 0) -> Estimate:
+def run_any_difference_test(nets: Floats, *, seed: int = 0) -> Estimate:
     """Test the hypothesis that no method is preferred to another, in all comparisons together.
 
     The test flips the sides of all verdicts of a unit together, at random. The statistic is the sum over

@@ -62,7 +62,7 @@ class ComparedPairs:
             information=information,
         )
 
-    def total_information(self, weights: Floats) -> Floats:
+    def sum_information(self, weights: Floats) -> Floats:
         """Return the weighted sum of all information as an invertible matrix, `[K + 1, K + 1]`.
 
         Strengths are determined only up to a constant, so their mean information is added to each entry. If
@@ -70,14 +70,14 @@ class ComparedPairs:
         """
         size = int(self.places.max()) + 1
         total = np.zeros((size, size))
-        np.add.at(total, index_cells(self.places), weights[:, None, None] * self.information)
+        np.add.at(total, index_matrix_cells(self.places), weights[:, None, None] * self.information)
         total[:-1, :-1] += np.trace(total[:-1, :-1]) / (size - 1) ** 2
         if total[-1, -1] == 0:
             total[-1, -1] = 1
         return total
 
 
-def index_cells(places: Numbers) -> tuple[Numbers, Numbers]:
+def index_matrix_cells(places: Numbers) -> tuple[Numbers, Numbers]:
     """Return the rows and columns of comparisons in a matrix of parameters; they broadcast to [n, 3, 3]."""
     return places[:, :, None], places[:, None, :]
 
@@ -86,7 +86,7 @@ def fit_strengths(wins: Floats, ties: Floats) -> Floats:
     """Fit Davidson's model (Davidson 1970): P(i beats j) ∝ π_i, P(tie) ∝ ν √(π_i π_j).
 
     Without ties, ν is 0 and the model is the Bradley–Terry model. In log π and log ν the likelihood is
-    concave, and Newton's method finds the maximum. The maximum must be finite (`explain_undefined`).
+    concave, and Newton's method finds the maximum. The maximum must be finite (`explain_infinite_strengths`).
 
     Args:
         wins: `wins[i, j]` is how often method i beat method j, `[K, K]`, zero diagonal.
@@ -113,7 +113,7 @@ def fit_strengths(wins: Floats, ties: Floats) -> Floats:
         surprise = table @ UTILITIES - n[:, None] * model.expected
         gradient = np.zeros(methods + 1)
         np.add.at(gradient, model.places, surprise)
-        step = np.linalg.solve(model.total_information(n), gradient)
+        step = np.linalg.solve(model.sum_information(n), gradient)
         # A damped step never goes too far (Bach 2010).
         size = max(2 * float(np.abs(step).max()), 1e-300)
         damping = np.log1p(size) / size
@@ -124,7 +124,7 @@ def fit_strengths(wins: Floats, ties: Floats) -> Floats:
     return parameters
 
 
-def shares(parameters: Floats) -> Floats:
+def compute_expected_shares(parameters: Floats) -> Floats:
     """Return each method's expected win share against the average other method, `[K]`. Ties count half."""
     methods = len(parameters) - 1
     first, second = np.triu_indices(methods, 1)
@@ -135,7 +135,7 @@ def shares(parameters: Floats) -> Floats:
     return total / (methods - 1)
 
 
-def explain_undefined(wins: Floats, ties: Floats, methods: Sequence[str]) -> str:
+def explain_infinite_strengths(wins: Floats, ties: Floats, methods: Sequence[str]) -> str:
     """Explain why Davidson's likelihood has no finite maximum. Return an empty string if it has one.
 
     The likelihood has a finite maximum if and only if two conditions hold. First, each method can be reached

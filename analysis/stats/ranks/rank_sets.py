@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.stats.ranks.davidson import UTILITIES, ComparedPairs, Numbers, index_cells
+from analysis.stats.ranks.davidson import UTILITIES, ComparedPairs, Numbers, index_matrix_cells
 from guard_eval.estimate import ROUNDING, Floats
 from guard_eval.joint_flips import covariance_root, random_signs
 from guard_eval.sign_flip import sign_flip
@@ -55,33 +55,33 @@ class Comparisons:
     strata: NDArray[np.int64]
 
     @cached_property
-    def methods(self) -> int:
+    def method_count(self) -> int:
         """Return the number of methods."""
         return int(max(self.first.max(), self.second.max())) + 1
 
-    def wins_and_ties(self) -> tuple[Floats, Floats]:
+    def count_wins_and_ties(self) -> tuple[Floats, Floats]:
         """Count the wins and the ties of each pair of methods, [K, K] each."""
-        counts = np.zeros((3, self.methods, self.methods))
+        counts = np.zeros((3, self.method_count, self.method_count))
         np.add.at(counts, (self.points, self.first, self.second), 1)
         lost, tied, won = counts
         return won + lost.T, tied + tied.T
 
-    def net_wins(self, codes: Numbers) -> Floats:
+    def sum_net_wins(self, codes: Numbers) -> Floats:
         """Return wins minus losses of each method, by unit or by rater, [codes, K]."""
         groups = int(codes.max()) + 1
-        nets = np.zeros((groups, self.methods))
+        nets = np.zeros((groups, self.method_count))
         np.add.at(nets, (codes, self.first), self.points - 1)
         np.add.at(nets, (codes, self.second), 1 - self.points)
         return nets
 
-    def units_by_method(self) -> NDArray[np.int64]:
+    def count_units_by_method(self) -> NDArray[np.int64]:
         """Count the units in which each method was compared, [K]."""
-        is_compared = np.zeros((len(self.strata), self.methods), dtype=bool)
+        is_compared = np.zeros((len(self.strata), self.method_count), dtype=bool)
         for side in (self.first, self.second):
             is_compared[self.unit, side] = True
         return np.asarray(is_compared.sum(axis=0))
 
-    def shrink(self, parameters: Floats) -> Floats:
+    def shrink_strengths(self, parameters: Floats) -> Floats:
         """Shrink strengths towards their mean, by the part of their spread that is error.
 
         Rank sets need the shrinkage (James and Stein 1961). If strengths are far apart only by chance, the
@@ -92,7 +92,7 @@ class Comparisons:
             parameters: Log-strengths summing to 0, then log ν (−∞ without ties), [K + 1].
         """
         strengths = parameters[:-1]
-        influence = self._influence(parameters)[:, :-1]
+        influence = self._compute_influence(parameters)[:, :-1]
         spread = float((strengths**2).sum())
         error = float((influence**2).sum())
         factor = max(0.0, 1 - error / spread) if spread else 0.0
@@ -100,7 +100,7 @@ class Comparisons:
         shrunk[:-1] *= factor
         return shrunk
 
-    def errors(self, parameters: Floats, rater: Numbers | None = None) -> ShareErrors:
+    def estimate_errors(self, parameters: Floats, rater: Numbers | None = None) -> ShareErrors:
         """Return the errors of the expected win shares for these raters, or for raters in general.
 
         For raters in general, raters and units are crossed clusters: a variance is the variance over units,
@@ -111,23 +111,23 @@ class Comparisons:
             parameters: Log-strengths summing to 0, then log ν (−∞ without ties), [K + 1].
             rater: The rater of each comparison, numbered from 0, [n]; None for a result about these raters.
         """
-        influence = self.share_influence(parameters)
+        influence = self.compute_share_influence(parameters)
         covariance = influence.T @ influence
         freedom = max(1.0, len(influence) - 1.0)
-        variances = difference_variances(covariance)
+        variances = compute_difference_variances(covariance)
         df = np.full_like(variances, freedom)
         if rater is not None:
-            raters = self._replace_units(rater).share_influence(parameters)
+            raters = self._replace_units(rater).compute_share_influence(parameters)
             over_raters = raters.T @ raters
             rater_count = int(rater.max()) + 1
-            cells = self._replace_units(self.unit * rater_count + rater).share_influence(parameters)
+            cells = self._replace_units(self.unit * rater_count + rater).compute_share_influence(parameters)
             over_cells = cells.T @ cells
             # Satterthwaite's formula assumes that both variances are independent.
             spread_over_units = variances**2 / freedom
-            spread_over_raters = difference_variances(over_raters) ** 2 / (len(raters) - 1)
+            spread_over_raters = compute_difference_variances(over_raters) ** 2 / (len(raters) - 1)
             spread = np.maximum(spread_over_units + spread_over_raters, TINY)
             covariance = covariance + over_raters - over_cells
-            variances = np.maximum(variances, difference_variances(covariance))
+            variances = np.maximum(variances, compute_difference_variances(covariance))
             df = np.clip(variances**2 / spread, 1.0, freedom)
         return ShareErrors(
             influence=influence,
@@ -141,7 +141,7 @@ class Comparisons:
         clusters, cluster = np.unique(codes, return_inverse=True)
         return replace(self, unit=cluster, strata=np.zeros(len(clusters), dtype=np.int64))
 
-    def share_influence(self, parameters: Floats) -> Floats:
+    def compute_share_influence(self, parameters: Floats) -> Floats:
         """Return the contribution of each unit to the error of each expected win share, [units, K].
 
         Shares and strengths have the same order. If a method hardly ever loses, the error of its strength
@@ -155,9 +155,9 @@ class Comparisons:
         slopes_of_shares = np.zeros((methods + 1, methods))
         np.add.at(slopes_of_shares, (model.places, first[:, None]), slopes)
         np.add.at(slopes_of_shares, (model.places, second[:, None]), -slopes)
-        return self._influence(parameters) @ slopes_of_shares
+        return self._compute_influence(parameters) @ slopes_of_shares
 
-    def _influence(self, parameters: Floats) -> Floats:
+    def _compute_influence(self, parameters: Floats) -> Floats:
         """Return the contribution of each unit to the error of log-strengths and log ν, [units, K + 1].
 
         The contribution is the first-order change if the unit is left out: the unit's part of the gradient of
@@ -172,8 +172,8 @@ class Comparisons:
         surprise = UTILITIES[2 - self.points] - model.expected
         gradient = np.zeros((units, size))
         np.add.at(gradient, (self.unit[:, None], model.places), surprise)
-        total = model.total_information(np.ones(len(self.unit)))
-        rows, columns = index_cells(model.places)
+        total = model.sum_information(np.ones(len(self.unit)))
+        rows, columns = index_matrix_cells(model.places)
         influence = np.empty_like(gradient)
         units_at_once = max(1, _MAX_NUMBERS // size**2)
         for begin in range(0, units, units_at_once):
@@ -209,7 +209,7 @@ class ShareErrors:
     variances: Floats
     df: Floats
 
-    def limits(self, expected: Floats, *, level: float) -> Floats:
+    def find_limits(self, expected: Floats, *, level: float) -> Floats:
         """Return the t limits of each method's share, [K, 2]. They are valid for one method at a time."""
         is_difference = ~np.eye(len(self.df), dtype=bool)
         df = self.df.min(axis=1, where=is_difference, initial=math.inf)
@@ -218,7 +218,7 @@ class ShareErrors:
         limits = np.stack([expected - half_width, expected + half_width], axis=-1)
         return np.asarray(np.clip(limits, 0.0, 1.0))
 
-    def widths(self, units_by_method: Numbers, *, level: float) -> Floats:
+    def widen_errors(self, units_by_method: Numbers, *, level: float) -> Floats:
         """Return the standard error of each difference, [K, K], which is larger if the units are few.
 
         The factor is t with the degrees of freedom of the difference, divided by t with those of all units.
@@ -239,7 +239,7 @@ class ShareErrors:
         return np.where(df < 1, np.inf, errors * (t / t_of_all_units))
 
 
-def rank_sets(
+def find_rank_sets(
     scores: Floats, widths: Floats, nets: Floats, *, line: float, level: float
 ) -> tuple[tuple[int, int], ...]:
     """Return the best and the worst possible rank of each method. Rank 1 is the highest score.
@@ -252,9 +252,9 @@ def rank_sets(
 
     Args:
         scores: The score of each method, [K].
-        widths: The standard error of each difference (`ShareErrors.widths`), [K, K].
+        widths: The standard error of each difference (`ShareErrors.widen_errors`), [K, K].
         nets: Wins minus losses of each method by independent units, [units, K].
-        line: Half the width of each interval, in standard errors (`simultaneous_half_width`).
+        line: Half the width of each interval, in standard errors (`find_simultaneous_half_width`).
         level: The confidence that all sets are correct.
     """
     methods = len(scores)
@@ -270,7 +270,7 @@ def rank_sets(
     return tuple((int(low), int(high)) for low, high in zip(best, worst, strict=True))
 
 
-def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
+def draw_largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
     """Draw the largest error of all differences, in standard errors, in one or two ways, [ways, draws].
 
     Differences that share a method are correlated. The first way draws a t vector with the covariance of the
@@ -290,34 +290,36 @@ def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
     first = first[varies]
     second = second[varies]
     variances = variances[varies]
-    over_units = difference_variances(influence.T @ influence)[first, second]
+    over_units = compute_difference_variances(influence.T @ influence)[first, second]
     over_units = np.maximum(over_units, TINY)
     rng = np.random.default_rng(seed)
     root = covariance_root(errors.covariance)
 
-    def square_differences(drawn: Floats) -> Floats:
+    def square_share_differences(drawn: Floats) -> Floats:
         return np.asarray((drawn[:, first] - drawn[:, second]) ** 2)
 
-    def draw_student() -> Floats:
+    def draw_student_errors() -> Floats:
         drawn = rng.standard_normal((DRAWS_AT_ONCE, len(root))) @ root.T
-        largest = (square_differences(drawn) / variances).max(axis=1)
+        largest = (square_share_differences(drawn) / variances).max(axis=1)
         drawn_variances = rng.chisquare(df, DRAWS_AT_ONCE) / df
         return np.asarray(largest / drawn_variances)
 
-    def draw_wild() -> Floats:
-        sums = square_differences(random_signs(rng, DRAWS_AT_ONCE, units) @ influence) / over_units
+    def draw_wild_bootstrap_errors() -> Floats:
+        sums = square_share_differences(random_signs(rng, DRAWS_AT_ONCE, units) @ influence) / over_units
         drawn_variances = np.maximum(1 - sums / units, 1e-9)
         return np.asarray((sums / drawn_variances).max(axis=1) * df / units)
 
-    def draw_all(draw: Callable[[], Floats]) -> Floats:
+    def draw_in_blocks(draw: Callable[[], Floats]) -> Floats:
         return np.concatenate([draw() for _ in range(0, DRAWS, DRAWS_AT_ONCE)])
 
-    ways = (draw_student, draw_wild) if units <= MANY_UNITS else (draw_student,)
-    drawn = np.stack([draw_all(draw) for draw in ways])
+    ways = (
+        (draw_student_errors, draw_wild_bootstrap_errors) if units <= MANY_UNITS else (draw_student_errors,)
+    )
+    drawn = np.stack([draw_in_blocks(draw) for draw in ways])
     return np.asarray(np.sqrt(np.sort(drawn, axis=1)))
 
 
-def simultaneous_half_width(largest: Floats, *, level: float = 0.95) -> float:
+def find_simultaneous_half_width(largest: Floats, *, level: float = 0.95) -> float:
     """Return half the width of intervals that are valid for all differences at once, in standard errors.
 
     If there are two ways of drawing, the larger width is used.
@@ -325,7 +327,7 @@ def simultaneous_half_width(largest: Floats, *, level: float = 0.95) -> float:
     return float(np.quantile(largest, level, axis=1).max())
 
 
-def any_difference_p(scores: Floats, widths: Floats, largest: Floats) -> float:
+def compute_any_difference_p(scores: Floats, widths: Floats, largest: Floats) -> float:
     """Return the p of the hypothesis that no methods differ, from the same draws as the rank sets."""
     first, second = np.triu_indices(len(scores), 1)
     differences = np.abs(scores[first] - scores[second])
@@ -335,7 +337,7 @@ def any_difference_p(scores: Floats, widths: Floats, largest: Floats) -> float:
     return (1 + above) / (1 + int(largest.shape[1]))
 
 
-def difference_variances(covariance: Floats) -> Floats:
+def compute_difference_variances(covariance: Floats) -> Floats:
     """Compute the variance of each difference of scores, [K, K], from the covariance of the scores."""
     variances = np.diag(covariance)
     return np.asarray(variances[:, None] + variances - 2 * covariance)

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import command, environment
+from command_line import make_command, make_environment
 from factories import continuation, text_file
 from factories import recipe as made_with
 
 from guard_eval.errors import StudyError
-from guard_eval.generation import command as generation_command
+from guard_eval.generation import make_command as generation_command
 from guard_eval.generation.command import generate_texts
 from guard_eval.generation.plan import Engine
 from guard_eval.records import Prompt
@@ -121,15 +121,17 @@ def test_vllm_writes_the_texts_of_transformers(tmp_path):
     for engine in ("local", "vllm"):
         vllm_study = study(tmp_path / engine, names)
         arguments = ["generate", vllm_study.folder, "--engine", engine]
-        settings = environment(VLLM_CPU_KVCACHE_SPACE="1")
+        settings = make_environment(VLLM_CPU_KVCACHE_SPACE="1")
         parts = (["--shard", "1/2"], ["--shard", "2/2"]) if engine == "vllm" else ([],)
         for piece in parts:
             ran = subprocess.run(
-                command(*arguments, *piece), env=settings, capture_output=True, text=True, check=False
+                make_command(*arguments, *piece), env=settings, capture_output=True, text=True, check=False
             )
             assert ran.returncode == 0, ran.stderr[-2000:]
         before = {path.name: path.read_bytes() for path in vllm_study.continuations.glob("*/*.jsonl")}
-        ran = subprocess.run(command(*arguments), env=settings, capture_output=True, text=True, check=False)
+        ran = subprocess.run(
+            make_command(*arguments), env=settings, capture_output=True, text=True, check=False
+        )
         assert ran.returncode == 0, ran.stderr[-2000:]
         assert before == {path.name: path.read_bytes() for path in vllm_study.continuations.glob("*/*.jsonl")}
         texts = [

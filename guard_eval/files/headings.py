@@ -1,0 +1,58 @@
+"""Compare headings of tables without case, spaces and signs."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+_SIDES = frozenset(
+    map(
+        frozenset,
+        (
+            *("ab", "01", "12"),
+            *(("left", "right"), ("first", "second"), ("one", "two"), ("won", "lost"), ("winner", "loser")),
+            *(("chosen", "rejected"), ("preferred", "rejected"), ("better", "worse"), ("best", "worst")),
+        ),
+    )
+)
+"""Pairs of words that name two sides, such as left and right."""
+_PREFIX = re.compile(r"\s*(input|answer)\.", re.IGNORECASE)
+"""The beginnings of headings in results of Mechanical Turk."""
+
+
+@cache
+def simplify_heading(heading: str) -> str:
+    """Return the letters and digits of a heading in lower case, without MTurk's prefixes.
+
+    >>> simplify_heading("Pair ID"), simplify_heading("Input.model_a")
+    ('pairid', 'modela')
+    """
+    return "".join(filter(str.isalnum, _PREFIX.sub("", heading).casefold()))
+
+
+@cache
+def split_heading_words(heading: str) -> tuple[str, ...]:
+    """Return the words and numbers of a heading in lower case, without MTurk's prefixes.
+
+    >>> split_heading_words("WorkTimeInSeconds 2"), split_heading_words("Answer.modelA")
+    (('work', 'time', 'in', 'seconds', '2'), ('model', 'a'))
+    """
+    words = re.findall(r"[A-Z]*[^\W\d_A-Z]+|[A-Z]+|\d+", _PREFIX.sub("", heading))
+    return tuple(map(str.casefold, words))
+
+
+def differ_only_in_side(heading: str, other: str) -> bool:
+    """Return whether two headings differ only in a word or a last letter for a side.
+
+    >>> differ_only_in_side("model_a", "model_b"), differ_only_in_side("texta", "textb")
+    (True, True)
+    >>> differ_only_in_side("system1rank", "system2rank"), differ_only_in_side("model", "method")
+    (True, False)
+    """
+    words, others = split_heading_words(heading), split_heading_words(other)
+    different = [couple for couple in zip(words, others, strict=False) if couple[0] != couple[1]]
+    if len(words) != len(others) or len(different) != 1:
+        return False
+    first, second = different[0]
+    ends = (first[-1], second[-1]) if first[:-1] == second[:-1] else ()
+    return frozenset((first, second)) in _SIDES or frozenset(ends) in _SIDES
