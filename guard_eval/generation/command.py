@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 from guard_eval import progress
 from guard_eval.errors import StudyError, format_count
-from guard_eval.generation.plan import FinishedBatch, GenerationPlan, GenerationResult, Problems
+from guard_eval.generation import FinishedBatch
+from guard_eval.generation.plan import GenerationPlan, GenerationResult, Problems
 from guard_eval.generation.served import ServedPlan, request_texts
 from guard_eval.generation.strategies import Greedy, own, parse, signature
 from guard_eval.servers.server import parse_send_key

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from rich.progress import Progress
@@ -18,9 +17,9 @@ from guard_eval import progress as display
 from guard_eval.errors import StudyError
 from guard_eval.generation.decoding.entropy import shannon_entropy
 from guard_eval.generation.decoding.processor import DecodedStep
+from guard_eval.generation.engines.decode import Writer
 from guard_eval.generation.engines.encoding import decode_continuation, encode_prompts
 from guard_eval.generation.engines.loading import LoadedModel, check_shared_vocabulary, load_pretrained
-from guard_eval.generation.engines.local import Writer
 from guard_eval.generation.strategies import (
     Strategy,
     convert_numpy_number,
@@ -160,7 +159,9 @@ def generate(
 def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt]:
     if isinstance(prompts, Mapping | pd.DataFrame):  # a loop over one would give the names of its columns
         raise StudyError(f"prompts is of type {type(prompts).__name__}; give a list of its texts")
-    items: Any = prompts if isinstance(prompts, Iterable) and not isinstance(prompts, str) else [prompts]
+    items: Iterable[object] = (
+        prompts if isinstance(prompts, Iterable) and not isinstance(prompts, str) else [prompts]
+    )
     by_id: dict[str, Prompt] = {}
     result = []
     for number, item in enumerate(items, 1):
@@ -263,7 +264,8 @@ def show_text(
     prompts = _read_prompts(sys.stdin.read() if prompt is None else prompt)
     (row,) = encode_prompts(loaded, prompts, MAX_PROMPT_TOKENS, chat=chat)
     ids: list[int] = []
-    tokens: list[dict[str, Any]] = []
+    tokens: list[dict[str, str | float]] = []
+    entropies: list[float] = []
     shown_characters = 0
 
     def show_token(step: DecodedStep) -> None:
@@ -274,11 +276,12 @@ def show_text(
         if text.endswith("\N{REPLACEMENT CHARACTER}"):  # the character is complete only with the next tokens
             text = text[:shown_characters]
         entropy, log_z = shannon_entropy(step.logits)
+        entropies.append(float(entropy[0]))
         probability = (step.logits[0, token].double() - log_z[0]).exp()
-        numbers = {"entropy": float(entropy[0]), "probability": float(probability)}
+        numbers = {"entropy": entropies[-1], "probability": float(probability)}
         numbers |= {name: float(value[0]) for name, value in step.adapted.items()}
         tokens.append({"text": text[shown_characters:], **numbers})
-        display.write(text[shown_characters:], _choose_colour([token["entropy"] for token in tokens]))
+        display.write(text[shown_characters:], _choose_colour(entropies))
         shown_characters = len(text)
 
     (text,) = generate(
@@ -295,9 +298,8 @@ def show_text(
     display.write("\n" if tokens else f"{text.text}\n")
     name = text.recipe.strategy
     lines = ["", f"{name}: {text.new_tokens} tokens in {text.seconds:.1f} s; {_ENDED[text.finish]} ended it"]
-    if tokens:
-        values = [token["entropy"] for token in tokens]
-        lines.append(f"entropy: from {min(values):.3g} to {max(values):.3g}")
+    if entropies:
+        lines.append(f"entropy: from {min(entropies):.3g} to {max(entropies):.3g}")
     return ShownText(
         text=text.text,
         strategy=name,

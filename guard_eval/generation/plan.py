@@ -9,17 +9,15 @@ from functools import cached_property
 from typing import NamedTuple
 
 from guard_eval.errors import StudyError
+from guard_eval.generation import FinishedBatch, PlannedText
 from guard_eval.generation.strategies import LogitStrategy, parse
-from guard_eval.records import Continuation, Prompt
+from guard_eval.records import Prompt
 from guard_eval.results import Result
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import Trace
 from guard_eval.texts.current import Known, Texts, describe_other_runs, find_generated_texts
 from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.shards import WHOLE, Shard
 
-PlannedText = tuple[Prompt, int]
-"""A prompt, and the number of the text among the prompt's texts: 1, 2, …."""
 Problems = dict[str, list[str]]
 """The systems that could not write all their texts, by reason."""
 
@@ -37,19 +35,6 @@ class GenerationResult(Result):
     existing: Mapping[str, int] = field(default_factory=dict)
     written: Mapping[str, int] = field(default_factory=dict)
     missing: int = 0
-
-
-class FinishedBatch(NamedTuple):
-    """Texts that were written together with one recipe.
-
-    Attributes:
-        texts: The texts, at least one.
-        traces: The values that the strategy adapted, for each text. Empty if traces are not requested or the
-            strategy adapts no values.
-    """
-
-    texts: list[Continuation]
-    traces: list[Trace]
 
 
 class Engine(NamedTuple):

@@ -16,14 +16,14 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.generation.plan import GenerationResult, PlannedText, Problems, list_missing_texts
+from guard_eval.generation import PlannedText
+from guard_eval.generation.plan import GenerationResult, Problems, list_missing_texts
 from guard_eval.records import BILLION, Prompt
 from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.servers.answers import read_answer, read_usage
@@ -51,7 +51,7 @@ from guard_eval.texts.systems.served_files import (
     read_total_cost,
 )
 
-Fields = dict[str, Any]
+Fields = dict[str, object]
 """The fields of a request or of a stored text."""
 _LOOK_SECONDS = 0.02
 """The seconds between two checks whether the budget has room again."""
@@ -165,13 +165,13 @@ class ServedPlan:
         lines = [f"{name}: {count}{cost}; {price}", f"{start} {example[:_EXAMPLE_CHARACTERS]}"]
         return self.make_result(0, lines)
 
-    def make_result(self, count: int, lines: Sequence[str] = (), **facts: Any) -> GenerationResult:  # noqa: ANN401
-        """Return the result. `count` is the number of new texts, and `facts` are further fields."""
+    def make_result(self, count: int, lines: Sequence[str] = ()) -> GenerationResult:
+        """Return the result. `count` is the number of new texts."""
         name = self.system.name
         existing = len(self.existing_texts) + count
         missing = len(self.missing_texts) - count
         line = f"{name}: {existing} of {existing + missing} texts exist"
-        return GenerationResult(existing={name: existing}, missing=missing, lines=(line, *lines), **facts)
+        return GenerationResult(existing={name: existing}, missing=missing, lines=(line, *lines))
 
 
 def _encode_body(body: Fields) -> bytes:
@@ -300,9 +300,8 @@ class ServedRun:
         """Return the result of this run."""
         name = self._plan.system.name
         written = self.counts["written"]
-        return self._plan.make_result(
-            written,
-            self.describe(),
+        return replace(
+            self._plan.make_result(written, self.describe()),
             written={name: written},
             warnings=tuple(f"{name}: {warning}" for warning in self._list_warnings()),
             exit_code=3 if self.failures else 0,

@@ -9,9 +9,9 @@ from small_tokenizers import bytes_of
 from tiny_models import VOCABULARY, tiny
 
 from guard_eval.errors import StudyError
-from guard_eval.generation import command
+from guard_eval.generation import FinishedBatch, command
 from guard_eval.generation.command import generate_texts
-from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan
+from guard_eval.generation.plan import Engine, GenerationPlan
 from guard_eval.study import Study
 from guard_eval.texts.continuations import read_continuations
 from guard_eval.texts.prompts import read_prompts

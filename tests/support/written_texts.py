@@ -7,11 +7,10 @@ from typing import Any
 import torch
 
 from guard_eval import progress
+from guard_eval.generation import FinishedBatch
 from guard_eval.generation.engines.batch import Batch, DecodedBatch, find_padding_token
-from guard_eval.generation.engines.decode import Watch, decode_batch
+from guard_eval.generation.engines.decode import Watch, Writer, decode_batch
 from guard_eval.generation.engines.loading import LoadedModel
-from guard_eval.generation.engines.local import Writer
-from guard_eval.generation.plan import FinishedBatch
 from guard_eval.generation.strategies import parse
 from guard_eval.records import Continuation, Prompt
 from guard_eval.study.settings import GenerationSettings

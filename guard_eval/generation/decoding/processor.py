@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
-from transformers import LogitsProcessor
+from transformers import LogitsProcessor, PreTrainedTokenizerBase
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.decoding import penalties, sampling  # noqa: F401 (they register their functions)
@@ -41,6 +41,7 @@ from guard_eval.generation.strategies import (
 )
 from guard_eval.generation.strategies.own import find_defining_file
 
+_Result = TypeVar("_Result")
 _NEW_PROCESSOR = (
     "a StrategyProcessor follows the texts of one call of generate, one a row; make a new one for each call, "
     "give it the call's attention_mask, and use num_beams=1"
@@ -124,7 +125,7 @@ def _apply_user_strategy(step: Step, logits: Tensor, context: Context) -> Tensor
     return result.float()
 
 
-def _call_registered(function: Callable[..., Any], step: object, *arguments: object) -> Any:  # noqa: ANN401
+def _call_registered(function: Callable[..., _Result], step: object, *arguments: object) -> _Result:
     """Call a registered function. If a user's own function fails, the error names the file."""
     try:
         return function(step, *arguments)
@@ -168,7 +169,7 @@ class StrategyProcessor(LogitsProcessor):
     on the position in the batch or on torch's random generator.
 
     Args:
-        strategy: Any strategy that needs only logits, or its signature.
+        strategy: A strategy that needs only logits, or its signature.
         seed: A whole number.
         prompt_ids: A name for each row. Default: the prompt's tokens. Rows with the same name are several
             runs of the prompt, with different draws.
@@ -187,31 +188,31 @@ class StrategyProcessor(LogitsProcessor):
         seed: int = 0,
         prompt_ids: Sequence[str] | None = None,
         attention_mask: Tensor | None = None,
-        tokenizer: Any = None,  # noqa: ANN401 (transformers' classes are untyped)
+        tokenizer: PreTrainedTokenizerBase | None = None,
     ) -> None:
         strategy = read_strategy(strategy)
         if not isinstance(strategy, LogitStrategy):
             raise StudyError(f"{strategy} needs more of the model than logits; use guard_eval.generate")
-        seed = convert_numpy_number(seed)
-        if type(seed) is not int:
+        whole_number = convert_numpy_number(seed)
+        if type(whole_number) is not int:
             raise StudyError(f"seed = {seed!r:.60} must be a whole number")
         if isinstance(prompt_ids, str):
             raise StudyError(
                 f"prompt_ids = {prompt_ids!r:.60} is one name; give a list with a name for each row"
             )
-        if needs_sequence_breakers(strategy) and tokenizer is None:
-            raise StudyError(f"{strategy} finds its breakers by the model's tokenizer; give tokenizer=")
+        self._breakers = torch.empty(0)
+        if needs_sequence_breakers(strategy):
+            if tokenizer is None:
+                raise StudyError(f"{strategy} finds its breakers by the model's tokenizer; give tokenizer=")
+            self._breakers = torch.tensor(find_sequence_breaker_ids(tokenizer))
         self.strategy = strategy
         self.keys: Tensor | None = None
         self.compiled = False
         self.on_step: Callable[[DecodedStep], None] | None = None
         self.on_broken: Callable[[Tensor], None] = self._refuse_rows_without_probabilities
-        self._seed = seed
+        self._seed = whole_number
         self._prompt_ids = prompt_ids
         self._mask = attention_mask
-        self._breakers = torch.tensor(
-            find_sequence_breaker_ids(tokenizer) if needs_sequence_breakers(strategy) else []
-        )
         self._context: Context | None = None
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -287,7 +288,7 @@ class StrategyProcessor(LogitsProcessor):
         return replace(last, step=last.step + 1, tokens=tokens, written=written)
 
 
-def find_sequence_breaker_ids(tokenizer: Any) -> list[int]:  # noqa: ANN401
+def find_sequence_breaker_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Return the tokens at which DRY's sequences end, by DRY's public definition.
 
     Each breaker is encoded after a letter, because some tokenizers add a token before a text. The last token

@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -195,7 +195,7 @@ def run_generate(
     processor: Callable[[Tensor, Tensor], Tensor],
     *,
     stops: Sequence[Callable[..., Tensor]] = (),
-    **options: Any,  # noqa: ANN401 (options of `GenerationConfig`)
+    **options: object,
 ) -> Output:
     """Continue prompts `[B, P]` with transformers' `generate`, without the model's own settings.
 

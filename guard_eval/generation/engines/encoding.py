@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from types import FrameType
-from typing import Any, Literal, NoReturn
+from typing import Literal, NoReturn
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
@@ -128,7 +128,7 @@ def encode_prompts(
     return rows
 
 
-def _read_template_settings(loaded: LoadedModel, settings: str) -> dict[str, Any]:
+def _read_template_settings(loaded: LoadedModel, settings: str) -> dict[str, object]:
     """Read the settings of a model's chat template from JSON.
 
     Raises:
@@ -140,7 +140,7 @@ def _read_template_settings(loaded: LoadedModel, settings: str) -> dict[str, Any
             f"generation.chat = true, but the model {loaded.name!r} has no chat template; "
             "set generation.chat = false, or name a model that was trained to chat"
         )
-    switches: dict[str, Any] = json.loads(settings or "{}")
+    switches: dict[str, object] = json.loads(settings or "{}")
     for name in switches:
         if name in _OPTIONS_OF_TEMPLATES or not re.search(rf"\b{name}\b", str(template)):
             raise StudyError(
@@ -222,7 +222,7 @@ def _find_prefix_ids(tokenizer: Tokenizer) -> list[int]:
     return []
 
 
-def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[str, Any]) -> list[int]:
+def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[str, object]) -> list[int]:
     """Encode a prompt in the chat template. A long prompt keeps only the last `limit` tokens.
 
     Errors: see `_encode_plain`.

@@ -139,7 +139,7 @@ class ModelFiles:
         return str(settings.get("quant_method", "quantised")) if settings else None
 
     @property
-    def _quantisation_settings(self) -> dict[str, Any]:
+    def _quantisation_settings(self) -> dict[str, object]:
         settings: Any = getattr(self.config, "quantization_config", None) or {}
         return settings if isinstance(settings, dict) else dict(settings.to_dict())
 
@@ -215,7 +215,7 @@ class ModelFiles:
             raise StudyError(f"the model {self.source!r} has no weights; put a whole model into this folder")
         self.check_causal()
         try:
-            ends: Any = GenerationConfig.from_pretrained(self.source, **self.version)  # type: ignore[arg-type]
+            ends: object = GenerationConfig.from_pretrained(self.source, **self.version)  # type: ignore[arg-type]
         except OSError:
             ends = None
         return LoadedModel(
@@ -351,14 +351,18 @@ def _read_weights(
     dtype: torch.dtype | str,
     device_map: DeviceMap,
 ) -> Model:
-    options: dict[str, Any] = {**files.version, "dtype": dtype, "device_map": device_map}
     logging = transformers.utils.logging
     verbosity = logging.get_verbosity()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # callers show a bar
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # missing weights are refused below
     try:
         model, report = getattr(transformers, kind).from_pretrained(
-            files.source, trust_remote_code=False, output_loading_info=True, **options
+            files.source,
+            trust_remote_code=False,
+            output_loading_info=True,
+            dtype=dtype,
+            device_map=device_map,
+            **files.version,
         )
     except Exception as error:
         raise _explain_load_error(files.source, files.version, error) from error

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import inspect
 from functools import cached_property
-from typing import Any
 
 import torch
 import transformers
@@ -34,7 +33,7 @@ def run_model(
     cache: DynamicCache | None = None,
     *,
     keep: int = 1,
-    **options: Any,  # noqa: ANN401
+    **options: object,
 ) -> Output:
     """Run a model on new tokens `[B, n]`, with only the arguments that the model accepts.
 

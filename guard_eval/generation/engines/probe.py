@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -101,8 +101,9 @@ class Abilities:
         With `static`, the cache has fixed shapes.
         """
         if static:
-            options = {"cache_implementation": "static", "disable_compile": True}
-            compare = partial(self._compare_cache, tokens, **options)
+            compare = partial(
+                self._compare_cache, tokens, cache_implementation="static", disable_compile=True
+            )
             return self._passes_trial(tokens, "a static cache", compare, "another cache")
         return self._passes_trial(tokens, "a cache", partial(self._compare_cache, tokens), "no cache")
 
@@ -191,7 +192,7 @@ class Abilities:
         self._generate(ids, _force_one_token, 1)
         yield self._run_one_pass(ids)[0], self._model(input_ids=ids).logits[0, -1]
 
-    def _compare_cache(self, tokens: int, **options: Any) -> Pairs:  # noqa: ANN401 (those of `_generate`)
+    def _compare_cache(self, tokens: int, **options: object) -> Pairs:
         """Compare logits of single steps with a cache and logits of one pass over the text."""
         # Tokens are not repeated, because repeated tokens could hide an error in a model's recurrent state.
         text = self._draw_ids(max(tokens, 2 * TOKENS))
@@ -202,7 +203,7 @@ class Abilities:
             forced[:, text[0, following]] = 0
             return forced
 
-        steps = self._generate(text[:, :-_STEPS], follow_text, _STEPS + 1, **options)
+        steps = self._generate(text[:, :-_STEPS], follow_text, _STEPS + 1, None, **options)
         yield from zip(torch.cat(steps), self._run_one_pass(text, _STEPS + 1), strict=True)
 
     def _compare_rows(self, tokens: int) -> Pairs:
@@ -304,7 +305,7 @@ class Abilities:
         force: Callable[[Tensor, Tensor], Tensor],
         steps: int,
         mask: Tensor | None = None,
-        **options: Any,  # noqa: ANN401
+        **options: object,
     ) -> tuple[Tensor, ...]:
         """Generate with tokens that `force` chooses, and return the model's logits at each step, `[B, V]`."""
         output = run_generate(
@@ -312,6 +313,7 @@ class Abilities:
             ids,
             torch.ones_like(ids) if mask is None else mask,
             force,
+            stops=(),
             pad_token_id=0,
             output_logits=True,
             return_dict_in_generate=True,

@@ -22,7 +22,8 @@ from typing import Any, Literal, TypeAlias
 
 from guard_eval import progress
 from guard_eval.errors import MissingExtraError, StudyError, first_line
-from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan, PlannedText
+from guard_eval.generation import FinishedBatch, PlannedText
+from guard_eval.generation.plan import Engine, GenerationPlan
 from guard_eval.generation.strategies import own
 from guard_eval.records import Recipe
 from guard_eval.study.folder import Study

@@ -5,7 +5,7 @@ import torch
 from written_texts import write
 
 from guard_eval.errors import StudyError
-from guard_eval.generation.engines import local
+from guard_eval.generation.engines import decode
 from guard_eval.generation.engines.decode import decode_batch
 from guard_eval.generation.engines.encoding import decode_continuation, list_end_ids
 from guard_eval.generation.engines.loading import load_pretrained
@@ -54,7 +54,7 @@ def test_static_cache_gets_batches_of_one_shape(loaded, monkeypatch):
         shapes.append(tuple(batch.pad_prompts()[0].shape))
         return decode_batch(model, batch, strategy, **more)
 
-    monkeypatch.setattr(local, "decode_batch", seen)
+    monkeypatch.setattr(decode, "decode_batch", seen)
     limits = {"seed": 1, "max_new_tokens": 6, "max_prompt_tokens": 32}
     prompts = [Prompt(id=f"p{n}", dataset="", text="Once upon a time " * (1 + n % 3)) for n in range(10)]
     texts = {

@@ -16,6 +16,7 @@ import transformers
 
 from guard_eval import progress
 from guard_eval.errors import MissingExtraError, StudyError, first_line
+from guard_eval.generation import FinishedBatch, PlannedText
 from guard_eval.generation.engines.encoding import (
     EncodedPrompt,
     encode_planned_texts,
@@ -26,7 +27,7 @@ from guard_eval.generation.engines.loading import LoadedModel, ModelFiles
 from guard_eval.generation.engines.vllm import VllmObject
 from guard_eval.generation.engines.vllm.plugin import PROCESSOR
 from guard_eval.generation.engines.vllm.request import make_extra_args
-from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan, PlannedText
+from guard_eval.generation.plan import Engine, GenerationPlan
 from guard_eval.generation.strategies import Greedy, parse
 from guard_eval.records import Recipe
 from guard_eval.study.folder import Study
