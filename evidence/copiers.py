@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from simulated_studies import Truth, simulate
 
-from analysis.scores.likeness import ADVANCE, RARE
-from analysis.stats.likeness import compare_raters_with_judge
+from analysis.scores.likeness import ADVANCE, RARE, compare_raters_with_judge
 from guard_eval.estimate import adjust
 
 CRITERIA = 2

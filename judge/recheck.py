@@ -98,7 +98,10 @@ def draw_attempts(store: Store, judge: Judge, count: int, *, seed: int) -> list[
         if len(drawn) >= count:
             break
     if not drawn:
-        raise StudyError(f"the judge {judge.rater_name!r} has not given a verdict yet that could be compared")
+        raise StudyError(
+            f"the judge {judge.rater_name!r} has no verdict to compare yet. Judge the pairs first, without "
+            "--recheck"
+        )
     return [drawn[pair.id] for pair in pairs if pair.id in drawn][:count]
 
 

@@ -39,7 +39,7 @@ def list_raters(study: Study, /) -> ListedRaters:
         columns=("rater", "look at"),
         rows=tuple((join_lines(name), words) for name, words in flags.items()),
         text_columns=2,
-        note="A flag is a reason to look, none to exclude.",
+        note="A flag is a reason to check a rater, not a reason to exclude one.",
     )
     tables = (*listed.tables, table) if flags else listed.tables
     return ListedRaters(raters=listed.raters, tables=tables, flags=flags)

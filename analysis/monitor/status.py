@@ -470,7 +470,7 @@ def _make_raters_table(raters: Sequence[RaterState]) -> Table:
     if len(listed) < len(raters):
         notes.insert(0, f"{len(raters) - len(listed)} of {len(raters)} raters have no flag and are not shown")
     if raised:
-        notes.append("a flag is a reason to look, none to exclude")
+        notes.append("a flag is a reason to check a rater, not a reason to exclude one")
     return Table(
         caption="Raters",
         columns=tuple(heads),

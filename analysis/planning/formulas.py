@@ -64,7 +64,8 @@ class Design:
         """Raise an error for the first impossible value."""
         for name, (is_possible, remedy) in _check_values(self).items():
             if not is_possible:
-                raise StudyError(f"--{name.replace('_', '-')} {getattr(self, name):g}: give {remedy}")
+                option = f"--{name.replace('_', '-')} {getattr(self, name):g}"
+                raise StudyError(f"{option} is not possible. Give {remedy}")
         modes = {"--rater-sd": self.rater_sd, "--margin": self.margin, "--judge-r": self.judge_r}
         chosen = [option for option, value in modes.items() if value is not None]
         if len(chosen) > 1:

@@ -12,8 +12,7 @@ import pandas as pd
 from pydantic import AfterValidator, Field
 
 from analysis.evidence import Context
-from analysis.scores.combined import Composite
-from analysis.scores.family import find_declared_results
+from analysis.scores.combined import Composite, find_declared_results
 from analysis.scores.scores import PROMPT, UnitScores, add_unit_column
 from analysis.sections.results.by_column import find_split_column
 from analysis.verdicts.reading import READING, Reading, get_reading, join_readings

@@ -33,7 +33,7 @@ from analysis.sections.results.shares import (
 )
 from analysis.sections.search import describe_search
 from analysis.sections.section import group_by, name_raters, remove_word_simulated
-from analysis.stats.detectable import find_detectable_share
+from analysis.stats.proportion import find_detectable_share
 from analysis.verdicts.reading import get_reading
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record

@@ -1,24 +1,25 @@
-"""Read a study's verdicts, plan, metrics, examples and exclusions for the report."""
+"""Read a study's verdicts, columns, plan, metrics, examples and exclusions for the report."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
+from statistics import fmean
 
 import pandas as pd
 
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
 from analysis.reports.preregistration import compare_with_written_plan
-from analysis.reports.study_columns import add_split_columns
-from analysis.scores.family import add_composites
+from analysis.scores.combined import add_composites
+from analysis.sections.results.by_column import SPLITTING
 from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
 from guard_eval.records import PEOPLE_OF, Contest, Pair, RaterKind, name_deciding_group
@@ -36,6 +37,8 @@ from guard_eval.study import Study
 from guard_eval.study.choice import find_strategy
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.settings import Settings
+from guard_eval.texts.continuations import read_trace_means
+from guard_eval.texts.prompts import read_prompt_columns
 
 METRIC_COLUMNS = ["metric", "dataset", "strategy", "value", "low", "high", "level", "n", "note", "signature"]
 EXAMPLES = 3
@@ -270,3 +273,51 @@ def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
         metric = METRICS[row["metric"]]
         rows.append(MetricRow(**row, title=metric.title, meaning=metric.meaning))
     return tuple(rows)
+
+
+Cells = Mapping[str, Mapping[str, object]]
+"""Values by the id of a prompt or pair, and by column."""
+
+
+def add_split_columns(
+    study: Study, table: pd.DataFrame, names: Sequence[str], pairs: Sequence[Pair]
+) -> pd.DataFrame:
+    """Add columns of the prompts or of the traces to the verdicts.
+
+    Raises:
+        StudyError: A column is unknown and cannot split results, or the prompts or traces cannot be read.
+    """
+    further = [name for name in dict.fromkeys(names) if name not in SPLITTING]
+    if not further:
+        return table
+    sources: dict[str, Cells] = {
+        "pair_id": average_traces_by_pair(read_trace_means(study.continuations), pairs),
+        "prompt_id": read_prompt_columns(study.prompts_path),
+    }
+    source_of = {name: key for key, cells in sources.items() for row in cells.values() for name in row}
+    source_of = {name: key for name, key in source_of.items() if name not in table.columns}
+    for name in further:
+        if name in table.columns:
+            raise StudyError(
+                f"--by {name}: this column of the verdicts cannot split results. If the prompts have "
+                f"one of this name, rename it; {suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
+            )
+        if name not in source_of:
+            raise StudyError(
+                f"--by {name}: no prompt and no trace has this column. To trace existing texts, move the "
+                f"files of {study.continuations} away and run generate --trace, which writes the same texts; "
+                f"{suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
+            )
+        values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}
+        table = table.assign(**{name: table[source_of[name]].astype(object).map(values)})
+    return table
+
+
+def average_traces_by_pair(means: Mapping[str, Mapping[str, float]], pairs: Sequence[Pair]) -> Cells:
+    """Return the mean traces of each pair, over one or both texts."""
+    columns = {}
+    for pair in pairs:
+        texts = [means[id_] for id_ in (pair.continuation_a, pair.continuation_b) if id_ in means]
+        names = dict.fromkeys(name for text in texts for name in text)
+        columns[pair.id] = {name: fmean(text[name] for text in texts if name in text) for name in names}
+    return columns

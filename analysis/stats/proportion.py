@@ -1,4 +1,4 @@
-"""Estimate proportions with Wilson's interval over units, and run the paper's binomial test of ratings."""
+"""Estimate proportions, run the paper's binomial test, and find the smallest share that a study detects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import optimize, special, stats
 from statsmodels.stats.proportion import proportion_confint
 
 from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate, sum_by_unit
@@ -84,3 +84,35 @@ def run_pooled_binomial_test(wins: int, losses: int) -> Estimate:
     return Estimate(
         value=wins / n, p=p, n=n, unit="rating", method=BINOMIAL, smallest_p=math.ldexp(1.0, 1 - n)
     )
+
+
+def find_detectable_share(
+    error: float,
+    units: int,
+    *,
+    alpha: float,
+    power: float = 0.8,
+) -> float:
+    """Return the smallest share above one half that a two-sided sign-flip test finds with this power.
+
+    The function solves d = z_(α/2) √(e² + d²/n) + z_power e for d = share − ½. The variance of the flipped
+    scores of n units comes from the variance of the scores and the square of their mean.
+
+    Args:
+        error: The standard error of the share.
+        units: The number of independent units.
+        alpha: The error rate of the test, already divided by the number of tests in the correction.
+        power: The probability to find the share.
+
+    >>> round(find_detectable_share(0.05, 100, alpha=0.05), 3)  # without d²/n: .5 + 2.80 · .05 = .640
+    0.644
+    """
+    rejects = float(special.ndtri(1 - alpha / 2))
+    finds = float(special.ndtri(power))
+
+    def compute_power_gap(distance: float) -> float:
+        return distance - rejects * math.sqrt(error**2 + distance**2 / units) - finds * error
+
+    if compute_power_gap(0.5) <= 0:
+        return 1.0
+    return 0.5 + float(optimize.brentq(compute_power_gap, 0.0, 0.5))

@@ -24,22 +24,18 @@ from analysis.verdicts.table import (
     Mask,
     Table,
     format_line_numbers,
+    is_aggregate,
     offer_columns,
     refuse_rows,
 )
 from analysis.verdicts.words import format_set_options, is_model_name
 from guard_eval.errors import StudyError
-from guard_eval.files.headings import differ_only_in_side, simplify_heading
+from guard_eval.files.headings import simplify_heading
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
 
 NO_PAIR = "each row is a pair of its own: nothing names what was compared"
-MADE = (
-    NO_PAIR,
-    "declared: each row is a pair of its own",
-    "rows with the same cell and methods are a pair",
-)
-"""If the pair was found for one of these reasons, the pairs are numbered from 1 in each table."""
+DECLARED_PAIR = "declared: each row is a pair of its own"
 MAX_OFFERS = 3
 """The largest number of columns that a refusal offers."""
 _ASIDE = re.compile(HEADINGS["aside"])
@@ -79,9 +75,12 @@ def add_pairs_and_prompts(table: Table, wide: Sequence[str], *, is_program: bool
         message += "write --set columns.pair_id= if each row is a separate pair"
         refuse_rows(table.frame, table.get_cells(name).isna(), message, name=name)
     prompt = table.frame[items.prompt] if items.prompt else None
-    if is_made:
-        codes = table.number_pairs(name) if name else np.arange(len(table.frame))
-        table.use_columns("pair_id", items.pair[:1], items.why, pair_id=codes + 1)
+    if is_made and not name:
+        table.use_columns("pair_id", (), items.why, pair_id=np.arange(1, len(table.frame) + 1))
+    elif is_made:
+        numbers, rows = table.find_distinct_rows(name, *METHODS)
+        ids = [f"{cell}: {', '.join(sorted(map(str, methods)))}" for cell, *methods in rows]
+        table.use_columns("pair_id", [name], items.why, pair_id=np.array(ids, dtype=object)[numbers])
     elif name != "pair_id":
         table.use_columns("pair_id", [name], items.why, pair_id=table.frame[name])
     if items.prompt not in {"", "prompt_id"}:
@@ -123,7 +122,7 @@ def find_item_columns(table: Table, wide: Sequence[str], *, is_program: bool) ->
     free = [name for name in columns if name not in wide and not methods.issuperset(table.list_values(name))]
     free = [name for name in free if read_first_method(table, name) is None]
     named = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
-    named = [name for name in named if name in free or not table.list_values(name)]
+    named = [name for name in named if name in {*free, "prompt_id"} or not table.list_values(name)]
     named = [name for name in named if name not in table.joined]
     prompts = [] if is_program else list(filter(table.is_filled, table.find_headings(HEADINGS["prompt"])))
     if any(table.count_distinct(name) > 1 for name in prompts):
@@ -136,7 +135,7 @@ def find_item_columns(table: Table, wide: Sequence[str], *, is_program: bool) ->
     if table.has_columns("pair_id"):
         items = _use_pair_column(table, "pair_id", named, "its name")
     elif "pair_id" in declared:
-        items = ItemColumns(why=MADE[1])
+        items = ItemColumns(why=DECLARED_PAIR)
     else:
         items = _find_items_by_heading(table, named, rated)
     if table.has_columns("prompt_id"):
@@ -145,7 +144,7 @@ def find_item_columns(table: Table, wide: Sequence[str], *, is_program: bool) ->
         return items._replace(prompt=_find_joined_prompt(table))
     is_prompt = items.prompt or not set(HEADINGS["prompt_ids"]).isdisjoint(map(simplify_heading, items.pair))
     if not is_prompt and "prompt_id" not in declared and not is_program:
-        _refuse_possible_items(table, items, rated, free)
+        return _use_possible_item(table, items, rated, free)
     return items
 
 
@@ -155,9 +154,9 @@ def _find_items_by_heading(table: Table, named: Sequence[str], rated: Sequence[s
     repeated = [name for name in named if table.count_distinct(name) < rows]
     numbers = [name for name in named if name not in repeated]
     if not repeated:
-        prompts = [name for name in numbers[:1] if simplify_heading(name) in HEADINGS["prompt"]]
+        prompts = [name for name in numbers if simplify_heading(name) in HEADINGS["prompt"]]
         why = "it differs in every row" if numbers else NO_PAIR
-        return ItemColumns(pair=tuple(numbers[:1]), prompt="".join(prompts), why=why)
+        return ItemColumns(pair=tuple(numbers[:1]), prompt=next(iter(prompts), ""), why=why)
     finest = max(repeated, key=table.count_distinct)
     for other in repeated:
         if not table.is_determined_by(other, [finest]):
@@ -176,7 +175,7 @@ def _find_items_by_heading(table: Table, named: Sequence[str], rated: Sequence[s
     return ItemColumns(
         pair=(finest, *METHODS),
         prompt=min(repeated, key=table.count_distinct),
-        why=MADE[2],
+        why="rows with the same cell and methods are a pair",
     )
 
 
@@ -196,14 +195,9 @@ def _find_joined_prompt(table: Table) -> str:
 
 
 def _use_pair_column(table: Table, pair: str, others: Sequence[str], why: str) -> ItemColumns:
-    """Use a column as the pair. Another column is the prompt if several pairs share each of its values."""
-    prompts = [name for name in others if table.groups_more(name, [pair])]
+    """Use a column as the pair. Another column is the prompt if each pair has one value of this column."""
+    prompts = [name for name in others if table.is_determined_by(name, [pair])]
     return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct, default=""), why=why)
-
-
-def _describes_one_text(table: Table, name: str) -> bool:
-    """Return whether another column has the same heading, but for the other text of the pair."""
-    return any(differ_only_in_side(name, other) for other in table.names)
 
 
 def _may_name_item(
@@ -249,38 +243,42 @@ def _may_group_rows(table: Table, name: str, rated: Sequence[str]) -> bool:
     return (is_judged_once and is_needed) or bool(is_merged)
 
 
-def _refuse_possible_items(
+def _use_possible_item(
     table: Table, items: ItemColumns, rated: Sequence[str], free: Sequence[str]
-) -> None:
-    """Refuse a table if a column with an unknown heading may name the pair or the prompt."""
+) -> ItemColumns:
+    """Refuse a table if columns with unknown headings may name the pair or the prompt.
+
+    If nothing else names what a rater judged, and only one column may, this column is used. The result can
+    only become less certain.
+    """
     explained = {*items.pair, *table.joined, *(table.declared.groups if items.pair else ())}
     pairs = table.count_distinct(*items.pair) if items.pair else len(table.frame)
     is_own_pair = items.pair == ("pair_id",) or "pair_id" in table.declared.columns
     is_row = pairs == len(table.frame) and not is_own_pair
-    is_named = not is_row or not set(map(simplify_heading, items.pair)) <= set(HEADINGS["row_numbers"])
-    unknown = [
-        name
-        for name in free
-        if name not in explained
-        and not _describes_one_text(table, name)
-        and not table.is_boolean(name)
-        and (
-            _may_name_item(table, name, items, rated, is_named=is_named)
-            or (not is_named and _may_group_rows(table, name, rated))
-        )
-    ][:MAX_OFFERS]
+    is_named = not set(map(simplify_heading, items.pair)) <= set(HEADINGS["row_numbers"])
+    free = [name for name in free if name not in explained and not table.has_sibling(name)]
+    free = [name for name in free if not table.is_boolean(name)]
+    likely = [name for name in free if _may_name_item(table, name, items, rated, is_named=is_named)]
+    groups_rows = is_row and not is_named
+    unknown = [n for n in free if n in likely or (groups_rows and _may_group_rows(table, n, rated))]
     if not unknown:
-        return
+        return items
+    is_judged_once = table.count_distinct(unknown[0], *rated) == len(table.frame)
+    if groups_rows and "rater" in rated and is_judged_once and len(unknown) == len(likely) == 1:
+        return _find_items_by_heading(table, likely, rated)
+    unknown = unknown[:MAX_OFFERS]
     listed = and_list(list(map(repr, unknown)))
-    if is_row:
+    if is_row and ("rater" not in rated or is_judged_once):
         raise StudyError(
             f"several rows have the same {listed}, and nothing says whether they are about the same texts. "
             f"If they are, write {offer_columns('pair_id', unknown)}. If each row is a separate pair, write "
             "--set columns.pair_id="
         )
+    separate = "--set columns.pair_id= " if is_row else ""
     raise StudyError(
         f"several pairs have the same {listed}. If they share a prompt, they are not independent: write "
-        f"{offer_columns('prompt_id', unknown)}. If they do not, write --set columns.prompt_id="
+        f"{separate}{offer_columns('prompt_id', unknown)}. If they do not, write {separate}--set "
+        "columns.prompt_id="
     )
 
 
@@ -302,18 +300,26 @@ def assign_raters(table: Table) -> None:
     """
     keys = ["pair_id", "criterion"]
     if table.has_columns("rater"):
+        aggregates = list(filter(is_aggregate, table.list_values("rater")))
+        if 0 < len(aggregates) < len(table.list_values("rater")):
+            is_left_out = table.get_cells("rater").isin(aggregates).to_numpy()
+            table.leave_out_rows(is_left_out, f"the raters' verdicts together ({and_list(aggregates)})")
         _refuse_row_numbers_as_raters(table, keys)
         if not table.has_columns("presentation"):
             _assign_presentations(table, [*keys, "rater"])
     elif "rater" in table.declared.columns:
-        codes = pd.Series(table.number_pairs(*keys))
-        raters = [f"{UNKNOWN_RATER} {number + 1}" for number in codes.groupby(codes).cumcount()]
+        raters = number_raters(pd.Series(table.number_pairs(*keys)))
         why = "declared: each verdict on a pair is by another, unnamed rater"
         table.use_columns("rater", (), why, rater=raters)
     else:
         _assign_presentations(table, keys)
         why = f"the table has none: all verdicts are by {UNKNOWN_RATER!r}"
         table.use_columns("rater", (), why, rater=UNKNOWN_RATER)
+
+
+def number_raters(pairs: pd.Series) -> list[str]:
+    """Return names of unknown raters for verdicts: each pair has one verdict by each rater."""
+    return [f"{UNKNOWN_RATER} {number + 1}" for number in pairs.groupby(pairs).cumcount()]
 
 
 def _refuse_row_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
@@ -400,7 +406,7 @@ def _describe_repeated_verdicts(
         is_prompt = simplify_heading(heading) in HEADINGS["prompt"]
         joined = ",".join([heading, *parts] if is_prompt else [*parts, heading])
         offers.insert(0, offer_columns("pair_id", [joined]))
-    texts = [name for name in table.free_columns if _describes_one_text(table, name)]
+    texts = [name for name in table.free_columns if table.has_sibling(name)]
     if heading and texts and separates_verdicts(*texts):
         options = format_set_options("columns.pair_id=", f"columns.prompt_id={heading}")
         offers.append(f"{options} if each row has other texts")

@@ -9,10 +9,10 @@ from itertools import combinations
 
 import pandas as pd
 
-from analysis.verdicts.table import HEADINGS, METHODS, NO, YES, Table, is_missing_word, refuse_rows
+from analysis.verdicts.table import HEADINGS, METHODS, NO, SHOWN, YES, Table, is_missing_word, refuse_rows
 from analysis.verdicts.words import find_meaning, format_set_options, format_word_setting, is_tie
 from guard_eval.errors import StudyError
-from guard_eval.files.headings import differ_only_in_side, simplify_heading
+from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list, join_first
 
@@ -32,6 +32,7 @@ _COUPLE = (
     r"|(?P<before>left|first){0}(name)?|(?P<bare>a|left)|[a-z]*?(?P<inner>a|0|1|left){0}(name|id)?"
 )
 _SECOND = {"a": "b", "0": "1", "1": "2", "left": "right", "first": "second"}
+_SETTINGS = frozenset(HEADINGS["settings"])
 _THIRD = {"a": "c", "0": "2", "1": "3", "left": "center"}
 
 
@@ -43,6 +44,13 @@ def find_methods(table: Table) -> None:
     """
     for nouns in (SYSTEMS, "rank"):
         find_method_headings(table.names, nouns)  # refuses three methods, whatever their columns are called
+    is_joined = bool(table.heading_of("methods"))
+    are_named = table.has_columns(*METHODS) or find_method_headings(table.names, SYSTEMS)
+    if table.items is not None and are_named and not is_joined:
+        raise StudyError(
+            "these rows name their methods, and another file names them by item, too. Remove the methods "
+            "from the file that does not say which method was A and which was B"
+        )
     if table.has_columns(*METHODS):
         return
     if lone := [name for name in METHODS if table.has_columns(name)]:
@@ -244,3 +252,32 @@ def refuse_texts_as_methods(table: Table) -> None:
             f"texts ({why}); add columns method_a and method_b with the names of the methods. If these are "
             "names: --set columns.method_a=HEADING --set columns.method_b=HEADING"
         )
+
+
+def refuse_divided_methods(table: Table) -> None:
+    """Refuse methods of one name that have several settings, in columns such as decoding_a and decoding_b.
+
+    Raises:
+        StudyError: A method of one name has several settings.
+    """
+    columns = table.free_columns if table.has_columns(*METHODS) else []
+    columns = [name for name in columns if not _SETTINGS.isdisjoint(split_heading_words(name))]
+    for name, other in combinations(sorted(columns), 2):
+        is_condition = table.get_cells(name).equals(table.get_cells(other))
+        if is_condition or not differ_only_in_side(name, other):
+            continue
+        is_by_side = table.has_columns(*SHOWN) and "left" in split_heading_words(name)
+        methods = SHOWN if is_by_side else METHODS
+        settings: dict[str, set[str]] = {}
+        for method, column in zip(methods, (name, other), strict=True):
+            for text, cell in table.find_distinct_rows(method, column)[1]:
+                settings.setdefault(str(text), set()).add(str(cell))
+        divided = max(settings, key=lambda method: len(settings[method]))
+        # A setting repeats. A text, or a measurement of a text, hardly ever does.
+        if 1 < len(settings[divided]) <= len(table.frame) / 2:
+            first, second, *_ = sorted(settings[divided])
+            raise StudyError(
+                f"the method {divided!r} has the {name} {first!r} and {second!r}, so it may be several "
+                f"methods. Write the method and its setting in one column, such as '{divided} ({first})', or "
+                f"remove {name} and {other}"
+            )

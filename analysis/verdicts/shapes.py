@@ -21,6 +21,7 @@ from analysis.verdicts.table import (
     YES,
     Table,
     convert_to_texts,
+    is_aggregate,
     is_missing_word,
 )
 from analysis.verdicts.words import (
@@ -278,7 +279,8 @@ def find_verdict_columns(table: Table) -> list[str]:
         names = [
             name for name in names if table.count_distinct(name) == 1 or not table.describes(name, "rater")
         ]
-    return [name for name in names if not methods or read_first_method(table, name) is None]
+    names = [name for name in names if not methods or read_first_method(table, name) is None]
+    return [name for name in names if not is_aggregate(name)] or names
 
 
 def _holds_verdicts(table: Table, name: str, methods: set[str]) -> bool:
@@ -314,7 +316,7 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
     if taken := [name for name in ("verdict", *split) if table.has_columns(name)]:
         raise StudyError(f"the headings cannot be {taken[0]}: there is a column {taken[0]}; drop one")
     _refuse_sides_beside_methods(table, names)
-    for name in [name for name in table.free_columns if name not in names]:
+    for name in [name for name in table.free_columns if name not in names and not is_aggregate(name)]:
         cells = table.get_cells(name).dropna()
         if count := sum(find_meaning(text) is not None for text in cells):
             why = f"only {count} of its {len(cells)} cells are verdicts"

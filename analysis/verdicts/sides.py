@@ -18,6 +18,7 @@ from analysis.verdicts.table import (
     YES,
     Numbers,
     Table,
+    is_aggregate,
     is_missing_word,
     refuse_rows,
 )
@@ -29,7 +30,7 @@ from guard_eval.reporting.words import and_list, join_first
 
 _ABOUT_SIDES = re.compile(
     r".*(order|position|place|first|second|left|right|side|pos|swap|flip|revers|switch|random|shuffl|presented"
-    r"|displayed|shown|invert|mirror|permut|counterbal|arrang).*"
+    r"|displayed|shown|invert|mirror|permut|counterbal|arrang|mapping).*"
 )
 """Headings of columns that may give the side of a text. Headings with a word of `no_sides` are excluded."""
 _NAMES_FIRST = re.compile(
@@ -48,6 +49,8 @@ _SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror).*")
 _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 """Ties that the reader is told about: both texts are bad, or a judge contradicted itself."""
 _SIDE_OR_METHOD = "the verdict {verdict!r} on {where} may name a side, or the method {name!r}; rename that"
+_SIDED = ("letter", "place", "column")
+"""The kinds of words that name one of the two texts."""
 _LISTED = 12
 """The largest number of words in a list."""
 
@@ -146,7 +149,7 @@ def _refuse_names_of_sides(
     table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers], sides: Numbers
 ) -> None:
     """Refuse verdicts that name one method if read as names, and the other method if read as sides."""
-    sided = kinds.isin(["letter", "place", "column"])
+    sided = kinds.isin(_SIDED)
     if sided.any():
         _, first = _find_first_methods(table, kinds.where(sided, ""), firsts)
         verdict, a, b = map(table.get_cells, ("verdict", *METHODS))
@@ -167,20 +170,25 @@ def _find_first_methods(
     if table.has_columns(*SHOWN):
         return SHOWN, np.where(kinds.isin(["letter", "place"]), _read_left_method(table, kinds), A)
     is_place = kinds == "place"
-    columns = list(firsts) if is_place.any() else METHODS
+    columns: Sequence[str] = list(firsts) if is_place.any() else METHODS
+    if table.heading_of("methods", "a column") == "" and kinds.isin(_SIDED).any():
+        columns = ()  # only words of the user name the methods, so neither of them is A
     return columns, np.where(is_place, next(iter(firsts.values()), A), A)
 
 
 def _describe_missing_sides(table: Table, kinds: pd.Series) -> str:
-    """Write the message that asks which method stood at a place such as left."""
-    words = table.get_cells("verdict")[kinds == "place"].unique()
-    offers = [
-        format_word_setting(text, "a" if _interpret_word(table, text).side == A else "b") for text in words
-    ]
+    """Write the message that asks which method stood at a side such as left or A."""
+    are_declared = not table.heading_of("methods", "a column")
+    words = table.get_cells("verdict")[kinds.isin(_SIDED if are_declared else ["place"])].unique()
+    sides = ["a" if _interpret_word(table, text).side == A else "b" for text in words]
+    condition = "the first was always method_a"
+    if are_declared:
+        sides = ["METHOD"] * len(words)
+        condition = "the sides never changed"
+    remedy = f"If {condition}: {format_set_options(*map(format_word_setting, words, sides))}"
     return (
-        f"the verdicts {and_list(list(map(repr, words)))} name places, and no column says which method "
-        "stood where. Add a column shown_first, or left and right, with the methods. If the first was "
-        f"always method_a: {format_set_options(*offers)}"
+        f"the verdicts {and_list(list(map(repr, words)))} name sides, and no column says which method stood "
+        f"where. Add a column shown_first, or left and right, with the methods. {remedy}"
     )
 
 
@@ -219,7 +227,8 @@ def _refuse_changed_sides(
         orders = set(zip(*(table.get_cells(name)[sided] for name in SHOWN), strict=True))
         if len(orders) == sided.sum() or any(order[::-1] in orders for order in orders):
             return
-    for name in dict.fromkeys([*firsts, *table.free_columns]):
+    others = [name for name in table.free_columns if not is_aggregate(name)]
+    for name in dict.fromkeys([*firsts, *others]):
         if name in firsts:
             changed = sided & (firsts[name] != first)
         else:
@@ -239,22 +248,46 @@ def _refuse_changed_sides(
 def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArray[np.object_]) -> pd.Series:
     """Mark the rows in which an unclear column may say that the texts changed sides.
 
-    There are three cases. First, the heading is about sides, and the column has at most two values; rows with
-    "no" are not marked. Second, the two values have the same letters in another order, such as AB and BA.
-    Third, the column names a method in each row, but not always method_a and not always the winner.
+    The column may name methods: then rows with the first method are not marked, and no row if the column
+    always names the winner. Otherwise the column has at most two values, and its heading is about sides or
+    has the letter A or B, or the values are letters, or have the same letters in another order, such as AB
+    and BA. Rows with "no" are not marked.
     """
-    cells, a, b = map(table.get_cells, (name, *METHODS))
-    names_method = (cells == a) | (cells == b)
-    if names_method[sided].all():
-        is_winner = (cells == winners)[sided].all()
-        return sided & (cells != a) & (not is_winner)
-    words = cells.fillna("").str.strip().str.casefold()
+    is_about_letters = not {"a", "b"}.isdisjoint(split_heading_words(name))
+    is_about_letters = is_about_letters and not table.has_sibling(name)
+    is_about = is_about_letters or is_about_sides(name)
+    first = _find_named_methods(table, name)
+    if (first[sided] != 0).all():
+        is_winner = (table.get_cells(name) == winners)[sided].all()
+        may_name_first: pd.Series = sided & (first != A)
+        return may_name_first & (is_about or not is_winner)
+    words = table.get_cells(name).fillna("").str.strip().str.casefold()
     values = set(words[sided])
     orders = {"".join(filter(str.isalnum, text)) for text in values}
     letters = {tuple(sorted(order)) for order in orders}
     is_order = orders <= {"ab", "ba"} or len(letters) < len(orders)
-    may_say = len(values) <= 2 and (is_order or is_about_sides(name))
+    if orders <= {"a", "b"} and table.has_columns("rater"):  # a rater's group says nothing about sides
+        is_order = not table.is_determined_by(name, ["rater"])
+    may_say = len(values) <= 2 and (is_order or is_about)
     return sided & ~words.isin(_STRAIGHT) & may_say
+
+
+def _find_named_methods(table: Table, name: str) -> Numbers:
+    """Return the method that each cell names, `A` or `B`; 0 if a cell names neither or both.
+
+    A cell may hold more than the name, such as A=gpt or gpt/1.txt.
+    """
+    numbers, rows = table.find_distinct_rows(name, *METHODS)
+    sides = []
+    for cell, *methods in rows:
+        named = [_has_word(str(cell), str(method)) for method in methods]
+        sides.append(A * named[0] + B * named[1])
+    return np.array(sides, dtype=np.int64)[numbers]
+
+
+def _has_word(text: str, word: str) -> bool:
+    """Return whether a text has a word, without letters or digits beside it."""
+    return re.search(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])", text) is not None
 
 
 def _record_words(table: Table, kinds: pd.Series, columns: Sequence[str], strong: int) -> None:

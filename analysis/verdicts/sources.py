@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.files import Record, VerdictFile, name_file_in_errors
-from analysis.verdicts.items import MADE
+from analysis.verdicts.items import DECLARED_PAIR, NO_PAIR, number_raters
 from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings, find_methods
 from analysis.verdicts.programs import FOREIGN, read_program_file
 from analysis.verdicts.reading import READING, get_reading, join_readings, warn_about_reading
@@ -101,12 +101,14 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declarations)
     if len(tables) == 1:
         return tables[0]
     roles = [role for table in tables for role in get_reading(table).roles]
-    if any(role.role == "pair_id" and role.why in MADE for role in roles):
+    if any(role.role == "pair_id" and role.why in {NO_PAIR, DECLARED_PAIR} for role in roles):
         raise StudyError(
             "no column names the pairs, so each file would number its own, and one number would mean several "
             "pairs; put the rows in one file, or say what names the pair: --set columns.pair_id=HEADING"
         )
     whole = pd.concat([table.astype(object) for table in tables], ignore_index=True)
+    if declared.columns.get("rater") == "":
+        whole["rater"] = number_raters(whole.groupby(["pair_id", "criterion"], sort=False).ngroup())
     whole.attrs = {READING: join_readings(map(get_reading, tables))}
     try:
         return check_verdicts(whole)

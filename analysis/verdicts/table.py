@@ -20,7 +20,7 @@ from pandas.api.types import infer_dtype
 from analysis.verdicts.reading import Reading, Role
 from analysis.verdicts.words import format_set_options
 from guard_eval.errors import StudyError
-from guard_eval.files.headings import simplify_heading
+from guard_eval.files.headings import differ_only_in_side, simplify_heading
 from guard_eval.records import RaterKind
 from guard_eval.reporting.words import and_list, join_first
 
@@ -61,6 +61,11 @@ def names_raters(frame: pd.DataFrame) -> bool:
 def is_missing_word(word: str) -> bool:
     """Return whether a cell means that there is no verdict."""
     return word.strip().casefold() in HEADINGS["missing"]
+
+
+def is_aggregate(name: str) -> bool:
+    """Return whether a column, or a rater, with this name sums up the verdicts of several raters."""
+    return simplify_heading(name) in HEADINGS["aggregates"]
 
 
 def offer_columns(role: str, names: Sequence[str]) -> str:
@@ -329,6 +334,10 @@ class Table:
         """
         is_many = 1 < self.count_distinct(*keys) <= len(self.frame) / FEWEST_ROWS
         return is_many and self.is_determined_by(name, keys)
+
+    def has_sibling(self, name: str) -> bool:
+        """Return whether another column has the same heading, but for the other text of the pair."""
+        return any(differ_only_in_side(name, other) for other in self.names)
 
     def is_filled(self, name: str) -> bool:
         """Return whether a column has no empty cell."""

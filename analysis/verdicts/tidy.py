@@ -13,6 +13,7 @@ from analysis.verdicts.methods import (
     find_methods,
     find_possible_methods,
     offer_methods,
+    refuse_divided_methods,
     refuse_sides_as_methods,
     refuse_texts_as_methods,
 )
@@ -66,6 +67,7 @@ def make_tidy(
     if form is not None and form.asks:
         _keep_answers(table)
     refuse_texts_as_methods(table)
+    refuse_divided_methods(table)
     wide = find_verdicts(table)
     has_verdicts = bool(wide) or table.has_columns("verdict")
     if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
@@ -182,13 +184,38 @@ def _leave_out_votes(table: Table) -> None:
         table.leave_out_rows((table.get_cells(LEFT_OUT) == why).to_numpy(), why)
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
     for rule in HEADINGS["left_out"]:
-        is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
         for name in table.free_columns:
-            if re.fullmatch(rule["heading"], simplify_heading(name)):
-                words = [text for text in table.list_values(name) if is_meant(text.strip())]
-                if words:
-                    table.record_role("filter", name, f"it says what is left out: {rule['why']}")
+            words = _find_words_of_rule(table, name, rule)
+            if words:
+                table.record_role("filter", name, f"it says what is left out: {rule['why']}")
                 table.leave_out_rows(table.get_cells(name).isin(words).to_numpy(), rule["why"])
+    _refuse_doubtful_filters(table)
+
+
+def _find_words_of_rule(table: Table, name: str, rule: Mapping[str, str]) -> list[str]:
+    """Return the cells of a column that mean by a rule of headings.toml that a row does not count."""
+    if not re.fullmatch(rule["heading"], simplify_heading(name)):
+        return []
+    texts = table.list_values(name)
+    is_possible = re.compile(rule.get("cells", ".*"), re.IGNORECASE | re.DOTALL).fullmatch
+    is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
+    return [text for text in texts if is_meant(text.strip())] if all(map(is_possible, texts)) else []
+
+
+def _refuse_doubtful_filters(table: Table) -> None:
+    """Refuse a column of yes and no that may say which rows do not count.
+
+    Raises:
+        StudyError: There is a column with both answers, and no rule says which of them counts.
+    """
+    filters = {role.column for role in table.roles if role.role == "filter"}
+    for name in table.free_columns:
+        is_meant = re.fullmatch(HEADINGS["may_leave_out"], simplify_heading(name))
+        if is_meant and name not in filters and table.is_boolean(name) and table.count_distinct(name) > 1:
+            raise StudyError(
+                f"the column {name!r} may say which rows do not count. If it does, call it 'excluded' (yes: "
+                "the row does not count) or 'valid' (no: it does not count). If not, remove it"
+            )
 
 
 def _refuse_counted_votes(table: Table) -> None:

@@ -291,6 +291,10 @@ class Fields:
     def _split_texts(self, key: str) -> list[Any]:
         """Return the texts under a key. Several texts are in a list or in an object with numbers as keys."""
         value = self._row[key]
+        if isinstance(value, list):
+            return value
+        if type(value) is int:  # an answer, such as 42
+            return [str(value)]
         if key not in (self._column, *_OF_SEVERAL):
             return [value]
         if isinstance(value, str) and (begin := _NUMBERED.match(value)):
@@ -305,7 +309,7 @@ class Fields:
             self._row |= {"time_cost": value["time_cost"]} if "time_cost" in value else {}  # of all texts
             names = [name for name in value if str(name).isdecimal()] or value
             return [value[name] for name in names]
-        return value if isinstance(value, list) else [value]
+        return [value]
 
     def _read_text(self, key: str, value: object) -> str:
         """Return a value as a text. Remove the prompt if texts under this key include the prompt."""

@@ -24,6 +24,8 @@ SYSTEMS = frozenset(_VOCABULARY["systems"])
 """More headings of a column of system names, if the column differs between the texts of a prompt."""
 RUNS = frozenset(_VOCABULARY["runs"])
 """Headings of a column that numbers the texts of a prompt by one system."""
+ROW_NUMBERS = frozenset({"index", "idx"})
+"""Headings among `RUNS` that may also number the rows of the file."""
 PARTS = frozenset(_VOCABULARY["parts"])
 """Headings of columns that may hold a part of the prompt."""
 NOTES = tuple(_VOCABULARY["notes"])

@@ -14,6 +14,7 @@ from guard_eval.texts.rows import (
     NO_TEXT,
     NOTES,
     PARTS,
+    ROW_NUMBERS,
     RUNS,
     SYSTEMS,
     TEXT,
@@ -44,16 +45,21 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
     candidates = [key for key in keys if key not in NO_TEXT and simplify_heading(key) not in PARTS]
     if set(TEXT) & set(keys) or len(candidates) < 2 or any("arguments" in r.row for r in records[:1]):
         return []
-    refuse_sides((), candidates, source)
     faults = {key: _describe_fault(key, [record.row.get(key) for record in records]) for key in candidates}
-    doubtful = [f"{key!r} holds {fault}" for key, fault in faults.items() if fault]
+    doubtful = ", ".join(f"{key!r} holds {fault}" for key, fault in faults.items() if fault)
+    texts = [key for key, fault in faults.items() if not fault]
+    refuse_sides((), texts, source)
     if not doubtful:
         return candidates
-    texts = [key for key, fault in faults.items() if not fault] or candidates
+    if not texts:
+        raise StudyError(
+            f"{source} has no column of texts: {doubtful}. Write the texts in a column 'text', and their "
+            "systems in a column 'system'"
+        )
     options = " ".join(f"--column {key!r}" for key in texts)
     raise StudyError(
         f"{source} has no column named text. Its columns could be systems, but some do not hold texts: "
-        f"{', '.join(doubtful)}. Name the columns that are systems, such as {options}"
+        f"{doubtful}. Name the columns that are systems, such as {options}"
     )
 
 
@@ -72,10 +78,15 @@ def refuse_sides(keys: Iterable[str], columns: Sequence[str], source: object) ->
     texts = [column for column in columns if len(column) > 1 and not _SETTING.search(column)]
     for first, other in chain(combinations(naming, 2), combinations(texts, 2)):
         if differ_only_in_side(first, other):
+            remedy = "Write a row for each text, with its system in a column 'system'"
+            if first in texts:
+                remedy += (
+                    ". If all texts of a column are by one system, say which columns are systems: "
+                    f"--column {first!r} --column {other!r}"
+                )
             raise StudyError(
                 f"{source}: {first!r} and {other!r} are sides, and each row may have other systems there. "
-                "Write a row for each text, with its system in a column 'system'. If all texts of a column "
-                f"are by one system, say which columns are systems: --column {first!r} --column {other!r}"
+                f"{remedy}"
             )
 
 
@@ -112,6 +123,11 @@ def refuse_doubtful_columns(
     count = len(set(groups))
     if count == len(rows) or not any(prompt for prompt, _, _ in groups):
         return
+    runs = [key for key in rows[0] if simplify_heading(key) in RUNS.difference(ROW_NUMBERS)]
+    are_numbered = any(
+        len({(group, str(row.get(key))) for group, row in zip(groups, rows, strict=True)}) == len(rows)
+        for key in runs
+    )
     for key in dict.fromkeys(chain.from_iterable(rows)):
         if key in (*columns, *TEXT, system) or simplify_heading(key) in RUNS:
             continue
@@ -121,7 +137,8 @@ def refuse_doubtful_columns(
         # A measurement has different numbers for each prompt.
         few = count * different if _is_number(values[0]) else 2 * different
         are_settings = key not in NO_TEXT and cells == len(rows) and count > 1 and few <= len(rows)
-        if cells > count and (are_settings or any(_may_be_part(key, row.get(key)) for row in rows)):
+        are_parts = any(_may_be_part(key, None if are_numbered else row.get(key)) for row in rows)
+        if cells > count and ((are_settings and not are_numbered) or are_parts):
             raise StudyError(
                 f"{source}: the column {key!r} differs between texts of one prompt. If it is a part of the "
                 "prompt, write the whole prompt under the key 'prompt'. If it may name the systems, rename "

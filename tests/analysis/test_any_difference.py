@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.stats.ranks.any_difference import run_any_difference_test
 from analysis.stats.ranks.rank_sets import (
     Comparisons,
     ShareErrors,
@@ -16,6 +15,7 @@ from analysis.stats.ranks.rank_sets import (
     draw_largest_errors,
     find_rank_sets,
     find_simultaneous_half_width,
+    run_any_difference_test,
 )
 
 

@@ -20,14 +20,14 @@ def estimate(people, judge, strata, weights, *, is_tuned):
         slope_bottom += (worth * off**2).sum()
         total += share * mean
         gap += share * (np.average(judge[is_in], weights=weights[is_in]) - judge_mean)
-    slope = max(0, slope_top / slope_bottom) if is_tuned else 0
+    slope = max(0, slope_top / slope_bottom) if is_tuned and slope_bottom else 0
     return total + slope * gap, slope
 
 
-def variance_and_df(people, judge, strata, *, is_tuned):
+def variance_and_df(people, judge, strata, groups=None, *, is_tuned):
     """Return the jackknife's variance over rated and unrated items of each stratum, and its freedom."""
     variances, freedoms = [], []
-    groups = 2 * strata + np.isnan(people)
+    groups = 2 * strata + np.isnan(people) if groups is None else groups
     for group in np.unique(groups):
         members = np.flatnonzero(groups == group)
         n = len(members)
@@ -100,9 +100,17 @@ def test_assisted_share_ignores_datasets_with_one_rated_unit(rated, notes):
     assert (result.share.value == pytest.approx(whole.share.value)) == notes
 
 
-@pytest.mark.parametrize(("items", "rated"), [((9,), (8,)), ((9, 9), (8, 9)), ((9, 9), (8, 8))])
-def test_few_unrated_units_form_no_jackknife_sample(items, rated):
+@pytest.mark.parametrize(
+    ("items", "rated", "are_apart"), [((9,), (8,), 0), ((9, 9), (8, 9), 0), ((9, 9), (8, 8), 1)]
+)
+def test_few_unrated_units_form_no_jackknife_sample(items, rated, are_apart):
+    """Two unrated units are a sample over both datasets; one unrated unit belongs to the rated ones."""
     people, judge, strata = drawn(items=items, rated=rated)
+    groups = are_apart * np.isnan(people)
+    alone, tuned = (
+        variance_and_df(people, judge, strata, groups, is_tuned=is_tuned)[0] for is_tuned in (False, True)
+    )
+    n = sum(rated)
     share = estimate_assisted_share(people, judge, strata, np.arange(len(people))).share
-    assert share.error > 0
+    assert share.error**2 == pytest.approx((n * tuned + 2 * alone) / (n + 2))
     assert share.note == ""

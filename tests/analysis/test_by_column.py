@@ -13,7 +13,7 @@ import analysis
 from analysis.evidence import Evidence
 from analysis.reports.notebook import make_evidence
 from analysis.reports.sentences import describe_methods
-from analysis.reports.study_columns import average_traces_by_pair
+from analysis.reports.study_report import average_traces_by_pair
 from analysis.sections.results import by_column
 from analysis.sections.results.by_column import measure_shares_by_value, run_interaction_tests
 from analysis.sections.results.shares import measure_total_shares

@@ -29,15 +29,10 @@ def test_column_judged_once_by_each_rater_is_asked_about(name, cell):
 @pytest.mark.parametrize(
     "rows",
     [
-        [{"scene": n % 5, **AB, "rater": f"r{n}", "winner": "model_a"} for n in range(30)],
         [{"scene": "one", **AB, "rater": f"r{n}", "winner": "model_a"} for n in range(10)],
         [{"scene": None if n % 3 else n, **AB, "winner": "model_a", "id": n} for n in range(30)],
         [{"presentation": n % 9, **AB, "rater": f"r{n // 9}", "winner": "model_a"} for n in range(27)],
-        [
-            {"scene": n % 6, "model_a": "mmmnno"[n % 6], "model_b": "nopopp"[n % 6], "rater": f"r{n // 6}"}
-            | {"winner": "A"}
-            for n in range(60)
-        ],
+        [{"scene": n % 6, "act": n % 3, **AB, "rater": f"r{n // 6}", "winner": "A"} for n in range(30)],
     ],
 )
 def test_possible_item_column_is_asked_about(rows):
@@ -45,9 +40,23 @@ def test_possible_item_column_is_asked_about(rows):
 
 
 @pytest.mark.parametrize(
+    ("methods", "pairs"), [(("m" * 6, "n" * 6), 6), (("mmmnno", "nopopp"), 6), (("mn" * 3, "no" * 3), 6)]
+)
+def test_only_possible_item_column_is_used(methods, pairs):
+    """The result can only become less certain: 60 rows are 6 pairs with 10 raters each."""
+    rows = [
+        {"scene": n % 6, "model_a": methods[0][n % 6], "model_b": methods[1][n % 6], "rater": n // 6}
+        for n in range(60)
+    ]
+    verdicts = analysis.read(pd.DataFrame(rows).assign(winner="A"), rater_kind="person")
+    assert verdicts["pair_id"].nunique() == pairs
+    assert set(verdicts.groupby("pair_id")["rater"].nunique()) == {10}
+
+
+@pytest.mark.parametrize(
     ("name", "is_empty", "message"),
     [
-        ("scenario", lambda row: row == 7, "--set columns.pair_id=scenario"),
+        ("scenario", lambda row: row == 7, "scenario is empty on row 8, and names what was compared"),
         ("case_id", lambda row: row == 7, "case_id is empty on row 8, and names what was compared"),
         ("prompt", lambda row: row % 3 > 0, "prompt is empty on rows 2, 3, 5, 6, 8 and 35 more, and names"),
     ],
@@ -128,7 +137,7 @@ def test_marks_of_places_follow_changed_sides(names):
     ]
     table = pd.DataFrame(rows)
     assert counts(table) == ("30/0/10", 40)
-    assert "name places, and no column says" in refusal(table.drop(columns="shown_first"))
+    assert "name sides, and no column says" in refusal(table.drop(columns="shown_first"))
 
 
 TIES = [
@@ -208,11 +217,22 @@ def test_third_mark_is_a_tie_or_asked_about(names, verdict):
 def test_property_of_a_rater_can_be_the_prompt():
     """Each worker judges five pairs on one own web page. Pairs on one page are not independent."""
     rows = [{"url": f"x/{n // 5}", **AB, "worker_id": f"w{n // 5}", "winner": "model_a"} for n in range(20)]
-    assert "columns.pair_id=url" in refusal(pd.DataFrame(rows))
+    assert "write --set columns.pair_id= --set columns.prompt_id=url." in refusal(pd.DataFrame(rows))
+    columns = {"pair_id": "", "prompt_id": "url"}
+    assert counts(pd.DataFrame(rows), columns=columns) == ("20/0/0", 4)
     sections = [row | {"url": f"1.{n // 5}", "worker_id": "w", "variant": n} for n, row in enumerate(rows)]
-    assert "columns.pair_id=url" in refusal(pd.DataFrame(sections))
+    assert "columns.prompt_id=url" in refusal(pd.DataFrame(sections))
     groups = [row | {"age_group": n // 5 % 3} for n, row in enumerate(rows)]
     assert "age_group" not in refusal(pd.DataFrame(groups))
+
+
+def test_property_of_a_rater_is_no_item_if_all_couples_are_judged_once():
+    rows = [
+        {"rater": n, "model_a": a, "model_b": b, "winner": a, "university": n % 4}
+        for n in range(12)
+        for a, b in ("xy", "xz", "yz")
+    ]
+    assert analysis.read(pd.DataFrame(rows), rater_kind="person")["pair_id"].nunique() == 36
 
 
 NESTED = [
@@ -302,9 +322,7 @@ def test_named_index_is_a_column():
     table = rated("item")
     assert counts(table.set_index("item")) == ("39/0/21", 20)
     assert counts(table.set_index(table["item"].rename("item"))) == ("39/0/21", 20)
-    nameless = table.set_index("item").rename_axis(None)
-    assert "columns.pair_id=index" in refusal(nameless)
-    assert counts(nameless, columns={"pair_id": "index"}) == ("39/0/21", 20)
+    assert counts(table.set_index("item").rename_axis(None)) == ("39/0/21", 20)
 
 
 @pytest.mark.parametrize(
@@ -336,15 +354,102 @@ def test_texts_that_say_yes_are_no_marks():
 @pytest.mark.parametrize(
     ("name", "cells"),
     [
-        ("rejected", ("a text", "")),
-        ("rejected", ("yes", "no")),
-        ("attention_check", (0, 1)),
-        ("failed", (0, 1)),
+        ("answer", ("ignore", "accept")),
+        ("quality.responses.status", ("draft", "submitted")),
+        ("AssignmentStatus", ("Rejected", "Approved")),
+        ("was_cancelled", (True, False)),
+        ("is_practice", (1, 0)),
+        ("Trial Type", ("practice", "main")),
+        ("_tainted", ("true", "false")),
+        ("attention_check", ("failed", "passed")),
+        ("failed_attention_check", ("yes", "no")),
+        ("passed_attention", ("no", "yes")),
+        ("isGold", ("x", "")),
+        ("duplicate", ("TRUE", "FALSE")),
+        ("consent", ("no", "yes")),
     ],
 )
-def test_column_with_two_meanings_leaves_nothing_out(name, cells):
-    rows = [{"prompt": n, **AB, "winner": "alpha", name: cells[n % 2]} for n in range(12)]
-    assert counts(pd.DataFrame(rows)) == ("12/0/0", 12)
+def test_rows_that_do_not_count_are_left_out(name, cells):
+    """The 4 marked rows are won by alpha, so with them alpha would have 8 wins instead of 4."""
+    rows = [
+        {"prompt": n, **AB, "winner": "alpha" if n < 8 else "beta", name: cells[n > 3]} for n in range(12)
+    ]
+    assert counts(pd.DataFrame(rows)) == ("4/0/4", 8)
+
+
+@pytest.mark.parametrize("name", ["rejected", "attention_check", "failed", "gold", "training"])
+def test_doubtful_mark_of_rows_is_asked_about(name):
+    rows = [{"prompt": n, **AB, "winner": "alpha", name: n % 2} for n in range(12)]
+    assert f"the column '{name}' may say which rows do not count" in refusal(pd.DataFrame(rows))
+    assert counts(pd.DataFrame(rows).assign(**{name: ["a text", ""] * 6})) == ("12/0/0", 12)
+
+
+@pytest.mark.parametrize("name", ["majority", "consensus", "Gold"])
+def test_aggregate_of_raters_is_no_rater(name):
+    table = rated("item", raters=3).assign(winner="model_a")
+    summed = rated("item", raters=1).assign(rater=name, winner="model_b")
+    assert counts(pd.concat([table, summed])) == ("60/0/0", 20)
+    wide = pd.DataFrame({"item": n, **AB, "rater_1": "A", "rater_2": "A", name: "B"} for n in range(20))
+    assert counts(wide) == ("40/0/0", 20)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("alpha_is_A", ("yes", "no")),
+        ("is_A_alpha", (True, False)),
+        ("key", ("A=alpha", "A=beta")),
+        ("which_is_alpha", ("A", "B")),
+        ("mapping", ("1", "2")),
+        ("file_a", ("alpha/1.txt", "beta/1.txt")),
+        ("A_is", ("alpha", "beta")),
+    ],
+)
+def test_column_that_may_say_which_method_was_a_is_asked_about(name, cells):
+    """The winners equal the cells of A_is if letters are read as columns, so equality proves nothing."""
+    rows = [{"item": n, **AB, "rater": "r", "choice": "AB"[n % 2], name: cells[n % 2]} for n in range(12)]
+    assert f"the column '{name}' may say that sides changed" in refusal(pd.DataFrame(rows))
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [("winner_model", ("alpha", "beta")), ("alpha_has_list", (1, 0)), ("genre", ("x", "y"))],
+)
+def test_column_of_another_subject_changes_no_letters(name, cells):
+    rows = [{"item": n, **AB, "rater": "r", "choice": "AB"[n % 2], name: cells[n % 2]} for n in range(12)]
+    assert counts(pd.DataFrame(rows)) == ("6/0/6", 12)
+
+
+def test_letter_names_no_method_that_only_the_user_has_named():
+    rows = [{"item": n, "rater": "r", "choice": "AB"[n % 2]} for n in range(12)]
+    message = refusal(pd.DataFrame(rows), verdicts={"ours": "ours", "base": "base"})
+    assert "'A' and 'B' name sides" in message
+    assert "--set 'verdicts.\"A\"=METHOD'" in message
+    assert counts(pd.DataFrame(rows), verdicts={"A": "ours", "B": "base"}) == ("6/0/6", 12)
+
+
+@pytest.mark.parametrize(("name", "cells"), [("reasoning_effort", ("low", "high")), ("decoding", ("k", "p"))])
+def test_settings_divide_a_method(name, cells):
+    rows = [
+        {"item": n, **AB, "rater": "r", "choice": "A", f"{name}_a": cells[n % 2], f"{name}_b": cells[0]}
+        for n in range(12)
+    ]
+    table = pd.DataFrame(rows)
+    assert f"the method 'alpha' has the {name}_a" in refusal(table)
+    assert counts(table.assign(**{f"{name}_a": cells[1]})) == ("12/0/0", 12)
+    assert counts(table.assign(**{f"{name}_b": table[f"{name}_a"]})) == ("12/0/0", 12)
+
+
+def test_methods_in_two_files_are_refused(tmp_path):
+    """The letters may be those of the columns, or those of the file of items."""
+    rows = [{"item": n, **AB, "rater": "r", "winner": "A"} for n in range(12)]
+    items = [{"item": n, "A": ("alpha", "beta")[n % 2], "B": ("beta", "alpha")[n % 2]} for n in range(12)]
+    paths = [tmp_path / "answers.csv", tmp_path / "key.csv"]
+    for path, table in zip(paths, (rows, items), strict=True):
+        pd.DataFrame(table).to_csv(path, index=False)
+    assert "another file names them by item" in refusal(paths)
+    pd.DataFrame(rows).drop(columns=list(AB)).to_csv(paths[0], index=False)
+    assert list(analysis.read(paths, rater_kind="person")["verdict"]) == ["alpha", "beta"] * 6
 
 
 @pytest.mark.parametrize("name", ["response_id", "rater"])

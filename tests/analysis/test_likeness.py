@@ -6,12 +6,11 @@ import pytest
 from scipy import stats
 from verdicts_by_hand import evidence
 
-from analysis.scores.likeness import describe_signs
+from analysis.scores.likeness import compare_raters_with_judge, describe_signs
 from analysis.sections.raters import likeness as section
 from analysis.sections.raters.audits import run_audits
 from analysis.sections.raters.likeness import measure_likeness
 from analysis.sections.results.shares import measure_total_shares
-from analysis.stats.likeness import compare_raters_with_judge
 from analysis.verdicts.checks import check_verdicts
 
 PEOPLE = ("ann", "ben", "cas", "dan")

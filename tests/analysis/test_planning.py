@@ -205,7 +205,7 @@ def test_plan_table_answer_and_numbers_agree():
     ("options", "says"),
     [
         ({"share": 0.9, "ties": 0.3}, "below 0.2"),
-        ({"margin": 0.1, "ties": 1.0}, "--ties 1: .*below 1"),
+        ({"margin": 0.1, "ties": 1.0}, "--ties 1 is .*below 1"),
         ({"icc": 1.5}, "an ICC from 0"),
         ({"power": 0.01}, "above α"),
         ({"raters": "two"}, "--raters 'two'"),
@@ -213,7 +213,7 @@ def test_plan_table_answer_and_numbers_agree():
         ({"items": "-4"}, "--items -4"),
         ({"rater_sd": 0.05, "raters": "2,5"}, "at least 3 are needed"),
         # own shares vary by no more than (1 − .9) (.68/4 − .05²)
-        ({"rater_sd": 0.45, "icc": 0.9}, "--rater-sd 0.45: .*up to 0.129"),
+        ({"rater_sd": 0.45, "icc": 0.9}, "--rater-sd 0.45 is .*up to 0.129"),
         ({"margin": 0.5}, "below 0.5"),
         ({"margin": 0.1, "judge_r": 0.5}, "Give only one of these options"),
         ({"judge_r": 1.2}, "--judge-r 1.2"),

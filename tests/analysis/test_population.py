@@ -105,3 +105,10 @@ def test_raters_with_equal_means_have_residual_variance():
     # Residuals of ±½ have 6 − 3 degrees of freedom: 1.5 / 3, over six scores; three equal raters have two.
     result = ALONE.estimate_mean(np.array([0.0, 1.0] * 3))
     assert (result.raters, result.variance, result.df) == pytest.approx((0, 0.5 / 6, 2))
+
+
+def test_degrees_of_freedom_are_fewer_than_the_items():
+    """Each of three items has another two of three raters, who agree, so all variance is between items."""
+    design = TwoWayDesign(np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 1, 2, 2, 0]), np.full(6, 1 / 6))
+    assert "items as clusters" in design.method
+    assert design.estimate_mean(np.array([1, 1, 0, 0, 0.5, 0.5])).df == 2

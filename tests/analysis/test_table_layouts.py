@@ -104,7 +104,7 @@ def test_changed_sides_are_never_pooled(heading, cells, columns, words):
         assert counts(pd.DataFrame(rows)) == ("30/0/10", 40)
     except StudyError as error:
         message = str(error)
-        assert f"column {heading!r} may say that sides changed" in message or "name places" in message
+        assert f"column {heading!r} may say that sides changed" in message or "name sides" in message
 
 
 @pytest.mark.parametrize("mark", ["failed", "#N/A", "Timeout", "NULL", " ", "skipped"])

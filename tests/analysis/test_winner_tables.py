@@ -75,7 +75,7 @@ def test_several_files_are_one_table(tmp_path):
         read([first, first])
 
 
-def test_files_that_number_their_own_pairs_are_refused(tmp_path):
+def test_prompts_and_methods_name_pairs_in_all_files(tmp_path):
     """The first pair of one file is another prompt than that of the other."""
     paths = [tmp_path / "ann.csv", tmp_path / "bob.csv"]
     for path, prompts in zip(paths, (("Once", "Twice"), ("Twice", "Once")), strict=True):
@@ -83,9 +83,31 @@ def test_files_that_number_their_own_pairs_are_refused(tmp_path):
             f"{path.stem},{prompt},gpt,{other},model_a" for prompt in prompts for other in ("olmo", "phi")
         ]
         path.write_text("\n".join(["annotator,prompt,model_a,model_b,winner", *rows]))
+    verdicts = read(paths)
+    assert set(verdicts["pair_id"]) == {f"{p}: gpt, {m}" for p in ("Once", "Twice") for m in ("olmo", "phi")}
+    assert set(verdicts.groupby("pair_id")["rater"].nunique()) == {2}
+    for path in paths:
+        path.write_text("model_a,model_b,winner\ngpt,olmo,model_a\n")
     with pytest.raises(StudyError, match="each file would number its own"):
         read(paths)
-    assert set(read(paths, columns={"pair_id": "prompt"})["pair_id"]) == {"Once", "Twice"}
+
+
+def test_equal_ids_with_different_prompts_are_refused(tmp_path):
+    paths = [tmp_path / "news.csv", tmp_path / "wiki.csv"]
+    for path in paths:
+        rows = [f"{n},{path.stem} {n},gpt,olmo,{path.stem}_rater,gpt" for n in range(9)]
+        path.write_text("\n".join(["id,prompt,model_a,model_b,annotator,winner", *rows]))
+    with pytest.raises(StudyError, match="'0' has more than one prompt_id"):
+        read(paths)
+
+
+def test_unnamed_raters_of_several_files_are_numbered(tmp_path):
+    paths = [tmp_path / "ann.csv", tmp_path / "bob.csv"]
+    for path in paths:
+        rows = [f"{n},gpt,olmo,gpt" for n in range(9)]
+        path.write_text("\n".join(["item,model_a,model_b,winner", *rows]))
+    verdicts = read(paths, columns={"rater": ""})
+    assert set(verdicts.groupby("pair_id")["rater"].nunique()) == {2}
 
 
 def test_remedy_of_message_works_on_command_line(tmp_path, monkeypatch):

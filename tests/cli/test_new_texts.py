@@ -235,6 +235,7 @@ def test_texts_without_any_prompts_are_refused(run, tmp_path):
         ({"latency": 3.5}, "'latency' holds numbers"),
         ({"category": "plants"}, "'category' holds only 1 different value in 4 rows"),
         ({"annotator_note": "I like it"}, "'annotator_note' holds remarks"),
+        ({"rationale": "I like it"}, "'rationale' holds remarks"),
     ],
 )
 def test_columns_without_texts_are_named(run, tmp_path, more, words):
@@ -244,6 +245,26 @@ def test_columns_without_texts_are_named(run, tmp_path, more, words):
     assert "--column 'x' --column 'y'" in message
     assert run("new", "s", "--texts", file, "--column", "x", "--column", "y").code == 0
     assert texts_of(tmp_path / "s") == EXPECTED
+
+
+def test_file_without_a_column_of_texts_is_refused(run, tmp_path):
+    rows = [{"prompt": q, "model_a": "x", "model_b": "y", "rater": "r", "winner": "x"} for q in QUESTIONS]
+    message = run("new", "s", "--texts", write(tmp_path, "verdicts.csv", rows)).refused()
+    assert "verdicts.csv has no column of texts: 'model_a' holds only 1 different value in 4 rows" in message
+    assert "--column" not in message
+
+
+def test_texts_numbered_by_run_may_have_other_columns(run, tmp_path):
+    rows = [
+        {"prompt": q, "system": name, "run": n, "text": f"{name} {n}", "raw_output": f"Say {name} {n} now"}
+        for q in QUESTIONS
+        for name in "xy"
+        for n in (1, 2)
+    ]
+    assert run("new", "s", "--texts", write(tmp_path, "all.csv", rows)).code == 0
+    parts = [row | {"document": f"a {row['run']}"} for row in rows]
+    message = run("new", "t", "--texts", write(tmp_path, "all.csv", parts)).refused()
+    assert "the column 'document' differs between texts of one prompt" in message
 
 
 def test_date_columns_are_not_read_as_systems(run, tmp_path):
@@ -320,7 +341,11 @@ def test_empty_texts_and_unfinished_ones_are_counted(run, tmp_path):
     [
         ("y.csv", "prompt,text\nWhy?,caf\u00e9\n".encode("cp1252"), "y.csv is not UTF-8 (line 2, byte 20"),
         ("y.jsonl", b'{"prompt": "Why?", "text": "\\ud800"}\n', "y.jsonl, line 1: a text is not UTF-8"),
-        ("y.jsonl", b'{"prompt": "Why?", "text": 0}\n', "y.jsonl, line 1: 'text' is 0; it must be a string"),
+        (
+            "y.jsonl",
+            b'{"prompt": "Why?", "text": 0.5}\n',
+            "y.jsonl, line 1: 'text' is 0.5; it must be a string",
+        ),
     ],
 )
 def test_texts_that_cannot_be_shown_are_refused(run, tmp_path, name, content, message):
@@ -412,7 +437,7 @@ REFUSED = [
     (["A", "m"], "means a side, a tie or the references"),
     (["m"], "only one system was found, m"),
     (["m", "x/m"], "both have texts by 'm'"),
-    (["m", "M"], "some disks cannot tell two of these names apart"),
+    (["m", "M"], "the systems 'm' and 'M' look alike"),
     (["m" * 101, "n"], "at most 100 characters"),
 ]
 
@@ -431,6 +456,9 @@ def test_data_frames_become_a_study(tmp_path):
     assert result.systems == {"x": 4, "y": 4}
     assert texts_of(tmp_path / "s") == EXPECTED
     assert new(tmp_path / "v", texts=frame).systems == {"x": 4, "y": 4}
+    names = frame["system"].map({"x": "a/b", "y": "a_b-1693b0"})  # files with the same name
+    with pytest.raises(StudyError, match="some disks cannot tell two of these names apart"):
+        new(tmp_path / "p", texts=frame.assign(system=names))
     with pytest.raises(StudyError, match="dict is not a source of texts; give a file or a pandas"):
         new(tmp_path / "w", texts=[{"prompt": "p"}])
     first, other = (frame[frame["system"] == name] for name in ("x", "y"))

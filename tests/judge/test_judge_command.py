@@ -88,7 +88,7 @@ NO_RECHECKS = [("0",), ("5", "--batch"), ("5", "--calibrate")]
         (("--send-key", "A=ftp://x"), "write a variable and a server"),
         (("--dry-run", "--only", "x"), "the study has no judge 'x'"),
         *((("--recheck", *more), "--recheck takes a number of at least 1") for more in NO_RECHECKS),
-        (("--recheck", "5"), "has not given a verdict yet that could be compared"),
+        (("--recheck", "5"), "has no verdict to compare yet"),
     ],
 )
 def test_judge_refuses_wrong_options(folder, guard_eval, server, arguments, words):

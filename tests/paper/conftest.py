@@ -1,7 +1,7 @@
 """The claims of the paper, one test each, and the table of them that `make replicate` prints.
 
-A test of a claim takes the fixture `claim`, its docstring is what the paper says and where, and it asserts
-what was found: also where that is that the claim does not hold. `docs/errata.md` has an entry for each.
+A test of a claim uses the fixture `claim`. Its docstring quotes the claim, with the place in the paper. It
+asserts the finding, also if the claim does not hold. `docs/errata.md` has an entry for each claim.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ SECTIONS = {"What holds": HOLDS, "What cannot be decided from what is published"
 
 
 class Claim:
-    """Records what was found of a claim, which must be what docs/errata.md says.
+    """Records the finding about a claim. It must be the finding in docs/errata.md.
 
     Attributes:
-        row: The claim's name; once recorded also outcome, claim, source, what was found, and details.
+        row: The claim's name; later also the outcome, the claim, the finding, and details.
     """
 
     def __init__(self, name: str, words: str, entries: list[tuple[str, str]]) -> None:
@@ -38,7 +38,7 @@ class Claim:
         self._record(FAILS, *facts, quoted=quoted)
 
     def is_open(self, *facts: str) -> None:
-        """Record that what is published cannot decide."""
+        """Record that the published data cannot decide."""
         self._record(OPEN, *facts)
 
     def _record(self, outcome: str, *texts: str, quoted: str = "") -> None:
@@ -46,19 +46,19 @@ class Claim:
         assert [recorded for recorded, _ in self._entries] == [outcome], (
             "docs/errata.md has one entry, of this outcome"
         )
-        unfounded = decimals(self._entries[0][1]) - decimals(" ".join([*self.row, quoted]))
+        unfounded = find_decimals(self._entries[0][1]) - find_decimals(" ".join([*self.row, quoted]))
         assert not unfounded, "docs/errata.md has decimal numbers that the test does not find"
 
 
-def decimals(text: str) -> set[str]:
-    """Return the decimal numbers of a text, but those in code and links."""
+def find_decimals(text: str) -> set[str]:
+    """Return the decimal numbers of a text, except those in code and links."""
     text = re.sub(r"`[^`]*`|\([^)]*\.(?:md|svg)\)", "", text)
     return set(re.findall(r"\d+\.\d+(?:e-\d+)?", text))
 
 
 @pytest.fixture(scope="session")
 def errata() -> list[tuple[str, str]]:
-    """Return each entry and row of a table in docs/errata.md: its outcome and its text."""
+    """Return the outcome and the text of each entry and of each row of a table in docs/errata.md."""
     outcome, result = FAILS, []
     text = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
     for block in re.split(r"^(?=## |### |\|)", text, flags=re.MULTILINE):
@@ -70,16 +70,16 @@ def errata() -> list[tuple[str, str]]:
 
 @pytest.fixture
 def claim(request: pytest.FixtureRequest, errata: list[tuple[str, str]]) -> Claim:
-    """Return what records the finding of this test's claim."""
+    """Return the recorder of this test's claim."""
     test = f"`{request.path.relative_to(ROOT).as_posix()}::{request.node.name}`"
     words = " ".join(request.function.__doc__.split())
-    recorder = Claim(name_of(request.node), words, [entry for entry in errata if test in entry[1]])
+    recorder = Claim(name_claim(request.node), words, [entry for entry in errata if test in entry[1]])
     request.node.user_properties.append(("claim", recorder.row))
     return recorder
 
 
-def name_of(test: pytest.Item) -> str:
-    """Return what the table calls a test."""
+def name_claim(test: pytest.Item) -> str:
+    """Return the name of a test's claim in the printed table."""
     return test.name.removeprefix("test_").replace("_", "-")
 
 
@@ -88,13 +88,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:  # so that -k finds what the table calls it
+    for item in items:  # so that -k finds the names in the table
         if item.path.parent == Path(__file__).parent:
-            item.extra_keyword_matches.add(name_of(item))
+            item.extra_keyword_matches.add(name_claim(item))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print each claim, its outcome and what was found, and how many came out how."""
+    """Print each claim with its outcome and finding, and the number of claims by outcome."""
     if not config.getoption("--claims", default=False):
         return
     outcomes: Counter[str] = Counter()

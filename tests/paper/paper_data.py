@@ -1,4 +1,4 @@
-"""What claims are computed from: the paper's tables, counts of verdicts, and texts that are not shipped."""
+"""Data for checking claims: the paper's tables, counts of verdicts, and texts that are not shipped."""
 
 from __future__ import annotations
 
@@ -59,30 +59,30 @@ class Counts:
         return p_value
 
 
-def figures(label: str, **keys: str) -> list[Any]:
-    """Return the figures of a table whose fields are `keys`, in print order."""
+def find_figures(label: str, **keys: str) -> list[Any]:
+    """Return the figures of a table whose fields equal `keys`, in printed order."""
     rows = find_published_figures(label).itertuples(index=False, name="Figure")
     return [row for row in rows if all(getattr(row, key) == keys[key] for key in keys)]
 
 
-def figure(label: str, **keys: str) -> Any:
-    """Return the one figure of a table whose fields are `keys`."""
-    (result,) = figures(label, **keys)
+def find_figure(label: str, **keys: str) -> Any:
+    """Return the only figure of a table whose fields equal `keys`."""
+    (result,) = find_figures(label, **keys)
     return result
 
 
-def from_human(verdict: Any) -> float:
-    """Return how far a figure lies from people's in the main table; of MAUVE, from 100."""
-    human = figure(MAIN, dataset=verdict.dataset, metric=verdict.metric, strategy="human")
+def measure_distance_from_people(verdict: Any) -> float:
+    """Return the distance of a figure from people's figure in the main table; for MAUVE, from 100."""
+    human = find_figure(MAIN, dataset=verdict.dataset, metric=verdict.metric, strategy="human")
     return round(abs(verdict.number - human.number), 6)
 
 
 @functools.cache
-def human_counts(criterion: str, dataset: str = "All") -> Counts:
+def read_human_counts(criterion: str, dataset: str = "All") -> Counts:
     """Return the human study's counts on a criterion, of one dataset or all."""
     rows = [
         (int(row["guard_wins"]), int(row["ties"]), int(row["acs_wins"]))
-        for row in _golden("guard_human_counts_from_paper.csv")
+        for row in _find_golden_file("guard_human_counts_from_paper.csv")
         if row["criterion"] == criterion and dataset.lower().startswith(("all", row["dataset"]))
     ]
     wins, ties, losses = map(sum, zip(*rows, strict=True))
@@ -90,41 +90,41 @@ def human_counts(criterion: str, dataset: str = "All") -> Counts:
 
 
 @functools.cache
-def verdict_patterns() -> tuple[tuple[str, tuple[int, ...], int], ...]:
-    """Return how many of the 150 pairs got which six verdicts of GPT-4, as the authors published them.
+def count_verdict_patterns() -> tuple[tuple[str, tuple[int, ...], int], ...]:
+    """Count the published patterns of GPT-4's six verdicts over the 150 pairs.
 
     Returns:
         Dataset; +1 (GUARD), 0 (tie) or −1 (ACS) per criterion of `CRITERIA`; number of pairs.
     """
     return tuple(
         (row["dataset"], tuple(int(row[name]) for name in CRITERIA), int(row["pairs"]))
-        for row in _golden("gpt4_verdicts.csv")
+        for row in _find_golden_file("gpt4_verdicts.csv")
     )
 
 
-def judge_counts(criterion: str, dataset: str = "All") -> Counts:
+def count_judge_verdicts(criterion: str, dataset: str = "All") -> Counts:
     """Return the counts of GPT-4's verdicts on one criterion, or on all six together ("overall")."""
     result: Counter[int] = Counter()
-    for name, verdicts, pairs in verdict_patterns():
+    for name, verdicts, pairs in count_verdict_patterns():
         if dataset in {"All", name}:
             for its_criterion, verdict in zip(CRITERIA, verdicts, strict=True):
                 result[verdict] += pairs * (criterion in {"overall", its_criterion})
     return Counts(wins=result[1], ties=result[0], losses=result[-1])
 
 
-def three_cells(counts: Counts) -> dict[tuple[str, str], int]:
-    """Return counts by what a table calls them: (strategy, "win" or "tie")."""
+def name_counts(counts: Counts) -> dict[tuple[str, str], int]:
+    """Return counts by their names in a table: (strategy, "win" or "tie")."""
     return dict(zip([(GUARD, "win"), (GUARD, "tie"), (ACS, "win")], astuple(counts), strict=True))
 
 
-def published_lines(path: str, what: str) -> list[dict[str, str]]:
-    """Return the lines of a JSONL file of published texts; skip the test where there is none."""
+def read_published_lines(path: str, what: str) -> list[dict[str, str]]:
+    """Return the lines of a JSONL file of published texts. Skip the test if the file is not here."""
     file = DATA / path
     if not file.is_file():
         pytest.skip(f"{file} is not here; it holds {what}, which may not be copied into this repository")
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def _golden(name: str) -> list[dict[str, str]]:
+def _find_golden_file(name: str) -> list[dict[str, str]]:
     with (GOLDEN / name).open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))

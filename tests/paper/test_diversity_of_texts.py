@@ -1,8 +1,8 @@
-"""Diversity of published texts: continuations and references, where they lie beside the repository."""
+"""Diversity of published continuations and references, if these files are beside the repository."""
 
 import numpy as np
 import pytest
-from paper_data import GUARD, MAIN, figure, published_lines
+from paper_data import GUARD, MAIN, find_figure, read_published_lines
 
 from guard_eval.metrics.scorers.ngrams import diversity, diversity_of_sums, ngram_counts
 
@@ -11,32 +11,34 @@ pytestmark = pytest.mark.slow
 WHAT = "GUARD's published continuations (Qwen2.5-7B, Wikitext)"
 
 
-def printed(dataset, strategy):
-    return figure(MAIN, dataset=dataset, strategy=strategy, metric="diversity").value
+def find_printed(dataset, strategy):
+    return find_figure(MAIN, dataset=dataset, strategy=strategy, metric="diversity").value
 
 
-def generated():
-    return [line["text"] for line in published_lines("generations/GUARD_wikitext_guard_w7.jsonl", WHAT)]
+def read_generated():
+    return [line["text"] for line in read_published_lines("generations/GUARD_wikitext_guard_w7.jsonl", WHAT)]
 
 
-def references(dataset):
-    lines = published_lines(f"prompts/{dataset.lower()}.jsonl", f"the prompts and references of {dataset}")
+def read_references(dataset):
+    lines = read_published_lines(
+        f"prompts/{dataset.lower()}.jsonl", f"the prompts and references of {dataset}"
+    )
     return [line["reference"] for line in lines]
 
 
-def test_diversity_guard(claim):
+def test_guards_published_texts_have_the_printed_diversity(claim):
     """GUARD's diversity on Wikitext is 92.86 (tab:ablation_resultglacs)"""
-    texts = generated()
+    texts = read_generated()
     result = diversity(texts)
     claim.holds(
         f"{result.diversity} from {len(texts)} published continuations, with the definition of the published "
         "code"
     )
-    assert f"{result.diversity:.2f}" == printed("Wikitext", GUARD) == "92.86"
+    assert f"{result.diversity:.2f}" == find_printed("Wikitext", GUARD) == "92.86"
 
 
-def words_until_below(texts, least):
-    """Return the number of words from which on the diversity of texts cut to so many is below `least`."""
+def find_words_until_below(texts, least):
+    """Return the smallest number of words per text at which the diversity stays below `least`."""
     words = [text.split() for text in texts]
     low, high = 4, 1000
     while high - low > 1:
@@ -46,14 +48,14 @@ def words_until_below(texts, least):
     return high
 
 
-def test_diversity_human(claim):
+def test_references_do_not_have_the_printed_diversity(claim):
     """people's diversity is 93.84 on Wikitext and 93.50 on Wikinews (tab:ablation_resultglacs)"""
     words, cut, result = [], [], {}
     for dataset in ("Wikitext", "Wikinews"):
-        texts, stated = references(dataset), printed(dataset, "human")
+        texts, stated = read_references(dataset), find_printed(dataset, "human")
         result[dataset] = diversity(texts).diversity
         words.append(f"{dataset} {result[dataset]} ({stated} printed)")
-        cut.append(f"{dataset} {words_until_below(texts, float(stated))}")
+        cut.append(f"{dataset} {find_words_until_below(texts, float(stated))}")
     claim.fails(
         f"from the published references: {', '.join(words)}",
         f"Cut to so many words each they fall below what is printed: {', '.join(cut)}; so no one length "
@@ -64,11 +66,11 @@ def test_diversity_human(claim):
     assert result == {"Wikitext": 92.98, "Wikinews": 92.20}
 
 
-def test_diversity_formula(claim):
+def test_printed_diversity_does_not_follow_its_formula(claim):
     """DIV = ∏ unique n-grams / total n-grams of a continuation, n = 2, 3, 4 (app:D)"""
     # Of a text and one more word, the last n-gram, which is not counted, is no n-gram of the text.
-    counts = ngram_counts([f"{text} ." for text in generated()])
-    mean, stated = np.nanmean(diversity_of_sums(counts)), printed("Wikitext", GUARD)
+    counts = ngram_counts([f"{text} ." for text in read_generated()])
+    mean, stated = np.nanmean(diversity_of_sums(counts)), find_printed("Wikitext", GUARD)
     claim.fails(
         f"as written, averaged over texts, it is {mean:.2f}; {stated}, the printed figure, comes from counts "
         "summed over all texts, each text's last n-gram left out and rates rounded before they are "

@@ -1,6 +1,6 @@
-"""docs/errata.md and the claims: each claim has one entry and each entry all its parts, and quotes the paper.
+"""docs/errata.md has one complete entry for each claim, with exact quotations of the paper.
 
-`claim` itself holds that an entry stands under its outcome and has no figure that its test does not find.
+The fixture `claim` checks that an entry has the right outcome, and only figures that its test finds.
 """
 
 import ast
@@ -28,16 +28,16 @@ def test_every_entry_has_all_its_parts(errata):
         assert parts == ["Where", "Says", "So", "Matters", "Test"], entry
 
 
-def bare(text):
-    """Return letters and digits alone, Greek by name, without TeX's commands."""
+def keep_letters(text):
+    """Return only letters and digits, with names of Greek letters, and without TeX's commands."""
     for letter, name in {"α": "alpha", "λ": "lambda", "∈": "in"}.items():
         text = text.replace(letter, name)
     text = re.sub(r"\\colorbox\{Best\}|\\(?:mathcal|textit|textbf|text|S)\b", "", text)
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-def test_quotations_stand_in_the_paper(tex):
+def test_quotations_are_in_the_paper(tex):
     claims = " ".join(" ".join(map(ast.get_docstring, CLAIMS.values())).split())
     parts = [fragment for quotation in re.findall("“(.+?)”", claims) for fragment in quotation.split("…")]
     assert len(parts) > 15
-    assert [fragment for fragment in parts if bare(fragment) not in bare(tex)] == []
+    assert [fragment for fragment in parts if keep_letters(fragment) not in keep_letters(tex)] == []

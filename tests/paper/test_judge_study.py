@@ -1,4 +1,4 @@
-"""GPT-4's verdicts: the printed tables against the 150 × 6 published ones, and what they can rest on."""
+"""GPT-4's verdicts: the printed tables are compared with the published 150 × 6 verdicts."""
 
 import csv
 import inspect
@@ -15,12 +15,12 @@ from paper_data import (
     DATASETS,
     GUARD,
     Counts,
-    figure,
-    figures,
-    human_counts,
-    judge_counts,
-    three_cells,
-    verdict_patterns,
+    count_judge_verdicts,
+    count_verdict_patterns,
+    find_figure,
+    find_figures,
+    name_counts,
+    read_human_counts,
 )
 from scipy import stats
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 TABLE, BESIDE = "tab:llm_judgements", "tab:llm_with_human"
 PAIRS = 150
 SMALLER = (60, 120)  # numbers of verdicts that fit the columns for Top-k and Top-p
-OPPONENTS = tuple(dict.fromkeys(f.versus for f in figures(TABLE) if f.strategy == GUARD))
+OPPONENTS = tuple(dict.fromkeys(f.versus for f in find_figures(TABLE) if f.strategy == GUARD))
 PLACES = (*DATASETS, "All")
 
 
@@ -47,38 +47,38 @@ def test_patterns_equal_the_published_verdicts():
             dataset = {"wikitext": "Wikitext", "wikinews": "Wikinews", "book": "BookCorpus"}[row["dataset"]]
             sheets.setdefault((dataset, row["pair_id"]), {})[row["criterion"]] = code[row["verdict"]]
     counted = Counter((dataset, tuple(sheet[c] for c in CRITERIA)) for (dataset, _), sheet in sheets.items())
-    assert counted == {(dataset, verdicts): pairs for dataset, verdicts, pairs in verdict_patterns()}
+    assert counted == {(dataset, verdicts): pairs for dataset, verdicts, pairs in count_verdict_patterns()}
 
 
-def row(versus, criterion):
-    """Return GUARD's wins, the other's wins and ties as printed."""
+def find_row(versus, criterion):
+    """Return GUARD's wins, the rival's wins, and ties, as printed."""
     cells = ((GUARD, versus, "win"), (versus, GUARD, "win"), (GUARD, versus, "tie"))
     return tuple(
-        figure(TABLE, strategy=strategy, versus=other, metric=f"judge.{criterion}.{what}").value
+        find_figure(TABLE, strategy=strategy, versus=other, metric=f"judge.{criterion}.{what}").value
         for strategy, other, what in cells
     )
 
 
-def test_judge_counts(claim):
+def test_published_verdicts_give_the_judges_figures(claim):
     """win shares of GUARD and ACS by GPT-4, over all datasets and per dataset
     (tab:llm_judgements, tab:llm_with_human)"""
     right = []
     for criterion in ("overall", *CRITERIA):
-        result = judge_counts(criterion)
-        cells = zip((result.wins, result.losses, result.ties), row(ACS, criterion), strict=True)
+        result = count_judge_verdicts(criterion)
+        cells = zip((result.wins, result.losses, result.ties), find_row(ACS, criterion), strict=True)
         right += [count in find_possible_counts(text, result.n) for count, text in cells]
     for criterion, dataset in product(("coherence", "fluency"), PLACES):
-        result = judge_counts(criterion, dataset)
-        for (strategy, what), count in three_cells(result).items():
+        result = count_judge_verdicts(criterion, dataset)
+        for (strategy, what), count in name_counts(result).items():
             metric = f"judge.{criterion}.{what}"
-            text = figure(BESIDE, dataset=dataset, strategy=strategy, metric=metric).value
+            text = find_figure(BESIDE, dataset=dataset, strategy=strategy, metric=metric).value
             right.append(count in find_possible_counts(text, result.n))
     claim.holds(f"{sum(right)} of {len(right)} figures are what the published verdicts give")
     assert right == [True] * 45
-    assert judge_counts("fluency") == Counts(wins=61, ties=36, losses=53)  # 40.7, 24.0, 35.3 % of 150
+    assert count_judge_verdicts("fluency") == Counts(wins=61, ties=36, losses=53)  # 40.7, 24.0, 35.3 % of 150
 
 
-def test_judge_available(claim):
+def test_no_gpt_4_model_can_be_asked_again(claim):
     """GPT-4 judges the pairs (sec:exp_setup)"""
     chat_model = pytest.importorskip(
         "openai.types.shared.chat_model", reason="the judge's SDK names the dates"
@@ -96,12 +96,12 @@ def test_judge_available(claim):
     assert model in get_args(chat_model.ChatModel)
 
 
-def test_judge_overall(claim):
+def test_overall_row_is_the_mean_of_six_criteria(claim):
     """a row “Overall” for each opponent (tab:llm_judgements)"""
     off = []
     for versus in OPPONENTS:
-        columns = zip(*(map(float, row(versus, criterion)) for criterion in CRITERIA), strict=True)
-        printed_shares = map(float, row(versus, "overall"))
+        columns = zip(*(map(float, find_row(versus, criterion)) for criterion in CRITERIA), strict=True)
+        printed_shares = map(float, find_row(versus, "overall"))
         off += [abs(sum(column) / 6 - value) for column, value in zip(columns, printed_shares, strict=True)]
     claim.holds(
         "it is the mean of the six criteria, factuality among them, to within "
@@ -110,18 +110,18 @@ def test_judge_overall(claim):
     assert max(off) < 0.1
 
 
-def top_p():
-    """Return what GUARD's 60 : 40 against Top-p comes to with each possible number of verdicts."""
+def describe_top_p():
+    """Describe the p-value of GUARD's 60 : 40 against Top-p for each possible number of verdicts."""
     return ", ".join(
         f"n = {n} gives p = {Counts(wins=n * 60 // 100, ties=0, losses=n * 40 // 100).p_value:.2g}"
         for n in (*SMALLER, PAIRS)
     )
 
 
-def test_judge_evidence(claim):
+def test_judge_does_not_distinguish_guard_and_acs(claim):
     """by GPT-4 GUARD “outperforms all three competitors in five out of six metrics”, ACS among them
     (sec:results)"""
-    p_values = {criterion: judge_counts(criterion).p_value for criterion in CRITERIA}
+    p_values = {criterion: count_judge_verdicts(criterion).p_value for criterion in CRITERIA}
     least = min(p_values, key=p_values.get)
     claim.fails(
         "against ACS no criterion differs by more than chance would have it: p = "
@@ -129,15 +129,15 @@ def test_judge_evidence(claim):
     )
     assert least == "factuality"
     assert all(p_value > 0.05 for p_value in p_values.values())
-    result = judge_counts("coherence")  # by another program: twice the smaller tail
+    result = count_judge_verdicts("coherence")  # by another program: twice the smaller tail
     tail = stats.binom.cdf(min(result.wins, result.losses), result.wins + result.losses, 0.5)
     assert p_values["coherence"] == pytest.approx(2 * tail)
 
 
-def test_judge_criteria(claim):
+def test_five_of_the_judges_criteria_are_nearly_one(claim):
     """six core metrics are measured (sec:exp_setup)"""
     sheets = [
-        (dict(zip(CRITERIA, verdicts, strict=True)), pairs) for _, verdicts, pairs in verdict_patterns()
+        (dict(zip(CRITERIA, verdicts, strict=True)), pairs) for _, verdicts, pairs in count_verdict_patterns()
     ]
     same = sum(n for sheet, n in sheets if len({sheet[c] for c in CRITERIA if c != "factuality"}) == 1)
     against = sum(n for sheet, n in sheets if (sheet["factuality"], sheet["coherence"]) == (-1, 1))
@@ -149,11 +149,11 @@ def test_judge_criteria(claim):
     assert against > 0
 
 
-def test_judge_grim(claim):
+def test_shares_against_two_rivals_fit_no_150_verdicts(claim):
     """“for n = 150 continuations” (tab:llm_judgements)"""
     impossible, common = [], {}
     for versus in OPPONENTS:
-        rows = {criterion: row(versus, criterion) for criterion in CRITERIA}
+        rows = {criterion: find_row(versus, criterion) for criterion in CRITERIA}
         impossible += [
             f"{versus}, {criterion}: {cell} (nearest {find_nearest_percentage(cell, PAIRS)})"
             for criterion, cells in rows.items()
@@ -163,24 +163,24 @@ def test_judge_grim(claim):
         common[versus] = [
             n for n in range(1, PAIRS + 1) if all(can_be_shares(cells, n) for cells in rows.values())
         ]
-    claim.fails(f"impossible as shares of 150: {'; '.join(impossible)}", quoted=top_p())
+    claim.fails(f"impossible as shares of 150: {'; '.join(impossible)}", quoted=describe_top_p())
     assert list(common.values()) == [[150], [60, 120], [60, 120]]
     for versus in OPPONENTS[1:]:
         # 79/120 = 65.83 and 59/120 = 49.17 are no counts of 60; pooled over six criteria, n is 360.
-        assert [n for n in (60, 120, 150, 360, 720, 900) if can_be_shares(row(versus, "overall"), n)] == [
-            120,
-            360,
-            720,
-        ]
+        shares = find_row(versus, "overall")
+        possible = [n for n in (60, 120, 150, 360, 720, 900) if can_be_shares(shares, n)]
+        assert possible == [120, 360, 720]
 
 
-def test_judge_beside_people(claim):
+def test_ticks_of_agreement_follow_from_the_counts(claim):
     """“Agree?”: 6 ticks and 2 crosses (tab:llm_with_human)"""
     agree, printed_shares = {}, {}
     for cell in product(("coherence", "fluency"), PLACES):
-        people, judge = human_counts(*cell), judge_counts(*cell)
+        people, judge = read_human_counts(*cell), count_judge_verdicts(*cell)
         agree[cell] = (people.lead > 0) == (judge.lead > 0) and judge.lead != 0
-        printed_shares[cell] = figure(BESIDE, dataset=cell[1], metric=f"both.{cell[0]}.agree").value == "yes"
+        printed_shares[cell] = (
+            find_figure(BESIDE, dataset=cell[1], metric=f"both.{cell[0]}.agree").value == "yes"
+        )
     claim.holds("all 8 follow from the counts, if to agree is that both have the same one method ahead")
     assert agree == printed_shares
     assert Counter(agree.values()) == {True: 6, False: 2}

@@ -1,4 +1,4 @@
-"""What the paper says of its own formulas, against the formulas (`subsec:efficiency`, `app:C`)."""
+"""Claims about the formulas of GUARD are compared with the formulas (`subsec:efficiency`, `app:C`)."""
 
 import functools
 import math
@@ -33,16 +33,16 @@ class Step(NamedTuple):
     alpha: float | None
 
 
-class AsPrinted(SlowEquations):
-    """The equations where they are silent: arctanh outside (−1, 1) is an error."""
+class PrintedGuard(SlowEquations):
+    """The equations as printed: arctanh outside (−1, 1) is an error."""
 
     def map(self, x, epsilon=0.0):
         return math.atanh(x)
 
 
-def step(entropies, vocabulary):
+def compute_step(entropies, vocabulary):
     """Return GUARD's parameters after `entropies` H_1 … H_t; a ValueError if k_t has no value."""
-    guard = AsPrinted()
+    guard = PrintedGuard()
     guard.hs = entropies
     q, k, mixed = guard.unrounded(len(entropies), guard.overall(), math.log(vocabulary))
     try:
@@ -52,8 +52,8 @@ def step(entropies, vocabulary):
 
 
 @functools.cache
-def searched():
-    """Return the steps after 20 000 histories of 2 to 40 entropies that jump, those without a value left out.
+def search_histories():
+    """Return the steps after 20 000 histories of 2 to 40 entropies that jump, except steps without a value.
 
     Entropies are gamma-distributed with a mean of 2.5 nats, and below ln|V|.
     """
@@ -63,16 +63,16 @@ def searched():
         drawn = rng.gamma(rng.uniform(0.3, 3), 2.5, size=rng.integers(2, 41))
         history = np.minimum(drawn * (2.5 / drawn.mean()), 0.999 * math.log(VOCABULARY))
         try:
-            result.append(step(history.tolist(), VOCABULARY))
+            result.append(compute_step(history.tolist(), VOCABULARY))
         except ValueError:
             continue
     return result
 
 
-def test_method_ranges(claim):
+def test_parameters_of_guard_stay_in_their_ranges(claim):
     """“the constants 10 and 5 … define an effective range”: 5 ≤ k_t ≤ 15, 0 ≤ α_t ≤ 1; q ≥ 1
     (eq:kt, eq:q, eq:alphat)"""
-    qs, ks, alphas = zip(*searched(), strict=True)
+    qs, ks, alphas = zip(*search_histories(), strict=True)
     alphas = [alpha for alpha in alphas if alpha is not None]
     claim.holds(
         f"no counterexample in {len(ks)} histories: k_t {min(ks):.2f} to {max(ks):.2f}, α_t "
@@ -84,11 +84,11 @@ def test_method_ranges(claim):
     assert min(qs) >= 1
 
 
-def test_method_penalty(claim):
+def test_larger_alpha_gives_a_lighter_penalty(claim):
     """“also α_t increases, amplifying the degradation penalty”; “when V^(k_t) is small, each repetitive
     token … will receive a very light penalty, and vice versa” (subsec:efficiency)"""
     p, low, high = Fraction(1, 10), Fraction(1, 4), Fraction(3, 4)
-    steps = [step_row for step_row in searched() if step_row.alpha is not None]
+    steps = [step_row for step_row in search_histories() if step_row.alpha is not None]
     together = sum((step_row.k > 10) == (step_row.alpha > Fraction(1, 2)) for step_row in steps)
     claim.fails(
         "the other way round: scores are p · α_t^count with α_t below 1, so a larger α_t is a lighter "
@@ -99,11 +99,11 @@ def test_method_penalty(claim):
     assert together > 0.99 * len(steps)
 
 
-def test_method_at_rest(claim):
+def test_k_follows_the_sign_of_a_change(claim):
     """“When pronounced uncertainty variations occur … we should select a larger k_t”; “when variations are
     minimal, a smaller k_t value suffices” (subsec:efficiency)"""
-    calm = step([2.0] * 20, VOCABULARY)
-    fall, rise = step([5.0] * 20 + [0.2], VOCABULARY), step([0.5] * 20 + [4.0], VOCABULARY)
+    calm = compute_step([2.0] * 20, VOCABULARY)
+    fall, rise = compute_step([5.0] * 20 + [0.2], VOCABULARY), compute_step([0.5] * 20 + [4.0], VOCABULARY)
     claim.fails(
         f"without any variation k_t = {calm.k:.0f}, the middle of its range, and α_t = {calm.alpha:.1f}; "
         f"after a fall of entropy from 5 to 0.2 nats, k_t = {fall.k:.2f}; after a rise from 0.5 to 4, "
@@ -113,25 +113,26 @@ def test_method_at_rest(claim):
     assert fall.k < calm.k < rise.k
 
 
-def test_method_arctanh(claim):
+def test_alpha_is_undefined_for_many_steps(claim):
     """α_t is eq:kt's core, “replacing |V| with k_t” in eq:deltaloc and eq:deltaglob (eq:alphat)"""
-    missing = [step_row for step_row in searched() if step_row.alpha is None]
-    result = step([0.1] * 10 + [4.0], VOCABULARY)
+    missing = [step_row for step_row in search_histories() if step_row.alpha is None]
+    result = compute_step([0.1] * 10 + [4.0], VOCABULARY)
     argument = 3.9 / math.log(math.floor(result.k))
     claim.fails(
         f"ln k_t is at most ln 15 = {math.log(15):.2f} while entropies differ by up to ln|V| = "
         f"{math.log(VOCABULARY):.1f}: arctanh then has no value. After ten entropies of 0.1 one of 4.0 is "
         f"enough (k_t = {result.k:.1f}, 3.9 / ln {math.floor(result.k)} = {argument:.2f})",
-        f"So it is in {100 * len(missing) / len(searched()):.0f} % of {len(searched())} histories of "
-        "entropies that jump (mean 2.5 nats). The paper is silent on it; the released program holds the "
-        "argument at ±(1 − 1e-4). Algorithm 1 multiplies by ln k_t instead, and has no such gap.",
+        f"So it is in {100 * len(missing) / len(search_histories()):.0f} % of {len(search_histories())} "
+        "histories of entropies that jump (mean 2.5 nats). The paper is silent on it; the released "
+        "program holds the argument at ±(1 − 1e-4). Algorithm 1 multiplies by ln k_t instead, and has no "
+        "such gap.",
     )
     assert result.alpha is None
     assert argument > 1
     assert missing
 
 
-def logits(texts, steps, vocabulary, *, seed):
+def draw_logits(texts, steps, vocabulary, *, seed):
     """Return logits whose entropy jumps from step to step, `[steps, texts, vocabulary]`.
 
     Some tokens are likely at every step, as articles and commas are, so that repetitions come about.
@@ -143,7 +144,7 @@ def logits(texts, steps, vocabulary, *, seed):
     return (often + 0.4 * now) * sharpness
 
 
-def chosen(formulation, given_logits):
+def choose_tokens(formulation, given_logits):
     """Return the tokens chosen, `[texts, steps]`, of logits `[steps, texts, vocabulary]`."""
     texts = given_logits.shape[1]
     follower = Follower(Guard(formulation=formulation), torch.zeros(texts, dtype=torch.long))
@@ -152,10 +153,10 @@ def chosen(formulation, given_logits):
     return follower.written
 
 
-def test_method_formulations(claim):
+def test_three_formulations_choose_different_tokens(claim):
     """the equations, Algorithm 1 and the released program are one method (subsec:efficiency, app:C)"""
-    random_logits = logits(8, 100, 1000, seed=5)
-    texts = {name: chosen(name, random_logits) for name in ADAPT}
+    random_logits = draw_logits(8, 100, 1000, seed=5)
+    texts = {name: choose_tokens(name, random_logits) for name in ADAPT}
     apart = {(a, b): texts[a] != texts[b] for a, b in combinations(texts, 2)}
     shares = {f"{a} and {b}": 100 * float(differs.double().mean()) for (a, b), differs in apart.items()}
     claim.fails(
@@ -166,7 +167,7 @@ def test_method_formulations(claim):
     assert list(shares.values()) == pytest.approx([30, 26, 21], abs=0.5)
 
 
-def test_method_first_steps(claim):
+def test_formulations_differ_from_the_second_token_on(claim):
     """one rule for the second token, entropies of 1 and then 3 nats, |V| = 50000 (eq:deltaloc, app:C)"""
     entropies = torch.tensor([[1.0], [3.0]], dtype=torch.float64)
     overall = (entropies[1] + 0.95 * entropies[0]) / 1.95

@@ -1,10 +1,10 @@
-"""The tables of automatic metrics: against each other, and what is said of them."""
+"""The tables of automatic metrics are compared with each other and with the text."""
 
 from collections import Counter, defaultdict
 from itertools import combinations
 
 import pytest
-from paper_data import DATASETS, GUARD, MAIN, figures, from_human
+from paper_data import DATASETS, GUARD, MAIN, find_figures, measure_distance_from_people
 
 from analysis.replication.paper import list_figure_labels
 
@@ -14,12 +14,12 @@ BEAM = "tab:different_beam_width"
 LLAMAS = {"Llama-3", "Llama-3.1"}
 TRIPLE = ("diversity", "mauve", "coherence")
 AUTOMATIC = [
-    f for label in list_figure_labels() for f in figures(label) if f.metric in (*TRIPLE, "bertscore")
+    f for label in list_figure_labels() for f in find_figures(label) if f.metric in (*TRIPLE, "bertscore")
 ]
-STRATEGIES = [f for f in figures(MAIN) if f.strategy != "human"]
+STRATEGIES = [f for f in find_figures(MAIN) if f.strategy != "human"]
 
 
-def grouped(every, *fields):
+def group_figures(every, *fields):
     """Return figures in lists by the values of these fields."""
     result = defaultdict(list)
     for figure_row in every:
@@ -27,14 +27,14 @@ def grouped(every, *fields):
     return result
 
 
-def test_tables_agree(claim):
+def test_values_of_one_setting_differ_between_tables(claim):
     """one setting has one value (tab:ablation_resultglacs and app:B, app:G)"""
-    settings = grouped(AUTOMATIC, "model", "strategy", "dataset", "metric")
+    settings = group_figures(AUTOMATIC, "model", "strategy", "dataset", "metric")
     shared = {key: result for key, result in settings.items() if len({f.table for f in result}) > 1}
     apart = {key: result for key, result in shared.items() if len({f.number for f in result}) > 1}
     words = []
     for (model, strategy, dataset, metric), result in apart.items():
-        values = grouped(result, "value").items()
+        values = group_figures(result, "value").items()
         printed = ", ".join(f"{value} ({' '.join(f.table for f in where)})" for (value,), where in values)
         words.append(f"{model} {strategy}, {metric} on {dataset}: {printed}")
     claim.fails(
@@ -45,11 +45,11 @@ def test_tables_agree(claim):
     assert [f.value for f in shared["Qwen2.5-7B", "guard", "Wikitext", "diversity"]] == ["92.86"] * 5
 
 
-def test_tables_llama(claim):
+def test_two_llama_models_have_the_same_figures(claim):
     """Llama-3 is one model of the paper and Llama-3.1 another
     (tab:ablation_selectw_llama3, tab:model_size_results)"""
     cells = [f for f in AUTOMATIC if f.model in LLAMAS and f.strategy == GUARD and f.metric in TRIPLE]
-    values = grouped(cells, "dataset", "metric").values()
+    values = group_figures(cells, "dataset", "metric").values()
     same = [
         result
         for result in values
@@ -62,7 +62,7 @@ def test_tables_llama(claim):
     assert len(same) == len(values) == 9
 
 
-def test_tables_identical_rows(claim):
+def test_rows_of_different_windows_are_identical(claim):
     """a row for each window (tab:ablation_selectw_gpt2, tab:ablation_selectw_llama2, tab:ablation_selectw)"""
     triples = defaultdict(dict)
     for f in AUTOMATIC:
@@ -95,17 +95,17 @@ def test_tables_identical_rows(claim):
     assert "Llama-2 guard(window=2) = guard on BookCorpus" in rows
 
 
-def nearest(group):
+def find_nearest(group):
     """Return the figures of a group that are nearest to people's."""
-    least = min(map(from_human, group))
-    return [f for f in group if from_human(f) == least]
+    least = min(map(measure_distance_from_people, group))
+    return [f for f in group if measure_distance_from_people(f) == least]
 
 
-def test_bold_main(claim):
+def test_two_bold_figures_do_not_follow_the_rule(claim):
     """“Scores closest to human highlighted in bold” (tab:ablation_resultglacs)"""
-    columns, wrong = grouped(STRATEGIES, "dataset", "metric"), []
+    columns, wrong = group_figures(STRATEGIES, "dataset", "metric"), []
     for (dataset, metric), column in columns.items():
-        groups = [f for f in column if f.mark == "bold"], nearest(column)
+        groups = [f for f in column if f.mark == "bold"], find_nearest(column)
         bold, best = (" and ".join(f"{f.value} ({f.strategy})" for f in group) for group in groups)
         if bold != best:
             wrong.append(f"{metric}, {dataset}: {bold}, where {best} should be")
@@ -115,10 +115,10 @@ def test_bold_main(claim):
     assert (len(wrong), len(columns)) == (2, 12)
 
 
-def test_text_closest(claim):
+def test_guard_is_closest_to_people_in_most_columns(claim):
     """GUARD “achieves results closest to human references” (sec:results)"""
-    columns = grouped(STRATEGIES, "metric", "dataset").values()
-    first = Counter(f.strategy for column in columns for f in nearest(column)).most_common()
+    columns = group_figures(STRATEGIES, "metric", "dataset").values()
+    first = Counter(f.strategy for column in columns for f in find_nearest(column)).most_common()
     claim.holds(
         f"nearest to people in how many of {len(columns)} columns, ties counted for each: "
         + ", ".join(f"{name} {times}" for name, times in first)
@@ -126,12 +126,12 @@ def test_text_closest(claim):
     assert [first[0], first[1][1]] == [(GUARD, 5), 4]
 
 
-def test_baseline_beam(claim):
+def test_five_beams_are_not_the_best_beam_width(claim):
     """“Hyperparameters for competing strategies chosen based on experimental evaluation”: beam search with
     B = 5 (tab:ablation_resultglacs, tab:different_beam_width)"""
-    cells = [f for f in figures(BEAM) if f.metric in TRIPLE and f.strategy != GUARD]
-    columns = grouped(cells, "metric", "dataset").values()
-    first = [f.strategy for column in columns for f in nearest(column)]
+    cells = [f for f in find_figures(BEAM) if f.metric in TRIPLE and f.strategy != GUARD]
+    columns = group_figures(cells, "metric", "dataset").values()
+    first = [f.strategy for column in columns for f in find_nearest(column)]
     claim.fails(
         f"B = 3 is nearest to people of all six widths in {first.count('beam(beams=3)')} of 9 columns, B = 5 "
         "in none"

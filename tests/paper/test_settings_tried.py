@@ -1,4 +1,4 @@
-"""What the paper's tables of λ, w, aggregation and mapping show (`app:B`)."""
+"""Claims about λ, w, aggregation and mapping are compared with the paper's tables (`app:B`)."""
 
 import re
 from collections import Counter, defaultdict
@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from paper_data import GUARD, figure, figures
+from paper_data import GUARD, find_figure, find_figures
 from scipy import stats
 
 from analysis.replication.paper import list_figure_labels
@@ -18,12 +18,12 @@ ORDER = ("diversity", "mauve", "coherence")
 WINDOWS = defaultdict(dict)  # (model, dataset, metric) → w → value
 for label in list_figure_labels():
     if label.startswith("tab:ablation_selectw"):
-        for figure_row in figures(label):
+        for figure_row in find_figures(label):
             w = int(re.search(r"w=(\d+)", figure_row.row)[1])
             WINDOWS[figure_row.model, figure_row.dataset, figure_row.metric][w] = figure_row.number
 
 
-def test_window_trend(claim):
+def test_diversity_zigzags_with_the_window(claim):
     """“As the value of w increases, the data value decreases; hence, no further experiments are conducted”
     (tab:ablation_selectw)"""
     differ, zigzag, against = Counter(), Counter(), Counter()
@@ -49,10 +49,10 @@ def test_window_trend(claim):
     assert (against.total(), sum(times for _, times in against.most_common(2))) == (20, 14)
 
 
-def test_decay_stable(claim):
+def test_mauve_is_not_stable_in_lambda(claim):
     """“model performance remains stable for λ ∈ {0.91, 0.93, 0.95, 0.97, 0.99}” (tab:lambda_selection)"""
     result = defaultdict(list)
-    for figure_row in figures(DECAY):
+    for figure_row in find_figures(DECAY):
         result[figure_row.metric, figure_row.dataset].append(figure_row.number)
     spread = defaultdict(list)
     for (metric, _), values in result.items():
@@ -67,30 +67,30 @@ def test_decay_stable(claim):
     assert min(spread["mauve"]) > 3 > max(spread["diversity"] + spread["coherence"])
 
 
-def test_ablation_percentages(claim):
+def test_gains_in_mauve_are_the_printed_percentages(claim):
     """MAUVE improves by “3.61% to 6.39% over alternatives” (app:B)"""
-    ours = figure(ABLATION, strategy=GUARD, metric="mauve").number
-    others = [f.number for f in figures(ABLATION) if f.metric == "mauve" and f.strategy != GUARD]
+    ours = find_figure(ABLATION, strategy=GUARD, metric="mauve").number
+    others = [f.number for f in find_figures(ABLATION) if f.metric == "mauve" and f.strategy != GUARD]
     least, largest = 100 * (ours / max(others) - 1), 100 * (ours / min(others) - 1)
     claim.holds(f"{least:.2f} % to {largest:.2f} %")
     assert (f"{least:.2f}", f"{largest:.2f}") == ("3.61", "6.39")
 
 
-def friedman(signs):
+def compute_friedman(signs):
     """Return Friedman's χ² over the six settings, equal values put in either order.
 
     Args:
         signs: For each metric of `ORDER` +1 where more is better and −1 where less is.
     """
-    table = np.array([[f.number for f in figures(ABLATION) if f.metric == metric] for metric in ORDER])
+    table = np.array([[f.number for f in find_figures(ABLATION) if f.metric == metric] for metric in ORDER])
     order = 1e-6 * np.arange(table.shape[1])
     either = [(table + nudge) * np.array(signs)[:, None] for nudge in (order, -order)]
     return sorted({round(float(stats.friedmanchisquare(*broken.T).statistic), 4) for broken in either})
 
 
-def test_ablation_friedman(claim):
+def test_friedman_test_gives_the_printed_value(claim):
     """Friedman test across all metrics, χ² = 9.10: no significant difference (app:B)"""
-    values = {signs: friedman(signs) for signs in product((1, -1), repeat=3)}
+    values = {signs: compute_friedman(signs) for signs in product((1, -1), repeat=3)}
     largest = max(max(result) for result in values.values())
     claim.holds(
         "9.10 comes out if more diversity, more MAUVE and less coherence are taken for better; with more of "

@@ -1,12 +1,12 @@
-"""The speed table against itself (`tab:speed_comparison`)."""
+"""The figures of the speed table are compared with each other (`tab:speed_comparison`)."""
 
-from paper_data import ACS, GUARD, figure, figures
+from paper_data import ACS, GUARD, find_figure, find_figures
 
 TABLE = "tab:speed_comparison"
 STORIES, LIMIT = 30, 256
 
 
-def slowest_mean_speed(tokens, seconds, *, stories, limit):
+def compute_slowest_mean_speed(tokens, seconds, *, stories, limit):
     """Return the least mean of tokens per second that mean tokens and mean seconds allow.
 
     With at most `limit` tokens each, no story can fall short by more than all do together, and by Jensen's
@@ -15,12 +15,12 @@ def slowest_mean_speed(tokens, seconds, *, stories, limit):
     return (limit - stories * (limit - tokens)) / seconds
 
 
-def test_speed_rows(claim):
+def test_guards_printed_speeds_contradict_each_other(claim):
     """GUARD takes 4.42 s for a story of 255.9 tokens, at 28.3 tokens/s (tab:speed_comparison)"""
     words, off, numbers = [], {}, {}
-    for strategy in dict.fromkeys(f.strategy for f in figures(TABLE)):
+    for strategy in dict.fromkeys(f.strategy for f in find_figures(TABLE)):
         cells = [
-            figure(TABLE, strategy=strategy, metric=metric)
+            find_figure(TABLE, strategy=strategy, metric=metric)
             for metric in ("sec_per_story", "tokens_per_sec", "tokens_per_story")
         ]
         seconds, speed, tokens = numbers[strategy] = [cell.number for cell in cells]
@@ -30,7 +30,7 @@ def test_speed_rows(claim):
         )
     seconds, speed, tokens = numbers[GUARD]
     # As printed, to the nearest .01 s and .1 tokens.
-    least = slowest_mean_speed(tokens - 0.05, seconds + 0.005, stories=STORIES, limit=LIMIT)
+    least = compute_slowest_mean_speed(tokens - 0.05, seconds + 0.005, stories=STORIES, limit=LIMIT)
     by_time, by_speed = numbers[ACS][0] / seconds, speed / numbers[ACS][1]
     claim.fails(
         "; ".join(words),

@@ -10,10 +10,10 @@ from fractions import Fraction
 Number = Fraction | float
 
 
-def weights(t: int, decay: Number) -> list[Number]:
+def compute_weights(t: int, decay: Number) -> list[Number]:
     """Return w_1 … w_t of `eq:hglob`, oldest first.
 
-    >>> weights(3, Fraction(1, 2))
+    >>> compute_weights(3, Fraction(1, 2))
     [Fraction(1, 7), Fraction(2, 7), Fraction(4, 7)]
     """
     raw = [decay ** (t - i) for i in range(1, t + 1)]
@@ -21,13 +21,13 @@ def weights(t: int, decay: Number) -> list[Number]:
     return [weight / total for weight in raw]
 
 
-def variances(steps: int, decay: Number, correlation: Number = Fraction(0)) -> list[Number]:
+def compute_variances(steps: int, decay: Number, correlation: Number = Fraction(0)) -> list[Number]:
     """Return Var(H_glob,t) / σ² for t = 1 … `steps`.
 
     With S_t = H_t + λ S_{t−1}: Cov(S_t, H_t) = 1 + λρ Cov(S_{t−1}, H_{t−1}) and
     Var(S_t) = 1 + λ² Var(S_{t−1}) + 2 λρ Cov(S_{t−1}, H_{t−1}); the divisor is (Σ λ^i)².
 
-    >>> variances(3, Fraction(1)) == [1, Fraction(1, 2), Fraction(1, 3)]
+    >>> compute_variances(3, Fraction(1)) == [1, Fraction(1, 2), Fraction(1, 3)]
     True
     """
     result: list[Number] = []
@@ -40,21 +40,21 @@ def variances(steps: int, decay: Number, correlation: Number = Fraction(0)) -> l
     return result
 
 
-def limit(decay: Number, correlation: Number = Fraction(0)) -> Number:
-    """Return what `variances` tend to: (1 − λ)/(1 + λ) · (1 + λρ)/(1 − λρ), and 0 for λ = 1.
+def compute_limit(decay: Number, correlation: Number = Fraction(0)) -> Number:
+    """Return the limit of `variances`: (1 − λ)/(1 + λ) · (1 + λρ)/(1 − λρ), and 0 for λ = 1.
 
-    >>> limit(Fraction(19, 20))
+    >>> compute_limit(Fraction(19, 20))
     Fraction(1, 39)
     """
     return (1 - decay) / (1 + decay) * (1 + decay * correlation) / (1 - decay * correlation)
 
 
-def distance_limit(decay: Number) -> Number:
-    """Return what E[(H_glob,t − H_t)²] / σ² tends to for uncorrelated entropies: 2λ²/(1 + λ).
+def compute_distance_limit(decay: Number) -> Number:
+    """Return the limit of E[(H_glob,t − H_t)²] / σ² for uncorrelated entropies: 2λ²/(1 + λ).
 
     The weight on H_t tends to 1 − λ and Σ w² to (1 − λ)/(1 + λ); (1 − w_t)² + Σ_{i<t} w_i² is then this.
 
-    >>> distance_limit(Fraction(1))
+    >>> compute_distance_limit(Fraction(1))
     Fraction(1, 1)
     """
     return 2 * decay**2 / (1 + decay)

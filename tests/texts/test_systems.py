@@ -122,7 +122,7 @@ def test_texts_that_changed_after_pairing_are_noticed(study):
     assert {compared.id for compared in pair(study(lines(*reversed(rows)))).pairs} == ids
     assert "other texts" not in warnings_of(study(lines(*rows)))
     changed = study(lines(*rows[:2], {"id": "p2", "text": "C"}))
-    assert "1 of 3 pairs hold other texts by x than the study has now" in warnings_of(changed)
+    assert "1 of 3 pairs have outdated texts by x" in warnings_of(changed)
     with pytest.raises(StudyError, match=r"holds 1 of 3 pairs .*: x or y wrote other texts"):
         pair(changed)
 

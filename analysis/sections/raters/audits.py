@@ -13,6 +13,7 @@ from typing import Literal, cast
 import numpy as np
 import pandas as pd
 from scipy.sparse.csgraph import connected_components
+from statsmodels.stats.inter_rater import cohens_kappa, to_table
 
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.likeness import describe_signs
@@ -167,9 +168,8 @@ def _compute_kappa(sides: Floats) -> float:
     both = _keep_complete_showings(sides)
     if len(both) < FEWEST or np.ptp(both) == 0:
         return np.nan
-    by_chance = sum((both == side).mean(axis=0).prod() for side in (-1, 0, 1))
-    agreed = (both[:, 0] == both[:, 1]).mean()
-    return float((agreed - by_chance) / (1 - by_chance))
+    table, _ = to_table(both)
+    return float(cohens_kappa(table, return_results=False))
 
 
 def find_unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterator[FindingRow]:

@@ -22,7 +22,6 @@ from analysis.sections.section import (
     name_raters,
 )
 from analysis.stats.population import FEWEST_EQUAL
-from analysis.stats.ranks.any_difference import run_any_difference_test
 from analysis.stats.ranks.davidson import compute_expected_shares, explain_infinite_strengths, fit_strengths
 from analysis.stats.ranks.rank_sets import (
     Comparisons,
@@ -30,6 +29,7 @@ from analysis.stats.ranks.rank_sets import (
     draw_largest_errors,
     find_rank_sets,
     find_simultaneous_half_width,
+    run_any_difference_test,
 )
 from guard_eval.estimate import Estimate, adjust, explain_missing_p, join_notes
 from guard_eval.frozen import record
