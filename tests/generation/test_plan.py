@@ -55,16 +55,6 @@ def test_a_refused_strategy_does_not_stop_others(study):
     assert count_texts(study) == dict.fromkeys(WRITTEN, 3)
 
 
-def test_trial_results_are_stored_beside_texts(study):
-    with pytest.raises(StudyError, match="cannot run contrastive search"):
-        generate_texts(study)
-    (path,) = study.continuations.glob("*/probe.json")
-    results = json.loads(path.read_text())
-    assert results["made_with"][0] == "XLNetLMHeadModel"
-    assert "one text" not in results["reasons"]
-    assert results["reasons"]["padded rows"].startswith("logits differ by")
-
-
 def test_a_failing_own_strategy_does_not_stop_others(study, own_registry):
     from guard_eval.generation.strategies import own
 

@@ -10,11 +10,10 @@ from guard_eval import progress
 from guard_eval.generation import FinishedBatch, PlannedText
 from guard_eval.generation.engines.decode import Writer
 from guard_eval.generation.engines.loading import LoadedModel, check_shared_vocabulary, load_pretrained
-from guard_eval.generation.engines.probe import Abilities, check_abilities
+from guard_eval.generation.engines.probe import check_abilities
 from guard_eval.generation.plan import Engine, GenerationPlan
 from guard_eval.generation.strategies import Greedy, parse
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import locate_run_folder
 
 
 @contextmanager
@@ -50,10 +49,6 @@ class StudyModels:
             revision=model.revision,
             device_map=None if device else model.device_map,
         )
-        recipe = self.loaded.make_recipe(Greedy(), study.settings.generation, study.settings.seed)
-        self._abilities = Abilities.for_model(self.loaded.model)
-        self._probe = locate_run_folder(study.continuations, recipe) / "probe.json"
-        self._abilities.load(self._probe, f"{self.loaded.versions}, {self.loaded.device}")
 
     @cached_property
     def amateur(self) -> LoadedModel:
@@ -66,7 +61,7 @@ class StudyModels:
         return amateur
 
     def write(self, strategy: str, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
-        """Yield finished batches of planned texts; see `Writer.write`. Save the results of trials."""
+        """Yield finished batches of planned texts; see `Writer.write`."""
         settings = self._study.settings
         if strategy not in self._writers:
             self._writers[strategy] = Writer(
@@ -78,5 +73,3 @@ class StudyModels:
                 trace=self._trace,
             )
         yield from self._writers[strategy].write(texts)
-        if self._probe.parent.is_dir():
-            self._abilities.save(self._probe)

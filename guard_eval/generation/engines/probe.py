@@ -7,21 +7,17 @@ when its result is first needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import ClassVar
 from weakref import WeakKeyDictionary, ref
 
 import torch
 import transformers
-from pydantic import BaseModel
 from torch import Tensor
 from torch.nn.functional import pad
 
 from guard_eval import progress
 from guard_eval.errors import StudyError, first_line
-from guard_eval.files.opening import read_bytes
 from guard_eval.generation.engines import Model
 from guard_eval.generation.engines.batch import find_padding_token, run_generate
 from guard_eval.generation.engines.passes import (
@@ -33,14 +29,12 @@ from guard_eval.generation.engines.passes import (
     run_with_hidden_states,
 )
 from guard_eval.generation.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, Strategy
-from guard_eval.reporting.writing import write_whole
 
 TOKENS = 8
 """The length of a trial's texts, in tokens."""
 _PADDING = 3
 _STEPS = 6
 _UNLIKELY = -1e4
-_LARGEST_FILE = 1 << 16
 _NO_LIMIT = 1 << 62
 _PASSES: dict[type[TreePasses], str] = {
     TreePasses: "one cache for all candidates of a text",
@@ -51,25 +45,11 @@ Pairs = Iterator[tuple[Tensor, Tensor]]
 """The numbers of a trial, each with the correct numbers."""
 
 
-class TrialResults(BaseModel):
-    """The results of the trials of one model.
-
-    Attributes:
-        made_with: The model's class, and the versions of the libraries.
-        reasons: For each failed trial, why it failed the last time.
-        lengths: For each trial, the longest text that succeeded and the shortest text that failed, in tokens.
-    """
-
-    made_with: tuple[str, str]
-    reasons: dict[str, str] = {}
-    lengths: dict[str, tuple[int, int]] = {}
-
-
 class Abilities:
     """The abilities of one model. Each ability is tried when it is first needed.
 
-    Attributes:
-        results: The results of the trials.
+    For each failed trial, `_reasons` has the reason of the last failure. For each trial, `_lengths` has the
+    longest text that succeeded and the shortest text that failed, in tokens.
     """
 
     _of_models: ClassVar[WeakKeyDictionary[Model, Abilities]] = WeakKeyDictionary()
@@ -78,7 +58,8 @@ class Abilities:
         self._reference = ref(model)
         self._name = type(model).__name__
         self._told: set[str] = set()
-        self.results = TrialResults(made_with=(self._name, ""))
+        self._reasons: dict[str, str] = {}
+        self._lengths: dict[str, tuple[int, int]] = {}
 
     @classmethod
     def for_model(cls, model: Model) -> Abilities:
@@ -135,40 +116,27 @@ class Abilities:
                 return kind
         raise ValueError(self.failed_trials)
 
-    def save(self, path: Path) -> None:
-        """Save the results to a file."""
-        write_whole(path, self.results.model_dump_json(indent=2).encode())
-
-    def load(self, path: Path, versions: str) -> None:
-        """Read the results from a file, if the model class and the versions of libraries are the same."""
-        self.results.made_with = self._name, versions
-        with suppress(OSError, ValueError):
-            results = TrialResults.model_validate_json(read_bytes(path, limit=_LARGEST_FILE))
-            if results.made_with == self.results.made_with:
-                self.results = results
-
     @property
     def failed_trials(self) -> str:
         """The failed trials, each with the reason."""
-        return "; ".join(f"{what} ({reason})" for what, reason in self.results.reasons.items())
+        return "; ".join(f"{what} ({reason})" for what, reason in self._reasons.items())
 
     def _passes_trial(self, tokens: int, what: str, compare: Callable[[], Pairs], remedy: str = "") -> bool:
         """Return whether a trial succeeds for texts of up to `tokens` tokens. Run the trial if necessary.
 
         If the trial fails, tell the user once, with the slower way that is used instead.
         """
-        reasons = self.results.reasons
-        right, wrong = self.results.lengths.get(what, (0, _NO_LIMIT))
+        right, wrong = self._lengths.get(what, (0, _NO_LIMIT))
         if right < tokens < wrong:
             if problem := self._run_trial(compare):
-                reasons[what] = problem
+                self._reasons[what] = problem
                 wrong = tokens
             else:
                 right = tokens
-            self.results.lengths[what] = right, wrong
+            self._lengths[what] = right, wrong
         succeeds = tokens <= right
         if remedy and not succeeds and what not in self._told:
-            reason = reasons.get(what, "in an earlier run")
+            reason = self._reasons[what]
             progress.notice(f"{self._name}: {what} failed a trial ({reason}); instead: {remedy}")
             self._told.add(what)
         return succeeds

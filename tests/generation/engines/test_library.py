@@ -124,12 +124,6 @@ def test_generate_refuses_wrong_values(loaded, options, message):
         generate(**{"prompts": "x", "model": loaded} | options)
 
 
-@a_llama
-def test_show_text_refuses_a_text_that_is_too_long(loaded):
-    with pytest.raises(StudyError, match=r"the prompt 'Once\\x1b': .* max_new_tokens is 1000000"):
-        show_text(loaded, "Once\x1b", max_new_tokens=10**6)
-
-
 def test_measure_refuses_wrong_texts_and_metrics():
     with pytest.raises(StudyError, match="measure got a list; give it what generate returned"):
         measure(["x"])

@@ -56,26 +56,8 @@ def test_revision_of_a_folder_equals_a_hash_by_hand(tmp_path):
 
 def refused(location: object, match: str, load=load_pretrained, **options: str) -> None:
     with pytest.raises(StudyError, match=match) as caught:
-        load_pretrained(str(location), **options)
+        load(str(location), **options)
     assert "\n" not in str(caught.value)
-
-
-def remove(pattern):
-    return lambda folder: [path.unlink() for path in folder.glob(pattern)]
-
-
-def name_tokenizer(kind):
-    """Remove the tokenizer's files but the name of its class, which loads without words."""
-
-    def break_folder(folder):
-        remove("tokenizer*")(folder)
-        (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
-
-    return break_folder
-
-
-def break_weights(folder):
-    (folder / "model.safetensors").write_bytes(b"not a model")
 
 
 class Program:
@@ -85,57 +67,54 @@ class Program:
         return pytest.fail, ("the weights were run",)
 
 
-def weights_of(content):
-    def break_folder(folder):
-        (folder / "model.safetensors").unlink()
-        (folder / "pytorch_model.bin").write_bytes(content)
-
-    return break_folder
+def name_tokenizer(kind):
+    """Remove the tokenizer's files but the name of its class, which loads without words."""
+    return {"tokenizer*": None, "tokenizer_config.json": json.dumps({"tokenizer_class": kind}).encode()}
 
 
-def write(name, content):
-    return lambda folder: (folder / name).write_text(content)
-
-
-def add(name, value):
-    def break_folder(folder):
-        path = folder / "config.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
-
-    return break_folder
+def give_pickle(content):
+    return {"model.safetensors": None, "pytorch_model.bin": content}
 
 
 @pytest.mark.parametrize(
-    ("break_folder", "says"),
+    ("files", "says"),
     [
-        (shutil.rmtree, "there is no such folder"),
-        (remove("*"), "cannot load the model in"),
-        (remove("config.json"), "cannot load the model in .* put a whole model into it"),
-        (remove("model.safetensors"), "cannot load the model in .* put a whole model into it"),
-        (break_weights, "cannot load the model in"),
-        (weights_of(b"junk"), "cannot load the model in .* put a whole model into it"),
-        (
-            weights_of(pickle.dumps(Program(), protocol=2)),
-            "broken, or contain code",
-        ),
-        (write("adapter_config.json", "{}"), "has only an adapter"),
-        (remove("tokenizer*"), "has no tokenizer"),
+        ({"*": None}, "cannot load the model in"),
+        ({"config.json": None}, "cannot load the model in .* put a whole model into it"),
+        ({"model.safetensors": None}, "cannot load the model in .* put a whole model into it"),
+        ({"model.safetensors": b"not a model"}, "cannot load the model in"),
+        (give_pickle(b"junk"), "cannot load the model in .* put a whole model into it"),
+        (give_pickle(pickle.dumps(Program(), protocol=2)), "broken, or contain code"),
+        ({"adapter_config.json": b"{}"}, "has only an adapter"),
+        ({"tokenizer*": None}, "has no tokenizer"),
         (name_tokenizer("BertTokenizer"), "has no tokenizer"),
         (name_tokenizer("T5Tokenizer"), "has no tokenizer"),
         (name_tokenizer("GPT2Tokenizer"), "has no tokenizer"),
-        (write("tokenizer_config.json", "[]"), "no tokenizer that can be read: .* put its files into it"),
-        (write("tokenizer.json", "{"), "no tokenizer that can be read: .* put its files into it"),
-        (write("generation_config.json", "{"), "cannot load the model in .*generation_config.json"),
-        (write("config.json", "[1]"), "cannot load the model in"),
-        (
-            add("quantization_config", {"quant_method": "mine"}),
-            "is quantised by 'mine', which .* does not know",
-        ),
+        ({"tokenizer_config.json": b"[]"}, "no tokenizer that can be read: .* put its files into it"),
+        ({"tokenizer.json": b"{"}, "no tokenizer that can be read: .* put its files into it"),
+        ({"generation_config.json": b"{"}, "cannot load the model in .*generation_config.json"),
+        ({"config.json": b"[1]"}, "cannot load the model in"),
     ],
 )
-def test_an_incomplete_folder_is_refused(folder, break_folder, says):
-    break_folder(folder)
+def test_an_incomplete_folder_is_refused(folder, files, says):
+    """Files are removed (None) or get another content."""
+    for pattern, content in files.items():
+        for path in folder.glob(pattern):
+            path.unlink()
+        if content is not None:
+            (folder / pattern).write_bytes(content)
     refused(folder, says)
+
+
+def test_unknown_folders_and_quantisations_are_refused(folder):
+    change_config(folder, quantization_config={"quant_method": "mine"})
+    refused(folder, "is quantised by 'mine', which .* does not know")
+    refused(folder / "none", "there is no such folder")
+
+
+def change_config(folder, **settings):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +137,7 @@ def test_missing_weights_are_refused(folder, load):
     weights = load_file(path)
     del weights["model.norm.weight"]
     save_file(weights, path, metadata={"format": "pt"})
-    refused(folder, r"lacks 1 of its weights, such as (model\.)?norm\.weight", load_pretrained)
+    refused(folder, r"lacks 1 of its weights, such as (model\.)?norm\.weight", load)
 
 
 @pytest.mark.parametrize(
@@ -173,14 +152,10 @@ def test_a_model_that_is_not_causal_is_refused(tmp_path, config):
 
 @pytest.mark.parametrize("load", [load_pretrained, partial(load_pretrained, kind="AutoModel")])
 def test_code_in_a_model_is_never_run(folder, tmp_path, load):
-    config = json.loads((folder / "config.json").read_text())
-    config |= {
-        "model_type": "mine",
-        "auto_map": dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForCausalLM"), "mine.Mine"),
-    }
-    (folder / "config.json").write_text(json.dumps(config))
+    classes = dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForCausalLM"), "mine.Mine")
+    change_config(folder, model_type="mine", auto_map=classes)
     (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Mine: pass\n")
-    refused(folder, "comes with its own code, which is never run", load_pretrained)
+    refused(folder, "comes with its own code, which is never run", load)
     assert not (tmp_path / "ran").exists()
 
 
@@ -196,9 +171,7 @@ def test_a_device_map_works_without_gpus(folder, spread):
 
 def test_a_quantised_model_keeps_its_arithmetic(folder):
     """Without its package, such a model cannot be loaded."""
-    config = json.loads((folder / "config.json").read_text())
-    config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True}
-    (folder / "config.json").write_text(json.dumps(config))
+    change_config(folder, quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True})
     files = ModelFiles.open(str(folder), "main")
     assert files.choose_dtype("auto", "cpu") == "auto"
     assert files.predict_dtype("auto", "cpu") == "float32, bitsandbytes"

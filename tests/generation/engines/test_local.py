@@ -121,23 +121,13 @@ def test_broken_logits_are_reported_with_prompt_and_step(llama_folder, strategy)
     broken.tokenizer.eos_token = broken.model.generation_config.eos_token_id = None
     start = broken.tokenizer("the cat")["input_ids"]
     clean = next(write(broken, PROMPTS[:1], strategy, **SETTINGS))[0]
-    assert clean.new_tokens == 8
+    assert (list_end_ids(broken), clean.new_tokens, clean.finish) == ([], 8, "length")
     poisoned = next(token for token in broken.tokenizer(" house")["input_ids"] if token not in start)
     with torch.no_grad():
         broken.model.get_input_embeddings().weight[poisoned] = torch.nan
     bad = Prompt(id="bad", dataset="d", text="the cat house")
     with pytest.raises(StudyError, match=r"'bad' at step 1;"):
         list(write(broken, [PROMPTS[0], bad], strategy, **SETTINGS))
-
-
-def test_a_tokenizer_without_special_tokens_works(llama_folder):
-    bare = load_pretrained(str(llama_folder))
-    bare.tokenizer.eos_token = None
-    bare.model.generation_config.eos_token_id = None
-    assert bare.tokenizer.pad_token_id is bare.tokenizer.eos_token_id is None
-    assert list_end_ids(bare) == []
-    texts = [c for batch in write(bare, PROMPTS, "greedy", **SETTINGS) for c in batch]
-    assert {(c.new_tokens, c.finish) for c in texts} == {(8, "length")}
 
 
 @a_llama

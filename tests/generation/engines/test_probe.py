@@ -204,45 +204,6 @@ def test_a_failed_length_is_not_tried_again(monkeypatch):
     ]  # fmt: skip
 
 
-def test_trial_results_are_used_for_equal_versions(tmp_path, monkeypatch):
-    """A later run with the same versions tries nothing, and repeats the notice."""
-    model, other, path = tiny("rwkv"), tiny("rwkv"), tmp_path / "probe.json"
-    Abilities.for_model(model).load(path, "torch 2")
-    assert not Abilities.for_model(model).can_pad(20)
-    Abilities.for_model(model).choose_passes(20)
-    Abilities.for_model(model).save(path)
-    for versions, is_used in [("torch 3", False), ("torch 2", True)]:
-        Abilities.for_model(other).load(path, versions)
-        assert (Abilities.for_model(other).results == Abilities.for_model(model).results) == is_used
-    monkeypatch.setattr(Abilities, "_run_trial", None)
-    with collect_notices() as notices:
-        assert not Abilities.for_model(other).can_pad(20)
-        assert Abilities.for_model(other).choose_passes(20) is Abilities.for_model(model).choose_passes(20)
-    assert notices[0].startswith("RwkvForCausalLM: padded rows failed a trial (logits differ by")
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"model": 3, "results": []}', "\x00", "9" * 99_999])
-def test_a_broken_file_of_results_is_not_used(tmp_path, content):
-    path = tmp_path / "probe.json"
-    path.write_text(content)
-    model = tiny("llama")
-    Abilities.for_model(model).load(path, "torch 2")
-    assert Abilities.for_model(model).results.reasons == {}
-    Abilities.for_model(model).load(tmp_path / "none.json", "torch 2")
-
-
-def test_a_file_of_results_without_reasons_is_read(tmp_path):
-    path = tmp_path / "probe.json"
-    path.write_text('{"made_with": ["LlamaForCausalLM", "torch 2"], "lengths": {"padded rows": [0, 9]}}')
-    model = tiny("llama")
-    Abilities.for_model(model).load(path, "torch 2")
-    with collect_notices() as notices:
-        assert not Abilities.for_model(model).can_pad(20)
-    assert notices == [
-        "LlamaForCausalLM: padded rows failed a trial (in an earlier run); instead: single rows"
-    ]
-
-
 def test_trials_of_a_small_model_take_under_a_second():
     """The processor time of all trials that any strategy needs, for texts of 296 tokens."""
     loaded = load_model("bundled")
