@@ -21,6 +21,7 @@ from scipy import special
 from scipy.stats import false_discovery_control
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.integer]
 Statistic = Callable[[Floats], Floats]
 """A statistic as a function of sums: `[..., m]` → `[...]`; NaN where it is undefined."""
 
@@ -102,7 +103,7 @@ def explain_missing_p(smallest: float, alpha: float, *, after: str = "") -> str:
     return f"no p{after}: few units differ, so it cannot be below {smallest:.3g} and cannot reach {alpha:.3g}"
 
 
-def sum_by_unit(unit: NDArray[np.integer], *columns: ArrayLike) -> Floats:
+def sum_by_unit(unit: Integers, *columns: ArrayLike) -> Floats:
     """Return the sums of columns over each unit, `[units, columns]`; units are numbered from 0."""
     units = int(unit.max(initial=-1)) + 1
     sums = [np.bincount(unit, weights=np.asarray(column, dtype=float), minlength=units) for column in columns]
@@ -170,7 +171,7 @@ def jackknife(
     return result.from_standard_error(math.sqrt(variance), df, null=null, bounds=bounds)
 
 
-def _leave_out_each_unit(parts: Floats, codes: NDArray[np.int64], count: NDArray[np.int64]) -> Floats:
+def _leave_out_each_unit(parts: Floats, codes: Integers, count: Integers) -> Floats:
     """Return the sums without each unit, `[units, m]`. With strata, the unit's stratum keeps its size."""
     total = parts.sum(axis=0)
     if len(count) == 1:

@@ -259,7 +259,7 @@ def next_step(history: History, form: Form) -> Step:
     if run.has_too_many_failures:
         return stop_after_unreadable_answers(run, error, len(run.fruitless))
     if error.change == "fewer_tokens" and run.max_output_tokens < reply.max_output_tokens:
-        return Send(form, _count_answers(history, form))
+        return Send(form, len(_list_answers(history, form)))
     step = None if run.is_settled else _choose_untried_form(history, form, error)
     if step is not None:
         return step
@@ -321,7 +321,7 @@ def _request_another_sample(history: History, form: Form, error: RequestFailure)
     An answer that was cut off at a lower token limit than the present one does not count.
     """
     limit = history.run.max_output_tokens
-    answers = [reply for reply in history.replies if reply.answered and reply.form == form]
+    answers = _list_answers(history, form)
     full = [reply for reply in answers if reply.max_output_tokens >= limit]
     is_cut = error.kind == "truncated" and answers[-1] not in full
     if is_cut or (error.kind in RESAMPLED and len(full) < SAMPLES):
@@ -346,8 +346,8 @@ def _retry_request(history: History, error: RequestFailure) -> RetryLater | Fail
     return _give_up_question(history.run, error)
 
 
-def _count_answers(history: History, form: Form) -> int:
-    return sum(reply.answered and reply.form == form for reply in history.replies)
+def _list_answers(history: History, form: Form) -> list[Reply]:
+    return [reply for reply in history.replies if reply.answered and reply.form == form]
 
 
 def _count_failures(history: History) -> Counter[FailureKind]:

@@ -156,11 +156,10 @@ class OnlineRun:
     async def record_stored_outcomes(self, questions: Iterable[Question]) -> list[PendingQuestion]:
         """Conclude questions whose answers are stored; return the others with their next request."""
         questions = list(questions)
-        checks = [question for question in questions if question.check is not None]
-        if checks:
+        if any(question.check is not None for question in questions):
             with self._store.write() as (db, _):
                 calibration.plan_checks(
-                    db, self.journal.rater, self.builder.settings, checks, self.judge.criteria
+                    db, self.journal.rater, self.builder.settings, questions, self.judge.criteria
                 )
         concluded: list[tuple[Question, Verdict | Failure]] = []
         unanswered: list[PendingQuestion] = []

@@ -6,8 +6,7 @@ Criteria and judges are combined only if the tables `[composite]` and `[panel]` 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -143,7 +142,7 @@ def add_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tupl
         )
         is_whole = rows["size"] == len(members)
         rows = rows[is_whole]
-        net = PANEL_RULES[rule](rows)
+        net = rows["score"] if rule == "mean" else _vote_by_majority(rows)
         table = _append_scores(table, rows, net, rater=name, judge=name)
         without = int((~is_whole).sum())
         formed.append(JudgePanel(rater_kind=str(kind), name=name, members=tuple(members), without=without))
@@ -152,21 +151,10 @@ def add_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tupl
     return table, tuple(formed)
 
 
-def _average_scores(rows: pd.DataFrame) -> pd.Series:
-    return rows["score"]
-
-
 def _vote_by_majority(rows: pd.DataFrame) -> pd.Series:
     counts = rows[["for_b", "tied", "for_a"]].to_numpy()
     is_decided = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) == 1
     return pd.Series(np.where(is_decided, counts.argmax(axis=1) - 1, 0), rows.index)
-
-
-PANEL_RULES: Mapping[PanelRule, Callable[[pd.DataFrame], pd.Series]] = {
-    "majority": _vote_by_majority,
-    "mean": _average_scores,
-}
-"""For each rule of a panel, the function that computes scores of pairs from sums of scores and votes."""
 
 
 def _mean_score(scores: pd.DataFrame) -> pd.Series:
@@ -175,13 +163,9 @@ def _mean_score(scores: pd.DataFrame) -> pd.Series:
 
 def _sum_groups(scores: pd.DataFrame, keys: list[str], **parts: pd.Series) -> pd.DataFrame:
     """Return a row for each group of scores: the unit, the size, and the sums of verdicts and of `parts`."""
-    sums: Any = {name: (name, "sum") for name in ("verdicts", *parts)}
-    rows: pd.DataFrame = (
-        scores.assign(**parts)
-        .groupby(keys, sort=True, as_index=False)
-        .agg(unit=("unit", "first"), size=("net", "size"), **sums)
-    )
-    return rows
+    groups = scores.assign(size=1, **parts).groupby(keys, sort=True)
+    sums = groups[["size", "verdicts", *parts]].sum()
+    return sums.assign(unit=groups["unit"].first()).reset_index()
 
 
 def _append_scores(scores: pd.DataFrame, rows: pd.DataFrame, net: pd.Series, **names: str) -> pd.DataFrame:

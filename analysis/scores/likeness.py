@@ -63,10 +63,10 @@ class JudgeLikeness:
         is_rare = self.p_adjusted is not None and self.p_adjusted <= RARE
         return is_rare and self.same / self.pairs >= self.expected + ADVANCE
 
-    def describe(self) -> tuple[str]:
+    def describe(self) -> str:
         """Describe the figures in a phrase."""
         expected = f"{self.criterion}; {100 * self.expected:.0f}\u00a0% expected"
-        return (f"agrees with {self.judge} on {self.same} of {self.pairs} pairs ({expected})",)
+        return f"agrees with {self.judge} on {self.same} of {self.pairs} pairs ({expected})"
 
 
 def compare_with_judges(kind: str, people: pd.DataFrame, judged: pd.DataFrame) -> list[JudgeLikeness]:
@@ -119,7 +119,7 @@ def describe_signs(rows: Iterable[JudgeLikeness], conduct: Conduct) -> dict[str,
                 if counts.get(what)
             ]
             counted = counted or ["no copied text and no program on the page was counted"]
-            signs[name] = "; ".join([*(closest.describe() if closest else ()), *counted])
+            signs[name] = "; ".join([closest.describe(), *counted] if closest else counted)
     return signs
 
 

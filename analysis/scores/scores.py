@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from analysis.scores.combined import (
     ROUNDING,
@@ -19,7 +19,7 @@ from analysis.scores.combined import (
     add_panel,
 )
 from analysis.verdicts.checks import order_methods
-from guard_eval.estimate import Floats, sum_by_unit
+from guard_eval.estimate import Floats, Integers, sum_by_unit
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
@@ -156,14 +156,14 @@ def score_raters(frame: pd.DataFrame) -> pd.DataFrame:
     return _add_item_numbers(scores.assign(net=net, showings=showings, verdicts=showings))
 
 
-def sign_by_method(frame: pd.DataFrame, column: str) -> NDArray[np.int64]:
+def sign_by_method(frame: pd.DataFrame, column: str) -> Integers:
     """Return 1 for method_a, −1 for method_b and 0 for other values of a column."""
     is_a = (frame[column] == frame["method_a"]).to_numpy(dtype=np.int64)
     is_b = (frame[column] == frame["method_b"]).to_numpy(dtype=np.int64)
     return np.asarray(is_a - is_b)
 
 
-def _rank_numbers(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _rank_numbers(numbers: Integers) -> tuple[Integers, Integers]:
     """Return the rank of each number among the distinct numbers, and the first row of each rank."""
     _, first, index = np.unique(numbers, return_index=True, return_inverse=True)
     return index, first
@@ -250,7 +250,7 @@ def score_items(scores: pd.DataFrame) -> pd.DataFrame:
     return items.assign(raters=raters, share=0.5 + mean / 2)
 
 
-def find_item_numbers(scores: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def find_item_numbers(scores: pd.DataFrame) -> tuple[Integers, Integers]:
     """Return the item number of each row, in the order of the items' keys, and the first row of each item."""
     return _rank_numbers(scores["item"].to_numpy())
 
@@ -261,14 +261,14 @@ def count_wins_ties_losses(scores: pd.DataFrame) -> tuple[int, int, int]:
     return wins, ties, losses
 
 
-def count_verdicts_by_item(scores: pd.DataFrame) -> NDArray[np.int64]:
+def count_verdicts_by_item(scores: pd.DataFrame) -> Integers:
     """Count the raters of each item for method_a, for a tie, and for method_b, [items, 3]."""
     item, first = find_item_numbers(scores)
     counts = np.bincount(3 * item + _classify_scores(scores), minlength=3 * len(first))
     return counts.astype(np.int64).reshape(-1, 3)
 
 
-def _classify_scores(scores: pd.DataFrame) -> NDArray[np.int64]:
+def _classify_scores(scores: pd.DataFrame) -> Integers:
     """Return 0 for a score in favour of method_a, 1 for a tie and 2 for method_b."""
     return np.asarray(1 - np.sign(scores["net"].to_numpy()), dtype=np.int64)
 
@@ -285,8 +285,8 @@ class UnitScores:
     """
 
     name: Literal["prompt", "pair"]
-    codes: NDArray[np.int64]
-    strata: NDArray[np.int64]
+    codes: Integers
+    strata: Integers
     lonely: bool
 
     @classmethod

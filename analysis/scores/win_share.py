@@ -12,11 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from analysis.scores.scores import UnitScores, find_item_numbers, score_items
 from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
-from guard_eval.estimate import Estimate, jackknife, join_notes, ratio
+from guard_eval.estimate import Estimate, Floats, jackknife, join_notes, ratio
 from guard_eval.reporting.words import percent
 from guard_eval.sign_flip import flip_limits, sign_flip
 
@@ -116,27 +115,20 @@ def estimate_share_of_all_raters(scores: pd.DataFrame, items: pd.DataFrame, fixe
     mean = design.estimate_mean(shares)
     if mean.variance <= 0 or mean.raters <= 0:
         return fixed.with_note("raters differ by no more than chance, so this is the result for these raters")
-    share = Estimate(
+    share = replace(
+        fixed,
         value=mean.value,
-        level=fixed.level,
-        n=fixed.n,
-        unit=fixed.unit,
+        method=f"{design.method}; never surer than the sign-flip test",
         note=f"the raters' own shares have a standard deviation of {math.sqrt(mean.raters):.3f}",
-    )
-    share = share.from_standard_error(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
+    ).from_standard_error(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
     if fixed.low is None or fixed.high is None:
         share = replace(share, low=None, high=None, error=None, df=None).with_note(fixed.note)
     else:
         low = min(fixed.low, share.low or 0.0)
         high = max(fixed.high, share.high or 1.0)
         share = replace(share, low=low, high=high)
-    return replace(
-        share,
-        value=fixed.value,
-        p=None if fixed.p is None else max(fixed.p, share.p or 0.0),
-        smallest_p=fixed.smallest_p,
-        method=f"{design.method}; never surer than the sign-flip test",
-    )
+    p = None if fixed.p is None else max(fixed.p, share.p or 0.0)
+    return replace(share, value=fixed.value, p=p)
 
 
 def warn_of_unequal_weights(scores: pd.DataFrame, share: Estimate) -> str:
@@ -167,14 +159,12 @@ def leave_out_each_rater(scores: pd.DataFrame, *, level: float) -> Iterator[tupl
         yield name, estimate_share_of_these_raters(score_items(others), level=level)
 
 
-def _convert_scores_to_shares(scores: pd.DataFrame) -> NDArray[np.float64]:
+def _convert_scores_to_shares(scores: pd.DataFrame) -> Floats:
     """Convert each score to a share: 1 if the rater preferred method_a, 0 if method_b."""
     return np.asarray(0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy()))
 
 
-def _average_by_unit_and_rater(
-    scores: pd.DataFrame, weight: NDArray[np.float64]
-) -> tuple[TwoWayDesign, NDArray[np.float64]]:
+def _average_by_unit_and_rater(scores: pd.DataFrame, weight: Floats) -> tuple[TwoWayDesign, Floats]:
     """Return a two-way design with one cell per unit and rater, and the mean share of each cell.
 
     Args:

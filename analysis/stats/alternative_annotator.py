@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from guard_eval.estimate import adjust, jackknife, ratio, sum_by_unit
-
-Numbers = NDArray[np.int64]
+from guard_eval.estimate import Integers, adjust, jackknife, ratio, sum_by_unit
 
 FEWEST_UNITS = 30
 """An annotator with fewer units is left out, because the t test needs a nearly normal mean."""
@@ -16,11 +13,11 @@ FEWEST_ANNOTATORS = 3
 
 
 def run_alternative_annotator_test(
-    items: Numbers,
-    annotators: Numbers,
-    labels: Numbers,
-    judge: Numbers,
-    unit: Numbers,
+    items: Integers,
+    annotators: Integers,
+    labels: Integers,
+    judge: Integers,
+    unit: Integers,
     *,
     epsilon: float,
     q: float = 0.05,

@@ -14,9 +14,9 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from guard_eval.estimate import Estimate, Floats, jackknife, sum_by_unit
+from guard_eval.estimate import Estimate, Floats, Integers, jackknife, sum_by_unit
 from guard_eval.frozen import record
 
 METHOD = "prediction-powered t interval (PPI++), stratified by dataset"
@@ -186,8 +186,8 @@ class _Moments(NamedTuple):
 def _sum_by_unit_and_stratum(
     scores: Floats,
     predictions: Floats,
-    stratum: NDArray[np.int64],
-    unit: NDArray[np.int64],
+    stratum: Integers,
+    unit: Integers,
 ) -> Floats:
     """Return the sums by unit, [units, strata · 8]: n, Σy, Σf, Σf², Σyf, Σy², N, and Σf over all items."""
     rated = ~np.isnan(scores)

@@ -9,9 +9,9 @@ sum of squares between the values (Pitman 1938, on the analysis of variance).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from guard_eval.estimate import Estimate, Floats
+from guard_eval.estimate import Estimate, Floats, Integers
 
 DRAWS = 9_999
 """The number of random permutations."""
@@ -74,7 +74,7 @@ def run_interaction_test(
     return Estimate(p=p, n=count, method=f"{draws:,} random {method}")
 
 
-def _sum_squares_between(centred: Floats, size: Floats, labels: NDArray[np.int64]) -> Floats:
+def _sum_squares_between(centred: Floats, size: Floats, labels: Integers) -> Floats:
     """Compute the sum of squares between the values, for each row of labels, [rows, parts] → [rows]."""
     result = np.zeros(len(labels))
     for value in range(int(labels.max()) + 1):

@@ -19,11 +19,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 from scipy.sparse import csr_array
 
-from guard_eval.estimate import Floats
+from guard_eval.estimate import Floats, Integers
 from guard_eval.frozen import record
 
 FEWEST_RATERS = 3
@@ -36,8 +35,6 @@ If one or two raters gave nearly all ratings, the test for raters in general err
 
 TWO_WAY_T = "items and raters as random effects, t with Satterthwaite's degrees of freedom"
 CLUSTERS_T = "raters as random effects, items as clusters, t with Satterthwaite's degrees of freedom"
-
-Numbers = NDArray[np.integer]
 
 
 @record
@@ -77,10 +74,10 @@ class TwoWayDesign:
             within each stratum. `None` means a single stratum.
     """
 
-    item: Numbers
-    rater: Numbers
+    item: Integers
+    rater: Integers
     weight: Floats
-    stratum: Numbers | None = None
+    stratum: Integers | None = None
 
     @property
     def rater_count(self) -> int:
@@ -103,12 +100,12 @@ class TwoWayDesign:
         return TWO_WAY_T if self._is_crossed else CLUSTERS_T
 
     @cached_property
-    def _groups(self) -> tuple[Numbers, Numbers, Numbers]:
+    def _groups(self) -> tuple[Integers, Integers, Integers]:
         """Return the rater, the item and the number of each score, [n] each."""
         return self.rater, self.item, np.arange(len(self.item))
 
     @cached_property
-    def _strata(self) -> Numbers:
+    def _strata(self) -> Integers:
         """Return the stratum of each score, [n]."""
         return np.zeros(len(self.item), dtype=np.int64) if self.stratum is None else self.stratum
 
@@ -223,6 +220,6 @@ class TwoWayDesign:
         of_mean = np.array([(weights.sum(axis=0) ** 2).sum() for weights in parts])
         return expected, of_mean
 
-    def _sum_weights(self, first: Numbers, second: Numbers) -> csr_array:
+    def _sum_weights(self, first: Integers, second: Integers) -> csr_array:
         """Sum the weights by two groupings, [first, second]."""
         return csr_array((self.weight, (first, second)))

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from scipy import optimize, special, stats
 from statsmodels.stats.proportion import proportion_confint
 
-from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate, sum_by_unit
+from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate, Integers, sum_by_unit
 
 _confidence_limits = cache(proportion_confint)  # different raters often have the same numbers
 BINOMIAL = "exact two-sided binomial test on non-tied ratings, taken as independent"
 
 
 def estimate_proportion(
-    successes: Sequence[bool] | NDArray[np.bool_], unit: NDArray[np.integer], *, level: float
+    successes: Sequence[bool] | NDArray[np.bool_], unit: Integers, *, level: float
 ) -> Estimate:
     """Estimate a proportion. Trials of one unit may depend on each other in any way.
 

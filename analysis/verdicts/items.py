@@ -300,6 +300,9 @@ def assign_raters(table: Table) -> None:
     """
     keys = ["pair_id", "criterion"]
     if table.has_columns("rater"):
+        message = "{heading} is empty on {where}; name the rater in every row"
+        is_empty = table.get_cells("rater").isna()
+        refuse_rows(table.frame, is_empty, message, heading=table.heading_of("rater", "rater"))
         aggregates = list(filter(is_aggregate, table.list_values("rater")))
         if 0 < len(aggregates) < len(table.list_values("rater")):
             is_left_out = table.get_cells("rater").isin(aggregates).to_numpy()
@@ -372,6 +375,9 @@ def _assign_presentations(table: Table, keys: Sequence[str]) -> None:
     elif separates_verdicts("method_a"):
         first = table.get_cells("method_a") + " first"
         table.use_columns("presentation", (), "a rater judged both orders of the methods", presentation=first)
+    elif table.has_columns("shown_first") and separates_verdicts("shown_first"):
+        why = "a rater saw the methods in both orders"
+        table.use_columns("presentation", (), why, presentation=table.frame["shown_first"])
     else:
         raise StudyError(_describe_repeated_verdicts(table, keys, separates_verdicts))
 

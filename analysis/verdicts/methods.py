@@ -194,8 +194,24 @@ def _use_winner_and_loser(table: Table) -> bool:
     why = "the first won against the second"
     methods = {"method_a": won.where(is_first, lost), "method_b": lost.where(is_first, won)}
     table.record_role("methods", ", ".join(columns), why)
-    table.use_columns("verdict", columns, why, verdict=won, **methods)
+    are_equal = _mark_equal_ratings(table)
+    table.use_columns("verdict", columns, why, verdict=won.mask(are_equal, TIE), **methods)
+    if are_equal.any():
+        table.notes.append(f"{int(are_equal.sum())} rows with equal ratings of both texts are read as ties")
     return True
+
+
+def _mark_equal_ratings(table: Table) -> pd.Series:
+    """Mark the rows in which two columns of ratings, such as chosen_rating and rejected_rating, are equal."""
+    are_equal = pd.Series(data=False, index=table.frame.index)
+    words = {name: set(split_heading_words(name)) for name in table.free_columns}
+    ratings = [name for name in table.free_columns if not words[name].isdisjoint(HEADINGS["measures"])]
+    for name, other in combinations(ratings, 2):
+        if differ_only_in_side(name, other):
+            are_equal |= table.get_cells(name) == table.get_cells(other)
+    for name in (name for name in table.free_columns if "margin" in words[name]):
+        are_equal |= pd.to_numeric(table.get_cells(name), errors="coerce") == 0
+    return are_equal
 
 
 def _join_items(table: Table, items: pd.DataFrame) -> None:

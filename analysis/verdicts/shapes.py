@@ -364,8 +364,25 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
             return {"rater": raters}
         return {"rater": raters, "criterion": criteria}
     if len(missing) == 1 and table.has_columns(*METHODS):
+        _refuse_two_orders(names)
         return {missing[0]: names}
     raise StudyError(_describe_survey_remedy(table, names))
+
+
+def _refuse_two_orders(names: Sequence[str]) -> None:
+    """Refuse columns of verdicts if their headings may mean two orders of the methods, such as winner_ba.
+
+    Raises:
+        StudyError: Two headings differ only in a word for a side, or a heading has a word for an order.
+    """
+    for first, second in combinations(names, 2):
+        words = {*split_heading_words(first), *split_heading_words(second)}
+        if differ_only_in_side(first, second) or not words.isdisjoint(HEADINGS["orders"]):
+            raise StudyError(
+                f"{first} and {second} may be verdicts on two orders of the methods. Write a row for each "
+                "order, with the methods' names or a column shown_first. If the headings are criteria or "
+                "raters, write --set columns.headings=criterion or --set columns.headings=rater"
+            )
 
 
 def _combine_two_lists(names: Sequence[str]) -> bool:

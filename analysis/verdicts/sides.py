@@ -45,7 +45,7 @@ _IS_FIRST = r"(is)?({0})(is|was|on|shown|the|presented|displayed)*(left|first)"
 _PLACES = {"1": A, "first": A, "left": A, "2": B, "second": B, "right": B}
 _STRAIGHT = NO | {"none", "nan", "original", ""}
 """Cells that mean that sides did not change."""
-_SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror).*")
+_SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror|backward).*")
 _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 """Ties that the reader is told about: both texts are bad, or a judge contradicted itself."""
 _SIDE_OR_METHOD = "the verdict {verdict!r} on {where} may name a side, or the method {name!r}; rename that"
@@ -227,7 +227,10 @@ def _refuse_changed_sides(
         orders = set(zip(*(table.get_cells(name)[sided] for name in SHOWN), strict=True))
         if len(orders) == sided.sum() or any(order[::-1] in orders for order in orders):
             return
+    if table.heading_of("sides"):  # the format of the file says where the methods stood
+        return
     others = [name for name in table.free_columns if not is_aggregate(name)]
+    others += filter(table.has_columns, ["presentation"])
     for name in dict.fromkeys([*firsts, *others]):
         if name in firsts:
             changed = sided & (firsts[name] != first)
@@ -241,7 +244,7 @@ def _refuse_changed_sides(
             "the verdict on {where} is a side, and the column {name!r} may say that sides changed there; "
             "write the methods' names, or in columns left and right the methods as shown, or remove a "
             "column that is wrong",
-            name=name,
+            name=table.heading_of(name, name),
         )
 
 
@@ -253,9 +256,9 @@ def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArra
     has the letter A or B, or the values are letters, or have the same letters in another order, such as AB
     and BA. Rows with "no" are not marked.
     """
-    is_about_letters = not {"a", "b"}.isdisjoint(split_heading_words(name))
-    is_about_letters = is_about_letters and not table.has_sibling(name)
-    is_about = is_about_letters or is_about_sides(name)
+    heading = table.heading_of(name, name)
+    has_letter = not {"a", "b"}.isdisjoint(split_heading_words(heading))
+    is_about = is_about_sides(heading) or (has_letter and not table.has_sibling(name))
     first = _find_named_methods(table, name)
     if (first[sided] != 0).all():
         is_winner = (table.get_cells(name) == winners)[sided].all()
@@ -265,7 +268,7 @@ def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArra
     values = set(words[sided])
     orders = {"".join(filter(str.isalnum, text)) for text in values}
     letters = {tuple(sorted(order)) for order in orders}
-    is_order = orders <= {"ab", "ba"} or len(letters) < len(orders)
+    is_order = orders <= {"ab", "ba"} or len(letters) < len(orders) or any(map(_SWAPS.fullmatch, values))
     if orders <= {"a", "b"} and table.has_columns("rater"):  # a rater's group says nothing about sides
         is_order = not table.is_determined_by(name, ["rater"])
     may_say = len(values) <= 2 and (is_order or is_about)

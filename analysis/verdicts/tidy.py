@@ -21,10 +21,10 @@ from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.reading import READING, Role, get_reading, join_readings
 from analysis.verdicts.shapes import HEADS, find_verdicts, melt_wide_table
 from analysis.verdicts.sides import name_winners
-from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, SHOWN, Declarations, Table
+from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, NO, SHOWN, YES, Declarations, Table
 from analysis.verdicts.words import find_meaning
 from guard_eval.errors import StudyError, suggest_nearest
-from guard_eval.files.headings import simplify_heading
+from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.reporting.words import and_list
 
 _KINDS = ("pair_id", "rater", "criterion")
@@ -211,7 +211,9 @@ def _refuse_doubtful_filters(table: Table) -> None:
     filters = {role.column for role in table.roles if role.role == "filter"}
     for name in table.free_columns:
         is_meant = re.fullmatch(HEADINGS["may_leave_out"], simplify_heading(name))
-        if is_meant and name not in filters and table.is_boolean(name) and table.count_distinct(name) > 1:
+        words = {text.strip().casefold() for text in table.list_values(name)}
+        says_both = words <= YES | NO and words & YES and words & NO
+        if is_meant and says_both and name not in filters:
             raise StudyError(
                 f"the column {name!r} may say which rows do not count. If it does, call it 'excluded' (yes: "
                 "the row does not count) or 'valid' (no: it does not count). If not, remove it"
@@ -311,6 +313,13 @@ def _refuse_incomplete(table: Table, *, is_program: bool) -> None:
         )
     if columns := find_possible_methods(table):
         raise StudyError(f"nothing says which methods were compared. If two columns do, write {columns}")
+    measures = set(HEADINGS["measures"])
+    rated = [name for name in table.free_columns if measures & set(split_heading_words(name))]
+    if rated and not table.has_columns("verdict"):
+        raise StudyError(
+            f"{and_list(rated)} may rate one text in each row, and a verdict compares two. Write a row for "
+            "each two methods of an item and a rater, with the better one as the verdict, or tie"
+        )
     methods = offer_methods(table, ["verdict"]) or offer_methods(table, table.free_columns)
     raise StudyError(
         "nothing says which methods were compared. Say which columns do: --set columns.method_a=HEADING "

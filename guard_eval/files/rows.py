@@ -223,7 +223,7 @@ def _read_table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) ->
             "table has one header row: join the parts of a MultiIndex"
         )
     if twice := [name for name in headings if headings.count(name) > 1]:
-        raise StudyError(f"{path} has two columns {twice[0]!r}; rename or remove one")
+        raise StudyError(f"{path} has two columns {twice[0]!r}; rename one")
     if len(first) > 1 and all(cell.startswith(_QUALTRICS) for cell in first[1][1] if cell):
         del first[:2]
     return RowFile(path, unit, tuple(headings), _fit_rows(path, unit, chain(first, rows), len(headings)))

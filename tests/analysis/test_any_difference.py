@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.stats.ranks.rank_sets import (
+from analysis.stats.rank_sets import (
     Comparisons,
     ShareErrors,
     compute_any_difference_p,
@@ -179,6 +179,6 @@ def test_half_width_grows_if_few_units_differ(monkeypatch):
     influence = np.array([[1.0]] * 5 + [[0.0]])
     errors = errors_of(np.hstack([influence, -influence]))
     assert find_simultaneous_half_width(draw_largest_errors(errors)) == pytest.approx(5)
-    monkeypatch.setattr("analysis.stats.ranks.rank_sets.MANY_UNITS", 0)
+    monkeypatch.setattr("analysis.stats.rank_sets.MANY_UNITS", 0)
     student = find_simultaneous_half_width(draw_largest_errors(errors))
     assert student == pytest.approx(stats.t.isf(0.025, 5), abs=0.05)

@@ -2,16 +2,14 @@
 
 import json
 
-import pandas as pd
 import pytest
-from verdicts_by_hand import listed
+from verdicts_by_hand import joined, listed
 
 from analysis import report as written
 from analysis import shares
 from analysis.reports.command import report
 from analysis.scores.combined import Composite
 from analysis.scores.scores import ScoredVerdicts
-from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 
 BOTH = {"coherence": 2, "fluency": 1}
@@ -45,7 +43,7 @@ def test_composite_of_a_panel_uses_panel_scores():
     judged = {"a": ["xx", "yx"], "b": ["xx", "yx"], "c": ["yy", "yy"]}
     frames = [table([[word] for word in words], "model", name) for name, words in judged.items()]
     result = ScoredVerdicts.from_verdicts(
-        check_verdicts(pd.concat(frames, ignore_index=True)),
+        joined(*frames),
         composite=Composite(weights=BOTH),
         panel="majority",
     )

@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from verdicts_by_hand import evidence, table
+from verdicts_by_hand import evidence, joined, table
 
 from analysis.sections.raters.disagreements import list_disagreements, make_section
 from analysis.sections.raters.order_and_length import measure_position_effect
@@ -13,7 +13,7 @@ JUDGE = table({"p1": "x", "p2": "-", "p3": "y", "p5": "x"}, kind="model", raters
 
 
 def test_pairs_with_most_disagreement_are_listed_first():
-    collected = evidence(check_verdicts(pd.concat([PEOPLE, JUDGE])))
+    collected = evidence(joined(PEOPLE, JUDGE))
     rows = list_disagreements(collected)
     people = {row.pair_id: row.disagreement for row in rows if not row.judge}
     # Of the six couples of raters of a pair four differ on p1, and three on p2.

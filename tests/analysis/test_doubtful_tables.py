@@ -521,3 +521,77 @@ def test_instruction_for_all_rows_is_not_the_prompt():
     assert counts(pd.DataFrame(rows)) == ("24/0/0", 24)
     without_prompts = pd.DataFrame(rows).drop(columns="prompt").assign(item=range(24), rater="ann")
     assert counts(without_prompts) == ("24/0/0", 1)
+
+
+def both_orders(**columns):
+    """Return the verdicts of a judge on 20 items in both orders: alpha wins 18 of them in each order."""
+    return [
+        {"item": n, **AB, "judge": "gpt-4o", "winner": "AB"[(n < 18) == order]}
+        | {name: cells[order] for name, cells in columns.items()}
+        for n in range(20)
+        for order in (0, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    "headings",
+    [
+        ("winner_ab", "winner_ba"),
+        ("pass1", "pass2"),
+        ("choice", "choice_flipped"),
+        ("verdict_1", "verdict_2"),
+    ],
+)
+def test_columns_of_two_orders_are_no_criteria(headings):
+    rows = both_orders()
+    table = pd.DataFrame(
+        [
+            first | dict(zip(headings, (first["winner"], second["winner"]), strict=True))
+            for first, second in zip(rows[::2], rows[1::2], strict=True)
+        ]
+    )
+    assert refusal(table.drop(columns="winner"))
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [("variant", ("original", "swapped")), ("direction", ("forward", "backward")), ("order", ("AB", "BA"))],
+)
+def test_showing_that_may_have_changed_sides_is_asked_about(name, cells):
+    table = pd.DataFrame(both_orders(**{name: cells}))
+    for columns in ({}, {"presentation": name}):
+        assert f"the column '{name}' may say that sides changed" in refusal(table, columns=columns)
+
+
+def test_both_orders_with_names_are_two_showings():
+    table = pd.DataFrame(both_orders(order=("AB", "BA")))
+    table["winner"] = ["alpha" if n < 36 else "beta" for n in range(40)]
+    verdicts = analysis.read(table, rater_kind="model")
+    assert (len(verdicts), verdicts["presentation"].nunique()) == (40, 2)
+
+
+@pytest.mark.parametrize(
+    "ratings",
+    [{"margin": 0}, {"chosen_rating": 4, "rejected_rating": 4}, {"chosen_score": 1, "rejected_score": 1}],
+)
+def test_equal_ratings_are_ties(ratings):
+    rows = [
+        {"prompt": n, "chosen": "alpha", "rejected": "beta", **dict.fromkeys(ratings, n)} for n in range(12)
+    ]
+    for number, (name, value) in enumerate(ratings.items()):
+        for n, row in enumerate(rows):
+            row[name] = value if n < 4 else value + n + number
+    assert counts(pd.DataFrame(rows)) == ("8/4/0", 12)
+
+
+def test_score_of_one_text_is_no_verdict():
+    rows = [
+        {"item": n, "rater": "r", "system": name, "score": n % 5} for n in range(6) for name in AB.values()
+    ]
+    assert "score may rate one text in each row" in refusal(pd.DataFrame(rows))
+
+
+def test_row_without_its_rater_is_refused():
+    table = rated("item")
+    table.loc[2:3, "rater"] = None
+    assert "rater is empty on rows 3, 4; name the rater in every row" in refusal(table)

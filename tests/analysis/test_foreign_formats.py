@@ -255,7 +255,7 @@ REFUSED = [
     (vote("model_c", "expert_0"), "the verdict 'model_c' names no method of its pair on record 1"),
     (vote("model_a", "expert_0", a=["x"]), "record 1: method_a is a list or an object"),
     (vote("model_a", "expert_0", a=""), "method_a is empty on record 1"),
-    (vote("model_a", None), "rater is empty on record 1"),
+    (vote("model_a", None), "judge is empty on record 1"),
     (vote("model_a", "expert_0", a="gpt-4"), "holds no verdicts; 1 left out: a method compared with itself"),
     (vote("model_a", "expert_0", a="half \ud83d"), "half a character"),
     (

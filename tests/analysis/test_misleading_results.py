@@ -183,3 +183,4 @@ def test_equivalence_is_not_tested_without_standard_error(tmp_path, verdicts, ra
     analysis.report(verdicts, tmp_path, margin=0.1, raters=raters)
     rows = (tmp_path / "report.md").read_text().split("p of equivalence")[1].split("\n\n")[0]
     assert rows.count("| no test |") == 1
+    assert "equivalent" not in rows

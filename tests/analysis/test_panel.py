@@ -3,11 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from verdicts_by_hand import listed
+from verdicts_by_hand import joined, listed
 
-from analysis.reports.command import report
+import analysis
 from analysis.scores.scores import ScoredVerdicts
-from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 
 
@@ -68,22 +67,17 @@ def test_panel_averages_samples_of_a_judge_first():
 
 
 def test_report_shows_and_describes_the_panel(tmp_path):
-    path = tmp_path / "v.csv"
-    THREE.to_csv(path, index=False)
-    report(path, output=tmp_path / "panel", overrides=["panel=mean"])
-    frame = pd.read_csv(tmp_path / "panel" / "csv" / "win_shares.csv")
+    analysis.report(THREE, tmp_path, panel="mean")
+    frame = pd.read_csv(tmp_path / "csv" / "win_shares.csv")
     assert frame["judge"].tolist() == ["a", "b", "c", "panel of 3 judges, mean"]
-    page = (tmp_path / "panel" / "index.html").read_text(encoding="utf-8")
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "The panel of 3 judges, mean: a, b and c" in page
     assert "leaves out 1\u00a0pair without a verdict of each judge" in page
 
 
-def test_panel_of_real_judges_excludes_simulated_judges(tmp_path):
+def test_panel_of_real_judges_excludes_simulated_judges():
     made_up = judged(s=["yy"] * 6).assign(rater_kind="simulated_model")
-    path = tmp_path / "v.csv"
-    pd.concat([THREE.astype(object), made_up.astype(object)]).to_csv(path, index=False)
-    report(path, output=tmp_path / "panel", overrides=["panel=majority"])
-    frame = pd.read_csv(tmp_path / "panel" / "csv" / "win_shares.csv")
+    frame = analysis.shares(joined(THREE, made_up), panel="majority")
     assert sorted(frame["judge"]) == ["a", "b", "c", "panel of 3 judges, majority", "s"]
     panel_scores, without = scores_of(THREE, "majority")[0], frame.set_index("judge")["win_share"]
     assert without["panel of 3 judges, majority"] == pytest.approx(
@@ -96,9 +90,7 @@ def test_panel_of_real_judges_excludes_simulated_judges(tmp_path):
 def test_panel_needs_all_its_judges_in_a_comparison():
     more = judged(a=["xx"] * 3).astype(object).replace("y", "z")
     more["pair_id"] = ["z0", "z0", "z1", "z1", "z2", "z2"]
-    scored = ScoredVerdicts.from_verdicts(
-        check_verdicts(pd.concat([THREE.astype(object), more])), panel="mean"
-    )
+    scored = ScoredVerdicts.from_verdicts(joined(THREE, more), panel="mean")
     assert scored.restrict_to([("x", "z")]).panels == ()
     assert scored.restrict_to([("x", "y")]).panels[0].members == ("a", "b", "c")
     assert len(scored.restrict_to([]).frame) == 0

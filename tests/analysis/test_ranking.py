@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from analysis.stats.ranks.davidson import compute_expected_shares, explain_infinite_strengths, fit_strengths
+from analysis.stats.davidson import compute_expected_shares, explain_infinite_strengths, fit_strengths
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,6 @@ from dataclasses import fields
 from importlib import import_module
 from pkgutil import walk_packages
 
-import pandas as pd
 import pytest
 from verdicts_by_hand import COMPARED, drawn_verdicts, evidence, table
 
@@ -80,14 +79,6 @@ def test_long_table_names_the_file_of_all_rows():
 def test_unknown_plan_key_is_refused():
     with pytest.raises(ValueError, match="wieghts: not a key of the plan; use alpha, correction"):
         declare_plan_keys("alpha", "wieghts")
-
-
-@pytest.mark.parametrize("letters", [["---"] * 12, ["x--"]])
-def test_equivalence_without_a_test_is_undecided(letters, tmp_path):
-    verdicts = table({f"{pair}": verdict for pair, verdict in enumerate(letters)})
-    analysis.report(verdicts, tmp_path, margin=0.1)
-    row = pd.read_csv(tmp_path / "csv" / "equivalence.csv").iloc[0]
-    assert (row["conclusion"], row["p"] >= 0) == ("undecided", False)
 
 
 def test_plan_key_of_unknown_effect_is_refused(monkeypatch):

@@ -49,6 +49,11 @@ def listed(names, rows, **columns):
     return check_verdicts(pd.DataFrame(rows, columns=headings).assign(**others))
 
 
+def joined(*tables):
+    """Return several tables as one validated table."""
+    return check_verdicts(pd.concat([frame.astype(object) for frame in tables], ignore_index=True))
+
+
 COMPARED = (("x", "y"), ("x", "z"), ("y", "z"))
 
 

@@ -184,16 +184,9 @@ def _answer_question(rows: Sequence[AgreementRow]) -> str:
     kappas = [row.fleiss_kappa for row in people if row.fleiss_kappa.value is not None]
     if not kappas:
         return "Undefined: see the table"
-    lowest = min(kappas, key=_get_value)
-    highest = max(kappas, key=_get_value)
-    word = next(word for least, word in LANDIS_KOCH if _get_value(lowest) >= least)
-    kappa = f"{number(lowest.value)} to {number(highest.value)}"
-    if number(lowest.value) == number(highest.value):
-        kappa = format_coefficient(lowest)
+    kappas.sort(key=lambda kappa: kappa.value or 0.0)
+    lowest, highest = (number(kappa.value) for kappa in (kappas[0], kappas[-1]))
+    word = next(word for least, word in LANDIS_KOCH if (kappas[0].value or 0.0) >= least)
+    kappa = format_coefficient(kappas[0]) if lowest == highest else f"{lowest} to {highest}"
     why = DOMINATED if 2 * sum(row.is_kappa_misleading for row in people) > len(people) else ""
     return f"{word}: κ = {kappa}{why}"
-
-
-def _get_value(kappa: Estimate) -> float:
-    """Return the value of κ, which must be defined."""
-    return kappa.value or 0.0

@@ -19,7 +19,6 @@ from analysis.sections.section import (
     name_result,
     remove_word_simulated,
 )
-from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, percent, plural, title
 
 MAX_NAMED = 4
@@ -58,24 +57,20 @@ def make_section(evidence: Evidence) -> Section | None:
         caption="Excluded raters",
     )
     results = evidence.rows(measure_shares_with_excluded)
+    first = name_first_method(results)
+    results_table = make_row_table(
+        results,
+        name_result,
+        lambda row: make_count_cells(row, evidence.plan.alpha, first),
+        csv="with_excluded_raters",
+        caption="The result with the excluded raters",
+    )
     return Section(
         anchor="excluded",
         question="Who was excluded, and what would the result be with them?",
         answer=_answer_question(raters, results),
         notes=("Their verdicts count in no other table.",),
-        tables=(*table, *_make_results_table(results, evidence.plan.alpha)),
-    )
-
-
-def _make_results_table(rows: Sequence[WinShareRow], alpha: float) -> tuple[Table, ...]:
-    """Return the table of results with the excluded raters."""
-    first = name_first_method(rows)
-    return make_row_table(
-        rows,
-        name_result,
-        lambda row: make_count_cells(row, alpha, first),
-        csv="with_excluded_raters",
-        caption="The result with the excluded raters",
+        tables=(*table, *results_table),
     )
 
 

@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import ResultKey, UnitScores, pair_people_with_judges
@@ -24,7 +23,7 @@ from analysis.sections.section import (
 from analysis.stats.agreement import agreement_by_item, cohen_kappa
 from analysis.stats.alternative_annotator import run_alternative_annotator_test
 from analysis.stats.proportion import estimate_proportion
-from guard_eval.estimate import Estimate, Floats, join_notes
+from guard_eval.estimate import Estimate, Floats, Integers, join_notes
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import capitalise, percent
@@ -117,12 +116,12 @@ def _make_judge_row(
     )
 
 
-def _label_verdicts(net: pd.Series) -> NDArray[np.int64]:
+def _label_verdicts(net: pd.Series) -> Integers:
     """Return 0 for a verdict for method_b, 1 for a tie and 2 for method_a."""
     return np.asarray(np.sign(net.to_numpy()) + 1, dtype=np.int64)
 
 
-def _find_majority(tally: Floats) -> NDArray[np.int64]:
+def _find_majority(tally: Floats) -> Integers:
     """Return the most frequent verdict of each item, or a tie if two are equal; `tally` is [items, 3]."""
     is_single = (tally == tally.max(axis=1, keepdims=True)).sum(axis=1) == 1
     return np.where(is_single, tally.argmax(axis=1), 1).astype(np.int64)

@@ -8,7 +8,6 @@ from itertools import chain
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from analysis.evidence import MIN_RANKED, Evidence, declare_plan_keys
 from analysis.scores.scores import CELL, UnitScores, group_connected_methods
@@ -21,9 +20,9 @@ from analysis.sections.section import (
     name_limits,
     name_raters,
 )
+from analysis.stats.davidson import compute_expected_shares, explain_infinite_strengths, fit_strengths
 from analysis.stats.population import FEWEST_EQUAL
-from analysis.stats.ranks.davidson import compute_expected_shares, explain_infinite_strengths, fit_strengths
-from analysis.stats.ranks.rank_sets import (
+from analysis.stats.rank_sets import (
     Comparisons,
     compute_any_difference_p,
     draw_largest_errors,
@@ -31,7 +30,7 @@ from analysis.stats.ranks.rank_sets import (
     find_simultaneous_half_width,
     run_any_difference_test,
 )
-from guard_eval.estimate import Estimate, adjust, explain_missing_p, join_notes
+from guard_eval.estimate import Estimate, Integers, adjust, explain_missing_p, join_notes
 from guard_eval.frozen import record
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
@@ -343,7 +342,7 @@ def _number_comparisons(group: _ConnectedGroup, by_unit: UnitScores) -> Comparis
 
 
 def _explain_missing_ranks(
-    evidence: Evidence, by_unit: UnitScores, rater: NDArray[np.int64] | None
+    evidence: Evidence, by_unit: UnitScores, rater: Integers | None
 ) -> tuple[str, str]:
     """Return the reason why there are no ranks, and a warning about the ranks; either may be empty.
 

@@ -16,9 +16,14 @@ from analysis.scores.win_share import (
     leave_out_each_rater,
     weigh_by_precision,
 )
-from analysis.sections.results.shares import SignFlipRow, correct_p_values, count_coverage, make_plan_sort_key
+from analysis.sections.results.shares import (
+    SignFlipRow,
+    correct_p_values,
+    count_coverage,
+    make_plan_sort_key,
+    make_share_cells,
+)
 from analysis.sections.section import (
-    Cells,
     Section,
     group_by,
     make_table_section,
@@ -29,13 +34,10 @@ from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.estimate import Estimate, join_notes
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import (
     and_list,
     format_p_in_sentence,
     join_first,
-    p_value,
-    percent,
     plural,
     share_limits,
     title,
@@ -160,15 +162,6 @@ def _leave_out_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
     return replace(share, note=join_notes(span, share.note))
 
 
-def make_p_cells(row: SensitivityRow) -> Cells:
-    """Return the figures of a row."""
-    return {
-        "Win share": percent(row.win_share.value),
-        "Interval": share_limits(row.win_share),
-        "p": NOTHING if row.deciding_p is None else p_value(row.deciding_p),
-    }
-
-
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Would other analyses say the same?"."""
     rows = evidence.rows(run_alternative_analyses)
@@ -177,7 +170,7 @@ def make_section(evidence: Evidence) -> Section | None:
     return make_table_section(
         rows,
         lambda row: {**name_result(row), "Analysis": row.analysis},
-        make_p_cells,
+        partial(make_share_cells, alpha=evidence.plan.alpha),
         csv="sensitivity",
         caption="The same verdicts, analysed in other ways",
         strong=lambda row: row.default,
@@ -210,7 +203,7 @@ def make_section_on_other_raters(evidence: Evidence) -> Section | None:
     return make_table_section(
         [row for row in evidence.rows(run_alternative_analyses) if row.analysis == RANDOM],
         name_result,
-        make_p_cells,
+        partial(make_share_cells, alpha=evidence.plan.alpha),
         csv="sensitivity",
         caption="For all raters of the same kind",
         anchor="other-raters",

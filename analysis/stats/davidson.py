@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 from scipy.sparse import csgraph
 
-from guard_eval.estimate import Floats
-
-Numbers = NDArray[np.integer]
+from guard_eval.estimate import Floats, Integers
 
 UTILITIES = np.array([[0.5, -0.5, 0.0], [0.0, 0.0, 1.0], [-0.5, 0.5, 0.0]])
 """The log-weights of a win, a tie and a loss of the first method, in both log-strengths and log ν."""
@@ -34,7 +32,7 @@ class ComparedPairs:
         information: The Fisher information of the comparison on its three parameters, [n, 3, 3].
     """
 
-    places: Numbers
+    places: Integers
     chances: Floats
     expected: Floats
     information: Floats
@@ -43,8 +41,8 @@ class ComparedPairs:
     def from_strengths(
         cls,
         parameters: Floats,
-        first: Numbers,
-        second: Numbers,
+        first: Integers,
+        second: Integers,
     ) -> ComparedPairs:
         """Apply the model to comparisons of the methods numbered `first` and `second`, [n] each."""
         log_nu = np.full(len(first), len(parameters) - 1)
@@ -77,7 +75,7 @@ class ComparedPairs:
         return total
 
 
-def index_matrix_cells(places: Numbers) -> tuple[Numbers, Numbers]:
+def index_matrix_cells(places: Integers) -> tuple[Integers, Integers]:
     """Return the rows and columns of comparisons in a matrix of parameters; they broadcast to [n, 3, 3]."""
     return places[:, :, None], places[:, None, :]
 

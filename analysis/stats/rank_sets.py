@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from analysis.stats.ranks.davidson import UTILITIES, ComparedPairs, Numbers, index_matrix_cells
-from guard_eval.estimate import ROUNDING, Estimate, Floats
+from analysis.stats.davidson import UTILITIES, ComparedPairs, index_matrix_cells
+from guard_eval.estimate import ROUNDING, Estimate, Floats, Integers
 from guard_eval.joint_flips import covariance_root, flip_together, random_signs
 from guard_eval.sign_flip import sign_flip
 
@@ -48,11 +46,11 @@ class Comparisons:
         strata: The stratum of each unit, [units].
     """
 
-    unit: NDArray[np.int64]
-    first: Numbers
-    second: Numbers
-    points: Numbers
-    strata: NDArray[np.int64]
+    unit: Integers
+    first: Integers
+    second: Integers
+    points: Integers
+    strata: Integers
 
     @cached_property
     def method_count(self) -> int:
@@ -66,7 +64,7 @@ class Comparisons:
         lost, tied, won = counts
         return won + lost.T, tied + tied.T
 
-    def sum_net_wins(self, codes: Numbers) -> Floats:
+    def sum_net_wins(self, codes: Integers) -> Floats:
         """Return wins minus losses of each method, by unit or by rater, [codes, K]."""
         groups = int(codes.max()) + 1
         nets = np.zeros((groups, self.method_count))
@@ -74,7 +72,7 @@ class Comparisons:
         np.add.at(nets, (codes, self.second), 1 - self.points)
         return nets
 
-    def count_units_by_method(self) -> NDArray[np.int64]:
+    def count_units_by_method(self) -> Integers:
         """Count the units in which each method was compared, [K]."""
         is_compared = np.zeros((len(self.strata), self.method_count), dtype=bool)
         for side in (self.first, self.second):
@@ -100,7 +98,7 @@ class Comparisons:
         shrunk[:-1] *= factor
         return shrunk
 
-    def estimate_errors(self, parameters: Floats, rater: Numbers | None = None) -> ShareErrors:
+    def estimate_errors(self, parameters: Floats, rater: Integers | None = None) -> ShareErrors:
         """Return the errors of the expected win shares for these raters, or for raters in general.
 
         For raters in general, raters and units are crossed clusters: a variance is the variance over units,
@@ -136,7 +134,7 @@ class Comparisons:
             df=df,
         )
 
-    def _replace_units(self, codes: Numbers) -> Comparisons:
+    def _replace_units(self, codes: Integers) -> Comparisons:
         """Return the comparisons with other units: the clusters `codes`."""
         clusters, cluster = np.unique(codes, return_inverse=True)
         return replace(self, unit=cluster, strata=np.zeros(len(clusters), dtype=np.int64))
@@ -218,7 +216,7 @@ class ShareErrors:
         limits = np.stack([expected - half_width, expected + half_width], axis=-1)
         return np.asarray(np.clip(limits, 0.0, 1.0))
 
-    def widen_errors(self, units_by_method: Numbers, *, level: float) -> Floats:
+    def widen_errors(self, units_by_method: Integers, *, level: float) -> Floats:
         """Return the standard error of each difference, [K, K], which is larger if the units are few.
 
         The factor is t with the degrees of freedom of the difference, divided by t with those of all units.
@@ -309,13 +307,10 @@ def draw_largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
         drawn_variances = np.maximum(1 - sums / units, 1e-9)
         return np.asarray((sums / drawn_variances).max(axis=1) * df / units)
 
-    def draw_in_blocks(draw: Callable[[], Floats]) -> Floats:
-        return np.concatenate([draw() for _ in range(0, DRAWS, DRAWS_AT_ONCE)])
-
     ways = (
         (draw_student_errors, draw_wild_bootstrap_errors) if units <= MANY_UNITS else (draw_student_errors,)
     )
-    drawn = np.stack([draw_in_blocks(draw) for draw in ways])
+    drawn = [np.concatenate([draw() for _ in range(0, DRAWS, DRAWS_AT_ONCE)]) for draw in ways]
     return np.asarray(np.sqrt(np.sort(drawn, axis=1)))
 
 

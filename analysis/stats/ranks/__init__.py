@@ -1,1 +1,0 @@
-"""Rank three or more methods: strengths, and sets of possible ranks."""
