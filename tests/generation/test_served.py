@@ -281,6 +281,8 @@ def test_a_budget_holds_over_all_runs(study, server):
     assert 0 < paid < 6
     with pytest.raises(StudyError, match="is used up"):
         generate_texts(opened, budget=0.31)
+    with pytest.raises(StudyError, match="is used up"):
+        generate_texts(study(COMPLETIONS + PRICED, name="renamed"), budget=0.31)
     assert len(server.bodies) == paid
     assert sum(row["cost"] for row in lines(opened)) <= 0.31e9
     assert generate_texts(opened, budget=5).missing == 0

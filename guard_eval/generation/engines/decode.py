@@ -332,9 +332,17 @@ class Writer:
         """Generate one text per prompt, or no text if the model's probabilities are invalid."""
         began = time.perf_counter()
         steps: list[dict[str, list[float]]] = []
+        callback_errors: list[Exception] = []
 
-        def record(step: DecodedStep) -> None:
-            steps.append({name: values.tolist() for name, values in step.adapted.items()})
+        def watch(step: DecodedStep) -> None:
+            if self.trace:
+                steps.append({name: values.tolist() for name, values in step.adapted.items()})
+            elif self.on_step:
+                try:
+                    self.on_step(step)
+                except Exception as error:
+                    callback_errors.append(error)
+                    raise
 
         filled = list(rows)
         if self._width:
@@ -356,10 +364,10 @@ class Writer:
                 self.strategy,
                 amateur=self.amateur and self.amateur.model,
                 static=self._width > 0,
-                on_step=record if self.trace else self.on_step,
+                on_step=watch if self.trace or self.on_step else None,
             )
         except Exception as error:  # another library's model may raise anything
-            if isinstance(error, StudyError) or is_out_of_memory(error):
+            if error in callback_errors or isinstance(error, StudyError) or is_out_of_memory(error):
                 raise
             if len(rows) == 1:
                 reason = f"{type(error).__name__}: {first_line(error)}"

@@ -124,6 +124,15 @@ def test_generate_refuses_wrong_values(loaded, options, message):
         generate(**{"prompts": "x", "model": loaded} | options)
 
 
+@a_llama
+def test_error_of_a_callback_is_not_blamed_on_the_model(loaded):
+    def fail(_step):
+        raise OSError("No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        generate("the cat", "greedy", loaded, on_step=fail, progress=False, **SHORT)
+
+
 def test_measure_refuses_wrong_texts_and_metrics():
     with pytest.raises(StudyError, match="measure got a list; give it what generate returned"):
         measure(["x"])
