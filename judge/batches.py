@@ -41,7 +41,7 @@ from guard_eval.store.judging.requests import (
     ReservedRequest,
     UnavailableRequest,
 )
-from judge.decide import MOST_FRUITLESS, Failure, stop_after_unreadable_answers
+from judge.decide import MOST_USELESS_ANSWERS, Failure, stop_after_unreadable_answers
 from judge.journal import RunCounts
 from judge.run import OnlineRun, PendingQuestion, make_failed_result
 
@@ -128,7 +128,7 @@ class BatchRun:
                 case _:
                     await online.record_outcome(pending.question, Failure(self._errors.get(key, NO_ANSWER)))
         useless = [pending.error for pending in unsettled if pending.error is not None]
-        if len(useless) >= MOST_FRUITLESS and counts.verdicts == verdicts:
+        if len(useless) >= MOST_USELESS_ANSWERS and counts.verdicts == verdicts:
             raise StudyError(stop_after_unreadable_answers(online.state, useless[-1], len(useless)).reason)
         return unsettled
 
@@ -144,7 +144,7 @@ class BatchRun:
                 f"{self.server.url} refuses a batch of one request ({words}). Run the command without --batch"
             )
         self._most_requests = min(self._most_requests, -(-size // 2))
-        progress.notice(
+        progress.show_notice(
             f"a batch of {size} requests is too large ({words}); further batches have at most "
             f"{self._most_requests} requests"
         )
@@ -255,7 +255,7 @@ class BatchRun:
             ) from None
         self._update_requests(name, provider_id=provider_id)
         self.journal.counts.requests += size
-        progress.notice(f"the batch {provider_id} with {size} requests is sent")
+        progress.show_notice(f"the batch {provider_id} with {size} requests is sent")
         return Batch(name=name, provider_id=provider_id)
 
     async def _collect_batches(self, batches: Sequence[Batch]) -> None:
@@ -280,7 +280,7 @@ class BatchRun:
         """
         try:
             status = await self._api.read(str(batch.provider_id))
-            progress.notice(f"the batch {batch.provider_id}: {status.words}")
+            progress.show_notice(f"the batch {batch.provider_id}: {status.words}")
             if status.state == "open":
                 return False
             for name in status.files:

@@ -27,13 +27,13 @@ from guard_eval.study.judge_settings import Judge
 from judge.prompts.forms import apply_change, find_fixed_parts, list_simpler_forms
 from judge.prompts.parsing import Choices
 
-MOST_FRUITLESS = 10
+MOST_USELESS_ANSWERS = 10
 """The number of answers without a verdict that ends a run before its first verdict.
 
 Later, a run ends after this number of pairs in a row without a verdict."""
 
-DOUBTS = 2
-"""The best form is given up after it was refused or ignored on this many questions."""
+DECIDING_QUESTIONS = 2
+"""A form is given up after it was refused or ignored on this number of questions."""
 
 USUAL_TOKENS = 512
 REASONING_TOKENS = 8192
@@ -79,44 +79,44 @@ class RunState:
 
     Attributes:
         judge: The study's settings for the judge.
-        best: The form to ask for: the strictest one, or its replacement after it was given up.
+        preferred_form: The form to ask for: the strictest one, or its replacement after it was given up.
         max_output_tokens: The token limit of the next requests.
-        most_output_tokens: The highest token limit that the server may take.
-        answered_tokens: The highest token limit of an answer.
+        highest_token_limit: The highest token limit that the server may take.
+        highest_answered_limit: The highest token limit of an answer.
         has_verdicts: Whether an earlier run with these settings got verdicts.
         is_settled: Whether the form is final, because a verdict was accepted.
-        fallback: The simpler form that gave a verdict.
-        doubts: The questions on which the best form was refused or ignored.
-        fruitless: The pairs of the answers without a verdict since the last verdict.
+        fallback_form: The simpler form that gave a verdict.
+        refused_questions: The number of questions on which the preferred form was refused or ignored.
+        unjudged_pairs: The pair of each answer without a verdict since the last verdict.
         failures: The questions in a row that the server failed to answer, or rejected before any verdict.
         rejections: The questions that were rejected in every form.
     """
 
     judge: Judge
-    best: Form
+    preferred_form: Form
     max_output_tokens: int
-    most_output_tokens: int = REASONING_TOKENS
-    answered_tokens: int = 0
+    highest_token_limit: int = REASONING_TOKENS
+    highest_answered_limit: int = 0
     has_verdicts: bool = False
     is_settled: bool = False
-    fallback: Form | None = None
-    doubts: int = 0
-    fruitless: tuple[str, ...] = ()
+    fallback_form: Form | None = None
+    refused_questions: int = 0
+    unjudged_pairs: tuple[str, ...] = ()
     failures: int = 0
     rejections: int = 0
 
     @property
     def form(self) -> Form:
         """Return the form in which the next question is asked."""
-        if self.fallback is None or self.doubts < DOUBTS:
-            return self.best
-        return self.fallback
+        if self.fallback_form is None or self.refused_questions < DECIDING_QUESTIONS:
+            return self.preferred_form
+        return self.fallback_form
 
     @property
-    def has_too_many_failures(self) -> bool:
+    def has_too_many_useless_answers(self) -> bool:
         """Return whether so many answers had no verdict that the run should end."""
-        wasted = len(set(self.fruitless)) if self.is_settled else len(self.fruitless)
-        return wasted >= MOST_FRUITLESS
+        wasted = len(set(self.unjudged_pairs)) if self.is_settled else len(self.unjudged_pairs)
+        return wasted >= MOST_USELESS_ANSWERS
 
 
 @record
@@ -127,13 +127,13 @@ class History:
         run: The state of the judge's run.
         pair_id: The question's pair.
         replies: The results of requests about this question, oldest first.
-        has_others: Whether another question can be asked first.
+        has_other_questions: Whether another question can be asked first.
     """
 
     run: RunState
     pair_id: str = ""
     replies: tuple[Reply, ...] = ()
-    has_others: bool = False
+    has_other_questions: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +151,12 @@ class RetryLater:
     Attributes:
         attempts: The number of failures, which decides the length of the pause.
         seconds: The shortest pause that the server allows.
-        for_another: Ask another question first, and then begin this question again.
+        another_first: Whether to ask another question first, and then begin this question again.
     """
 
     attempts: int = 0
     seconds: float = 0.0
-    for_another: bool = False
+    another_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,19 +189,23 @@ def record_reply(history: History, reply: Reply) -> History:
     history = replace(history, replies=(*history.replies, reply))
     error = reply.result
     if not isinstance(error, RequestFailure):
-        run = replace(run, fruitless=())
-        is_accepted = reply.form == run.form or run.doubts >= DOUBTS or not history.has_others
+        run = replace(run, unjudged_pairs=())
+        is_accepted = (
+            reply.form == run.form
+            or run.refused_questions >= DECIDING_QUESTIONS
+            or not history.has_other_questions
+        )
         if is_accepted and not run.is_settled:
-            run = replace(run, best=reply.form, fallback=None, is_settled=True)
+            run = replace(run, preferred_form=reply.form, fallback_form=None, is_settled=True)
         elif not run.is_settled:
-            run = replace(run, fallback=reply.form)
+            run = replace(run, fallback_form=reply.form)
     else:
         if reply.answered and reply.is_new:
-            run = replace(run, fruitless=(*run.fruitless, history.pair_id))
-        is_first = [answer.form for answer in history.replies].count(run.best) == 1
+            run = replace(run, unjudged_pairs=(*run.unjudged_pairs, history.pair_id))
+        is_first = [answer.form for answer in history.replies].count(run.preferred_form) == 1
         blames_form = error.change not in (None, "fewer_tokens")
-        if blames_form and reply.is_new and reply.form == run.best and is_first:
-            run = replace(run, doubts=run.doubts + 1)
+        if blames_form and reply.is_new and reply.form == run.preferred_form and is_first:
+            run = replace(run, refused_questions=run.refused_questions + 1)
     if run.judge.max_output_tokens is None:
         run = _adjust_token_limit(run, reply)
     return replace(history, run=run)
@@ -216,15 +220,15 @@ def _adjust_token_limit(run: RunState, reply: Reply) -> RunState:
     error = reply.result if isinstance(reply.result, RequestFailure) else None
     is_cut = error is not None and error.kind == "truncated"
     if reply.answered:
-        run = replace(run, answered_tokens=max(run.answered_tokens, reply.max_output_tokens))
+        run = replace(run, highest_answered_limit=max(run.highest_answered_limit, reply.max_output_tokens))
     if error is not None and error.change == "fewer_tokens":
         lower = max(USUAL_TOKENS, reply.max_output_tokens // 4)
-        if run.answered_tokens < reply.max_output_tokens:  # otherwise, only this question is too long
-            run = replace(run, max_output_tokens=lower, most_output_tokens=lower)
+        if run.highest_answered_limit < reply.max_output_tokens:  # otherwise, only this question is too long
+            run = replace(run, max_output_tokens=lower, highest_token_limit=lower)
     elif reply.reasoned or is_cut or (error is not None and error.change in ("limit", "temperature")):
-        run = replace(run, max_output_tokens=run.most_output_tokens)
+        run = replace(run, max_output_tokens=run.highest_token_limit)
     if is_cut and reply.reasoned and not run.is_settled and run.judge.temperature is None:
-        run = replace(run, best=run.best.omit_parts("temperature"))
+        run = replace(run, preferred_form=run.preferred_form.omit_parts("temperature"))
     return run
 
 
@@ -255,9 +259,9 @@ def next_step(history: History, form: Form) -> Step:
     reply = history.replies[-1]
     error = reply.result
     if not isinstance(error, RequestFailure):
-        return Verdict(error) if run.is_settled else RetryLater(for_another=True)
-    if run.has_too_many_failures:
-        return stop_after_unreadable_answers(run, error, len(run.fruitless))
+        return Verdict(error) if run.is_settled else RetryLater(another_first=True)
+    if run.has_too_many_useless_answers:
+        return stop_after_unreadable_answers(run, error, len(run.unjudged_pairs))
     if error.change == "fewer_tokens" and run.max_output_tokens < reply.max_output_tokens:
         return Send(form, len(_list_answers(history, form)))
     step = None if run.is_settled else _choose_untried_form(history, form, error)
@@ -285,7 +289,7 @@ def _choose_untried_form(history: History, form: Form, error: RequestFailure) ->
     failed = _count_failures(history)
     is_passing = error.kind == "server_error" and failed.total() == 1
     is_over = failed[error.kind] >= ATTEMPTS.get(error.kind, failed[error.kind] + 1)
-    is_futile = error.change == "guess" and run.rejections >= DOUBTS
+    is_futile = error.change == "guess" and run.rejections >= DECIDING_QUESTIONS
     if error.change is None or is_passing or is_over or is_futile:
         return None
     takes_text = error.change == "output" and form.output == "text"
@@ -307,7 +311,7 @@ def _list_candidate_forms(history: History, form: Form, error: RequestFailure) -
     if error.change is not None and error.change != "guess":
         yield apply_change(form, error.change, judge)
         return
-    base = history.run.best
+    base = history.run.preferred_form
     for reply in history.replies:
         change = reply.result.change if isinstance(reply.result, RequestFailure) else None
         if change is not None and change != "guess":

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, HandOutPlan, settings_part
+from guard_eval.records import BlindPair, HandOutPlan, name_settings_part
 from guard_eval.rubric import describe_rewordings
 from guard_eval.servers.answers import read_usage
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
@@ -22,7 +22,7 @@ from guard_eval.store.judging.requests import AnsweredRequest, Instruction, Ques
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (
-    DOUBTS,
+    DECIDING_QUESTIONS,
     REASONING_TOKENS,
     USUAL_TOKENS,
     History,
@@ -152,11 +152,13 @@ class RequestBuilder:
         limits = [judge.max_output_tokens or usual]
         best = choose_first_form(judge)
         for name, verdicts, limit in forms[:1]:
-            if verdicts >= DOUBTS:
+            if verdicts >= DECIDING_QUESTIONS:
                 best = Form.parse(name)
             if judge.max_output_tokens is None:
                 limits.append(limit)
-        return RunState(judge=judge, best=best, max_output_tokens=max(limits), has_verdicts=bool(forms))
+        return RunState(
+            judge=judge, preferred_form=best, max_output_tokens=max(limits), has_verdicts=bool(forms)
+        )
 
     def read_answer(
         self, question: Question, form: Form, answer: AnsweredRequest, *, is_new: bool = False
@@ -257,7 +259,7 @@ def check_criteria(store: Store, judge: Judge) -> None:
 
 def describe_setting_changes(store: Store, judge: Judge) -> tuple[str, ...]:
     """Describe the differences between the judge's current settings and those at its first verdict."""
-    part_name = settings_part(judge.rater_name, "model")
+    part_name = name_settings_part(judge.rater_name, "model")
     if part_name not in store.declared_now:
         return ()
     first = {part_name: store_settings.read_declared(store, part_name)}

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BILLION, content_id
+from guard_eval.records import BILLION, make_content_id
 from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.form import Form
@@ -87,7 +87,7 @@ def draw_attempts(store: Store, judge: Judge, count: int, *, seed: int) -> list[
     Raises:
         StudyError: The judge has given no verdict yet.
     """
-    pairs = sorted(store_pairs.read(store), key=lambda pair: content_id(seed, "recheck", pair.id))
+    pairs = sorted(store_pairs.read(store), key=lambda pair: make_content_id(seed, "recheck", pair.id))
     drawn: dict[str, Attempt] = {}
     for some_pairs in split_chunks(pairs):
         with store.read() as db:

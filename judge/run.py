@@ -185,7 +185,7 @@ class OnlineRun:
         """
         while queue and not self.workers.is_stopped and not (first and self.state.is_settled):
             question = queue.popleft()
-            outcome = await self._ask_question(question, has_others=bool(queue))
+            outcome = await self._ask_question(question, has_other_questions=bool(queue))
             match outcome:
                 case Verdict() | Failure():
                     self.state = finish_question(self.state, outcome)
@@ -199,14 +199,14 @@ class OnlineRun:
                     queue.insert(1, question)
 
     async def _ask_question(
-        self, question: Question, *, has_others: bool
+        self, question: Question, *, has_other_questions: bool
     ) -> Verdict | Failure | UnavailableRequest | RetryLater:
         """Return the verdict on a question, its failure, or why it cannot be asked now.
 
         Raises:
             StudyError: The run ends here.
         """
-        history = History(run=self.state, pair_id=question.pair_id, has_others=has_others)
+        history = History(run=self.state, pair_id=question.pair_id, has_other_questions=has_other_questions)
         step: Send | RetryLater | Verdict | Failure = Send(self.state.form)
         while isinstance(step, Send):
             send = step
@@ -218,7 +218,7 @@ class OnlineRun:
             history, step = exchange
             error = history.replies[-1].result
             if isinstance(step, Send) and step.form != send.form and isinstance(error, RequestFailure):
-                progress.notice(f"the next request asks for {step.form.describe()} ({error.detail})")
+                progress.show_notice(f"the next request asks for {step.form.describe()} ({error.detail})")
         return step
 
     async def send_until_answered(
@@ -240,7 +240,7 @@ class OnlineRun:
                 await self.journal.note_failure(reply.result)
             if isinstance(step, Stop):
                 raise StudyError(step.reason)
-            if not isinstance(step, RetryLater) or step.for_another:
+            if not isinstance(step, RetryLater) or step.another_first:
                 return history, step
             await self.workers.back_off(step.attempts, step.seconds)
 

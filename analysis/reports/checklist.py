@@ -19,7 +19,7 @@ from guard_eval.store import RaterProgress, Store, TidyRow, notes, raters, unbli
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.notes import Note
 from guard_eval.study import Study
-from guard_eval.study.wording import load_wording, rubric
+from guard_eval.study.wording import load_wording, translate_criteria
 
 FILE_NAME = "checklist.md"
 FEWEST = 5
@@ -56,7 +56,7 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
     return {
         "settings": study.settings,
         "words": words,
-        "criteria": rubric(words, study.settings.annotation.criteria),
+        "criteria": translate_criteria(words, study.settings.annotation.criteria),
         "people": people,
         "sources": Counter(sources),
         "consents": Counter(step["agreed"] for step in steps["consent"].values()),

@@ -152,7 +152,7 @@ def _check_ids(table: pd.DataFrame) -> None:
     """
     for name in [name for name in sorted(_IDS) if name in table]:
         texts = table[name].cat.categories
-        rounded = table[name].isin(list(filter(_ROUNDED.fullmatch, texts)))
+        rounded = table[name].isin([text for text in texts if any(map(_ROUNDED.fullmatch, text.split(", ")))])
         refuse_rows(
             table.assign(id=table[name]),
             rounded,

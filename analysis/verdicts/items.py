@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import combinations
+from itertools import combinations, filterfalse
 from typing import NamedTuple
 
 import numpy as np
@@ -25,20 +25,20 @@ from analysis.verdicts.table import (
     Table,
     format_line_numbers,
     is_aggregate,
+    is_aside,
     offer_columns,
     refuse_rows,
 )
-from analysis.verdicts.words import format_set_options, is_model_name
+from analysis.verdicts.words import find_meaning, format_set_options, is_model_name
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading
 from guard_eval.records import TIE
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import join_with_and
 
 NO_PAIR = "each row is a pair of its own: nothing names what was compared"
 DECLARED_PAIR = "declared: each row is a pair of its own"
 MAX_OFFERS = 3
 """The largest number of columns that a refusal offers."""
-_ASIDE = re.compile(HEADINGS["aside"])
 _DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 
 
@@ -119,8 +119,12 @@ def find_item_columns(table: Table, wide: Sequence[str], *, is_program: bool) ->
     rated = [*METHODS, *filter(table.has_columns, ("rater", "criterion"))]
     methods = {*table.list_values(*METHODS), TIE}
     columns = [*table.free_columns, *filter(table.has_columns, ["presentation"])]
-    free = [name for name in columns if name not in wide and not methods.issuperset(table.list_values(name))]
-    free = [name for name in free if read_first_method(table, name) is None]
+    free = [name for name in columns if name not in wide and read_first_method(table, name) is None]
+    free = [
+        name
+        for name in free
+        if not all(text in methods or find_meaning(text) for text in table.list_values(name))
+    ]
     named = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
     named = [name for name in named if name in {*free, "prompt_id"} or not table.list_values(name)]
     named = [name for name in named if name not in table.joined]
@@ -212,7 +216,7 @@ def _may_name_item(
     heading = simplify_heading(name)
     rows = len(table.frame)
     is_repeated = table.get_cells(name).dropna().duplicated(keep=False)
-    if _ASIDE.fullmatch(heading) or table.count_distinct(name) == 1 or not is_repeated.any():
+    if is_aside(name) or table.count_distinct(name) == 1 or not is_repeated.any():
         return False
     # In a measurement, some values occur only once.
     if not is_repeated.all() and any(map(_DECIMAL.fullmatch, table.list_values(name))):
@@ -263,23 +267,43 @@ def _use_possible_item(
     unknown = [n for n in free if n in likely or (groups_rows and _may_group_rows(table, n, rated))]
     if not unknown:
         return items
-    is_judged_once = table.count_distinct(unknown[0], *rated) == len(table.frame)
-    if groups_rows and "rater" in rated and is_judged_once and len(unknown) == len(likely) == 1:
-        return _find_items_by_heading(table, likely, rated)
-    unknown = unknown[:MAX_OFFERS]
-    listed = and_list(list(map(repr, unknown)))
-    if is_row and ("rater" not in rated or is_judged_once):
+    listed = join_with_and(list(map(repr, unknown[:MAX_OFFERS])))
+    if not is_row:
+        offers = offer_columns("prompt_id", unknown[:MAX_OFFERS])
         raise StudyError(
-            f"several rows have the same {listed}, and nothing says whether they are about the same texts. "
-            f"If they are, write {offer_columns('pair_id', unknown)}. If each row is a separate pair, write "
-            "--set columns.pair_id="
+            f"several pairs have the same {listed}. If they share a prompt, they are not independent: write "
+            f"{offers}. If they do not, write --set columns.prompt_id="
         )
-    separate = "--set columns.pair_id= " if is_row else ""
+    pairs_by_name = [",".join(names) for names in _find_judged_once(table, unknown, free, rated)]
+    if groups_rows and "rater" in rated and len(unknown) == 1 and unknown == likely == pairs_by_name:
+        return _find_items_by_heading(table, likely, rated)
+    offers = offer_columns("pair_id", pairs_by_name[:MAX_OFFERS] or ["HEADING"])
     raise StudyError(
-        f"several pairs have the same {listed}. If they share a prompt, they are not independent: write "
-        f"{separate}{offer_columns('prompt_id', unknown)}. If they do not, write {separate}--set "
-        "columns.prompt_id="
+        f"several rows have the same {listed}, and nothing says whether they are about the same texts. If a "
+        f"column names the pair, write {offers}. If each row is a separate pair, write --set columns.pair_id="
     )
+
+
+def _find_judged_once(
+    table: Table, names: Sequence[str], free: Sequence[str], rated: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """Return the columns of which no rater has judged a value twice, or else couples of columns.
+
+    Args:
+        table: The table.
+        names: The columns of which at least one may name the pair.
+        free: More columns, which may be the other one of a couple.
+        rated: The columns of methods, rater and criterion.
+    """
+    single: list[tuple[str, ...]] = [(name,) for name in names]
+    if "rater" not in rated:
+        return single
+    ordered = sorted(filterfalse(is_aside, free), key=table.count_distinct)
+    couples = [couple for couple in combinations(ordered, 2) if not set(couple).isdisjoint(names)]
+    for groups in (single, couples):
+        if once := [group for group in groups if table.count_distinct(*group, *rated) == len(table.frame)]:
+            return once
+    return []
 
 
 def recognise_model_judges(table: Table) -> None:
@@ -306,7 +330,7 @@ def assign_raters(table: Table) -> None:
         aggregates = list(filter(is_aggregate, table.list_values("rater")))
         if 0 < len(aggregates) < len(table.list_values("rater")):
             is_left_out = table.get_cells("rater").isin(aggregates).to_numpy()
-            table.leave_out_rows(is_left_out, f"the raters' verdicts together ({and_list(aggregates)})")
+            table.leave_out_rows(is_left_out, f"the raters' verdicts together ({join_with_and(aggregates)})")
         _refuse_row_numbers_as_raters(table, keys)
         if not table.has_columns("presentation"):
             _assign_presentations(table, [*keys, "rater"])
@@ -340,11 +364,11 @@ def _refuse_row_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
     ):
         return
     for name in filter(table.is_filled, table.free_columns):
-        is_aside = name in STORED or _ASIDE.fullmatch(simplify_heading(name))
+        is_other = name in STORED or is_aside(name)
         is_person = (
             1 < 2 * table.count_distinct(name) <= rows and not _mark_repeated_rows(table, *keys, name).any()
         )
-        if is_person and not is_aside:
+        if is_person and not is_other:
             raise StudyError(
                 f"{heading} differs in every row, and {name} may be the rater, too; say which is: "
                 f"{offer_columns('rater', [name, heading])}"
@@ -403,10 +427,12 @@ def _describe_repeated_verdicts(
     names = [name for name in names if not any(map(_DECIMAL.fullmatch, table.list_values(name)))]
     turns = [name for name in names if simplify_heading(name) in HEADINGS["turns"]]
     heading = table.heading_of("pair_id")
+    items = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
     offers = []
     for name in filter(separates_verdicts, names):
-        offers += [offer_columns(role, [name]) for role in (["criterion"] if name in turns else roles)]
-    ids = [name for name in names if name not in turns and not _ASIDE.fullmatch(simplify_heading(name))]
+        own_roles = ["criterion"] if name in turns else ["pair_id"] if name in items else roles
+        offers += [offer_columns(role, [name]) for role in own_roles if role != "rater" or not is_aside(name)]
+    ids = [name for name in names if name not in turns and not is_aside(name)]
     parts = next(filter(lambda parts: separates_verdicts(*parts), [*zip(ids), *combinations(ids, 2)]), ())
     if heading and parts:
         is_prompt = simplify_heading(heading) in HEADINGS["prompt"]

@@ -41,7 +41,7 @@ from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, is_missing_word
 from analysis.verdicts.words import find_meaning, is_model_name
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading
-from guard_eval.records import TIE, content_id
+from guard_eval.records import TIE, make_content_id
 
 ItemRecords = Mapping[str, Mapping[str, Any]]
 """The records of a file of items, by their ids."""
@@ -131,9 +131,9 @@ def _read_alpaca_eval(record: Record, where: str, _items: object) -> Rows:
     outputs = [record.get("output_1"), record.get("output_2")]
     lengths = [len(text) if isinstance(text, str) else None for text in outputs]
     yield _select_short_fields(record) | {
-        "pair_id": content_id(instruction, *outputs),
+        "pair_id": make_content_id(instruction, *outputs),
         "dataset": record.get("dataset") or "alpaca_eval",
-        "prompt_id": content_id(instruction),
+        "prompt_id": make_content_id(instruction),
         "method_a": a,
         "method_b": b,
         "rater": rater,
@@ -252,7 +252,7 @@ def _read_label_studio(record: Record, where: str, items: ItemRecords) -> Rows:
     data |= items.get(str(data.get("id")), {})
     item = {"pair_id": record.get("id"), **_select_item_fields(data)}
     if "pair_id" not in data:
-        item[_CONTENT] = content_id(json.dumps(data, sort_keys=True, default=str))
+        item[_CONTENT] = make_content_id(json.dumps(data, sort_keys=True, default=str))
     for annotation in annotations:
         if not isinstance(annotation, dict) or not isinstance(annotation.get("result"), list):
             raise StudyError(f"{where}: an annotation has no list result; export the project as JSON")

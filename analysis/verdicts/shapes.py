@@ -22,6 +22,7 @@ from analysis.verdicts.table import (
     Table,
     convert_to_texts,
     is_aggregate,
+    is_aside,
     is_missing_word,
 )
 from analysis.verdicts.words import (
@@ -37,7 +38,7 @@ from analysis.verdicts.words import (
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
 from guard_eval.records import TIE
-from guard_eval.reporting.words import and_list, plural
+from guard_eval.reporting.words import count_in_words, join_with_and
 
 HEADS = "headings"
 """The key of `columns` for the role of a wide table's headings."""
@@ -69,20 +70,18 @@ def find_verdicts(table: Table) -> list[str]:
         return [name for name in names if name in items] or names
     wide: list[str] = []
     named = [name for name in table.find_common_headings("verdict") if name in table.free_columns]
-    if not named:
-        methods = set(table.list_values(*METHODS))
-        answers = table.find_headings(HEADINGS["answers"])
-        named = [
-            name for name in answers if name in table.free_columns and _holds_verdicts(table, name, methods)
-        ]
+    columns = find_verdict_columns(table)
+    if not named and set(columns) <= set(table.find_headings(HEADINGS["answers"])):
+        named = columns
     if table.has_columns("verdict"):
         pass
     elif named:
         table.choose_column("verdict", named, lambda name, other: _are_same_verdicts(table, name, other))
         table.unused += named[1:]
         table.set_frame(table.frame.drop(columns=named[1:]))
+        _refuse_further_verdicts(table, [name for name in columns if name not in named])
     elif not _use_mark_columns(table):
-        wide = find_verdict_columns(table)
+        wide = columns
         is_single = len(wide) == 1 and not _RATER.fullmatch(wide[0])
         if is_single and table.has_columns("criterion") == table.has_columns("rater"):
             table.use_columns("verdict", wide, "its cells are verdicts", verdict=table.frame[wide[0]])
@@ -91,6 +90,17 @@ def find_verdicts(table: Table) -> list[str]:
         _refuse_measures(table)
     _use_tie_flags(table)
     return wide
+
+
+def _refuse_further_verdicts(table: Table, names: Sequence[str]) -> None:
+    """Refuse columns that name both sides beside the verdict, because they may be further criteria."""
+    names = [name for name in names if len(set(filter(names_side, table.list_values(name)))) > 1]
+    names = [name for name in names if not _are_same_verdicts(table, "verdict", name)]
+    if names:
+        raise StudyError(
+            f"{join_with_and(names)} may hold verdicts, too, beside {table.heading_of('verdict')}. If all "
+            "are criteria, write --set columns.headings=criterion. Otherwise remove the other columns"
+        )
 
 
 def _refuse_measures(table: Table) -> None:
@@ -175,15 +185,15 @@ def _use_mark_columns(table: Table) -> bool:
         if further.sum() > total.sum() and ((further > 0).all() or _begin_alike(name, *words)):
             tie, no_verdict = (format_set_options(format_word_setting(name, word)) for word in ("tie", ""))
             raise StudyError(
-                f"{name} may be a third answer beside {and_list(list(words))}. If it is a tie, write {tie}; "
-                f"if it is no verdict, write {no_verdict}"
+                f"{name} may be a third answer beside {join_with_and(list(words))}. If it is a tie, write "
+                f"{tie}; if it is no verdict, write {no_verdict}"
             )
     if total.max() > 1:
         _expand_counted_wins(table, marks, words)
         return True
     is_tied = (total == 0) & marks.notna().any(axis=1) & (len(words) == 2)
     if is_tied.any():
-        listed = and_list(list(words))
+        listed = join_with_and(list(words))
         table.notes.append(f"{int(is_tied.sum())} rows in which none of {listed} is 1 are read as ties")
     winner = marks.fillna(0).idxmax(axis=1).map(words)
     verdict = winner.where(total > 0).mask(is_tied, TIE)
@@ -206,7 +216,7 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     Raises:
         StudyError: A row is not an item, the columns do not hold counts, or they count too many wins.
     """
-    listed = and_list(list(names))
+    listed = join_with_and(list(names))
     are_counts = all(_is_count_heading(name) or is_tie(word) for name, word in names.items())
     if not table.has_columns(*METHODS) or not are_counts:
         raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each")
@@ -275,6 +285,9 @@ def find_verdict_columns(table: Table) -> list[str]:
     """Return the free columns whose cells are verdicts: methods, sides or ties."""
     methods = set(table.list_values(*METHODS))
     names = [name for name in table.free_columns if _holds_verdicts(table, name, methods)]
+    names = [
+        name for name in names if not (is_aside(name) or simplify_heading(name) in HEADINGS["no_verdicts"])
+    ]
     if table.has_columns("rater"):
         names = [
             name for name in names if table.count_distinct(name) == 1 or not table.describes(name, "rater")
@@ -420,10 +433,9 @@ def _refuse_sides_beside_methods(table: Table, names: Sequence[str]) -> None:
 
 def _describe_survey_remedy(table: Table, names: Sequence[str]) -> str:
     """Write how to declare the columns of a wide table with unclear headings, such as a survey."""
-    listed = f"{and_list([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
-    start = (
-        f"verdicts are in {plural(len(names), 'column')} ({listed}), and nothing says what their headings are"
-    )
+    listed = f"{join_with_and([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
+    columns = count_in_words(len(names), "column")
+    start = f"verdicts are in {columns} ({listed}), and nothing says what their headings are"
     methods = "" if table.has_columns(*METHODS) else offer_methods(table, names)
     if table.has_columns(*METHODS) or methods:
         roles = [role for role in ("criterion", "rater") if not table.has_columns(role)]

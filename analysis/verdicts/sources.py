@@ -29,7 +29,7 @@ from analysis.verdicts.tidy import make_tidy
 from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.files.headings import simplify_heading
 from guard_eval.records import RaterKind
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import join_with_and
 
 TABLE = "table"
 FORMATS: tuple[str, ...] = (*FOREIGN, TABLE)
@@ -210,7 +210,7 @@ def recognise_format(file: VerdictFile, columns: Mapping[str, str]) -> str:
     names = [name for name, form in FOREIGN.items() if form.matches(first)]
     if len(names) > 1:
         raise StudyError(
-            f"{file.path} could be {and_list([FOREIGN[name].what for name in names])}; say which: "
+            f"{file.path} could be {join_with_and([FOREIGN[name].what for name in names])}; say which: "
             f"--set format={' or --set format='.join(names)}"
         )
     return names[0] if names else TABLE

@@ -6,6 +6,7 @@ differs in every row is a row number, and a column with an unknown heading may n
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from analysis.verdicts.words import format_set_options
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading
 from guard_eval.records import RaterKind
-from guard_eval.reporting.words import and_list, join_first
+from guard_eval.reporting.words import join_first, join_with_and
 
 HEADINGS: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("headings.toml").read_text("utf-8"))
 """The meanings of common headings and cells."""
@@ -30,6 +31,8 @@ UNKNOWN_RATER = "unknown rater"
 """The name of a rater if the table does not name raters. A number may follow."""
 YES = frozenset(HEADINGS["yes"])
 NO = frozenset(HEADINGS["no"])
+
+_ASIDE = re.compile(HEADINGS["aside"])
 
 REQUIRED = ("pair_id", "dataset", "method_a", "method_b", "rater", "criterion", "verdict")
 TEXTS = (*REQUIRED, "prompt_id", "rater_kind", "presentation", "slot", "shown_first", "at")
@@ -61,6 +64,11 @@ def names_raters(frame: pd.DataFrame) -> bool:
 def is_missing_word(word: str) -> bool:
     """Return whether a cell means that there is no verdict."""
     return word.strip().casefold() in HEADINGS["missing"]
+
+
+def is_aside(heading: str) -> bool:
+    """Return whether a heading is about the rater, the time or the verdict, and not about an item."""
+    return _ASIDE.fullmatch(simplify_heading(heading)) is not None
 
 
 def is_aggregate(name: str) -> bool:
@@ -213,7 +221,7 @@ class Table:
 
     def join_columns(self, heading: str) -> None:
         """Add a column that joins the cells of several columns, whose headings are separated by commas."""
-        parts = heading.split(",")
+        parts = list(map(str.strip, heading.split(",")))
         self.joined += parts
         cells = self.get_cells(parts[0])
         for name in parts[1:]:
@@ -272,7 +280,9 @@ class Table:
             StudyError: Two of the columns are not equal.
         """
         if not all(is_same(names[0], name) for name in names[1:]):
-            raise StudyError(f"{role} could be {and_list(names)}; say which: {offer_columns(role, names)}")
+            raise StudyError(
+                f"{role} could be {join_with_and(names)}; say which: {offer_columns(role, names)}"
+            )
         self.use_columns(role, names[:1], "its name", **{role: self.frame[names[0]]})
 
     def get_texts(self, *names: str) -> pd.DataFrame:

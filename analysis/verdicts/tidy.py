@@ -25,7 +25,7 @@ from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, NO, SHOWN, YES, De
 from analysis.verdicts.words import find_meaning
 from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.files.headings import simplify_heading, split_heading_words
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import join_with_and
 
 _KINDS = ("pair_id", "rater", "criterion")
 _INDEX = {"", "unnamed0", "rownames"}
@@ -133,12 +133,13 @@ def _declared_columns(table: Table) -> Mapping[str, str]:
     declared = dict(table.declared.columns)
     heads = declared.pop(HEADS, _KINDS[0])
     if heads not in _KINDS:
-        raise StudyError(f"columns.headings={heads}: write {and_list(_KINDS)}")
+        raise StudyError(f"columns.headings={heads}: write {join_with_and(_KINDS)}")
     for name, heading in declared.items():
         start = f"columns.{name}"
         if name not in {*KNOWN, *SHOWN}:
             raise StudyError(f"{start}: there is no such column; {suggest_nearest(name, sorted(KNOWN))}")
-        if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*heading.split(",")):
+        parts = map(str.strip, heading.split(","))
+        if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*parts):
             table.join_columns(heading)
         elif heading and table.items is not None and heading in table.items:
             table.items = table.items.rename(columns={heading: name})
@@ -170,8 +171,9 @@ def _use_common_heading(table: Table, role: str) -> None:
         StudyError: Two different columns can have the role.
     """
     named = table.find_common_headings(role)
-    if role == "criterion":  # numbers are ratings
+    if role == "criterion":  # numbers are ratings, and words such as A are verdicts
         named = [name for name in named if not all(map(_NUMBER.fullmatch, table.list_values(name)))]
+        named = [name for name in named if not any(map(find_meaning, table.list_values(name)))]
     varying = [name for name in named if table.count_distinct(name) > 1]
     if named and not table.has_columns(role) and role not in table.declared.columns:
         # If each column has only one value, nothing says which column has the role.
@@ -277,7 +279,7 @@ def _keep_answers(table: Table) -> None:
         raise StudyError("no answer is a verdict; write the methods, A, B, left, right or tie")
     if other := sorted(set(criterion.dropna()) - criteria_with_verdicts):
         table.unused += other
-        table.notes.append(f"not read, since no answer is a verdict: {and_list(list(map(repr, other)))}")
+        table.notes.append(f"not read, since no answer is a verdict: {join_with_and(list(map(repr, other)))}")
         table.set_frame(table.frame[criterion.isin(criteria_with_verdicts)])
 
 
@@ -302,7 +304,7 @@ def _refuse_incomplete(table: Table, *, is_program: bool) -> None:
             "columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' (a, b, tie, a method, or nothing)"
         )
     if table.items is not None:
-        ids = and_list([*map(repr, table.items.index[:2]), "…"])
+        ids = join_with_and([*map(repr, table.items.index[:2]), "…"])
         raise StudyError(
             f"no column has only ids of the file that names the methods ({ids}); write the same ids in both"
         )
@@ -317,8 +319,8 @@ def _refuse_incomplete(table: Table, *, is_program: bool) -> None:
     rated = [name for name in table.free_columns if measures & set(split_heading_words(name))]
     if rated and not table.has_columns("verdict"):
         raise StudyError(
-            f"{and_list(rated)} may rate one text in each row, and a verdict compares two. Write a row for "
-            "each two methods of an item and a rater, with the better one as the verdict, or tie"
+            f"{join_with_and(rated)} may rate one text in each row, and a verdict compares two. Write a row "
+            "for each two methods of an item and a rater, with the better one as the verdict, or tie"
         )
     methods = offer_methods(table, ["verdict"]) or offer_methods(table, table.free_columns)
     raise StudyError(

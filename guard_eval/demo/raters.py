@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from guard_eval.records import BlindPair, Choice, HandOutPlan, content_id
+from guard_eval.records import BlindPair, Choice, HandOutPlan, make_content_id
 from guard_eval.store import Store, handout, raters, verdicts
 from guard_eval.store.judging import requests
 
@@ -92,5 +92,5 @@ def measure_appeal(text: str) -> float:
 
 def _draw_normal(*parts: object) -> float:
     """Return a nearly normal number that depends only on `parts`: twelve uniform numbers, minus six."""
-    digits = content_id(*parts) + content_id("more", *parts)
+    digits = make_content_id(*parts) + make_content_id("more", *parts)
     return sum((int(digits[i : i + 2], 16) + 0.5) / 256 for i in range(0, 24, 2)) - 6

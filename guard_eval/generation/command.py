@@ -93,7 +93,7 @@ def generate_texts(
         served = []
     with ExitStack() as locks:
         if local and not dry_run:
-            locks.enter_context(reserve_shard(study.continuations, prompt_shard))
+            locks.enter_context(reserve_shard(study.continuations_folder, prompt_shard))
         if served and not dry_run:
             remedy = "wait for it, or stop it"
             locks.enter_context(reserve_shard(study.folder / TEXTS, WHOLE, remedy=remedy))
@@ -160,7 +160,7 @@ def _normalise_system_name(name: str, study: Study) -> str:
 def _describe_tuning(study: Study) -> Iterator[str]:
     """Describe the settings and prompts to tune. Yield nothing if each strategy's setting is chosen."""
     grids = study.settings.grids
-    if grids and study.current_choice is None:
+    if grids and study.valid_choice is None:
         choosing, compared = split_prompts(study)
         tried = f"{sum(map(len, grids.values()))} settings of {', '.join(grids)}"
         yield (
@@ -222,12 +222,12 @@ def _write_missing_texts(
             problems.setdefault(str(error), []).extend(plan.systems[name] for name in plan.missing_texts)
             return plan.make_result(written)
         plan = replace(plan, facts=engine.facts)
-        folder = plan.study.continuations
+        folder = plan.study.continuations_folder
         for name, texts in plan.missing_texts.items():
             if name in plan.refused_strategies:
                 continue
             system = plan.systems[name]
-            with progress.task(system, total=len(texts), unit="texts") as advance:
+            with progress.show_task(system, total=len(texts), unit="texts") as advance:
                 for batch in _yield_until_error(system, engine.write(name, texts), problems):
                     if batch.traces:  # traces are saved before texts, so that each text has its trace
                         append_traces(folder, batch.texts[0].recipe, batch.traces, plan.shard)
@@ -302,7 +302,7 @@ def _join_results(
 ) -> GenerationResult:
     """Combine the results of all systems into one result."""
     following: tuple[str, ...] = (study.command("measure"), study.command("pair"))
-    if study.settings.tuning is not None and study.current_choice is None:
+    if study.settings.tuning is not None and study.valid_choice is None:
         following = (study.command(*TUNE),)
     written: Mapping[str, int] = reduce(or_, (result.written for result in results), {})
     missing = sum(result.missing for result in results)
@@ -314,7 +314,7 @@ def _join_results(
     else:
         if trace and not written:
             lines.append("--trace: no text was written, so nothing is traced")
-        lines += [f"continuations: {study.continuations}/"] * bool(study.split_by_model())
+        lines += [f"continuations: {study.continuations_folder}/"] * bool(study.split_by_model())
     return GenerationResult(
         existing=reduce(or_, (result.existing for result in results), {}),
         written=written,

@@ -27,7 +27,7 @@ from guard_eval.generation.strategies import (
     parse,
     read_strategy,
 )
-from guard_eval.records import Continuation, Prompt, content_id
+from guard_eval.records import Continuation, Prompt, make_content_id
 from guard_eval.results import Result
 from guard_eval.study.folder import locate_model
 from guard_eval.study.settings import GenerationSettings
@@ -169,7 +169,7 @@ def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt
             raise StudyError(f"prompt {number} is of type {type(item).__name__}; give text or a Prompt")
         prompt = item
         if not isinstance(prompt, Prompt):
-            prompt = Prompt(id=content_id("prompt", prompt), dataset="", text=prompt)
+            prompt = Prompt(id=make_content_id("prompt", prompt), dataset="", text=prompt)
         if by_id.setdefault(prompt.id, prompt).text != prompt.text:
             raise StudyError(f"two prompts have the id {prompt.id!r} and differ; give each its own")
         result.append(prompt)
@@ -259,7 +259,7 @@ def show_text(
         StudyError: The model or the strategy does not exist.
     """
     parse(strategy)  # a wrong signature is reported before the model is loaded
-    display.notice("loading the model")
+    display.show_notice("loading the model")
     loaded = load_model(model, device=device)
     prompts = _read_prompts(sys.stdin.read() if prompt is None else prompt)
     (row,) = encode_prompts(loaded, prompts, MAX_PROMPT_TOKENS, chat=chat)
@@ -281,7 +281,7 @@ def show_text(
         numbers = {"entropy": entropies[-1], "probability": float(probability)}
         numbers |= {name: float(value[0]) for name, value in step.adapted.items()}
         tokens.append({"text": text[shown_characters:], **numbers})
-        display.write(text[shown_characters:], _choose_colour(entropies))
+        display.write_text(text[shown_characters:], _choose_colour(entropies))
         shown_characters = len(text)
 
     (text,) = generate(
@@ -295,7 +295,7 @@ def show_text(
         progress=False,
         on_step=show_token,
     )
-    display.write("\n" if tokens else f"{text.text}\n")
+    display.write_text("\n" if tokens else f"{text.text}\n")
     name = text.recipe.strategy
     lines = ["", f"{name}: {text.new_tokens} tokens in {text.seconds:.1f} s; {_ENDED[text.finish]} ended it"]
     if entropies:

@@ -95,7 +95,7 @@ def request_texts(
             results.append(plan.make_result(0))
             continue
         name = plan.system.name
-        with progress.task(name, total=len(plan.missing_texts), unit="texts") as advance:
+        with progress.show_task(name, total=len(plan.missing_texts), unit="texts") as advance:
             run = ServedRun(plan, servers[name], account, advance)
             try:
                 asyncio.run(run.write_missing_texts())

@@ -48,7 +48,7 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
     faults = {key: _describe_fault(key, [record.row.get(key) for record in records]) for key in candidates}
     doubtful = ", ".join(f"{key!r} holds {fault}" for key, fault in faults.items() if fault)
     texts = [key for key, fault in faults.items() if not fault]
-    refuse_sides((), texts, source)
+    refuse_sides(keys, texts, source)
     if not doubtful:
         return candidates
     if not texts:

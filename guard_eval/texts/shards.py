@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from guard_eval.errors import StudyError
-from guard_eval.records import content_id
+from guard_eval.records import make_content_id
 from guard_eval.reporting.writing import open_to_append
 
 
@@ -44,7 +44,7 @@ class Shard:
 
     def holds(self, prompt_id: str) -> bool:
         """Return whether the prompt belongs to this shard."""
-        return int(content_id("shard", prompt_id), 16) % self.count == self.number - 1
+        return int(make_content_id("shard", prompt_id), 16) % self.count == self.number - 1
 
     @property
     def suffix(self) -> str:

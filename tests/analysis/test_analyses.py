@@ -98,7 +98,7 @@ def test_holm_counts_declared_tests_without_verdicts():
 def test_report_withholds_p_that_cannot_be_significant():
     row = total(table(dict(enumerate("xxxx"))))
     assert row.p is row.p_adjusted is row.p_pooled_binomial is None
-    assert "cannot be below 0.125" in row.note
+    assert "p is at least 0.125" in row.note
     # Six pairs can give 2 / 2^6 = .031, and Holm doubles it: .063.
     two_criteria = joined(*(table(dict(enumerate("xxxxxx")), criterion=name) for name in "cd"))
     for row in rows(shares(evidence(two_criteria))):

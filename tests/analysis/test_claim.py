@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 import pytest
-from paper_data import CRITERIA, human_counts, judge_counts
+from paper_data import CRITERIA, count_judge_verdicts, read_human_counts
 from scipy import stats
 
 from analysis import agreement, check_claim, shares
@@ -23,7 +23,7 @@ def counts_of(counts):
     [("coherence", 2.875e-06, 0.002, 1.0), ("fluency", 0.01819, 0.13, 0.14)],
 )
 def test_check_reproduces_figures_of_errata(criterion, pooled, clustered, tolerated):
-    checked = check_claim(**counts_of(human_counts(criterion)), raters=4, pairs=150, icc=0.41)
+    checked = check_claim(**counts_of(read_human_counts(criterion)), raters=4, pairs=150, icc=0.41)
     (claim,) = checked.claims
     assert claim.pooled_p == pytest.approx(pooled, rel=1e-4)
     assert claim.p == pytest.approx(clustered, rel=0.03)
@@ -31,18 +31,18 @@ def test_check_reproduces_figures_of_errata(criterion, pooled, clustered, tolera
 
 
 def test_check_counts_significant_results_after_holm():
-    cells = [human_counts(criterion, dataset) for criterion in CRITERIA[:2] for dataset in DATASETS]
+    cells = [read_human_counts(criterion, dataset) for criterion in CRITERIA[:2] for dataset in DATASETS]
     also = tuple(f"{counts.wins},{counts.ties},{counts.losses}" for counts in cells[1:])
     checked = check_claim(**counts_of(cells[0]), also=also, raters=4, pairs=50)
     assert "3 of 6 are significant by the pooled test" in " ".join(checked.lines)
     # With the counts of one comparison alone the family counts: .01819 × 6 by Bonferroni.
-    (claim,) = check_claim(**counts_of(human_counts("fluency")), raters=4, results=6).claims
+    (claim,) = check_claim(**counts_of(read_human_counts("fluency")), raters=4, results=6).claims
     assert claim.pooled_p_adjusted == pytest.approx(0.01819 * 6, rel=1e-3)
 
 
 def test_check_reproduces_judge_figures_of_errata():
     p_values = [
-        check_claim(**counts_of(judge_counts(name)), raters=1).claims[0].pooled_p for name in CRITERIA
+        check_claim(**counts_of(count_judge_verdicts(name)), raters=1).claims[0].pooled_p for name in CRITERIA
     ]
     assert min(p_values) == pytest.approx(0.08, abs=0.005)
     rows = ("56.7,0,43.3", "58.3,0,41.7", "0,100,0", "60.0,0,40.0")
@@ -90,7 +90,7 @@ def test_unanimous_ratings_have_a_largest_tolerated_correlation():
     ],
 )
 def test_check_compares_ratings_with_raters_and_pairs(options, sentence):
-    lines = " ".join(check_claim(**counts_of(human_counts("coherence")), **options).lines)
+    lines = " ".join(check_claim(**counts_of(read_human_counts("coherence")), **options).lines)
     assert sentence in lines.replace("\u00a0", " ")
 
 

@@ -217,11 +217,13 @@ def test_third_mark_is_a_tie_or_asked_about(names, verdict):
 def test_property_of_a_rater_can_be_the_prompt():
     """Each worker judges five pairs on one own web page. Pairs on one page are not independent."""
     rows = [{"url": f"x/{n // 5}", **AB, "worker_id": f"w{n // 5}", "winner": "model_a"} for n in range(20)]
-    assert "write --set columns.pair_id= --set columns.prompt_id=url." in refusal(pd.DataFrame(rows))
+    assert "each row is a separate pair, write --set columns.pair_id=" in refusal(pd.DataFrame(rows))
+    message = refusal(pd.DataFrame(rows), columns={"pair_id": ""})
+    assert "write --set columns.prompt_id=url. If they do not, write --set columns.prompt_id=" in message
     columns = {"pair_id": "", "prompt_id": "url"}
     assert counts(pd.DataFrame(rows), columns=columns) == ("20/0/0", 4)
     sections = [row | {"url": f"1.{n // 5}", "worker_id": "w", "variant": n} for n, row in enumerate(rows)]
-    assert "columns.prompt_id=url" in refusal(pd.DataFrame(sections))
+    assert "columns.prompt_id=url" in refusal(pd.DataFrame(sections), columns={"pair_id": "variant"})
     groups = [row | {"age_group": n // 5 % 3} for n, row in enumerate(rows)]
     assert "age_group" not in refusal(pd.DataFrame(groups))
 
@@ -233,6 +235,50 @@ def test_property_of_a_rater_is_no_item_if_all_couples_are_judged_once():
         for a, b in ("xy", "xz", "yz")
     ]
     assert analysis.read(pd.DataFrame(rows), rater_kind="person")["pair_id"].nunique() == 36
+
+
+@pytest.mark.parametrize(("group", "number"), [("book", "chapter"), ("file", "line"), ("url", "paragraph")])
+def test_two_columns_that_name_the_pair_together_are_offered(group, number):
+    rows = [
+        {group: f"b{n // 6}", number: n % 6, **AB, "rater": rater, "winner": "A"}
+        for n in range(12)
+        for rater in "xy"
+    ]
+    assert f"write --set columns.pair_id={group},{number}." in refusal(pd.DataFrame(rows))
+    assert counts(pd.DataFrame(rows), columns={"pair_id": f"{group}, {number}"}) == ("24/0/0", 12)
+
+
+@pytest.mark.parametrize(
+    ("headings", "criteria"),
+    [
+        (("coherence", "fluency", "preference"), 3),
+        (("fluency", "answer", "coherence"), 3),
+        (("funny", "clear", "winner"), 3),
+        (("quality", "relevance", "wit"), 3),
+    ],
+)
+def test_no_criterion_is_lost_beside_a_common_heading(headings, criteria):
+    answers = {name: ["AB"[n % size == 0] for n in range(12)] for size, name in enumerate(headings, start=2)}
+    table = pd.DataFrame({"item": range(12), **AB, "rater": "r", **answers})
+    columns = {}
+    if headings[2] in {"preference", "winner"}:
+        assert f"may hold verdicts, too, beside {headings[2]}. If all are criteria" in refusal(table)
+        columns = {"headings": "criterion"}
+    verdicts = analysis.read(table, columns=columns, rater_kind="person")
+    assert verdicts["criterion"].nunique() == criteria
+
+
+@pytest.mark.parametrize("name", ["item", "prompt"])
+def test_item_beside_named_couples_is_offered_as_the_pair(name):
+    rows = [
+        {"pair_id": f"{a}_vs_{b}", name: n, "model_a": a, "model_b": b, "rater": "r", "winner": "A"}
+        for n in range(6)
+        for a, b in ("xy", "xz", "yz")
+    ]
+    message = refusal(pd.DataFrame(rows))
+    assert f"--set columns.pair_id={name}" in message
+    assert f"criterion={name}" not in message
+    assert analysis.read(pd.DataFrame(rows), columns={"pair_id": name})["pair_id"].nunique() == 6
 
 
 NESTED = [

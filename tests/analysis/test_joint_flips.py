@@ -14,7 +14,7 @@ from analysis.sections.results.sensitivity import FIXED, PRECISION, run_alternat
 from analysis.sections.results.shares import measure_total_shares
 from analysis.verdicts.checks import order_methods
 from guard_eval.estimate import adjust
-from guard_eval.joint_flips import max_t
+from guard_eval.joint_flips import compute_max_t_p
 from guard_eval.sign_flip import sign_flip
 
 
@@ -36,7 +36,7 @@ def enumerated(scores):
 def test_max_t_of_few_units_agrees_with_enumeration(seed, units, results):
     scores = np.random.default_rng(seed).integers(-2, 4, (units, results)).astype(float)
     scores[0] = 1.0
-    assert max_t(scores) == pytest.approx(enumerated(scores))
+    assert compute_max_t_p(scores) == pytest.approx(enumerated(scores))
 
 
 def test_max_t_beats_holm_only_for_correlated_results():
@@ -44,11 +44,11 @@ def test_max_t_beats_holm_only_for_correlated_results():
     common = rng.choice([-1.0, 0, 1], 300, p=[0.27, 0.37, 0.36])
     alone = sign_flip(common).p
     # One and the same result six times: no correction at all.
-    assert max_t(np.tile(common[:, None], 6)) == pytest.approx([alone] * 6, abs=0.006)
+    assert compute_max_t_p(np.tile(common[:, None], 6)) == pytest.approx([alone] * 6, abs=0.006)
     noise = rng.choice([-1.0, 0, 1], (300, 5))
     independent = np.column_stack([common, noise])
     first = adjust([sign_flip(column).p for column in independent.T])[0]
-    assert max_t(independent)[0] == pytest.approx(first, rel=0.25)
+    assert compute_max_t_p(independent)[0] == pytest.approx(first, rel=0.25)
 
 
 def test_max_t_corrects_the_family_of_a_report():

@@ -123,7 +123,7 @@ def rated(tmp_path, make_pairs):
         texts = {pair.text_a for pair in pairs}
         for name in ("Ann", "Bob", "Cem", "Dee"):
             rater = store_raters.invite(store, name)[0]
-            while batch := handout.claim(store, rater, study.plan):
+            while batch := handout.claim(store, rater, study.hand_out_plan):
                 first = (batch[0].text_a in texts) == (name != "Bob")
                 verdicts.save(store, batch[0].presentation, {"fluency": "A" if first else "B"}, rater=rater)
     return study
@@ -139,13 +139,15 @@ def test_report_warns_if_seen_results_are_not_recorded(rated, ran, failing_commi
         printed = ran("report", rated.folder)
     assert printed.code == 0
     assert "could not be recorded that the results were seen" in printed.err
-    assert "could not be recorded that the results were seen" in (rated.report / "report.md").read_text()
+    assert (
+        "could not be recorded that the results were seen" in (rated.report_folder / "report.md").read_text()
+    )
 
 
 def test_answer_names_excluded_raters_and_their_effect(rated, ran):
     exclude(rated, "Bob", "three seconds a pair")
     assert ran("report", rated.folder).code == 0
-    page = numbers(rated.report)
+    page = numbers(rated.report_folder)
     before = "1\u00a0rater excluded before the results were first seen (three seconds a pair)"
     assert "3\u00a0people rated 8\u00a0pairs" in page["answer"]
     assert before in page["answer"].split(". ")[0]  # what was given and excluded is not missing
@@ -156,7 +158,7 @@ def test_answer_names_excluded_raters_and_their_effect(rated, ran):
     assert (counted["raters"], included["raters"]) == (3, 4)
     exclude(rated, "Dee", "too often for the first")
     assert ran("report", rated.folder).code == 0
-    html = (rated.report / "index.html").read_text(encoding="utf-8")
+    html = (rated.report_folder / "index.html").read_text(encoding="utf-8")
     assert before in html
     assert "1\u00a0rater excluded after the results were first seen (too often for the first)" in html
 

@@ -131,7 +131,7 @@ def with_own_ids(folder, name, *, first=0, questions=QUESTIONS):
     return write(folder, f"{name}.jsonl", rows)
 
 
-def test_ids_may_start_again_in_each_file(run, tmp_path):
+def test_same_id_in_two_files_may_be_two_prompts(run, tmp_path):
     """The same id is another prompt in the other file, whose order is reversed."""
     file = with_own_ids(tmp_path, "x")
     other = with_own_ids(tmp_path, "y", questions=QUESTIONS[::-1])
@@ -141,13 +141,13 @@ def test_ids_may_start_again_in_each_file(run, tmp_path):
     assert len(read_prompts(tmp_path / "t" / "prompts.jsonl")) == 4
 
 
-def test_equal_prompts_are_one_if_only_one_file_has_ids(run, tmp_path):
+def test_prompts_match_by_text_if_one_file_lacks_ids(run, tmp_path):
     files = with_own_ids(tmp_path, "x", first=1), plain(tmp_path, "y")
     assert run("new", "s", "--texts", *files).code == 0
     assert texts_of(tmp_path / "s") == EXPECTED
 
 
-def test_one_wording_under_two_ids_is_one_prompt(run, tmp_path):
+def test_prompt_with_two_ids_is_one_prompt(run, tmp_path):
     """Row numbers as ids tell two samples of a prompt apart; they make no independent prompts."""
     files = [with_own_ids(tmp_path, name, questions=[q for q in QUESTIONS for _ in "ab"]) for name in "xy"]
     for file in files:
@@ -387,7 +387,9 @@ def test_side_columns_are_not_read_as_systems(run, tmp_path, columns):
     assert run("new", "s", "--texts", file, *options).code == 0
     named = wide(tmp_path, *columns, model_a="p", model_b="q")
     for arguments in ((), options):
-        assert "are sides" in run("new", "t", "--texts", named, *arguments).refused()
+        message = run("new", "t", "--texts", named, *arguments).refused()
+        assert "are sides" in message
+        assert "--column" not in message or "modelA" in columns
 
 
 @pytest.mark.parametrize("key", ["document", "image", "my own heading", "Input"])
@@ -400,7 +402,7 @@ def test_column_with_part_of_the_prompt_is_refused(run, tmp_path, key, names):
     assert "write the whole prompt under the key 'prompt'" in message
 
 
-def test_packed_file_names_its_system(run, tmp_path):
+def test_compressed_file_names_its_system(run, tmp_path):
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.write(tmp_path / plain(tmp_path, "inner"), "inner.jsonl")
     assert run("new", "s", "--texts", "x.zip", plain(tmp_path, "y")).code == 0

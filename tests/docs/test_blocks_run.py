@@ -55,7 +55,7 @@ def runs_elsewhere(block: Block, page: str) -> bool:
     if block.language != "sh":
         return False
     later = iter([line for block in of(page) if block.reason is None for line in commands(block)])
-    return all(make_command in later for make_command in commands(block))
+    return all(command in later for command in commands(block))
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def study(tmp_path) -> Study:
 
 
 def count_texts(study: Study) -> dict[str, int]:
-    paths = [path for path in study.continuations.glob("*/*.jsonl") if "trace" not in path.name]
+    paths = [path for path in study.continuations_folder.glob("*/*.jsonl") if "trace" not in path.name]
     return {path.stem: len(list(read_continuations(path))) for path in paths}
 
 
@@ -105,8 +105,12 @@ def test_a_plan_lists_texts_that_no_file_has(study):
 def test_each_batch_is_stored_before_the_next(study, monkeypatch):
     """An engine of three lines, which checks the files on disk before each batch."""
     generate_texts(study, strategy=["greedy"])
-    texts = [text for path in study.continuations.glob("*/greedy.jsonl") for text in read_continuations(path)]
-    for path in study.continuations.glob("*/*"):
+    texts = [
+        text
+        for path in study.continuations_folder.glob("*/greedy.jsonl")
+        for text in read_continuations(path)
+    ]
+    for path in study.continuations_folder.glob("*/*"):
         path.unlink()
     seen = []
 
@@ -123,5 +127,5 @@ def test_each_batch_is_stored_before_the_next(study, monkeypatch):
     result = generate_texts(study, strategy=["greedy"])
     assert seen == [0, 1, 2]
     assert (result.written, result.missing) == ({"greedy": 3}, 0)
-    (trace,) = study.continuations.glob("*/greedy.trace.jsonl")
+    (trace,) = study.continuations_folder.glob("*/greedy.trace.jsonl")
     assert [json.loads(line)["id"] for line in trace.read_text().splitlines()] == [text.id for text in texts]

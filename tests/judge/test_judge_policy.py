@@ -8,8 +8,8 @@ from guard_eval.servers.failures import MOST_FAILURES, RequestFailure
 from guard_eval.servers.form import Form
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (
-    DOUBTS,
-    MOST_FRUITLESS,
+    DECIDING_QUESTIONS,
+    MOST_USELESS_ANSWERS,
     REASONING_TOKENS,
     Failure,
     History,
@@ -47,7 +47,7 @@ NO_KEY = make_failure("rejected", fatal="the key is wrong")
 
 def make_state(form=SCHEMA, *, limit=512, **settings):
     judge = Judge(model="m", **settings)
-    return RunState(judge=judge, best=form, max_output_tokens=judge.max_output_tokens or limit)
+    return RunState(judge=judge, preferred_form=form, max_output_tokens=judge.max_output_tokens or limit)
 
 
 SETTLED = replace(make_state(), is_settled=True)
@@ -55,7 +55,7 @@ SETTLED = replace(make_state(), is_settled=True)
 
 def ask(run, *results, pair="p", others=True, alone=False, reasoned=False, stored=False):
     """Ask one question with these results of its requests; return the steps, and the run's state."""
-    history = History(run=run, pair_id=pair, has_others=others)
+    history = History(run=run, pair_id=pair, has_other_questions=others)
     form = run.form
     steps = [next_step(history, form)]
     for result in results:
@@ -128,7 +128,7 @@ def test_connection_lost_before_any_answer_ends_the_run():
 def test_one_failed_question_does_not_change_the_form(blame):
     """Keep the verdict in plain text until the next question. Its request with the schema works."""
     steps, run = ask(make_state(), blame, CHOICES)
-    assert steps == [Send(TEXT), RetryLater(for_another=True)]
+    assert steps == [Send(TEXT), RetryLater(another_first=True)]
     assert run.form == SCHEMA
     steps, run = ask(run, CHOICES)
     assert steps == [Verdict(CHOICES)]
@@ -153,7 +153,7 @@ def test_only_question_accepts_verdict_of_simpler_form():
 def test_server_outage_does_not_change_the_form():
     """Two server errors lead to plain text. After the outage, the schema is used again."""
     steps, run = ask(make_state(), BROKEN, BROKEN, CHOICES)
-    assert steps == [RetryLater(1), Send(TEXT), RetryLater(for_another=True)]
+    assert steps == [RetryLater(1), Send(TEXT), RetryLater(another_first=True)]
     steps, run = ask(run, CHOICES)
     assert (steps, run.form) == ([Verdict(CHOICES)], SCHEMA)
 
@@ -161,7 +161,7 @@ def test_server_outage_does_not_change_the_form():
 def test_stored_answers_do_not_count_against_a_form():
     _, run = ask(make_state(), PROSE, CHOICES)
     steps, run = ask(run, PROSE, CHOICES, stored=True)
-    assert steps == [Send(TEXT), RetryLater(for_another=True)]
+    assert steps == [Send(TEXT), RetryLater(another_first=True)]
 
 
 def test_unspecific_refusal_omits_one_part_at_a_time():
@@ -223,7 +223,7 @@ def test_ten_answers_without_verdict_end_a_run(result, setting):
         answers += count
         if isinstance(step, Stop):
             break
-    assert answers == MOST_FRUITLESS == 10
+    assert answers == MOST_USELESS_ANSWERS == 10
     assert f"no verdict in 10 answers in a row, last with {result.kind} (words)" in step.reason
     assert setting in step.reason
 
@@ -242,7 +242,7 @@ def test_ten_failed_pairs_in_a_row_end_a_run_with_verdicts():
         steps, run = ask(run, CUT, pair=f"p{number}")
     assert "no verdict in 10 answers" in steps[0].reason
     _, run = ask(SETTLED, CUT)
-    assert ask(run, CHOICES)[1].fruitless == ()
+    assert ask(run, CHOICES)[1].unjudged_pairs == ()
 
 
 def test_stored_answers_without_a_verdict_do_not_count():
@@ -279,7 +279,9 @@ def test_ten_rejected_questions_end_a_run_without_verdicts(rejected, requests):
     assert "10 times in a row, last with rejected (words)" in step.reason
 
 
-@pytest.mark.parametrize("run", [SETTLED, replace(make_state(), has_verdicts=True, rejections=DOUBTS)])
+@pytest.mark.parametrize(
+    "run", [SETTLED, replace(make_state(), has_verdicts=True, rejections=DECIDING_QUESTIONS)]
+)
 def test_rejections_after_a_verdict_do_not_end_a_run(run):
     for _ in range(20):
         steps, run = ask(run, UNKNOWN_FORM)
@@ -322,7 +324,7 @@ def test_refused_token_limit_is_lowered(refused):
     steps, run = ask(make_state(), CUT, refused, CHOICES)
     assert steps == [Send(SCHEMA, 1), Send(SCHEMA, 1), Verdict(CHOICES)]
     assert run.max_output_tokens == 2048
-    assert (run.form, run.doubts) == (SCHEMA, 0)
+    assert (run.form, run.refused_questions) == (SCHEMA, 0)
     steps, run = ask(run, CUT)
     assert (steps, run.max_output_tokens) == ([Failure(CUT)], 2048)
 

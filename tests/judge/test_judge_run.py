@@ -259,7 +259,7 @@ def test_wait_for_a_rate_limit_prints_one_line(*, run, pairs, server, headers, w
     reporter = Mock()
     with progress.use_reporter(reporter):
         assert run(concurrency=8).verdicts == 40
-    ((line,),) = (call.args for call in reporter.notice.call_args_list)
+    ((line,),) = (call.args for call in reporter.show_notice.call_args_list)
     assert words in line
     assert "slow down" in line
 

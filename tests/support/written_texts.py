@@ -70,6 +70,6 @@ def collect_notices() -> Iterator[list[str]]:
     """Collect the notices to the user within the block."""
     reporter = progress.Reporter()
     notices: list[str] = []
-    reporter.notice = notices.append
+    reporter.show_notice = notices.append
     with progress.use_reporter(reporter):
         yield notices

@@ -54,7 +54,7 @@ def test_lines_have_texts_and_folders_have_recipes(tmp_path):
     append_continuations(tmp_path, [continuation("é")])
     row = json.loads(file(tmp_path).read_text(encoding="utf-8"))
     assert row == {
-        "id": RECIPE.continuation_id(PROMPT), "prompt_id": "p1", "dataset": "d", "text": "é",
+        "id": RECIPE.make_continuation_id(PROMPT), "prompt_id": "p1", "dataset": "d", "text": "é",
         "prompt_tokens": 1, "new_tokens": 2, "finish": "length", "seconds": 0.5, "batch": 1,
         "device": "cpu", "versions": "torch 2", "run": 1, "strategy": "guard",
     }  # fmt: skip

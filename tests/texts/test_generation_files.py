@@ -10,7 +10,7 @@ import pytest
 from factories import PROMPT, continuation, recipe
 
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.metrics.scorers.ngrams import diversity
+from guard_eval.metrics.scorers.ngrams import compute_diversity
 from guard_eval.records import Prompt
 from guard_eval.texts.continuations import append_continuations
 from guard_eval.texts.generation_files import FURTHER, read_generations
@@ -118,7 +118,7 @@ def test_continuation_files_take_prompts_from_the_study(tmp_path):
     prompts = {"p1": Prompt(id="p1", dataset="wikitext", text="Once upon", reference=" a time")}
     made_by = recipe(strategy="top_k(k=50)")
     own_texts = [
-        continuation(f"text {run}", made_by=made_by, run=run, id=made_by.continuation_id(PROMPT, run))
+        continuation(f"text {run}", made_by=made_by, run=run, id=made_by.make_continuation_id(PROMPT, run))
         for run in (1, 3)
     ]
     append_continuations(tmp_path, [*own_texts, continuation("x", made_by=made_by, id="2", prompt_id="p2")])
@@ -316,7 +316,7 @@ def test_published_generations_have_the_published_diversity(name, published, str
         pytest.skip(f"the published generations are not beside the repository: {path}")
     texts = read_generations(path)
     assert len(texts) == 1314
-    assert diversity([text.text for text in texts]).diversity == published  # the published figure
+    assert compute_diversity([text.text for text in texts]).diversity == published  # the published figure
     assert {(text.dataset, text.strategy) for text in texts} == {("wikitext", strategy)}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from guard_eval.records import content_id
+from guard_eval.records import make_content_id
 
 _BITS = 52
 """The number of random bits of a uniform number. With 53 bits, (2^53 − ½) / 2^53 would round to 1."""
@@ -30,7 +30,7 @@ _MIX_2 = _to_int64(0x94D049BB133111EB)
 def make_row_key(seed: int, prompt_id: str, strategy: str, run: int = 1) -> int:
     """Return the 64-bit seed, as a signed number, of all draws for a prompt, a strategy and a run."""
     further = [] if run == 1 else [run]
-    return _to_int64(int(content_id("noise", seed, prompt_id, strategy, *further), 16))
+    return _to_int64(int(make_content_id("noise", seed, prompt_id, strategy, *further), 16))
 
 
 def advance_keys(keys: Tensor, steps: Tensor) -> Tensor:

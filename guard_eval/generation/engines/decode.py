@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from guard_eval.errors import StudyError, first_line
+from guard_eval.errors import StudyError, get_first_line
 from guard_eval.generation import FinishedBatch, PlannedText
 from guard_eval.generation.decoding.contrastive import Proposer, choose_candidate, contrast_models
 from guard_eval.generation.decoding.noise import make_row_key
@@ -370,7 +370,7 @@ class Writer:
             if error in callback_errors or isinstance(error, StudyError) or is_out_of_memory(error):
                 raise
             if len(rows) == 1:
-                reason = f"{type(error).__name__}: {first_line(error)}"
+                reason = f"{type(error).__name__}: {get_first_line(error)}"
                 self._errors.setdefault(reason, []).append(label_prompt(rows[0].prompt))
                 return FinishedBatch([], [])
             single = [self._write_batch([row]) for row in rows]  # the model may fail for a single row

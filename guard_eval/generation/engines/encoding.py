@@ -22,7 +22,7 @@ from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines import Tokenizer
 from guard_eval.generation.engines.loading import LoadedModel
-from guard_eval.records import Continuation, Prompt, Recipe, content_id
+from guard_eval.records import Continuation, Prompt, Recipe, make_content_id
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _NAMED = 20
@@ -174,12 +174,12 @@ def _notify_of_control_tokens(loaded: LoadedModel, rows: Sequence[EncodedPrompt]
     if spelled:
         tokens = ", ".join(sorted(set(spelled.values())))
         named = describe_prompts(list(spelled))
-        progress.notice(f"{named}: the model reads {tokens} as a control token, not as text")
+        progress.show_notice(f"{named}: the model reads {tokens} as a control token, not as text")
 
 
 def label_prompt(prompt: Prompt) -> str:
     """Return a prompt's id, or the beginning of its text if the id is a hash of the text."""
-    has_hash_as_id = prompt.id == content_id("prompt", prompt.text)
+    has_hash_as_id = prompt.id == make_content_id("prompt", prompt.text)
     return repr(prompt.text[:_SHOWN_CHARACTERS] if has_hash_as_id else prompt.id)
 
 
@@ -387,7 +387,7 @@ def make_continuation(
         ):
             count += 1
     return Continuation(
-        id=recipe.continuation_id(row.prompt, row.run),
+        id=recipe.make_continuation_id(row.prompt, row.run),
         prompt_id=row.prompt.id,
         dataset=row.prompt.dataset,
         recipe=recipe,

@@ -18,7 +18,7 @@ from transformers.quantizers.auto import AutoHfQuantizer
 from transformers.utils import GENERATION_CONFIG_NAME
 from transformers.utils.hub import cached_file
 
-from guard_eval.errors import StudyError, first_line
+from guard_eval.errors import StudyError, get_first_line
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.generation.engines.packed import pack_linear_layers
 from guard_eval.generation.strategies import ContrastiveDecoding, Strategy, signature
@@ -198,7 +198,7 @@ class ModelFiles:
             tokenizer = AutoTokenizer.from_pretrained(self.source, trust_remote_code=False, **self.version)
             ordinary = tokenizer.get_vocab().keys() - {*tokenizer.all_special_tokens}
         except Exception as error:  # broken files raise any kind of exception in transformers
-            raise StudyError(missing.format(first_line(error))) from error
+            raise StudyError(missing.format(get_first_line(error))) from error
         if len(ordinary) < 2:
             raise StudyError(missing.format("its vocabulary is empty"))
         return tokenizer
@@ -380,7 +380,7 @@ def _read_weights(
 
 def _explain_load_error(source: str, version: dict[str, str], error: Exception) -> StudyError:
     """Return a `StudyError` that explains why transformers could not read a model."""
-    reason = first_line(error)
+    reason = get_first_line(error)
     if isinstance(error, pickle.UnpicklingError):  # PyTorch's message advises to run the file's code
         reason = "its weights (.bin) are broken, or contain code, which is never run"
     if "trust_remote_code" in str(error):

@@ -19,12 +19,12 @@ from guard_eval.study.folder import Study
 @contextmanager
 def open_local(plan: GenerationPlan) -> Iterator[Engine]:
     """Load the study's model in this process."""
-    progress.notice("loading the model")
+    progress.show_notice("loading the model")
     with plan.find_models().stay_offline():
         models = StudyModels(plan.study, trace=plan.trace)
         # The first steps load code and allocate memory. Otherwise, the first batch would seem too slow.
         check_abilities(models.loaded.model, Greedy())
-        progress.notice(str(models.loaded))
+        progress.show_notice(str(models.loaded))
         yield Engine(models.loaded.revision_and_dtype, models.write)
 
 
@@ -57,7 +57,7 @@ class StudyModels:
         name = model.amateur_name or ""
         amateur = self._load(self._study.locate_model(name), name=name, revision=model.amateur_revision)
         check_shared_vocabulary(self.loaded, amateur)
-        progress.notice(str(amateur))
+        progress.show_notice(str(amateur))
         return amateur
 
     def write(self, strategy: str, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from guard_eval import progress
-from guard_eval.errors import StudyError, first_line
+from guard_eval.errors import StudyError, get_first_line
 from guard_eval.generation.engines import Model
 from guard_eval.generation.engines.batch import find_padding_token, run_generate
 from guard_eval.generation.engines.passes import (
@@ -137,7 +137,7 @@ class Abilities:
         succeeds = tokens <= right
         if remedy and not succeeds and what not in self._told:
             reason = self._reasons[what]
-            progress.notice(f"{self._name}: {what} failed a trial ({reason}); instead: {remedy}")
+            progress.show_notice(f"{self._name}: {what} failed a trial ({reason}); instead: {remedy}")
             self._told.add(what)
         return succeeds
 
@@ -150,7 +150,7 @@ class Abilities:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # noqa: BLE001 (a model may raise any exception)
-            return first_line(error)
+            return get_first_line(error)
         # NaN is not a failure here, because it is reported later together with the prompt.
         return f"logits differ by {distance:.2g}" if distance > tolerance else ""
 

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
-from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id, settings_part
+from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, make_content_id, name_settings_part
 from guard_eval.store import notes
 from guard_eval.store.showings import rounds
 from guard_eval.store.showings.rounds import MOST_ROUNDS, PLAYING
@@ -295,8 +295,8 @@ def read_questions(
     """
     rated = {(row.pair_id, row.number) for row in _JUDGED(db, judge=name)}
     failed = {(pair_id, number) for judge, pair_id, number in read_failures(db) if judge == name}
-    rows = _PAIRS(db, part=settings_part(name, "model"), ahead=ahead)
-    pairs = sorted(rows, key=lambda row: content_id(plan.seed, name, row.pair_id))
+    rows = _PAIRS(db, part=name_settings_part(name, "model"), ahead=ahead)
+    pairs = sorted(rows, key=lambda row: make_content_id(plan.seed, name, row.pair_id))
     questions = [
         _make_question(row, number)
         for row in pairs
@@ -317,7 +317,7 @@ def next_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) 
     while plan.rounds is not None and failed.issuperset(
         (question.pair_id, question.number) for question in questions
     ):
-        if not rounds.close_round(db, now, settings_part(name, "model"), plan.rounds):
+        if not rounds.close_round(db, now, name_settings_part(name, "model"), plan.rounds):
             break
         questions = read_questions(db, name, plan, ahead=1)
     return questions
@@ -331,7 +331,7 @@ def _make_question(row: SqlRow, number: int) -> Question:
 
 
 def _list_numbers(plan: HandOutPlan, position: int) -> range:
-    drawn = int(content_id(plan.seed, "order", position // 2), 16) % 2
+    drawn = int(make_content_id(plan.seed, "order", position // 2), 16) % 2
     return range(drawn, plan.slots, 2) if plan.one_order else range(plan.slots)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from guard_eval.records import Prompt, content_id
+from guard_eval.records import Prompt, make_content_id
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.generations import Generation
@@ -36,7 +36,7 @@ def name_text_file(name: str, ending: str = ".jsonl") -> str:
     plain = re.sub(r"[^A-Za-z0-9._=-]+", "_", name).strip("._-")[:60]
     if plain == name:
         return f"{TEXTS}/{name}{ending}"
-    return f"{TEXTS}/{plain or 'system'}-{content_id(name)[:6]}{ending}"
+    return f"{TEXTS}/{plain or 'system'}-{make_content_id(name)[:6]}{ending}"
 
 
 def locate_served_texts(study: Study, system: System) -> Path:
@@ -58,13 +58,13 @@ def build_request(study: Study, system: System, prompt: Prompt, number: int) -> 
         body["temperature"] = system.temperature
     if generation.stop:
         body["stop"] = generation.stop
-    body["seed"] = int(content_id(study.settings.seed, "served", prompt.id, number), 16) % 2**31
+    body["seed"] = int(make_content_id(study.settings.seed, "served", prompt.id, number), 16) % 2**31
     return body | system.body
 
 
 def hash_request(system: System, body: Mapping[str, Any]) -> str:
     """Return the hash of a request: of the server, the body, and the headers that can change an answer."""
-    return content_id("request", system.base_url, system.answering_headers, body)
+    return make_content_id("request", system.base_url, system.answering_headers, body)
 
 
 def find_served_texts(study: Study, system: System, prompts: Mapping[str, Prompt]) -> SystemTexts:

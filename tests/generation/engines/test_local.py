@@ -35,7 +35,7 @@ def test_writer_fills_every_field_of_a_continuation(loaded):
         for c in batch:
             prompt = PROMPTS[int(c.prompt_id[1])]
             assert c.recipe == made_by
-            assert c.id == made_by.continuation_id(prompt)
+            assert c.id == made_by.make_continuation_id(prompt)
             assert c.dataset == "set"
             assert c.batch == len(batch)
             assert c.prompt_tokens == len(loaded.tokenizer(prompt.text)["input_ids"])

@@ -15,7 +15,7 @@ import torch
 import transformers
 
 from guard_eval import progress
-from guard_eval.errors import MissingExtraError, StudyError, first_line
+from guard_eval.errors import MissingExtraError, StudyError, get_first_line
 from guard_eval.generation import FinishedBatch, PlannedText
 from guard_eval.generation.engines.encoding import (
     EncodedPrompt,
@@ -68,7 +68,7 @@ def open_vllm(plan: GenerationPlan) -> Iterator[Engine]:
     rows, _ = encode_planned_texts(
         described, texts, described.make_recipe(Greedy(), generation, study.settings.seed)
     )
-    progress.notice("loading the model")
+    progress.show_notice("loading the model")
     llm = start_vllm(
         described,
         location,
@@ -79,7 +79,7 @@ def open_vllm(plan: GenerationPlan) -> Iterator[Engine]:
         **({} if generation.batch_size == "auto" else {"max_num_seqs": generation.batch_size}),
     )
     described = replace(described, dtype=str(llm.llm_engine.model_config.dtype).removeprefix("torch."))
-    progress.notice(str(described))
+    progress.show_notice(str(described))
     try:
         yield Engine(described.revision_and_dtype, partial(_write_strategy, study, llm, described))
     finally:
@@ -149,7 +149,7 @@ def start_vllm(described: LoadedModel, location: str, **options: VllmObject) -> 
         return LLM(location, **{**settings, **options})
     except (ValueError, RuntimeError, OSError, NotImplementedError) as error:
         raise StudyError(
-            f"vLLM cannot run the model {described.name!r}: {first_line(error)}; "
+            f"vLLM cannot run the model {described.name!r}: {get_first_line(error)}; "
             "its own messages are above, and --engine local runs any causal language model"
         ) from error
 

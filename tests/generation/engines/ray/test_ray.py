@@ -64,7 +64,7 @@ def texts_of(study):
     """Return the fields of all stored texts that must not depend on the machine, sorted."""
     return sorted(
         (text.recipe.strategy, text.prompt_id, text.id, text.text, text.new_tokens, text.finish)
-        for folder in read_run_folders(study.continuations)
+        for folder in read_run_folders(study.continuations_folder)
         for strategy in study.settings.generation.strategies
         for path in list_continuation_files(folder, strategy)
         for text in read_continuations(path)

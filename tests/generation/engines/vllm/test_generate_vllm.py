@@ -14,7 +14,7 @@ from factories import continuation, text_file
 from factories import recipe as made_with
 
 from guard_eval.errors import StudyError
-from guard_eval.generation import make_command as generation_command
+from guard_eval.generation import command as generation_command
 from guard_eval.generation.command import generate_texts
 from guard_eval.generation.plan import Engine
 from guard_eval.records import Prompt
@@ -87,8 +87,8 @@ def test_vllm_texts_are_stored_apart_and_written_once(tmp_path):
     served = replace(local, engine="vllm")
     prompt = Prompt(id="p0", dataset="d", text="Once upon a time")
     by_hand = b'["p0","Once upon a time","bundled","r","guard",1,8,8,"float32",{"engine":"vllm"}]'
-    assert served.continuation_id(prompt) == hashlib.sha256(by_hand).hexdigest()[:16]
-    append_continuations(vllm_study.continuations, [continuation(prompt=prompt, made_by=served)])
+    assert served.make_continuation_id(prompt) == hashlib.sha256(by_hand).hexdigest()[:16]
+    append_continuations(vllm_study.continuations_folder, [continuation(prompt=prompt, made_by=served)])
     assert json.loads(text_file(vllm_study.folder, "guard.vllm").read_text())["engine"] == "vllm"
     result = find_generated_texts(vllm_study, ["guard"], [prompt])["guard"]
     assert result["p0", 1].recipe == served
@@ -128,15 +128,15 @@ def test_vllm_writes_the_texts_of_transformers(tmp_path):
                 make_command(*arguments, *piece), env=settings, capture_output=True, text=True, check=False
             )
             assert ran.returncode == 0, ran.stderr[-2000:]
-        before = {path.name: path.read_bytes() for path in vllm_study.continuations.glob("*/*.jsonl")}
+        before = {path.name: path.read_bytes() for path in vllm_study.continuations_folder.glob("*/*.jsonl")}
         ran = subprocess.run(
             make_command(*arguments), env=settings, capture_output=True, text=True, check=False
         )
         assert ran.returncode == 0, ran.stderr[-2000:]
-        assert before == {path.name: path.read_bytes() for path in vllm_study.continuations.glob("*/*.jsonl")}
+        assert before == {path.name: path.read_bytes() for path in vllm_study.continuations_folder.glob("*/*.jsonl")}
         texts = [
             (text.recipe.strategy, text.prompt_id, text.text, text.new_tokens, text.finish)
-            for path in vllm_study.continuations.glob("*/*.jsonl")
+            for path in vllm_study.continuations_folder.glob("*/*.jsonl")
             for text in read_continuations(path)
         ]
         by[engine] = sorted(texts)
