@@ -541,6 +541,19 @@ def test_label_studio_tasks_with_equal_data_are_one_item(tmp_path):
     assert counts(path) == ("12/0/0", 3)
 
 
+def test_texts_of_tasks_can_be_the_prompt(tmp_path):
+    path = tmp_path / "tasks.json"
+    tasks = label_studio([(item, who) for who in (1, 2) for item in range(12)])
+    for task in tasks:
+        task["data"]["source"] = task["data"].pop("prompt")
+    path.write_text(json.dumps(tasks))
+    message = refusal(path)
+    assert "several pairs have the same 'source'" in message
+    assert "text_a" not in message
+    assert counts(path, columns={"prompt_id": "source"}) == ("24/0/0", 3)
+    assert counts(path, columns={"prompt_id": ""}) == ("24/0/0", 12)
+
+
 def test_read_table_keeps_its_declarations():
     rows = [
         {"pair_id": f"{n}-{m}", "topic": n, **AB, "rater": "r", "winner": "A"}

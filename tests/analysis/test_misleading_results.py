@@ -77,10 +77,6 @@ def ranked(prompts):
 
 
 def test_few_prompts_give_no_ranks_and_no_p(tmp_path):
-    # Twelve prompts that all agree: 3 · 2/2¹² for three pairs of methods.
-    assert list(analysis.ranking(ranked(12))["possible_worst"]) == [1, 2, 3]
-    # All 2^11 sign patterns but one give a smaller statistic.
-    assert analysis.ranking(ranked(12))["p_any_difference"].iloc[0] == pytest.approx(2**-11)
     for prompts in (2, 4):
         rows = analysis.ranking(ranked(prompts))
         assert rows["possible_best"].isna().all()
