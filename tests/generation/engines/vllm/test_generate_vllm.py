@@ -133,7 +133,8 @@ def test_vllm_writes_the_texts_of_transformers(tmp_path):
             make_command(*arguments), env=settings, capture_output=True, text=True, check=False
         )
         assert ran.returncode == 0, ran.stderr[-2000:]
-        assert before == {path.name: path.read_bytes() for path in vllm_study.continuations_folder.glob("*/*.jsonl")}
+        after = {path.name: path.read_bytes() for path in vllm_study.continuations_folder.glob("*/*.jsonl")}
+        assert after == before
         texts = [
             (text.recipe.strategy, text.prompt_id, text.text, text.new_tokens, text.finish)
             for path in vllm_study.continuations_folder.glob("*/*.jsonl")
