@@ -281,7 +281,7 @@ def show_text(
         numbers = {"entropy": entropies[-1], "probability": float(probability)}
         numbers |= {name: float(value[0]) for name, value in step.adapted.items()}
         tokens.append({"text": text[shown_characters:], **numbers})
-        display.write_text(text[shown_characters:], _choose_colour(entropies))
+        display.print_text(text[shown_characters:], _choose_colour(entropies))
         shown_characters = len(text)
 
     (text,) = generate(
@@ -295,7 +295,7 @@ def show_text(
         progress=False,
         on_step=show_token,
     )
-    display.write_text("\n" if tokens else f"{text.text}\n")
+    display.print_text("\n" if tokens else f"{text.text}\n")
     name = text.recipe.strategy
     lines = ["", f"{name}: {text.new_tokens} tokens in {text.seconds:.1f} s; {_ENDED[text.finish]} ended it"]
     if entropies:
