@@ -93,8 +93,9 @@ def compute_max_t_p(scores: Floats, *, seed: int = 0) -> list[float]:
     order = np.argsort(-observed)
     # For each result: the largest statistic of this result and of all results with smaller statistics.
     largest = np.maximum.accumulate(np.abs(flipped.sums[:, order[::-1]]), axis=1)[:, ::-1]
-    least = observed[order] * (1 - ROUNDING)
-    steps = [flipped.compute_p(largest[:, rank] >= value) for rank, value in enumerate(least)]
+    # A sum that is 0 apart from rounding is reached by all flips.
+    least = observed[order] * (1 - ROUNDING) - ROUNDING
+    steps = [flipped.compute_p(reached) for reached in (largest >= least).T]
     corrected = np.empty(len(order))
     corrected[order] = np.maximum.accumulate(steps)
     return [float(p) for p in corrected]

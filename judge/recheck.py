@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from judge.run import OnlineRun
 
 CONFIDENCE = 0.95
-POLL_SECONDS = 0.5
 
 _CHECK = CalibrationCheck(check="recheck", target="A", orders=1)
 
@@ -153,7 +152,7 @@ async def _resend_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Coun
         exchange = await online.send_until_answered(plan, form, History(run=online.state))
         if isinstance(exchange, UnavailableRequest):
             queue.append(attempt)
-            await online.workers.pause(online.workers.pace * POLL_SECONDS)
+            await online.wait_for_open_requests()
             continue
         history, _ = exchange
         response = attempt.response or b""

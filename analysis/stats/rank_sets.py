@@ -366,7 +366,7 @@ def run_any_difference_test(nets: Floats, *, seed: int = 0) -> Estimate:
     statistics = (flipped.sums**2).sum(axis=1)
     return Estimate(
         value=observed,
-        p=flipped.compute_p(statistics >= observed * (1 - ROUNDING)),
+        p=flipped.compute_p(statistics >= observed * (1 - ROUNDING) - ROUNDING),
         n=len(nets),
         method=f"{SIGN_FLIP_TEST}, {flipped.drawn}" if flipped.drawn else f"exact {SIGN_FLIP_TEST}",
         smallest_p=flipped.smallest_p,

@@ -40,7 +40,7 @@ from analysis.verdicts.sides import is_about_sides
 from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, is_missing_word
 from analysis.verdicts.words import find_meaning, is_model_name
 from guard_eval.errors import StudyError
-from guard_eval.files.headings import simplify_heading
+from guard_eval.files.headings import differ_only_in_side, simplify_heading
 from guard_eval.records import TIE, make_content_id
 
 ItemRecords = Mapping[str, Mapping[str, Any]]
@@ -226,7 +226,7 @@ def _select_short_fields(record: Record) -> dict[str, Any]:
 
 
 def _select_item_fields(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Select the methods, ids, prompt, sides and numbers of an item. Other texts are left out."""
+    """Select the fields of an item that may say what was compared. The two compared texts are left out."""
     couples = find_method_headings(list(data), SYSTEMS) or find_method_headings(list(data), TEXTS)
     used = {*KNOWN, *SHOWN, *(name for couple, _ in couples for name in couple)}
     return {
@@ -235,7 +235,7 @@ def _select_item_fields(data: Mapping[str, Any]) -> dict[str, Any]:
         if key in used
         or simplify_heading(key) in {*HEADINGS["pair"], *HEADINGS["prompt"]}
         or is_about_sides(key)
-        or not isinstance(value, str | dict | list)
+        or not (isinstance(value, dict | list) or any(differ_only_in_side(key, other) for other in data))
     }
 
 

@@ -158,9 +158,9 @@ def _load_file(
     with name_file_in_errors(file.path):
         if form == TABLE:
             return make_tidy(file.read_table(), declared, items)
-        return make_tidy(
-            read_program_file(file, form, items), replace(declared, columns={}), form=FOREIGN[form]
-        )
+        columns = {name: heading for name, heading in declared.columns.items() if name == "prompt_id"}
+        frame = read_program_file(file, form, items)
+        return make_tidy(frame, replace(declared, columns=columns), form=FOREIGN[form])
 
 
 def _is_item(record: Record) -> bool:
@@ -200,7 +200,7 @@ def recognise_format(file: VerdictFile, columns: Mapping[str, str]) -> str:
         StudyError: The file fits two formats, or it holds texts and no verdicts.
     """
     first = file.first
-    if first.keys() >= _TIDY or columns:
+    if first.keys() >= _TIDY or columns.keys() - {"prompt_id"}:
         return TABLE
     if first.keys() >= _SAMPLES:
         raise StudyError(

@@ -73,12 +73,12 @@ def make_tidy(
     if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
         if form is None:
             _refuse_counted_votes(table)
-        add_pairs_and_prompts(table, wide, is_program=form is not None)
+        add_pairs_and_prompts(table, wide, form)
     if wide or HEADS in declared.columns:
         melt_wide_table(table, wide)
         find_methods(table)
     if are_pairs and table.has_columns(*METHODS):
-        add_pairs_and_prompts(table, (), is_program=False)
+        add_pairs_and_prompts(table, (), None)
     if table.has_columns("verdict", *METHODS):
         _complete_rows(table)
     _refuse_nested(table, frame)

@@ -29,6 +29,7 @@ from guard_eval.store.judging.group_commit import GroupCommit
 from guard_eval.store.sql.schema import add_rows, query
 from guard_eval.store.sql.sqlite_files import select_all
 from judge import journal as judge_journal
+from judge import run as judge_run
 from judge.questions import RequestBuilder, read_unjudged
 
 pytestmark = pytest.mark.slow
@@ -187,6 +188,23 @@ def test_timed_out_request_is_not_repeated_at_once(run, store, pairs, server):
 def short_lease(monkeypatch):
     for module in (requests, judge_journal):
         monkeypatch.setattr(module, "LEASE", timedelta(seconds=0.6))
+
+
+@both
+@pytest.mark.usefixtures("short_lease")
+def test_run_waits_one_lease_if_the_clock_was_set_back(*, run, store, pairs, server, monkeypatch):
+    pairs(1)
+    server.act = lambda ask: make_verdict(ask, delay=1.0)
+    run(concurrency=1, timeout=0.2, orders="one")
+    with store.begin_write() as (db, now):
+        reopen = query("UPDATE request SET state = 'open', leased_until = :until")
+        reopen(db, until=now + timedelta(hours=1))
+    server.act = make_verdict
+    monkeypatch.setattr(judge_run, "NOTICE_SECONDS", 0.1)
+    reporter = Mock()
+    with progress.use_reporter(reporter):
+        assert run(orders="one").verdicts == 1
+    reporter.notice.assert_called_once_with("waiting for open requests of this run or of another run")
 
 
 @pytest.mark.usefixtures("short_lease")

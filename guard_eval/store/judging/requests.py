@@ -50,6 +50,9 @@ _FORMS = query("""
     GROUP BY instruction.form ORDER BY count(*) DESC, instruction.form
 """)
 
+# A lease ends too late if the clock was set back after the request.
+_SHORTEN = query("UPDATE request SET leased_until = :until WHERE state = 'open' AND leased_until > :until")
+
 _LOSE = query("""
     UPDATE request SET state = 'lost' WHERE state = 'open' AND batch IS NULL AND leased_until <= :now
 """)
@@ -366,6 +369,7 @@ def reserve_requests(
     cost of all requests of the study, in billionths of a US dollar. `batch` is our name for the requests'
     batch.
     """
+    _SHORTEN(db, until=now + LEASE)
     # runs with an expired lease were killed, and their requests may have cost money
     _LOSE(db, now=now)
     live: dict[str, Reservation] = dict(_read_active_requests(db, [request.key for request in planned]))
@@ -477,6 +481,7 @@ class Batch:
 
 def take_over_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tuple[list[Batch], int]:
     """Take over the judge's batches of ended runs; return these batches, and the number of other batches."""
+    _SHORTEN(db, until=now + LEASE)
     _ADOPT(db, rater=judge.id, run=run, now=now, until=now + LEASE)
     rows = _BATCHES(db, rater=judge.id).all()
     mine = [Batch(name=row.batch, provider_id=row.provider_id) for row in rows if row.run == run]
