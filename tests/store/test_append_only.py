@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from rating import invite_people, save_choice
+from rating import claim_pair, invite_people, save_choice
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from guard_eval.store import handout, raters
+from guard_eval.store import raters
 from guard_eval.store.judging.requests import Instruction, store_instruction
 from guard_eval.store.sql.schema import add_rows
 
@@ -20,7 +20,7 @@ def ann(store, make_pairs, add_new_pairs, plan):
     """A rater with a verdict and a note. A judge has an answered and an open request."""
     add_new_pairs(2)
     who, _ = raters.invite_rater(store, "Ann")
-    save_choice(store, who, handout.claim_pairs(store, who, plan)[0], comment="a hard one")
+    save_choice(store, who, claim_pair(store, who, plan), comment="a hard one")
     judge = raters.get_or_add_rater(store, "judge", "model")
     same = {
         "rater_id": judge.id,
@@ -84,7 +84,7 @@ def test_an_answered_request_cannot_be_changed(store):
 @pytest.mark.usefixtures("ann")
 def test_erasure_deletes_only_rows_of_that_person(store, plan):
     (ben,) = invite_people(store, "Ben")
-    presented = handout.claim_pairs(store, ben, plan)[0]
+    presented = claim_pair(store, ben, plan)
     save_choice(store, ben, presented)
     raters.erase_rater(store, "Ann", "the owner", verdicts=True)
     rows = read_protected_tables(store)

@@ -16,7 +16,14 @@ from analysis.monitor.rater_list import list_raters
 from annotation_app.annotate import annotate, make_url
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.store import Store, handout, notes, pairs, settings, unblind, verdicts
+from guard_eval.store import (
+    Store,
+    handout,
+    notes,
+    pairs,
+    settings,
+    verdicts,
+)
 from guard_eval.store.export import backup, export
 from guard_eval.store.manage import (
     assign_pairs,
@@ -28,6 +35,7 @@ from guard_eval.store.manage import (
     revoke_raters,
 )
 from guard_eval.store.raters import RaterProgress, find_rater_by_token, get_or_add_rater, invite_rater
+from guard_eval.store.unblind import read_tidy_rows
 from guard_eval.study import Study
 
 TOML = (
@@ -144,12 +152,12 @@ def test_exclusions_are_recorded_with_name_and_reason(study, monkeypatch):
     }
     assert states == {"Ann": "excluded", NOT_A_FORMULA: ""}
     with open_store(study) as store:
-        assert {row.rater for row in unblind.read_tidy_rows(store)} == {NOT_A_FORMULA}
+        assert {row.rater for row in read_tidy_rows(store)} == {NOT_A_FORMULA}
         (note,) = notes.read_notes(store, kind="exclude")
         assert json.loads(note.detail) == {"by": "Eve", "reason": "three seconds"}
     include_raters(study, "Ann", reason="the clock was wrong")
     with open_store(study) as store:
-        assert len(unblind.read_tidy_rows(store)) == 8
+        assert len(read_tidy_rows(store)) == 8
 
 
 def test_raters_list_shows_each_raters_state(study):
@@ -276,11 +284,11 @@ def test_a_backup_during_ratings_is_complete(study, tmp_path, make_pairs):
             thread.join()
         end.set()
         writer.join()
-        after = len(unblind.read_tidy_rows(store))
+        after = len(read_tidy_rows(store))
     assert [path.name for path in copy.parent.iterdir()] == ["first.db"]
     assert copy.stat().st_mode & 0o777 == 0o600
     with Store.open(f"sqlite:///{copy}") as restored:
-        rated = len(unblind.read_tidy_rows(restored))
+        rated = len(read_tidy_rows(restored))
         assert 8 < rated <= after
     with sqlite3.connect(tmp_path / "second.db") as second:
         assert second.execute("SELECT count(*) FROM verdict").fetchone()[0] >= rated
@@ -340,7 +348,7 @@ def test_erase_prints_a_search_for_files_with_the_name(study, monkeypatch):
     assert "Ann" not in repr(erased.raters)
     erase_raters(study, NOT_A_FORMULA, verdicts=True, yes=True)
     with open_store(study) as store:
-        assert len(unblind.read_tidy_rows(store)) == 4
+        assert len(read_tidy_rows(store)) == 4
 
 
 def test_new_raters_get_pairs_by_the_current_plan(study):

@@ -7,10 +7,13 @@ import pytest
 from factories import prolific_id
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rating import include_rater, invite_people, rate_all_pairs, save_choice
+from rating import claim_pair, include_rater, invite_people, rate_all_pairs, save_choice
 
 from guard_eval.errors import StudyError
-from guard_eval.store import Store, handout, unblind
+from guard_eval.store import (
+    Store,
+    handout,
+)
 from guard_eval.store.notes import read_notes, write_note
 from guard_eval.store.pairs import add_pairs
 from guard_eval.store.raters import (
@@ -23,6 +26,7 @@ from guard_eval.store.raters import (
 )
 from guard_eval.store.showings import slots
 from guard_eval.store.sql.schema import query
+from guard_eval.store.unblind import read_history, read_tidy_rows
 
 ADA = prolific_id("ada")
 
@@ -48,12 +52,12 @@ def leave_traces(store, plan, name="Ada Lovelace", external=ADA, source="prolifi
 def test_erase_deletes_identity_and_keeps_verdicts(store, add_new_pairs, plan):
     add_new_pairs(4)
     ada = leave_traces(store, plan)
-    before = [(row.pair_id, row.verdict, row.slot) for row in unblind.read_tidy_rows(store)]
+    before = [(row.pair_id, row.verdict, row.slot) for row in read_tidy_rows(store)]
     new, external = erase_rater(store, "Ada Lovelace", "owner")
     assert (new, external) == (f"erased-{ada.id}", ADA)
-    assert [(row.pair_id, row.verdict, row.slot) for row in unblind.read_tidy_rows(store)] == before
-    assert {row.rater for row in unblind.read_tidy_rows(store)} == {new}
-    everything = repr([read_progress(store), read_notes(store), unblind.read_history(store)])
+    assert [(row.pair_id, row.verdict, row.slot) for row in read_tidy_rows(store)] == before
+    assert {row.rater for row in read_tidy_rows(store)} == {new}
+    everything = repr([read_progress(store), read_notes(store), read_history(store)])
     assert "Ada" not in everything
     assert ADA not in everything
     kinds = {note.kind for note in read_notes(store, rater=new)}
@@ -78,7 +82,7 @@ def test_erase_can_delete_verdicts_and_free_pairs(store, add_new_pairs, plan):
     leave_traces(store, single_plan)
     assert handout.claim_pairs(store, ben, single_plan) == []
     erase_rater(store, "Ada Lovelace", "owner", verdicts=True)
-    assert unblind.read_tidy_rows(store, include_excluded=True) == unblind.read_history(store) == []
+    assert read_tidy_rows(store, include_excluded=True) == read_history(store) == []
     assert {note.kind for note in read_notes(store)} == {"exclude", "include", "erase"}
     assert len(rate_all_pairs(store, ben, single_plan)) == 4
 
@@ -176,9 +180,7 @@ def test_an_erased_name_is_removed_from_notes_of_others(store, add_new_pairs, pl
     """Case and Unicode form do not matter. A name of one letter stays in the notes of others."""
     add_new_pairs(2)
     _, ben, _ = invite_people(store, "Zo\u00eb B", "Ben", "A")
-    save_choice(
-        store, ben, handout.claim_pairs(store, ben, plan)[0], comment="zo\u0065\u0308 b said that A is better"
-    )
+    save_choice(store, ben, claim_pair(store, ben, plan), comment="zo\u0065\u0308 b said that A is better")
     exclude_or_include_rater(
         store, "Ben", "exclude", "copied from Zo\u00eb B, the Zo\u00eb Bs say", "Zo\u00eb B"
     )

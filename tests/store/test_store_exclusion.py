@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from rating import exclude_rater, include_rater, invite_people, rate_all_pairs, save_choice
+from rating import claim_pair, exclude_rater, include_rater, invite_people, rate_all_pairs, save_choice
 
 from guard_eval.errors import StudyError
 from guard_eval.store import notes, verdicts
@@ -45,7 +45,7 @@ def test_excluding_a_rater_drops_verdicts_and_frees_slots(store, ann, single_pla
 def test_an_excluded_rater_can_save_but_gets_no_pairs(store, add_new_pairs, plan):
     add_new_pairs(2)
     ann, token = invite_rater(store, "Ann")
-    presented = claim_pairs(store, ann, plan)[0]
+    presented = claim_pair(store, ann, plan)
     exclude_rater(store, "Ann")
     assert find_rater_by_token(store, token) == ann
     assert claim_pairs(store, ann, plan) == []
@@ -60,7 +60,7 @@ def test_an_included_rater_regains_free_slots(store, ann, single_plan):
     (ben,) = invite_people(store, "Ben")
     before = {row.pair_id for row in read_tidy_rows(store)}
     exclude_rater(store, "Ann")
-    save_choice(store, ben, claim_pairs(store, ben, single_plan)[0])
+    save_choice(store, ben, claim_pair(store, ben, single_plan))
     (taken,) = (row.pair_id for row in read_tidy_rows(store))
     include_rater(store, "Ann")
     rows = read_tidy_rows(store, include_surplus=True)
@@ -92,7 +92,7 @@ def test_a_slot_rated_by_three_raters_counts_once(store, add_new_pairs, single_p
     """Ann rates late, after Ben took her slot. Both are excluded, and Eve rates the pair."""
     add_new_pairs(1)
     ann, ben, eve = invite_people(store, "Ann", "Ben", "Eve")
-    late = claim_pairs(store, ann, single_plan)[0]
+    late = claim_pair(store, ann, single_plan)
     clock.advance(hours=1)
     rate_all_pairs(store, ben, single_plan)
     save_choice(store, ann, late)
@@ -112,7 +112,7 @@ def test_a_slot_rated_by_three_raters_counts_once(store, add_new_pairs, single_p
 def test_a_revoked_rater_cannot_sign_in(store, add_new_pairs, plan):
     add_new_pairs(2)
     ann, token = invite_rater(store, "Ann")
-    presented = claim_pairs(store, ann, plan)[0]
+    presented = claim_pair(store, ann, plan)
     save_choice(store, ann, presented)
     revoke_rater(store, "Ann")
     revoke_rater(store, "Ann")

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from rating import exclude_rater, invite_people, rate_all_pairs, save_choice
+from rating import claim_pair, exclude_rater, invite_people, rate_all_pairs, save_choice
 
 from guard_eval.errors import StudyError
 from guard_eval.store import notes, raters, unblind, verdicts
@@ -74,11 +74,11 @@ def test_an_open_pair_is_handed_out_again_with_a_new_lease(store, one_pair, sing
 
 def test_an_expired_lease_gives_the_slot_to_another_rater(store, one_pair, single_plan, clock):
     ann, ben, eve = one_pair
-    abandoned = claim_pairs(store, ann, single_plan)[0]
+    abandoned = claim_pair(store, ann, single_plan)
     clock.advance(minutes=29, seconds=59)
     assert claim_pairs(store, ben, single_plan) == []
     clock.advance(seconds=1)
-    taken = claim_pairs(store, ben, single_plan)[0]
+    taken = claim_pair(store, ben, single_plan)
     assert (taken.text_a, taken.text_b) == (abandoned.text_a, abandoned.text_b)
     assert taken.presentation != abandoned.presentation
     assert claim_pairs(store, ann, single_plan) == []  # another has its slot, and nobody sees a pair twice
@@ -91,7 +91,7 @@ def test_an_expired_lease_gives_the_slot_to_another_rater(store, one_pair, singl
 
 def test_a_late_verdict_counts_if_the_slot_is_still_free(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    presented = claim_pairs(store, ann, single_plan)[0]
+    presented = claim_pair(store, ann, single_plan)
     clock.advance(days=3)
     save_choice(store, ann, presented)
     assert claim_pairs(store, ben, single_plan) == []
@@ -100,7 +100,7 @@ def test_a_late_verdict_counts_if_the_slot_is_still_free(store, one_pair, single
 
 def test_a_waiting_rater_learns_when_a_lease_ends(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    presented = claim_pairs(store, ann, single_plan)[0]
+    presented = claim_pair(store, ann, single_plan)
     assert find_wait_end(store, ben, single_plan) == clock() + single_plan.lease
     save_choice(store, ann, presented)
     assert find_wait_end(store, ben, single_plan) is None
@@ -137,7 +137,7 @@ def test_a_slot_lost_to_another_rater_uses_no_quota(store, add_new_pairs, plan, 
 
 def test_a_clock_set_back_does_not_extend_a_lease(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    presented = claim_pairs(store, ann, single_plan)[0]
+    presented = claim_pair(store, ann, single_plan)
     clock.advance(days=-1)
     assert claim_pairs(store, ann, single_plan) == [presented]  # a refresh
     save_choice(store, ann, presented)
@@ -164,13 +164,13 @@ def test_lost_pairs_return_only_within_the_quota(store, add_new_pairs, plan, clo
     add_new_pairs(2)
     ann, ben = invite_people(store, "Ann", "Ben")
     single_plan = replace(plan, slots=1, quota=1)
-    (lost,) = claim_pairs(store, ann, single_plan)
+    lost = claim_pair(store, ann, single_plan)
     clock.advance(hours=1)
     first, second = claim_pairs(store, ben, replace(single_plan, quota=2), limit=2)
     assert claim_pairs(store, ann, single_plan) == []
     other = first if second.prompt == lost.prompt else second
     skip_presentation(store, other.presentation, ["unreadable"], rater=ben)
-    save_choice(store, ann, claim_pairs(store, ann, single_plan)[0])
+    save_choice(store, ann, claim_pair(store, ann, single_plan))
     raters.revoke_rater(store, "Ben")  # so that the lost one is free
     assert claim_pairs(store, ann, single_plan) == []
     assert count_progress(store, ann, single_plan) == (1, 0)
@@ -189,7 +189,7 @@ def test_an_idle_rater_waits_at_most_one_lease(store, one_pair, single_plan, clo
 
 def skip_next_pair(store, rater, plan, **options):
     """Let a rater skip the next pair; return the pair."""
-    (presented,) = claim_pairs(store, rater, plan)
+    presented = claim_pair(store, rater, plan)
     assert skip_presentation(store, presented.presentation, ["unreadable"], rater=rater, **options)
     return presented
 
@@ -202,7 +202,7 @@ def test_a_skipped_pair_goes_to_another_rater(store, one_pair, single_plan):
     )  # a press that comes twice
     assert claim_pairs(store, ann, single_plan) == []
     assert count_progress(store, ann, single_plan) == (0, 0)
-    (presented,) = claim_pairs(store, ben, single_plan)
+    presented = claim_pair(store, ben, single_plan)
     assert presented.prompt == skipped.prompt
     save_choice(store, ben, presented)
     save_choice(store, ann, skipped)  # a verdict after a skip is kept and does not count
@@ -215,7 +215,7 @@ def test_a_skipped_pair_goes_to_another_rater(store, one_pair, single_plan):
 
 def test_a_skip_needs_a_reason_and_an_unrated_pair(store, one_pair, plan):
     ann, ben, _ = one_pair
-    (presented,) = claim_pairs(store, ann, plan)
+    presented = claim_pair(store, ann, plan)
     for who, reasons, message in (
         (ann, [], "a reason to skip"),
         (ben, ["unreadable"], "not handed to 'Ben'"),
@@ -233,7 +233,7 @@ def test_a_rater_cannot_skip_everything(store, add_new_pairs, plan):
     (ann,) = invite_people(store, "Ann")
     for _ in range(SPARE_SKIPS):
         skip_next_pair(store, ann, plan)
-    (presented,) = claim_pairs(store, ann, plan)
+    presented = claim_pair(store, ann, plan)
     assert not skip_presentation(store, presented.presentation, ["unreadable"], rater=ann)
     assert claim_pairs(store, ann, plan) == [presented]
     save_choice(store, ann, presented)

@@ -8,7 +8,10 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.store import Store, pairs
+from guard_eval.store import (
+    Store,
+)
+from guard_eval.store.pairs import add_pairs, read_pairs
 from guard_eval.store.sql import schema
 
 
@@ -30,7 +33,7 @@ def test_a_database_is_created_only_on_request(empty_url, tmp_path):
         (tmp_path / "study.db").touch()
     assert "holds no study yet; run: guard-eval pair STUDY" in read_refusal(empty_url)
     with Store.open(empty_url, create=True) as store:
-        assert pairs.read_pairs(store) == []
+        assert read_pairs(store) == []
 
 
 def test_an_unwritable_folder_is_refused():
@@ -66,7 +69,7 @@ def test_a_foreign_file_is_refused_and_not_changed(tmp_path, create):
 def test_damaged_files_and_other_schemas_are_refused(tmp_path, make_pairs):
     path = tmp_path / "study.db"
     with Store.open(f"sqlite:///{path}", create=True) as store:
-        pairs.add_pairs(store, make_pairs(50))
+        add_pairs(store, make_pairs(50))
         with store.begin_write() as (db, _):
             db.exec_driver_sql("UPDATE setting SET value = '9' WHERE key = 'schema'")
     assert "has schema 9, and this guard-eval needs 1" in read_refusal(f"sqlite:///{path}")
@@ -94,7 +97,7 @@ def test_missing_rights_in_postgresql_are_explained(postgres_server, postgres_ur
     monkeypatch.setenv("PGOPTIONS", "-c default_transaction_read_only=on")
     says = "read-only transaction; connect to the primary server"
     with Store.open(postgres_url) as store, pytest.raises(StudyError, match=says):
-        pairs.add_pairs(store, make_pairs(1))
+        add_pairs(store, make_pairs(1))
 
 
 @pytest.mark.parametrize(
@@ -130,13 +133,13 @@ def test_a_missing_driver_names_the_extra(monkeypatch):
 
 def test_a_full_disk_is_explained_and_loses_nothing(tmp_path, make_pairs):
     with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:
-        pairs.add_pairs(store, make_pairs(1))
+        add_pairs(store, make_pairs(1))
         with store.engine.connect() as opened:
             pages = opened.exec_driver_sql("PRAGMA page_count").scalar_one()
             opened.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(StudyError, match="disk is full; free some space, then try again"):
-            pairs.add_pairs(store, make_pairs(1000))
-        assert pairs.read_pairs(store) == make_pairs(1)
+            add_pairs(store, make_pairs(1000))
+        assert read_pairs(store) == make_pairs(1)
 
 
 def test_exceptions_contain_no_text_of_the_study(store):
@@ -155,7 +158,7 @@ def test_a_new_database_is_readable_only_by_its_owner(tmp_path, make_pairs, monk
     before = os.umask(0)
     try:
         with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:
-            pairs.add_pairs(store, make_pairs(3))
+            add_pairs(store, make_pairs(3))
             rights = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     finally:
         os.umask(before)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from rating import invite_people, save_choice
+from rating import claim_pair, invite_people, save_choice
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Pair, make_content_id
@@ -44,7 +44,7 @@ def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):
 def test_pairs_cannot_be_redrawn_after_a_verdict(store, make_pairs, add_new_pairs, plan, clock):
     add_new_pairs(3)
     (ann,) = invite_people(store, "Ann")
-    save_choice(store, ann, handout.claim_pairs(store, ann, plan)[0])
+    save_choice(store, ann, claim_pair(store, ann, plan))
     clock.advance(minutes=31)
     with pytest.raises(StudyError, match="cannot be drawn again: there are verdicts"):
         add_pairs(store, make_pairs(2), replace_all=True)

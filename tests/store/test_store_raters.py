@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from factories import make_gold, prolific_id
-from rating import exclude_rater, include_rater, save_choice
+from rating import claim_pair, exclude_rater, include_rater, save_choice
 
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, notes
@@ -104,7 +104,7 @@ def enrol_from_prolific(store, number, plan):
 
 def rate_pairs(store, who, plan, count):
     for _ in range(count):
-        save_choice(store, who, claim_pairs(store, who, plan)[0])
+        save_choice(store, who, claim_pair(store, who, plan))
 
 
 @pytest.mark.both_databases

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pytest
 from factories import make_pair
-from rating import exclude_rater, include_rater, invite_people, rate_all_pairs, save_choice
+from rating import claim_pair, exclude_rater, include_rater, invite_people, rate_all_pairs, save_choice
 from sqlalchemy import exc, text
 
 from guard_eval.errors import StudyError
@@ -133,7 +133,7 @@ def test_the_last_rating_of_a_round_opens_the_next_round(store, plan, find_round
     add_pairs_in_rounds(store, plan)
     ann, ben = invite_people(store, "Ann", "Ben")
     rate_all_pairs(store, ann, plan)
-    (presented,) = claim_pairs(store, ben, plan)
+    presented = claim_pair(store, ben, plan)
     seen = []
     while presented is not None and find_round(presented) == 1:
         assert read_stopped_couples(store) == []
@@ -146,7 +146,7 @@ def test_the_last_rating_of_a_round_opens_the_next_round(store, plan, find_round
 def test_an_open_pair_keeps_its_round_from_ending(store, clock, plan, find_round):
     add_pairs_in_rounds(store, plan)
     ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
-    (held,) = claim_pairs(store, cem, plan)
+    held = claim_pair(store, cem, plan)
     rate_all_pairs(store, ann, plan)
     assert {find_round(blind_pair) for blind_pair in rate_all_pairs(store, ben, plan)} == {1}
     assert read_stopped_couples(store) == []

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import timedelta, timezone
 
-from rating import exclude_rater, invite_people, rate_all_pairs, save_choice
+from rating import claim_pair, exclude_rater, invite_people, rate_all_pairs, save_choice
 
 from guard_eval.store import Store, TidyRow, handout, pairs, verdicts
 from guard_eval.store.unblind import read_history, read_tidy_rows
@@ -14,7 +14,7 @@ def test_history_has_a_complete_row_for_each_revision(store, make_pairs, plan, c
     pair = replace(make_pairs(1)[0], text_a="four", text_b="six éé😀")
     pairs.add_pairs(store, [pair])
     (ann,) = invite_people(store, "Ann")
-    (blind,) = handout.claim_pairs(store, ann, plan)
+    blind = claim_pair(store, ann, plan)
     first, second = ("guard", "top_k(k=50)") if blind.text_a == "four" else ("top_k(k=50)", "guard")
     clock.advance(seconds=60)
     save_choice(store, ann, blind, seconds=60.0, active_seconds=41.5)
@@ -93,7 +93,7 @@ def test_surplus_excluded_and_repeated_rows_are_marked(store, add_new_pairs, pla
     add_new_pairs(2)
     single_plan = replace(plan, slots=1, repeats=1)
     late, ann = invite_people(store, "late", "Ann")
-    (lost,) = handout.claim_pairs(store, late, single_plan)
+    lost = claim_pair(store, late, single_plan)
     clock.advance(hours=1)
     rate_all_pairs(store, ann, single_plan)
     save_choice(store, late, lost, "tie")

@@ -7,7 +7,7 @@ import pytest
 from factories import make_gold
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from rating import invite_people, save_choice
+from rating import claim_pair, invite_people, save_choice
 from sqlalchemy import event
 
 from guard_eval.errors import StudyError
@@ -33,7 +33,7 @@ def ann(store, add_new_pairs):
 @pytest.fixture
 def number(store, ann, plan):
     """The number of the presentation that Ann was handed."""
-    return claim_pairs(store, ann, plan)[0].presentation
+    return claim_pair(store, ann, plan).presentation
 
 
 def is_nothing_saved(store):
@@ -158,7 +158,7 @@ def test_saving_returns_the_same_next_pair_as_claiming(store, ann, plan):
     """The pairs include gold pairs and repeats."""
     pairs.add_gold_pairs(store, make_gold(2))
     checked = replace(plan, gold_every=3, repeats=1)
-    (presented,) = claim_pairs(store, ann, checked)
+    presented = claim_pair(store, ann, checked)
     count = 0
     while presented is not None:
         following = save_choice(store, ann, presented, then=checked)
@@ -176,7 +176,7 @@ def test_a_verdict_and_the_next_pair_are_one_transaction(store, ann, number, pla
         save_verdict(store, number, {"fluency": "A"}, rater=ann, comment="late", then=plan)
     event.remove(store.engine, "commit", fail)
     assert is_nothing_saved(store)
-    assert claim_pairs(store, ann, plan)[0].presentation == number
+    assert claim_pair(store, ann, plan).presentation == number
     assert save_verdict(store, number, {"fluency": "A"}, rater=ann, comment="late", then=plan) is not None
     assert len(unblind.read_tidy_rows(store)) == len(read_notes(store)) == 1
 
@@ -190,7 +190,7 @@ def test_a_rating_takes_one_transaction_and_few_statements(store, add_new_pairs,
     for other in others[1:]:
         for blind in claim_pairs(store, other, plan, limit=5):
             save_choice(store, other, blind)
-    following = save_choice(store, ann, claim_pairs(store, ann, plan)[0], then=plan)
+    following = save_choice(store, ann, claim_pair(store, ann, plan), then=plan)
     sent = []
     event.listen(store.engine, "before_cursor_execute", lambda *seen: sent.append(seen[2]))
     event.listen(store.engine, "commit", lambda _: sent.append("COMMIT"))
@@ -229,7 +229,7 @@ def test_later_settings_are_not_stored_for_old_verdicts(store_url, make_pairs, p
     with Store.open(store_url, create=True) as store:
         pairs.add_pairs(store, make_pairs(1))
         rater, _ = raters.invite_rater(store, "Ann")
-        (presented,) = claim_pairs(store, rater, plan)
+        presented = claim_pair(store, rater, plan)
         save_choice(store, rater, presented)
     with Store.open(store_url, declared={"people": "too late"}) as store:
         save_choice(store, rater, presented, "B")

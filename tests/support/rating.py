@@ -11,6 +11,12 @@ def invite_people(store, *names):
     return [store_raters.invite_rater(store, name)[0] for name in names]
 
 
+def claim_pair(store, rater, plan):
+    """Return the rater's next pair."""
+    (blind_pair,) = handout.claim_pairs(store, rater, plan)
+    return blind_pair
+
+
 def save_choice(store, rater, presentation, choice="A", **more):
     """Save a rater's verdict on a presentation."""
     return verdicts.save_verdict(store, presentation.presentation, {"fluency": choice}, rater=rater, **more)
