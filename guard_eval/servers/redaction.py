@@ -13,8 +13,11 @@ from functools import lru_cache
 SHORTEST_KEY = 8
 """Shorter keys are not secret: local servers get keys like `x` or `EMPTY`, which many answers contain."""
 
+_HALVED_KEY = 24
+"""The length from which half a key is also recognised. Shorter halves can be words."""
+
 _LONG_KEY = 16
-"""The length from which half a key, or a piece of a key in an error, is also recognised."""
+"""The length from which a piece of a key is also recognised in an error."""
 
 _PIECE = 6
 """A word counts as a part of a long key if it has this many consecutive characters of the key."""
@@ -32,13 +35,32 @@ _SILENT = bytes(code for code in range(256) if code > 127 or not chr(code).isaln
 
 
 def remove_key(content: bytes, key: str) -> bytes:
-    r"""Return the bytes without the key, and without the lines that contain the key in disguise.
+    r"""Return an answer without the key, and without the lines that contain the key in disguise.
+
+    Keys without digits stay: documentation gives local servers ordinary words as keys, such as `not-needed`,
+    and an answer may contain these words.
 
     >>> remove_key(b"Incorrect key sk-secret99", "sk-secret99"), remove_key(b"A tie, at index 1", "e")
     (b'Incorrect key [key]', b'A tie, at index 1')
     >>> remove_key(b"SK%2DSECRET99\nand c2stc2VjcmV0OTk=\nand no key", "sk-secret99")
     b'[key]\n[key]\nand no key'
     """
+    return _remove_key(content, key) if re.search(r"\d", key) else content
+
+
+def remove_key_from_text(text: str, key: str) -> str:
+    """Remove the key, parts of it, and anything that looks like a key from a server's sentence."""
+    redacted = _remove_key(text.encode(errors="replace"), key).decode(errors="replace")
+    redacted = _KEY_LIKE.sub("[key]", redacted)
+    if len(key) < _LONG_KEY:
+        return redacted
+    pieces = [key[start : start + _PIECE] for start in range(len(key) - _PIECE + 1)]
+    words = re.split(r"(\s+)", redacted)
+    return "".join("[key]" if any(piece in word for piece in pieces) else word for word in words)
+
+
+def _remove_key(content: bytes, key: str) -> bytes:
+    """Return the bytes without the key, and without the lines that contain the key in disguise."""
     if len(key) < SHORTEST_KEY:
         return content
     plain = content.replace(key.encode(), b"[key]")
@@ -47,16 +69,6 @@ def remove_key(content: bytes, key: str) -> bytes:
     lines = [b"[key]" if _has_disguised_key(line, key) else line for line in plain.split(b"\n")]
     redacted = b"\n".join(lines)
     return b"[key]" if _has_disguised_key(redacted, key) else redacted
-
-
-def remove_key_from_text(text: str, key: str) -> str:
-    """Remove the key, parts of it, and anything that looks like a key from a server's sentence."""
-    redacted = _KEY_LIKE.sub("[key]", remove_key(text.encode(errors="replace"), key).decode(errors="replace"))
-    if len(key) < _LONG_KEY:
-        return redacted
-    pieces = [key[start : start + _PIECE] for start in range(len(key) - _PIECE + 1)]
-    words = re.split(r"(\s+)", redacted)
-    return "".join("[key]" if any(piece in word for piece in pieces) else word for word in words)
 
 
 def _has_disguised_key(content: bytes, key: str) -> bool:
@@ -90,6 +102,6 @@ def _encode_key(key: str) -> set[bytes]:
         encoded = base64.b64encode(bytes(offset) + plain)
         codes.append(encoded[-(-8 * offset // 6) : 8 * (offset + len(plain)) // 6])
     codes = [code for code in map(_keep_letters_and_digits, codes) if code]
-    if len(key) < _LONG_KEY:
+    if len(key) < _HALVED_KEY:
         return set(codes)
     return {half for code in codes for half in (code[: len(code) // 2], code[len(code) // 2 :])}

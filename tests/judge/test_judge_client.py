@@ -279,11 +279,15 @@ def test_endless_answer_fills_no_memory(send, serve_endlessly, server):
     assert send().kind == "unreadable"
 
 
-@pytest.mark.parametrize("key", ["e", "EMPTY"])
-def test_short_key_is_not_removed_from_answers(send, server, environ, key):
-    """Use short keys of private servers, whose letters are in every answer."""
+@pytest.mark.parametrize(
+    "key", ["e", "EMPTY", "lm-studio", "sk-no-key-required", "not-needed", "sk-1234required"]
+)
+def test_placeholder_key_is_not_removed_from_answers(send, server, environ, key):
+    """Use keys that documentation names for private servers. Answers contain their letters or words."""
     environ["JUDGE_KEY"] = key
-    whole = make_chat_answer('{"fluency": "A", "EMPTY": 1}')
+    whole = make_chat_answer(
+        '{"fluency": "A", "EMPTY": 1, "lmstudio": "A permit is required, but not needed."}'
+    )
     server.act = lambda _: whole
     assert json.loads(send()) == whole.body
 
