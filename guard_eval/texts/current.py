@@ -113,13 +113,13 @@ def _list_required_fields(study: Study, facts: Known) -> dict[str, object]:
     }
 
 
-def _describe_differences(recipe: Mapping[str, Any], required: Mapping[str, object]) -> list[str]:
+def _describe_differences(recipe: Mapping[str, object], required: Mapping[str, object]) -> list[str]:
     """Describe how a recipe differs from the required fields. Its dtype also names the quantisation."""
     return [
         f"{name} = {recipe[name]!r}, not {value!r}"
         for name in RUN_FIELDS
         if (value := required[name]) not in (None, recipe[name])
-        and not (name == "dtype" and recipe[name].startswith(f"{value},"))
+        and not (name == "dtype" and str(recipe[name]).startswith(f"{value},"))
     ]
 
 

@@ -47,7 +47,7 @@ class Record:
 
     where: str
     number: int
-    row: Mapping[str, Any]
+    row: Mapping[str, object]
     further: int = 0
 
 
@@ -86,12 +86,12 @@ def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[R
         yield Record(where=where, number=number, row=rename_known_keys(first), further=len(further))
 
 
-def rename_known_keys(row: Mapping[str, Any]) -> dict[str, Any]:
+def rename_known_keys(row: Mapping[str, object]) -> dict[str, object]:
     """Return a row in which keys such as "Prompt ID" are renamed to `prompt_id`.
 
     An exact key has priority. Otherwise the first key with this meaning is renamed.
     """
-    result: dict[str, Any] = {}
+    result: dict[str, object] = {}
     for key, value in row.items():
         name = _PLAIN.get(simplify_heading(key), key)
         is_taken = name in row or name in result
