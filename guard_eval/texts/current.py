@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import parse

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading
