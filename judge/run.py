@@ -210,7 +210,7 @@ class OnlineRun:
         self._waiting_since = self._waiting_since or now
         if now - self._waiting_since > NOTICE_SECONDS and not self._has_told_to_wait:
             self._has_told_to_wait = True
-            progress.notice("waiting for open requests of this run or of another run")
+            progress.show_notice("waiting for open requests of this run or of another run")
         await self.workers.pause(self.workers.pace * POLL_SECONDS)
 
     async def _ask_question(

@@ -71,8 +71,14 @@ def read_study_verdicts(study: Study) -> pd.DataFrame:
 
 def _read_rows(study: Study, store: Store) -> list[TidyRow]:
     """Return the verdicts of a study. Raise an error if there are none."""
-    if rows := _keep_closed_rounds(store, unblind.read_tidy_rows(store)):
-        return rows
+    rows = unblind.read_tidy_rows(store)
+    if closed := _keep_closed_rounds(store, rows):
+        return closed
+    if not rows and (excluded := unblind.read_tidy_rows(store, include_excluded=True)):
+        include = study.command("raters include", excluded[0].rater, "--reason", "REASON")
+        raise StudyError(
+            f"all raters with verdicts in {study.folder} are excluded; include one of them: {include}"
+        )
     collect = f"{study.command('annotate')} or {study.command('judge')}"
     what = "verdicts yet" if study.hand_out_plan.rounds is None else "round that is over"
     raise StudyError(f"{study.folder} has no {what}; collect verdicts: {collect}")

@@ -105,16 +105,14 @@ def append_attempt(study: Study, system: System, attempt: str, cost: int) -> Non
 
 
 def read_total_cost(study: Study) -> int:
-    """Return the cost of all served systems, in billionths of a dollar.
+    """Return the cost of all served systems, also of removed systems, in billionths of a dollar.
 
     A request without an answer counts with its highest possible cost.
     """
     spent: dict[str, int] = {}
-    for system in study.settings.systems.values():
-        if system.source == "server":
-            for row in _read_rows(_locate_attempts(study, system), _OF_ATTEMPTS):
-                spent[row["attempt"]] = row["cost"]
-            for row in _read_rows(locate_served_texts(study, system), _OF_TEXTS):
+    for ending, kinds in ((".requests.jsonl", _OF_ATTEMPTS), (".served.jsonl", _OF_TEXTS)):
+        for path in (study.folder / TEXTS).glob(f"*{ending}"):
+            for row in _read_rows(path, kinds):
                 if type(row.get("cost")) is int:
                     spent[str(row.get("attempt"))] = row["cost"]
     return sum(spent.values())
