@@ -12,7 +12,7 @@ from analysis.reports.command import report
 from guard_eval import progress
 from guard_eval.cli.commands import load_command
 from guard_eval.demo import PROMPTS, STUDY
-from guard_eval.demo.raters import NAMES, judge_all, measure_appeal, rate_all
+from guard_eval.demo.raters import NAMES, judge_all_pairs, measure_appeal, rate_all_pairs
 from guard_eval.errors import StudyError
 from guard_eval.metrics.export import make_score_table
 from guard_eval.reporting.writing import write_atomically
@@ -119,8 +119,8 @@ def simulate_verdicts(study: Study) -> Result:
     """Let the simulated raters rate their pairs, and let the simulated judge judge all pairs."""
     criteria = study.settings.annotation.criteria
     with Store.open(study.database, declared=study.declared) as store:
-        rated = rate_all(store, study.hand_out_plan, criteria)
-        judged = judge_all(store, study.hand_out_plan, criteria)
+        rated = rate_all_pairs(store, study.hand_out_plan, criteria)
+        judged = judge_all_pairs(store, study.hand_out_plan, criteria)
     return Result(
         lines=(
             f"{rated} new ratings by {len(NAMES)} SIMULATED raters; their kind is 'simulated'",

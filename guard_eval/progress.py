@@ -33,7 +33,7 @@ class Reporter:
     def show_result(self, result: Result, *, clear: bool) -> None:
         """Show the result of a step."""
 
-    def write_text(self, text: str, style: str) -> None:
+    def print_text(self, text: str, style: str) -> None:
         """Show a part of a line."""
 
     def confirm(self, question: str) -> bool:  # noqa: ARG002
@@ -77,9 +77,9 @@ def show_result(result: Result, *, clear: bool = False) -> None:
     _reporters[-1].show_result(result, clear=clear)
 
 
-def write_text(text: str, style: str = "") -> None:
+def print_text(text: str, style: str = "") -> None:
     """Show text without a line break, in a style of rich such as "bold red"."""
-    _reporters[-1].write_text(text, style)
+    _reporters[-1].print_text(text, style)
 
 
 def confirm(question: str) -> bool:

@@ -80,9 +80,9 @@ def explain_missing_verdicts(study: Study, store: Store) -> StudyError:
     """Return the error for a study without verdicts that count."""
     rows = unblind.read_tidy_rows(store, include_excluded=True)
     if rows and all(row.excluded for row in rows):
+        include = study.command("raters include", rows[0].rater, "--reason", "REASON")
         return StudyError(
-            f"all {len(rows)} verdicts of {study.folder} are of excluded raters. To count the verdicts of a "
-            f"rater again, run: {study.command('raters include', 'NAME')}"
+            f"all raters with verdicts in {study.folder} are excluded; include one of them: {include}"
         )
     collect = f"{study.command('annotate')} or {study.command('judge')}"
     what = "verdicts yet" if study.hand_out_plan.rounds is None else "round that is over"

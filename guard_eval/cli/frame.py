@@ -182,11 +182,11 @@ def build_app(printer: Printer | None = None) -> App:
         printer.quiet = quiet
         if not all(token.strip() for token in tokens):  # such as an unset variable; Path("") is this folder
             raise StudyError("an argument is empty; write a value for it, or leave it out")
-        from guard_eval.generation.strategies.own import use_file  # noqa: PLC0415 (`--help` is quick without it)
+        from guard_eval.generation.strategies.own import load_strategies  # noqa: PLC0415 (`--help` is quick without it)
 
         proposals.code_files[:] = map(str, code)
         for path in code:
-            use_file(path)
+            load_strategies(path)
         register_study_argument(set_)
         command, bound, _ = app.parse_args(tokens)
         with redirect_stdout(sys.stderr) if json else nullcontext():  # standard output is only for the result

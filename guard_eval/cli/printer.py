@@ -105,7 +105,7 @@ class Printer(Reporter):
         if not self.quiet:
             _print_line(_make_console(stderr=True), text)
 
-    def write_text(self, text: str, style: str) -> None:
+    def print_text(self, text: str, style: str) -> None:
         """Print part of a line immediately."""
         _make_console(stderr=self.as_json).print(Text(escape_invisible(text), style=style), end="")
 

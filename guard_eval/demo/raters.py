@@ -26,7 +26,7 @@ _LEAN = 0.04
 """The judge's bias to the first text. Some verdicts therefore change with the order."""
 
 
-def rate_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
+def rate_all_pairs(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
     """Let the simulated raters rate all their open pairs. Return the number of pairs."""
     before = -1
     rated = 0
@@ -42,7 +42,7 @@ def rate_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
     return rated
 
 
-def judge_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
+def judge_all_pairs(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
     """Let the simulated judge rate every pair in both orders. Return the number of showings."""
     judge = raters.get_or_add(store, JUDGE, "simulated_model")
     judged = 0
@@ -61,10 +61,10 @@ def judge_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
 def _choose_for_each_criterion(
     blind: BlindPair, criteria: Sequence[str], name: str, plan: HandOutPlan
 ) -> dict[str, Choice]:
-    return {criterion: choose(blind, criterion, name=name, seed=plan.seed) for criterion in criteria}
+    return {criterion: choose_text(blind, criterion, name=name, seed=plan.seed) for criterion in criteria}
 
 
-def choose(blind: BlindPair, criterion: str, *, name: str, seed: int) -> Choice:
+def choose_text(blind: BlindPair, criterion: str, *, name: str, seed: int) -> Choice:
     """Return a simulated rater's choice. It does not change if the two texts swap sides.
 
     Only the judge prefers the text that is shown first.

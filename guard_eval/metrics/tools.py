@@ -69,9 +69,9 @@ class ScoringModel:
     @cached_property
     def dtype(self) -> str:
         """Return the number format: float32 on a CPU, bfloat16 on a GPU."""
-        from guard_eval.generation.engines.loading import expected_device  # noqa: PLC0415
+        from guard_eval.generation.engines.loading import predict_device_kind  # noqa: PLC0415
 
-        return "float32" if expected_device(self.device) == "cpu" else "bfloat16"
+        return "float32" if predict_device_kind(self.device) == "cpu" else "bfloat16"
 
     @property
     def signature(self) -> str:
@@ -90,11 +90,11 @@ class ScoringModel:
         """Load the model once. Use all threads, because scoring reads texts in large batches."""
         import torch  # noqa: PLC0415
 
-        from guard_eval.generation.engines.loading import load  # noqa: PLC0415
+        from guard_eval.generation.engines.loading import load_pretrained  # noqa: PLC0415
 
         threads = torch.get_num_threads()
         try:
-            return load(
+            return load_pretrained(
                 self.location,
                 name=self.name,
                 revision=self.branch,

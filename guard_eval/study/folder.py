@@ -81,7 +81,7 @@ class Study:
         """
         command = write_command(name, self.folder, *arguments, overrides=self.overrides)
         strategies = (system.strategy for system in self.settings.systems.values() if system.strategy)
-        if name == "generate" and own.find_unloaded(strategies):
+        if name == "generate" and own.list_unloaded(strategies):
             return f"{command} --code FILE.py"
         return command
 

@@ -57,7 +57,9 @@ WHOLE = Shard()
 
 
 @contextmanager
-def reserve_shard(folder: Path, shard: Shard) -> Iterator[None]:
+def reserve_shard(
+    folder: Path, shard: Shard, *, remedy: str = "wait for it, stop it, or give each its own --shard i/n"
+) -> Iterator[None]:
     """Prevent other processes from making the same texts in `folder` until the context ends.
 
     A shard excludes the same shard and the whole study. The whole study excludes all shards and itself. The
@@ -65,7 +67,7 @@ def reserve_shard(folder: Path, shard: Shard) -> Iterator[None]:
     file systems have no locks; there, nothing is excluded.
 
     Raises:
-        StudyError: Another process makes these texts.
+        StudyError: Another process makes these texts. The message ends with `remedy`.
     """
     with ExitStack() as locks:
         try:
@@ -74,8 +76,7 @@ def reserve_shard(folder: Path, shard: Shard) -> Iterator[None]:
                 locks.enter_context(_lock(path, shared=suffix != shard.suffix))
         except (BlockingIOError, FileNotFoundError):
             raise StudyError(
-                f"another guard-eval generate is making these continuations in {folder}; wait for it, stop "
-                "it, or give each its own --shard i/n"
+                f"another guard-eval generate is writing these texts in {folder}; {remedy}"
             ) from None
         except OSError as error:
             if error.errno not in {errno.ENOLCK, errno.ENOTSUP}:

@@ -383,7 +383,7 @@ def test_column_of_another_subject_marks_no_ties(name, cells):
     assert counts(pd.DataFrame(rows)) == ("12/0/0", 12)
 
 
-def test_texts_that_say_yes_are_no_marks():
+def test_texts_yes_and_no_are_no_winner_marks():
     rows = [
         {
             "prompt": n,

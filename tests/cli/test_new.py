@@ -51,7 +51,7 @@ def test_new_prints_files_and_next_command(run):
     assert "models/nope is no folder" in run("new", "third", "--model", "models/nope").out
 
 
-def test_new_overwrites_nothing(tmp_path):
+def test_new_overwrites_no_file(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StudyError, match=r"cannot write .*: File exists"):
         new(tmp_path / "file")

@@ -288,7 +288,7 @@ def test_measure_finds_the_same_systems_as_new(run, tmp_path):
     assert "'score' holds numbers" in run("measure", doubtful, "--metrics", "length").refused()
 
 
-def test_a_prompt_that_all_texts_repeat_is_cut_off(run, tmp_path):
+def test_prompt_repeated_in_all_texts_is_removed(run, tmp_path):
     echo = plain(tmp_path, "y", words="{1} Because.")
     ran = run("new", "s", "--texts", plain(tmp_path, "x"), echo)
     assert "y: 4 texts from y.jsonl (each began with its prompt, which is cut off)" in ran.out
@@ -320,7 +320,7 @@ def test_column_that_may_name_systems_is_refused(run, tmp_path):
     assert "rename it to 'system'" in message
 
 
-def test_a_constant_model_column_does_not_name_the_system(run, tmp_path):
+def test_constant_model_column_names_no_system(run, tmp_path):
     """Each file is by one system, though both name the same model."""
     files = [plain(tmp_path, name, model="opt", seed=3) for name in ("x", "y")]
     run("new", "s", "--texts", *files)
@@ -470,7 +470,7 @@ def test_data_frames_become_a_study(tmp_path):
         new(tmp_path / "u", texts=[lacking])
 
 
-def test_an_interrupted_import_can_be_run_again(run, tmp_path):
+def test_interrupted_import_can_be_repeated(run, tmp_path):
     files = plain(tmp_path, "x"), plain(tmp_path, "y")
     assert run("new", "s", "--texts", *files).code == 0
     (tmp_path / "s" / "study.toml").unlink()

@@ -40,7 +40,7 @@ def run_anew(tmp_path, monkeypatch, capsys):
 
     def run(*arguments):
         with monkeypatch.context() as patch:
-            for name in ("_classes", "texts", "spellings", "recorded"):
+            for name in ("_classes", "sources", "spellings", "recorded"):
                 patch.setattr(own, name, {})
             patch.setenv(own.VARIABLE, "")
             return run_here(patch, capsys, tmp_path, *arguments)
@@ -131,9 +131,9 @@ def test_recorded_strategies_declare_the_same_as_their_file(own_study, run_anew,
         patch.setattr(own, "recorded", {})
         recalled = Study.open(own_study).declared
     with monkeypatch.context() as patch:
-        for name in ("_classes", "texts", "spellings"):
+        for name in ("_classes", "sources", "spellings"):
             patch.setattr(own, name, {})
-        own.use_text("my.py", MINE)
+        own.load_source("my.py", MINE)
         assert Study.open(own_study).declared == recalled
 
 

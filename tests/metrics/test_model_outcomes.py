@@ -14,7 +14,7 @@ from transformers import BertConfig, BertModel
 
 from guard_eval.demo import PROMPTS
 from guard_eval.errors import StudyError
-from guard_eval.generation.engines.loading import load
+from guard_eval.generation.engines.loading import load_pretrained
 from guard_eval.metrics.scorers.bertscore import compute_bertscores
 from guard_eval.metrics.scorers.coherence import compute_log_likelihoods
 from guard_eval.metrics.scorers.mauve import compute_mauve, cut_text, read_features
@@ -32,7 +32,7 @@ LINES = [json.loads(line)["prompt"] for line in PROMPTS.read_text(encoding="utf-
 
 @pytest.fixture(scope="module")
 def bundled():
-    return load(LOCATION, device="cpu")
+    return load_pretrained(LOCATION, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def test_mauve_of_runs_is_their_mean():
 def test_bertscore_is_the_mean_of_pairs(encoder_folder):
     texts, models = texts_of("guard", 5, 12, 1), Models(encoder_folder)
     results = measured(texts, models=models, compute=["bertscore"], bertscore_layer=1)
-    loaded = load(str(encoder_folder), device="cpu", kind="AutoModel")
+    loaded = load_pretrained(str(encoder_folder), device="cpu", kind="AutoModel")
     pairs = [(text.text, text.reference) for text in texts]
     alone = compute_bertscores(loaded.model, loaded.tokenizer, pairs, layer=1)
     score = tales_score(results, "bertscore", "guard")

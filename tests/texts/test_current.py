@@ -77,7 +77,7 @@ def test_lines_copied_from_another_run_do_not_count(study):
     assert set(find(study())) == {("p0", 1)}
 
 
-def test_several_matching_runs_are_named(study):
+def test_several_matching_runs_are_refused(study):
     half, quantised = (replace(RECIPE, dtype=dtype) for dtype in ("bfloat16", "float16, bitsandbytes"))
     write(study(), texts([0, 1]), texts(range(6), half), texts(range(6), quantised))
     with pytest.raises(StudyError, match=r"several runs in .* match study.toml: .*Set model.dtype") as error:
