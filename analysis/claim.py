@@ -19,7 +19,13 @@ from guard_eval.estimate import adjust
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, make_table
-from guard_eval.reporting.words import and_list, format_p_in_sentence, number, percent, plural
+from guard_eval.reporting.words import (
+    count_in_words,
+    format_number,
+    format_p_in_sentence,
+    format_percent,
+    join_with_and,
+)
 from guard_eval.results import Result
 
 MAX_TOTALS = 8
@@ -236,9 +242,9 @@ def _describe_sizes(ratings: int, raters: int, pairs: int | None) -> str:
     if pairs is None:
         of_pairs = "no whole number of pairs: some are missing"
         if ratings % raters == 0:
-            of_pairs = f"of {plural(ratings // raters, 'pair')}"
-        return f"{ratings:,} ratings by {plural(raters, 'rater')} are {of_pairs}."
-    planned = f"{plural(raters, 'rater')} × {plural(pairs, 'pair')}"
+            of_pairs = f"of {count_in_words(ratings // raters, 'pair')}"
+        return f"{ratings:,} ratings by {count_in_words(raters, 'rater')} are {of_pairs}."
+    planned = f"{count_in_words(raters, 'rater')} × {count_in_words(pairs, 'pair')}"
     if ratings == raters * pairs:
         return f"{ratings:,} ratings are {planned}."
     missing = ", or ratings are missing" if ratings < raters * pairs else ""
@@ -257,9 +263,9 @@ def _describe_claim(claim: Claim, alpha: float) -> str:
     else:
         end = f"the claim falls at α = {alpha:g} if ratings of a pair correlate by more than {limit:.2f}"
     return (
-        f"A win share of {percent(claim.win_share, 2)} and a lead of {200 * claim.win_share - 100:.1f} "
-        f"points: {end}. The pooled test gives {format_p_in_sentence(claim.pooled_p)}; "
-        "it takes ratings for independent."
+        f"A win share of {format_percent(claim.win_share, 2)} and a lead of "
+        f"{200 * claim.win_share - 100:.1f} points: {end}. The pooled test gives "
+        f"{format_p_in_sentence(claim.pooled_p)}; it takes ratings for independent."
     )
 
 
@@ -268,8 +274,8 @@ def _count_significant(claims: Sequence[Claim], icc: float, alpha: float, tests:
     pooled = sum((claim.pooled_p_adjusted or 1.0) <= alpha for claim in claims)
     clustered = sum((claim.p_adjusted or 1.0) <= alpha for claim in claims)
     return (
-        f"Corrected for {plural(tests, 'comparison')} by Holm's method, {pooled} of {len(claims)} are "
-        f"significant by the pooled test, and {clustered} if ratings of a pair correlate by {icc:g}."
+        f"Corrected for {count_in_words(tests, 'comparison')} by Holm's method, {pooled} of {len(claims)} "
+        f"are significant by the pooled test, and {clustered} if ratings of a pair correlate by {icc:g}."
     )
 
 
@@ -277,7 +283,7 @@ def _list_totals(totals: Sequence[int], ratings: int) -> str:
     """List the numbers of ratings for which these percentages are possible."""
     if not totals:
         return f"No number of ratings up to {ratings:,} fits all rows of percentages."
-    listed = and_list([f"{n:,}" for n in totals[:MAX_TOTALS]])
+    listed = join_with_and([f"{n:,}" for n in totals[:MAX_TOTALS]])
     more = f", and {len(totals) - MAX_TOTALS:,} more" if len(totals) > MAX_TOTALS else ""
     verb = "can" if ratings in totals else "cannot"
     return (
@@ -290,11 +296,11 @@ def _tabulate_claims(claims: Sequence[Claim], icc: float) -> tuple[Table, ...]:
         return ()
     columns: Columns[Claim] = {
         "Won/tied/lost": lambda claim: f"{claim.wins}/{claim.ties}/{claim.losses}",
-        "Share": lambda claim: percent(claim.win_share, 2),
+        "Share": lambda claim: format_percent(claim.win_share, 2),
         "Pooled p": lambda claim: _format_p(claim.pooled_p),
         f"p, ICC {icc:g}": lambda claim: _format_p(claim.p),
         "p, ICC 1": lambda claim: _format_p(claim.p_same),
-        "Falls above": lambda claim: number(claim.tolerated_icc),
+        "Falls above": lambda claim: format_number(claim.tolerated_icc),
     }
     holm: Columns[Claim] = {}
     if len(claims) > 1 or claims[0].pooled_p_adjusted != claims[0].pooled_p:

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from analysis.reports.command import report
 from guard_eval import progress
-from guard_eval.cli.commands import load
+from guard_eval.cli.commands import load_command
 from guard_eval.demo import PROMPTS, STUDY
-from guard_eval.demo.raters import NAMES, judge_all, measure_appeal, rate_all
+from guard_eval.demo.raters import NAMES, judge_all_pairs, measure_appeal, rate_all_pairs
 from guard_eval.errors import StudyError
 from guard_eval.metrics.export import make_score_table
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.study import Study
-from guard_eval.study.schema import STUDY_TOML, schema_name, write_study_toml
+from guard_eval.study.schema import STUDY_TOML, name_schema, write_study_toml
 from guard_eval.texts.pair import pair
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems import find_texts
@@ -52,14 +52,14 @@ def demo(folder: Path = Path("demo-study"), /) -> Result:
         "5. Report": lambda study: report(study.folder),
     }
     for title, step in steps.items():
-        progress.show(Result(lines=("", title)))
-        progress.show(replace(step(study), next=()))
+        progress.show_result(Result(lines=("", title)))
+        progress.show_result(replace(step(study), next=()))
     seconds = time.monotonic() - began
     return Result(
         lines=(
             "",
             f"Done in {seconds:.0f} s. Raters and judge are SIMULATED: see what a report looks like.",
-            f"Open {study.report / 'index.html'} in a browser.",
+            f"Open {study.report_folder / 'index.html'} in a browser.",
             "Then rate the same pairs yourself, or see what a judge would be sent and what it costs:",
         ),
         next=(study.command("annotate", "--invite", "ME"), study.command("judge", "--dry-run")),
@@ -73,26 +73,26 @@ def make_folder(folder: Path) -> None:
         StudyError: The folder has other files or another study, to which simulated raters would be added.
     """
     if (folder / "study.toml").exists() and Study.open(folder).hash == Study.open(STUDY.parent).hash:
-        progress.notice(f"{folder} exists already; going on with it")
+        progress.show_notice(f"{folder} exists already; going on with it")
         return
     # An interrupted demo leaves its prompts without a study.toml.
     prompts = folder / "prompts.jsonl"
     is_interrupted = prompts.is_file() and prompts.read_bytes() == PROMPTS.read_bytes()
     others = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if is_interrupted:
-        others -= {prompts.name, schema_name(STUDY_TOML)}
+        others -= {prompts.name, name_schema(STUDY_TOML)}
     if others or (folder.exists() and not folder.is_dir()):
         raise StudyError(
             f"{folder} has other files, and the demo would add SIMULATED raters to them; name another "
             "folder: guard-eval demo FOLDER"
         )
-    write_whole(prompts, PROMPTS.read_bytes(), make_folder=True)
+    write_atomically(prompts, PROMPTS.read_bytes(), make_folder=True)
     write_study_toml(folder, STUDY.read_bytes())
 
 
 def generate_texts(study: Study) -> Result:
     """Generate the continuations, and return their number."""
-    return Result(lines=load("generate")(study).lines[-1:])
+    return Result(lines=load_command("generate")(study).lines[-1:])
 
 
 def find_repetitive_example(study: Study) -> Result:
@@ -108,7 +108,7 @@ def find_repetitive_example(study: Study) -> Result:
 
 def measure_texts(study: Study) -> Result:
     """Measure the texts, and return the most important metrics as means over the datasets."""
-    measured = load("measure")(study)
+    measured = load_command("measure")(study)
     rows = list(measured.scores.itertuples(index=False))
     means = [row for row in rows if row.dataset == rows[-1].dataset]
     summary = make_score_table([row for row in means if row.metric in {"diversity", "coherence", "words"}])
@@ -119,8 +119,8 @@ def simulate_verdicts(study: Study) -> Result:
     """Let the simulated raters rate their pairs, and let the simulated judge judge all pairs."""
     criteria = study.settings.annotation.criteria
     with Store.open(study.database, declared=study.declared) as store:
-        rated = rate_all(store, study.plan, criteria)
-        judged = judge_all(store, study.plan, criteria)
+        rated = rate_all_pairs(store, study.hand_out_plan, criteria)
+        judged = judge_all_pairs(store, study.hand_out_plan, criteria)
     return Result(
         lines=(
             f"{rated} new ratings by {len(NAMES)} SIMULATED raters; their kind is 'simulated'",

@@ -381,7 +381,7 @@ def declare_plan_keys(
         def analyse_if_allowed(evidence: Evidence) -> list[R]:
             if not needs(evidence):
                 return []
-            for key in sorted(evidence.plan.changed_keys()):
+            for key in sorted(evidence.plan.list_changed_keys()):
                 if key in refuses or key not in DECIDED.union(uses):
                     why = refuses.get(key, f"{analyse.__name__} does not use it; leave it out")
                     raise StudyError(f"{key} = {json.dumps(getattr(evidence.plan, key))}: {why}")

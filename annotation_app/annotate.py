@@ -11,7 +11,7 @@ from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE
 from guard_eval.results import Result
-from guard_eval.rubric import criteria, describe_rewordings
+from guard_eval.rubric import describe_rewordings, select_criteria
 from guard_eval.store import Store, raters, settings
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.manage import LOCAL_ADDRESS
@@ -72,8 +72,8 @@ def annotate(
             lines.append(NO_TLS)
 
         def announce() -> None:
-            progress.notice("\n".join(lines))
-            progress.show(Result(lines=link))  # asked for, so that --quiet does not hide it
+            progress.show_notice("\n".join(lines))
+            progress.show_result(Result(lines=link))  # asked for, so that --quiet does not hide it
 
         with suppress(KeyboardInterrupt):
             server.run_server(opened, announce)
@@ -86,15 +86,17 @@ def _prepare_study(study: Study, store: Store, url: str, *, invited: bool) -> li
     pairs = sum(pair.for_people for pair in store_pairs.read(store))
     if not pairs:
         raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
-    slots.apply_plan(store, study.plan)
+    slots.apply_plan(store, study.hand_out_plan)
     states = [rater.state for rater in raters.read(store) if rater.kind == "person"]
     people = sum(state not in {"excluded", "revoked"} for state in states)
-    progress.notice(f"{pairs} pairs, {annotation.raters_per_pair} people each, {people} invited")
+    progress.show_notice(f"{pairs} pairs, {annotation.raters_per_pair} people each, {people} invited")
     if annotation.recruitment.prolific or annotation.recruitment.oidc:
-        progress.notice(f"{raters.count_openings(store, study.plan)} more people can come without an invite")
+        progress.show_notice(
+            f"{raters.count_openings(store, study.hand_out_plan)} more people can come without an invite"
+        )
     for warning in _find_warnings(study, store):
         progress.warn(warning)
-    asked_criteria = criteria(annotation.criteria, study.settings.rubric)
+    asked_criteria = select_criteria(annotation.criteria, study.settings.rubric)
     settings.set_criteria(store, {criterion.name: str(criterion) for criterion in asked_criteria})
     lines = [f"Serving on {url} (Ctrl-C stops)"]
     before = settings.read(store, settings.APP_ADDRESS) or LOCAL_ADDRESS
@@ -117,7 +119,7 @@ def _find_warnings(study: Study, store: Store) -> list[str]:
         f"a criterion that has verdicts is worded differently now: {change}. Give the new words another "
         "name, or take the change back."
         for change in describe_rewordings(
-            settings.read_criteria(store), criteria(annotation.criteria, study.settings.rubric)
+            settings.read_criteria(store), select_criteria(annotation.criteria, study.settings.rubric)
         )
     ]
     if annotation.gold_every is not None and not store_pairs.read_gold(store):
@@ -126,12 +128,12 @@ def _find_warnings(study: Study, store: Store) -> list[str]:
             f"annotation.gold, and run: {study.command('pair')}"
         )
     named = study.settings.texts not in _PRACTISED
-    if annotation.pages.practice and named and wording.has_stock_practice(study):
+    if annotation.pages.practice and named and wording.uses_shipped_practice(study):
         warnings.append(
             f"the practice pairs are continuations of stories, and not {study.settings.texts}; write your "
             f"own [[practice.pairs]] {_in_wording(study)}, or set practice = false in annotation.pages"
         )
-    stock = wording.shipped_wording(annotation.language)["consent"]
+    stock = wording.read_shipped_wording(annotation.language)["consent"]
     if annotation.pages.consent and wording.load_wording(study).consent.model_dump() == stock:
         warnings.append(
             "the consent page has the stock text, which names no institution, duration or contact; write "

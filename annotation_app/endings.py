@@ -60,7 +60,7 @@ def _show_code(app: App, ending: Ending) -> None:
     if code is None:
         return
     st.html(markup.format_code(texts.code, code))
-    if address := recruitment.completion_page(code):
+    if address := recruitment.make_completion_address(code):
         st.link_button(escape_label(texts.link), address, type="primary")
 
 

@@ -12,7 +12,7 @@ from annotation_app import endings, markup, panel, state
 from annotation_app.markup import escape_label, show_forward_button
 from annotation_app.panel import Submission
 from annotation_app.state import App, Visit
-from guard_eval.records import BlindPair, content_id
+from guard_eval.records import BlindPair, make_content_id
 from guard_eval.store.notes import CHECK_ATTEMPTS
 from guard_eval.study.wording import FormQuestion, PracticePair, fill_placeholders
 
@@ -65,7 +65,7 @@ def _show_consent(app: App, visit: Visit) -> str:
             agreed = show_forward_button(texts.agree, key="agree")
             declined = st.button(escape_label(texts.decline), key="decline")
     if agreed or declined:
-        words = {"language": app.words.language, "wording": content_id("consent", texts.model_dump())}
+        words = {"language": app.words.language, "wording": make_content_id("consent", texts.model_dump())}
         state.note_progress(app, visit, "consent", {"agreed": agreed, **words})
         visit.open_page("")
         st.rerun()

@@ -11,7 +11,7 @@ from annotation_app import panel, state
 from annotation_app.panel import Skip, Submission, Turn
 from annotation_app.state import App, Visit
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, JsonObject, content_id
+from guard_eval.records import BlindPair, JsonObject, make_content_id
 from guard_eval.store import handout, notes, raters, verdicts
 
 RECOUNT_SECONDS = 30.0
@@ -85,7 +85,7 @@ def _read_answers(app: App, visit: Visit, number: int) -> JsonObject:
     remarks = {note.kind: note.detail for note in notes.read(app.store, presentation=number)}
     problems = [problem for problem in remarks.get("problem", "").split(", ") if problem]
     answers = {"chosen": chosen, "comment": remarks.get("comment", ""), "problems": problems}
-    base = content_id("answers", *sorted(chosen.items()), answers["comment"], *problems)
+    base = make_content_id("answers", *sorted(chosen.items()), answers["comment"], *problems)
     return answers | {"base": base}
 
 

@@ -17,7 +17,7 @@ from streamlit.errors import StreamlitAuthError
 from annotation_app import endings, markup, state
 from annotation_app.markup import escape_label
 from annotation_app.state import App, Visit
-from guard_eval.records import content_id
+from guard_eval.records import make_content_id
 from guard_eval.store import raters
 from guard_eval.store.sql.schema import LONGEST_NAME
 from guard_eval.study.settings import Recruitment
@@ -101,7 +101,7 @@ def read_account_arrival(recruitment: Recruitment) -> Visitor | None:
     issuer = st.user.get("iss")
     subject = st.user.get("sub")
     account = f"{issuer} {subject}"
-    external_id = account if len(account) <= LONGEST_NAME else content_id("oidc", account)
+    external_id = account if len(account) <= LONGEST_NAME else make_content_id("oidc", account)
     return Visitor("oidc", external_id, {"issuer": str(issuer)}) if subject else None
 
 

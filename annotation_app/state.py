@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, HandOutPlan, JsonObject, NoteKind, Rater, content_id
+from guard_eval.records import BlindPair, HandOutPlan, JsonObject, NoteKind, Rater, make_content_id
 from guard_eval.rubric import Criterion
 from guard_eval.store import Store, notes, raters, verdicts
 from guard_eval.study import Study, wording
@@ -109,7 +109,7 @@ class Visit:
         self.turn += 1
         said = {name: getattr(self, name) for name in ("note", "problem", "acknowledged", "failed", "turn")}
         # The key of the rater's drafts in the browser, which does not identify the rater.
-        return {"drafts": content_id("draft", self.token), **said}
+        return {"drafts": make_content_id("draft", self.token), **said}
 
     def clear_messages(self) -> None:
         """Clear the messages to the rater."""
@@ -144,10 +144,10 @@ def serve_study(study: Study) -> App:
     store = Store.open(study.database, to_write=True, declared=study.declared)
     app = App(
         store=store,
-        plan=study.plan,
+        plan=study.hand_out_plan,
         settings=annotation,
         words=words,
-        criteria=wording.rubric(words, annotation.criteria),
+        criteria=wording.translate_criteria(words, annotation.criteria),
         practice=tuple(
             pair for pair in words.practice.pairs if pair.expected.keys() & set(annotation.criteria)
         ),

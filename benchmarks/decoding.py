@@ -24,8 +24,8 @@ from common import parser, table
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
 from guard_eval.generation.engines.batch import Batch
-from guard_eval.generation.engines.decode import decode
-from guard_eval.generation.engines.packed import pack
+from guard_eval.generation.engines.decode import decode_batch
+from guard_eval.generation.engines.packed import pack_linear_layers
 from guard_eval.generation.strategies import parse
 
 STRATEGIES = ("greedy", "guard", "top_p(p=0.95)", "contrastive(k=10, alpha=0.6)", "acs(q=1)")
@@ -131,7 +131,7 @@ def measure(model: Any, options: argparse.Namespace) -> str:
     """Return a table of each strategy's time divided by greedy `generate`'s time, by batch and layers."""
     rows = []
     packed = copy.deepcopy(model)
-    pack(packed)  # as `load_model` does
+    pack_linear_layers(packed)  # as `load_model` does
     for name in options.strategies:
         cells = [f"`{name}`"]
         for size in options.batches:
@@ -141,7 +141,7 @@ def measure(model: Any, options: argparse.Namespace) -> str:
             batch = Batch(prompts=prompts, keys=keys, ends=(), limit=options.new_tokens)
 
             def ours(batch: Batch = batch, name: str = name) -> None:
-                decode(packed, batch, parse(name), static=options.static)
+                decode_batch(packed, batch, parse(name), static=options.static)
 
             for layers in (model, packed):
                 plain = partial(greedy_generate, layers, prompts, options.new_tokens)

@@ -18,7 +18,7 @@ import torch
 from common import compare, heading, line, parser
 from decoding import SHAPES, build, random_prompts
 
-from guard_eval.generation.engines.vllm.request import extra_args
+from guard_eval.generation.engines.vllm.request import make_extra_args
 from guard_eval.generation.strategies import parse
 
 STRATEGIES = ["guard", "guard(formulation=released)", "top_p(p=0.95)"]
@@ -88,7 +88,7 @@ def row(llm: Any, options: argparse.Namespace, batch: int, name: str) -> str:
         parameters = [SamplingParams(temperature=0, extra_args=extra, **same) for extra in ours]
         llm.generate(prompts, parameters, use_tqdm=False)
 
-    asks = [extra_args(parse(name), seed=1, prompt_id=str(n)) for n in range(batch)]
+    asks = [make_extra_args(parse(name), seed=1, prompt_id=str(n)) for n in range(batch)]
     turns = compare(lambda: run([None] * batch), lambda: run(list(asks)), rounds=options.rounds, seconds=600)
     greedy, ours_ms = (1000 * seconds / options.new_tokens for seconds in turns.medians)
     return line([batch, name, f"{greedy:.2f}", f"{ours_ms:.2f}", turns.format_ratio(), len(turns.ratios)])

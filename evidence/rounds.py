@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from guard_eval import rounds
 from guard_eval.records import Contest, RoundPlan
-from guard_eval.rounds import compare, find_stopping
+from guard_eval.rounds import compare_couples, find_stopping_couples
 
 SPREAD = 0.45
 """The standard deviation of a text's quality, in units of a rater's noise: two raters' ICC is .22."""
@@ -26,7 +26,7 @@ TIE = 0.38
 """A smaller difference is a tie, which gives 25 % ties."""
 Design = Literal["rounds", "candidate"]
 
-exact_p = rounds.first_passage_p
+exact_p = rounds.compute_first_passage_p
 
 
 @lru_cache
@@ -64,9 +64,9 @@ def play_rounds(design: Design, scores: NDArray[np.float64], systems: int, sizes
     for number, end in enumerate(ends, start=1):
         played = [(number, values) for values in table[end - sizes[number - 1] : end]]
         contest = replace(contest, done=number, prompts=[*contest.prompts, *played])
-        stopping = dict.fromkeys(find_stopping(contest, compare(contest)), number)
+        stopping = dict.fromkeys(find_stopping_couples(contest, compare_couples(contest)), number)
         contest = replace(contest, stopped={**contest.stopped, **stopping})
-        if not contest.active_couples(number + 1):
+        if not contest.list_active_couples(number + 1):
             break
     return contest
 
@@ -87,19 +87,21 @@ def measure_errors(
         rng = np.random.default_rng([SEED, study, len(means), prompts])
         contest = play_rounds(design, draw_scores(rng, means, prompts, raters), len(means), sizes)
         claims = [
-            comparison for comparison in compare(contest) if comparison.p_adjusted <= contest.plan.alpha
+            comparison
+            for comparison in compare_couples(contest)
+            if comparison.p_adjusted <= contest.plan.alpha
         ]
         wrong = [
-            comparison for comparison in claims if quality[comparison.ahead] <= quality[comparison.behind]
+            comparison for comparison in claims if quality[comparison.leader] <= quality[comparison.follower]
         ]
-        is_best = sum(comparison.ahead == "a" for comparison in claims) == len(means) - 1
+        is_best = sum(comparison.leader == "a" for comparison in claims) == len(means) - 1
         rated = sum(
-            size * len(contest.active_couples(at)) for at, size in enumerate(sizes[: contest.done], 1)
+            size * len(contest.list_active_couples(at)) for at, size in enumerate(sizes[: contest.done], 1)
         )
         all_pairs = prompts * len(means) * (len(means) - 1) / 2
         results += (
             bool(wrong),
-            any(comparison.ahead == "a" for comparison in wrong),
+            any(comparison.leader == "a" for comparison in wrong),
             is_best,
             rated / all_pairs,
         )
@@ -137,7 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=300)
     options = parser.parse_args()
-    rounds.first_passage_p = look_up_p
+    rounds.compute_first_passage_p = look_up_p
     for line in write_table(options.studies):
         print(line, flush=True)
 

@@ -15,8 +15,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from guard_eval.joint_flips import max_t
-from guard_eval.metrics.tuning.choice import find_best_setting
+from guard_eval.joint_flips import compute_max_t_p
+from guard_eval.metrics.tuning import find_best_settings
 from guard_eval.sign_flip import sign_flip
 
 Floats = NDArray[np.float64]
@@ -37,7 +37,7 @@ def draw_scores(rng: np.random.Generator, prompts: int, settings: int, rho: floa
 
 def choose_setting(scores: Floats) -> int:
     """Return the index of the setting that guard-eval would choose."""
-    return int(find_best_setting(scores.mean(axis=0, keepdims=True))[0])
+    return int(find_best_settings(scores.mean(axis=0, keepdims=True))[0])
 
 
 def may_claim(gain: Floats) -> bool:
@@ -82,7 +82,7 @@ def measure_errors_with_correction(
         scores = draw_scores(rng, TESTED, settings, rho)
         gains = scores - rng.normal(size=(TESTED, 1))
         best = choose_setting(scores)
-        wrong += may_claim(gains[:, best]) and max_t(gains, seed=study)[best] <= ALPHA
+        wrong += may_claim(gains[:, best]) and compute_max_t_p(gains, seed=study)[best] <= ALPHA
     return wrong / studies
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from guard_eval.errors import StudyError
 
@@ -33,21 +33,30 @@ UNREADABLE = (
 """The message for a text that is not a URL. The message omits the text, which may contain a password."""
 
 
-def check_url(text: str) -> str:
+def write_file_url(file: Path) -> str:
+    """Return the URL of an SQLite file. Characters with a meaning in URLs become codes.
+
+    >>> write_file_url(Path("/studies/run #2/study.db"))
+    'sqlite:////studies/run %232/study.db'
+    """
+    return "sqlite:///" + re.sub("[%?#]", lambda sign: f"%{ord(sign[0]):02X}", str(file))
+
+
+def check_database_url(url: str) -> str:
     """Return a database's URL if it is plain, so that it cannot contain a password.
 
     Raises:
-        StudyError: It is not plain.
+        StudyError: The URL is not plain.
 
-    >>> check_url("postgresql://me@host/db")
+    >>> check_database_url("postgresql://me@host/db")
     'postgresql://me@host/db'
     """
-    if _PLAIN.fullmatch(text) is None:
+    if _PLAIN.fullmatch(url) is None:
         raise StudyError(UNREADABLE)
-    return text
+    return url
 
 
-def check_location(text: str, folder: Path) -> None:
+def check_database_location(url: str, folder: Path) -> None:
     """Check that a study's database is a file in the study's folder, or on a server that the user names.
 
     The author of study.toml chose the server. The first connection would send the user's PGPASSWORD, .pgpass
@@ -56,16 +65,16 @@ def check_location(text: str, folder: Path) -> None:
     Raises:
         StudyError: The URL is not plain, or names another place.
     """
-    url = _PLAIN.fullmatch(check_url(text))
-    assert url is not None
-    if url["file"] is not None:
-        if not Path(url["file"] or "/").resolve().is_relative_to(folder.resolve()):
+    parts = _PLAIN.fullmatch(check_database_url(url))
+    assert parts is not None
+    if parts["file"] is not None:
+        if not Path(unquote(parts["file"]) or "/").resolve().is_relative_to(folder.resolve()):
             raise StudyError(f"database in study.toml is a file outside {folder}; remove that line")
         return
-    pairs = parse_qsl(url["options"] or "")
+    pairs = parse_qsl(parts["options"] or "")
     options = dict(pairs)
-    host, port = options.get("host") or url["host"] or "", options.get("port", url["port"] or "5432")
-    if len(options) < len(pairs) or (url["host"] and "host" in options):
+    host, port = options.get("host") or parts["host"] or "", options.get("port", parts["port"] or "5432")
+    if len(options) < len(pairs) or (parts["host"] and "host" in options):
         raise StudyError(UNREADABLE)
     trusted = {name.strip().casefold() for name in os.environ.get(HOSTS_VARIABLE, "").split(",")}
     if host and not trusted & {host.casefold(), f"{host}:{port}".casefold()}:

@@ -58,6 +58,6 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def first_line(error: Exception) -> str:
+def get_first_line(error: Exception) -> str:
     """Return the first line of an error's message, without a full stop."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".: ")

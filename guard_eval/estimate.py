@@ -33,8 +33,8 @@ ROUNDING = 1e-12
 
 NO_DATA = "there are no observations"
 ONE_UNIT = "there is only one {unit}, and its spread cannot be estimated"
-NO_WIDTH = "every {unit} says the same: an interval would have no width, so none is given"
-NEEDS_EACH = "without one of the {unit}s it is undefined, so its error is unknown"
+NO_WIDTH = "all {unit}s have the same value, so there is no interval"
+NEEDS_EACH = "without one of the {unit}s, the value is undefined, so there is no interval"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,11 +96,11 @@ def explain_missing_p(smallest: float, alpha: float, *, after: str = "") -> str:
     """Return the reason why a test gives no p: its smallest possible p is above `alpha`. Empty if it is not.
 
     >>> explain_missing_p(0.125, 0.05)
-    'no p: few units differ, so it cannot be below 0.125 and cannot reach 0.05'
+    'no p: few units differ, so p is at least 0.125, above 0.05'
     """
     if smallest <= alpha * (1 + 1e-9):
         return ""
-    return f"no p{after}: few units differ, so it cannot be below {smallest:.3g} and cannot reach {alpha:.3g}"
+    return f"no p{after}: few units differ, so p is at least {smallest:.3g}, above {alpha:.3g}"
 
 
 def sum_by_unit(unit: Integers, *columns: ArrayLike) -> Floats:
@@ -110,9 +110,10 @@ def sum_by_unit(unit: Integers, *columns: ArrayLike) -> Floats:
     return np.stack(sums, axis=1)
 
 
-def ratio(sums: Floats) -> Floats:
-    """Divide the first of two sums by the second: a mean as a statistic of sums."""
-    return np.asarray(sums[..., 0] / sums[..., 1])
+def divide_sums(sums: Floats) -> Floats:
+    """Divide the first sum by the second sum, `[..., 2]` → `[...]`. Return NaN if the second sum is 0."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(sums[..., 1] > 0, sums[..., 0] / sums[..., 1], np.nan)
 
 
 def jackknife(
@@ -149,7 +150,7 @@ def jackknife(
     codes = np.unique(np.zeros(len(parts)) if strata is None else strata, return_inverse=True)[1]
     count = np.bincount(codes)
     if len(count) > 1 and count.min() < 2:
-        result = result.with_note("a dataset has only one {unit}, so datasets are ignored (which widens it)")
+        result = result.with_note("a dataset has only one {unit}, so the (wider) interval ignores datasets")
         codes, count = np.zeros_like(codes), np.array([len(parts)])
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(function(parts.sum(axis=0)))
@@ -180,7 +181,7 @@ def _leave_out_each_unit(parts: Floats, codes: Integers, count: Integers) -> Flo
     return np.asarray(total - (count / (count - 1))[codes, None] * (parts - means[codes]))
 
 
-def _holm(family: Floats) -> Floats:
+def _adjust_by_holm(family: Floats) -> Floats:
     # scipy has no such function, and the function of statsmodels collects garbage for 57 ms at each call.
     order = np.argsort(family)
     steps = np.maximum.accumulate(family[order] * np.arange(len(family), 0, -1))
@@ -188,7 +189,7 @@ def _holm(family: Floats) -> Floats:
 
 
 ADJUSTMENTS: Mapping[Adjustment, Callable[[Floats], Floats]] = {
-    "holm": _holm,
+    "holm": _adjust_by_holm,
     "bh": partial(false_discovery_control, method="bh"),
     "by": partial(false_discovery_control, method="by"),
 }
@@ -221,7 +222,7 @@ def adjust(
     if method not in ADJUSTMENTS:
         raise ValueError(f"no correction is called {method!r}; choose one of {', '.join(ADJUSTMENTS)}")
     if wrong := [p for p in family.tolist() if not 0 <= p <= 1]:
-        raise ValueError(f"a p-value lies between 0 and 1; {wrong[0]} does not")
+        raise ValueError(f"the p-value {wrong[0]} is not between 0 and 1")
     adjusted = ADJUSTMENTS[method](family)
     limits: list[float | None] = [0.0] * len(family)
     if smallest is not None:

@@ -28,7 +28,7 @@ class SignFlipSums:
     sums: Floats
     drawn: str = ""
 
-    def p(self, reached: NDArray[np.bool_]) -> float:
+    def compute_p(self, reached: NDArray[np.bool_]) -> float:
         """Return the p-value of a statistic from the flips that reach the observed value, [flips]."""
         return float(reached.mean()) if not self.drawn else (1 + int(reached.sum())) / (1 + len(reached))
 
@@ -38,7 +38,7 @@ class SignFlipSums:
         return 1 / (len(self.sums) + bool(self.drawn))
 
 
-def flip_together(scores: Floats, *, seed: int) -> SignFlipSums:
+def flip_signs_together(scores: Floats, *, seed: int) -> SignFlipSums:
     """Flip the scores of each unit, [units, results], in all results at once.
 
     With few units, all flips are tried. With more units, flips are drawn at random. With very many units,
@@ -52,26 +52,26 @@ def flip_together(scores: Floats, *, seed: int) -> SignFlipSums:
     rng = np.random.default_rng(seed)
     if units > MANY_UNITS:
         normal = rng.standard_normal((REPLICATES, scores.shape[1]))
-        sums = normal @ covariance_root(scores.T @ scores).T
+        sums = normal @ compute_root(scores.T @ scores).T
         return SignFlipSums(sums=sums, drawn=f"{REPLICATES:,} normal sums")
     block = max(1, _MAX_SIGNS // units)
     sizes = [min(block, REPLICATES - begin) for begin in range(0, REPLICATES, block)]
-    blocks = [random_signs(rng, size, units) @ scores for size in sizes]
+    blocks = [draw_signs(rng, size, units) @ scores for size in sizes]
     return SignFlipSums(sums=np.concatenate(blocks), drawn=f"{REPLICATES:,} random patterns")
 
 
-def random_signs(rng: np.random.Generator, draws: int, units: int) -> Floats:
+def draw_signs(rng: np.random.Generator, draws: int, units: int) -> Floats:
     """Draw signs, 1 or −1, [draws, units]."""
     return np.asarray(rng.integers(0, 2, (draws, units)) * 2.0 - 1)
 
 
-def covariance_root(covariance: Floats) -> Floats:
+def compute_root(covariance: Floats) -> Floats:
     """Return R with R Rᵀ = `covariance`, up to rounding, [K, K]."""
     values, vectors = np.linalg.eigh(covariance)
     return np.asarray(vectors * np.sqrt(np.maximum(0.0, values)))
 
 
-def max_t(scores: Floats, *, seed: int = 0) -> list[float]:
+def compute_max_t_p(scores: Floats, *, seed: int = 0) -> list[float]:
     """Return the corrected p-value of each result, from the largest statistic of the remaining results.
 
     This is the step-down procedure of Westfall and Young (1993). A statistic is the sum of a result's scores
@@ -88,12 +88,14 @@ def max_t(scores: Floats, *, seed: int = 0) -> list[float]:
     scaled = scores[is_off] / np.where(size > 0, size, 1.0)
     if not len(scaled):
         return [1.0] * scores.shape[1]
-    flipped = flip_together(scaled, seed=seed)
+    flipped = flip_signs_together(scaled, seed=seed)
     observed = np.abs(scaled.sum(axis=0))
     order = np.argsort(-observed)
     # For each result: the largest statistic of this result and of all results with smaller statistics.
     largest = np.maximum.accumulate(np.abs(flipped.sums[:, order[::-1]]), axis=1)[:, ::-1]
-    steps = [flipped.p(largest[:, rank] >= observed[at] * (1 - ROUNDING)) for rank, at in enumerate(order)]
+    # A sum that is 0 apart from rounding is reached by all flips.
+    least = observed[order] * (1 - ROUNDING) - ROUNDING
+    steps = [flipped.compute_p(reached) for reached in (largest >= least).T]
     corrected = np.empty(len(order))
     corrected[order] = np.maximum.accumulate(steps)
     return [float(p) for p in corrected]

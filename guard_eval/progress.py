@@ -19,21 +19,21 @@ class Advance(Protocol):
 class Reporter:
     """Show the messages of this module's functions. This base class shows nothing and answers no."""
 
-    def task(self, description: str, total: float | None, unit: str) -> AbstractContextManager[Advance]:
+    def show_task(self, description: str, total: float | None, unit: str) -> AbstractContextManager[Advance]:
         """Show a progress bar while the context is open."""
         del description, total, unit
         return nullcontext(lambda *_count, **_note: None)
 
-    def notice(self, text: str) -> None:
+    def show_notice(self, text: str) -> None:
         """Show the present step."""
 
     def warn(self, text: str) -> None:
         """Show a warning."""
 
-    def show(self, result: Result, *, clear: bool) -> None:
+    def show_result(self, result: Result, *, clear: bool) -> None:
         """Show the result of a step."""
 
-    def write(self, text: str, style: str) -> None:
+    def print_text(self, text: str, style: str) -> None:
         """Show a part of a line."""
 
     def confirm(self, question: str) -> bool:  # noqa: ARG002
@@ -55,14 +55,16 @@ def use_reporter(reporter: Reporter) -> Iterator[None]:
         _reporters.pop()
 
 
-def task(description: str, total: float | None = None, unit: str = "") -> AbstractContextManager[Advance]:
+def show_task(
+    description: str, total: float | None = None, unit: str = ""
+) -> AbstractContextManager[Advance]:
     """Return a context with a progress bar. `unit` is in the plural; `total` is None if it is unknown."""
-    return _reporters[-1].task(description, total, unit)
+    return _reporters[-1].show_task(description, total, unit)
 
 
-def notice(text: str) -> None:
+def show_notice(text: str) -> None:
     """Show the present step, such as loading a model, unless the user chose `--quiet`."""
-    _reporters[-1].notice(text)
+    _reporters[-1].show_notice(text)
 
 
 def warn(text: str) -> None:
@@ -70,14 +72,14 @@ def warn(text: str) -> None:
     _reporters[-1].warn(text)
 
 
-def show(result: Result, *, clear: bool = False) -> None:
+def show_result(result: Result, *, clear: bool = False) -> None:
     """Show the result of a step; `clear` clears the terminal's screen first."""
-    _reporters[-1].show(result, clear=clear)
+    _reporters[-1].show_result(result, clear=clear)
 
 
-def write(text: str, style: str = "") -> None:
+def print_text(text: str, style: str = "") -> None:
     """Show text without a line break, in a style of rich such as "bold red"."""
-    _reporters[-1].write(text, style)
+    _reporters[-1].print_text(text, style)
 
 
 def confirm(question: str) -> bool:

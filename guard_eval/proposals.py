@@ -25,7 +25,7 @@ def write_command(
     >>> write_command("raters add", "my study", "Ann", overrides=["seed=3"])
     "guard-eval raters add 'my study' Ann --set seed=3"
     """
-    words = [*name.split(), _quote_argument(folder), *map(str, arguments), *_options(overrides)]
+    words = [*name.split(), _quote_argument(folder), *map(str, arguments), *_list_options(overrides)]
     return f"guard-eval {shlex.join(words)}"
 
 
@@ -35,7 +35,7 @@ def complete_commands(message: str, folder: Path | str, overrides: Sequence[str]
     >>> complete_commands("list them with: guard-eval raters list STUDY", "a b")
     "list them with: guard-eval raters list 'a b'"
     """
-    study = shlex.join([_quote_argument(folder), *_options(overrides)])
+    study = shlex.join([_quote_argument(folder), *_list_options(overrides)])
     return _INCOMPLETE.sub(lambda command: f"{command[1]} {study}", message)
 
 
@@ -54,6 +54,6 @@ def _quote_argument(folder: Path | str) -> str:
     return f"./{folder}" if str(folder).startswith("-") else str(folder)
 
 
-def _options(overrides: Sequence[str]) -> list[str]:
+def _list_options(overrides: Sequence[str]) -> list[str]:
     options = [word for assignment in overrides for word in ("--set", assignment)]
     return options + [word for file in code_files for word in ("--code", file)]

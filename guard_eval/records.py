@@ -57,24 +57,24 @@ Role = Literal["study", "gold", "repeat"]
 """The reason why a pair is shown. Raters see no difference. Only pairs with the role `study` give results."""
 
 
-def settings_part(name: str, kind: str) -> str:
+def name_settings_part(name: str, kind: str) -> str:
     """Return the part of `Study.declared` that applies to a rater: the part of people or of a judge."""
     return f"judge {name}" if kind in PEOPLE_OF else PEOPLE
 
 
 def name_deciding_group(name: str, kind: str) -> str:
     """Return the group of raters who decide together which comparisons stop. A judge decides alone."""
-    return kind if kind == "simulated" else settings_part(name, kind)
+    return kind if kind == "simulated" else name_settings_part(name, kind)
 
 
 # made only once, because json.dumps makes an encoder at every call
 _AS_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 
 
-def content_id(*parts: object) -> str:
+def make_content_id(*parts: object) -> str:
     """Return 16 hexadecimal digits that identify `parts`, the same on every machine.
 
-    >>> content_id("ab", "c") == content_id("a", "bc")
+    >>> make_content_id("ab", "c") == make_content_id("a", "bc")
     False
     """
     return hashlib.sha256(_AS_JSON(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -119,7 +119,7 @@ class Recipe:
     stop: tuple[str, ...] = ()
     chat_template: str = ""
 
-    def continuation_id(self, prompt: Prompt, run: int = 1) -> str:
+    def make_continuation_id(self, prompt: Prompt, run: int = 1) -> str:
         """Return the id of the text that this recipe writes after `prompt` in its `run`th run.
 
         A model in a folder is identified only by its content, a model from the Hub by name and revision.
@@ -132,7 +132,7 @@ class Recipe:
         rare |= {"amateur": self.amateur and amateur, "run": run if run > 1 else 0}
         rare = {name: value for name, value in rare.items() if value}
         settings = *model, self.strategy, self.seed, self.max_new_tokens, self.max_prompt_tokens, self.dtype
-        return content_id(prompt.id, prompt.text, *settings, *([rare] if rare else []))
+        return make_content_id(prompt.id, prompt.text, *settings, *([rare] if rare else []))
 
 
 @record
@@ -193,7 +193,7 @@ class Pair:
     @staticmethod
     def make_id(method_a: str, method_b: str, continuation_a: str, continuation_b: str) -> str:
         """Return the pair's id. The same two continuations with the same method names have the same id."""
-        return content_id("pair", method_a, method_b, continuation_a, continuation_b)
+        return make_content_id("pair", method_a, method_b, continuation_a, continuation_b)
 
 
 @record
@@ -291,7 +291,7 @@ class Contest:
     stopped: Mapping[Couple, int]
     prompts: Sequence[tuple[int, Mapping[Couple, float]]]
 
-    def active_couples(self, number: int) -> list[Couple]:
+    def list_active_couples(self, number: int) -> list[Couple]:
         """Return the couples that are shown in a round."""
         return [couple for couple in self.couples if self.stopped.get(couple, number) >= number]
 

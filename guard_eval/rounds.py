@@ -40,7 +40,7 @@ class Comparison:
         couple: The two systems.
         leads: The first system's expected share minus the second system's, on each complete prompt.
         time: The part of all prompts that is in the couple's rounds.
-        ahead: The system that was ahead when the evidence was strongest; empty if neither was ahead.
+        leader: The system that was ahead when the evidence was strongest; empty if neither was ahead.
         p: The p that is valid at all rounds.
         p_adjusted: The p after Holm's correction over all couples.
     """
@@ -48,21 +48,21 @@ class Comparison:
     couple: Couple
     leads: Floats
     time: float
-    ahead: str
+    leader: str
     p: float
     p_adjusted: float = 1.0
 
     @property
-    def behind(self) -> str:
-        """Return the system with the lower score."""
+    def follower(self) -> str:
+        """Return the system that is not the leader."""
         first, second = self.couple
-        return second if self.ahead == first else first
+        return second if self.leader == first else first
 
 
-def first_passage_p(peak: float, sizes: tuple[int, ...]) -> float:
+def compute_first_passage_p(peak: float, sizes: tuple[int, ...]) -> float:
     """Return the probability that |z| t^¼ ever reaches `peak` in these rounds if neither system is better.
 
-    >>> round(first_passage_p(1.959964, (40,)), 4)  # one round is the fixed test
+    >>> round(compute_first_passage_p(1.959964, (40,)), 4)  # one round is the fixed test
     0.05
     """
     walks = np.zeros(1)  # the positions of the walks that have not reached the peak
@@ -87,9 +87,9 @@ def first_passage_p(peak: float, sizes: tuple[int, ...]) -> float:
 _legendre = lru_cache(np.polynomial.legendre.leggauss)
 
 
-def compare(contest: Contest) -> list[Comparison]:
+def compare_couples(contest: Contest) -> list[Comparison]:
     """Test each couple on the rounds so far."""
-    leads = [_find_leads(contest, number) for number in range(1, contest.done + 1)]
+    leads = [_compute_leads(contest, number) for number in range(1, contest.done + 1)]
     tested = []
     for at, couple in enumerate(contest.couples):
         last = contest.stopped.get(couple, len(leads))
@@ -104,9 +104,9 @@ def compare(contest: Contest) -> list[Comparison]:
     return tested
 
 
-def _find_leads(contest: Contest, number: int) -> Floats:
+def _compute_leads(contest: Contest, number: int) -> Floats:
     """Return the leads of all couples on the complete prompts of a round, `[prompts, couples]`."""
-    playing = set(contest.active_couples(number))
+    playing = set(contest.list_active_couples(number))
     complete = [scores for at, scores in contest.prompts if at == number and playing <= scores.keys()]
     rows = [
         [scores[couple] if couple in playing else 0.0 for couple in contest.couples] for scores in complete
@@ -126,7 +126,7 @@ def _test_couple(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> 
     """Test one couple on its leads, round by round."""
     sizes = contest.sizes
     leads = np.zeros(0)
-    ahead = ""
+    leader = ""
     smallest = 1.0
     time = 0.0
     for number, new in enumerate(rounds, start=1):
@@ -136,24 +136,24 @@ def _test_couple(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> 
         z = float(leads.sum()) / length
         # No p is below that of a sign test on which all prompts agree.
         smallest_possible = 2.0 ** (1 - np.count_nonzero(leads))
-        p = max(first_passage_p(abs(z) * time**SHAPE, sizes), smallest_possible)
+        p = max(compute_first_passage_p(abs(z) * time**SHAPE, sizes), smallest_possible)
         if p < smallest:
             smallest = p
-            ahead = couple[z < 0]
-    return Comparison(couple=couple, leads=leads, time=time, ahead=ahead, p=smallest)
+            leader = couple[z < 0]
+    return Comparison(couple=couple, leads=leads, time=time, leader=leader, p=smallest)
 
 
-def find_stopping(contest: Contest, compared: Sequence[Comparison]) -> list[Couple]:
+def find_stopping_couples(contest: Contest, compared: Sequence[Comparison]) -> list[Couple]:
     """Return the couples that stop after the last finished round.
 
     A beaten system stops in all its couples. If all remaining systems beat each other in a circle, no system
     leaves.
     """
-    playing = contest.active_couples(contest.done)
+    playing = contest.list_active_couples(contest.done)
     decided = [comparison for comparison in compared if comparison.p_adjusted <= contest.plan.alpha]
     if contest.plan.design == "candidate":
         return [comparison.couple for comparison in decided if comparison.couple in playing]
-    beaten = {comparison.behind for comparison in decided}
+    beaten = {comparison.follower for comparison in decided}
     staying = {*chain(*playing)} - beaten
     if not staying:
         return []

@@ -49,18 +49,18 @@ Weights = Annotated[dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]
 """The weights of a composite, for at least two criteria."""
 
 
-def criteria(names: Sequence[str], rubric: Mapping[str, Criterion]) -> tuple[Criterion, ...]:
+def select_criteria(names: Sequence[str], rubric: Mapping[str, Criterion]) -> tuple[Criterion, ...]:
     """Return the named criteria of the rubric, in the order of the names.
 
     Raises:
         StudyError: A name is unknown. The message suggests the nearest name.
     """
     for name in names:
-        check_name(name, rubric)
+        check_criterion(name, rubric)
     return tuple(rubric[name] for name in names)
 
 
-def check_name(name: str, rubric: Collection[str]) -> None:
+def check_criterion(name: str, rubric: Collection[str]) -> None:
     """Check that a criterion with this name exists. The error suggests the nearest name."""
     if name not in rubric:
         raise StudyError(f"unknown criterion {name!r}: {suggest_nearest(name, list(rubric))}")
@@ -75,10 +75,10 @@ def describe_rewordings(before: Mapping[str, str], now: Iterable[Criterion]) -> 
     ]
 
 
-def spelling(words: str) -> str:
+def normalise_spelling(words: str) -> str:
     """Return a name or title without case, spaces and punctuation, for comparing answers.
 
-    >>> spelling("Story Development") == spelling("story_development")
+    >>> normalise_spelling("Story Development") == normalise_spelling("story_development")
     True
     """
     return "".join(letter for letter in words.casefold() if letter.isalnum())

@@ -104,7 +104,7 @@ def sign_flip(scores: ArrayLike, *, unit: str = "prompt") -> Estimate:
     slack = ROUNDING * float(magnitudes.sum())
     return Estimate(
         value=float(values.mean()),
-        p=_two_sided_p(classes, abs(float(values.sum())) - slack),
+        p=_compute_two_sided_p(classes, abs(float(values.sum())) - slack),
         n=n,
         unit=unit,
         method=method,
@@ -115,7 +115,7 @@ def sign_flip(scores: ArrayLike, *, unit: str = "prompt") -> Estimate:
 def _group_scores(magnitudes: Floats) -> _ScoreClasses:
     """Group scores by their size in steps. Fractions have an exact step, other scores the finest possible."""
     values, counts = np.unique(magnitudes, return_counts=True)
-    bottom = _common_denominator(values)
+    bottom = _find_common_denominator(values)
     if bottom:
         sizes = np.rint(values * bottom)
         common = int(np.gcd.reduce(sizes.astype(np.int64)))
@@ -144,7 +144,7 @@ def _merge_classes(sizes: Floats, counts: Counts, step: float) -> _ScoreClasses:
     return _ScoreClasses(sizes=distinct, counts=merged, step=step)
 
 
-def _common_denominator(values: Floats) -> int:
+def _find_common_denominator(values: Floats) -> int:
     """Return a number that makes all values whole; 0 if no small enough number exists."""
     bottom = 1
     for value in values.tolist():
@@ -159,7 +159,7 @@ def _common_denominator(values: Floats) -> int:
     return bottom if are_whole and whole.all() else 0
 
 
-def _two_sided_p(classes: _ScoreClasses, total: float) -> float:
+def _compute_two_sided_p(classes: _ScoreClasses, total: float) -> float:
     """Return the probability that |Σ ± size| is at least `total`; an upper bound if the sizes are rounded.
 
     Σ ± m = 2 Σ m·b − Σ m with coins b that are 0 or 1. A coin of size m is loaded to
@@ -176,7 +176,7 @@ def _two_sided_p(classes: _ScoreClasses, total: float) -> float:
     smallest = int(sizes.min())
     # No load has the sum of all coins as its mean.
     target = min(observed, whole - 0.5 * smallest)
-    load = _find_tilt(classes, target)
+    load = _find_load(classes, target)
     log_moment = float(counts @ (np.logaddexp(0.0, load * sizes) - math.log(2)))
     log_chernoff = log_moment - load * target
     # Rounding may have taken `lost` from the observed sum, and with probability `chance` even more.
@@ -192,28 +192,28 @@ def _two_sided_p(classes: _ScoreClasses, total: float) -> float:
     points = classes.points
     reach = whole - first + 1 if points > whole else points // 2
     beyond = np.arange(reach)
-    tail = _loaded_distribution(classes, load, points)[(first + beyond) % points]
+    tail = _compute_loaded_distribution(classes, load, points)[(first + beyond) % points]
     weighed = math.fsum(tail * np.exp(-load * beyond))
     one_sided = math.exp(log_moment - load * first) * weighed + chance
     return min(1.0, 2 * one_sided)
 
 
-def _find_tilt(classes: _ScoreClasses, target: float) -> float:
+def _find_load(classes: _ScoreClasses, target: float) -> float:
     """Return the θ for which the sum of the loaded coins has the mean `target`."""
     sizes = classes.sizes
     weights = sizes * classes.counts
 
-    def excess(load: float) -> float:
+    def subtract_target(load: float) -> float:
         chances = special.expit(load * sizes)
         return float(weights @ chances) - target
 
     high = 1 / float(sizes.max())
-    while excess(high) < 0:
+    while subtract_target(high) < 0:
         high *= 2
-    return float(optimize.brentq(excess, 0.0, high, rtol=1e-6))
+    return float(optimize.brentq(subtract_target, 0.0, high, rtol=1e-6))
 
 
-def _loaded_distribution(classes: _ScoreClasses, load: float, points: int) -> Floats:
+def _compute_loaded_distribution(classes: _ScoreClasses, load: float, points: int) -> Floats:
     """Return the probabilities of the sums of loaded coins, modulo `points`."""
     frequency = np.arange(points // 2 + 1)
     transform = np.ones(len(frequency), dtype=np.complex128)
@@ -233,7 +233,7 @@ def _loaded_distribution(classes: _ScoreClasses, load: float, points: int) -> Fl
     return np.asarray(fft.irfft(whole, points))
 
 
-def flip_limits(
+def invert_sign_flip(
     scores: ArrayLike, sizes: ArrayLike, p: float | None, *, alpha: float, bounds: Bounds
 ) -> tuple[float, float]:
     """Return the limits of Σ score / Σ size that invert the sign-flip test (as Fay and Lumbard 2020 do).
@@ -255,7 +255,7 @@ def flip_limits(
         return bounds
     quantile = float(special.ndtri(1 - alpha / 2))
 
-    def excess(shift: float) -> float:
+    def subtract_critical_sum(shift: float) -> float:
         shifted = values - shift * weights
         squares = shifted**2
         variance = float(squares.sum())
@@ -265,13 +265,13 @@ def flip_limits(
         return abs(float(shifted.sum())) - critical * math.sqrt(variance)
 
     mean = float(values.sum() / weights.sum())
-    if excess(mean) >= 0:  # all units say the same
+    if subtract_critical_sum(mean) >= 0:  # all units say the same
         return mean, mean
 
     def find_limit(bound: float) -> float:
-        if excess(bound) <= 0:  # the test rejects no possible shift on this side
+        if subtract_critical_sum(bound) <= 0:  # the test rejects no possible shift on this side
             return bound
-        return float(optimize.brentq(excess, mean, bound, xtol=1e-9))
+        return float(optimize.brentq(subtract_critical_sum, mean, bound, xtol=1e-9))
 
     low, high = map(find_limit, bounds)
     if p is None or p > alpha * (1 + 1e-9):

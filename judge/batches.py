@@ -144,7 +144,7 @@ class BatchRun:
                 f"{self.server.url} refuses a batch of one request ({words}). Run the command without --batch"
             )
         self._most_requests = min(self._most_requests, -(-size // 2))
-        progress.notice(
+        progress.show_notice(
             f"a batch of {size} requests is too large ({words}); further batches have at most "
             f"{self._most_requests} requests"
         )
@@ -255,7 +255,7 @@ class BatchRun:
             ) from None
         self._update_requests(name, provider_id=provider_id)
         self.journal.counts.requests += size
-        progress.notice(f"the batch {provider_id} with {size} requests is sent")
+        progress.show_notice(f"the batch {provider_id} with {size} requests is sent")
         return Batch(name=name, provider_id=provider_id)
 
     async def _collect_batches(self, batches: Sequence[Batch]) -> None:
@@ -280,7 +280,7 @@ class BatchRun:
         """
         try:
             status = await self._api.read(str(batch.provider_id))
-            progress.notice(f"the batch {batch.provider_id}: {status.words}")
+            progress.show_notice(f"the batch {batch.provider_id}: {status.words}")
             if status.state == "open":
                 return False
             for name in status.files:

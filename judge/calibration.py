@@ -8,7 +8,7 @@ was made longer with repeated words. None of the answers is a verdict of the stu
 import re
 from collections.abc import Iterator, Sequence
 
-from guard_eval.records import BlindPair, Pair, content_id
+from guard_eval.records import BlindPair, Pair, make_content_id
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.judging import calibration
@@ -36,7 +36,7 @@ def make_calibration_questions(pairs: Sequence[Pair], *, seed: int) -> list[Ques
 
     Texts with too few words cannot be shuffled, so this check is left out for them.
     """
-    drawn = sorted(pairs, key=lambda pair: content_id(seed, "calibration", pair.id))[:ITEMS]
+    drawn = sorted(pairs, key=lambda pair: make_content_id(seed, "calibration", pair.id))[:ITEMS]
     return [
         Question(
             pair_id=pair.id,
@@ -50,7 +50,7 @@ def make_calibration_questions(pairs: Sequence[Pair], *, seed: int) -> list[Ques
 
 
 def _make_checks(pair: Pair, seed: int) -> Iterator[tuple[Check, str, str]]:
-    text = (pair.text_a, pair.text_b)[int(content_id(seed, "text", pair.id), 16) % 2]
+    text = (pair.text_a, pair.text_b)[int(make_content_id(seed, "text", pair.id), 16) % 2]
     yield Check(check="identical", target="A", orders=1), text, text
     compared = [
         ("shuffled", text, shuffle_words(text, seed=seed)),
@@ -72,7 +72,7 @@ def shuffle_words(text: str, *, seed: int) -> str:
     words = text.split()
     if len(set(words)) < _FEWEST_WORDS:
         return text
-    order = sorted(range(len(words)), key=lambda index: content_id(seed, "word", index, text))
+    order = sorted(range(len(words)), key=lambda index: make_content_id(seed, "word", index, text))
     mixed = [words[index] for index in order]
     return " ".join(mixed if mixed != words else mixed[::-1])
 
@@ -88,7 +88,7 @@ def pad_text(text: str, *, seed: int) -> str:
         repeated.append(sentence)
         if len(" ".join(repeated)) >= len(text) / 3:
             break
-    start = int(content_id(seed, "filler", text), 16)
+    start = int(make_content_id(seed, "filler", text), 16)
     filler = [FILLER[(start + index) % len(FILLER)] for index in range(2)]
     return " ".join([text.rstrip(), *repeated, *filler])
 

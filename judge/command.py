@@ -109,7 +109,7 @@ def judge(
             "--recheck takes a number of at least 1, such as 40, and neither --batch nor --calibrate"
         )
     judges = _choose_judges(study, only)
-    study = study.for_tuning() if tune else study
+    study = study.make_tuning_study() if tune else study
     pairing = study.command("measure", "--tune") if tune else study.command("pair")
     if tune and not (study.folder / TUNING_DATABASE).exists():
         raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
@@ -147,7 +147,7 @@ def judge(
             result = command.summarize_run()
             result = replace(result, next=(pairing,)) if tune else result
     if command.errors:
-        progress.show(result)
+        progress.show_result(result)
         raise command.join_errors()
     return result
 
@@ -261,7 +261,7 @@ class JudgeCommand:
             return True
         if not sys.stdin.isatty():
             raise StudyError("there is no terminal to confirm the cost in. To send the requests, add --yes")
-        progress.show(self.show_previews(previews, example=False))
+        progress.show_result(self.show_previews(previews, example=False))
         if self.budget is not None:
             cost = f"for never more than {show_usd(self.budget)} over all runs{' with --tune' * self.tune}"
         else:
@@ -282,7 +282,7 @@ class JudgeCommand:
                 continue
             with (
                 self._catch_error(preview.judge),
-                progress.task(preview.name, total=len(preview.questions), unit="judgments") as advance,
+                progress.show_task(preview.name, total=len(preview.questions), unit="judgments") as advance,
             ):
                 online = OnlineRun(
                     self.store,

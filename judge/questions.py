@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, HandOutPlan, settings_part
+from guard_eval.records import BlindPair, HandOutPlan, name_settings_part
 from guard_eval.rubric import describe_rewordings
 from guard_eval.servers.answers import read_usage
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
@@ -259,7 +259,7 @@ def check_criteria(store: Store, judge: Judge) -> None:
 
 def describe_setting_changes(store: Store, judge: Judge) -> tuple[str, ...]:
     """Describe the differences between the judge's current settings and those at its first verdict."""
-    part_name = settings_part(judge.rater_name, "model")
+    part_name = name_settings_part(judge.rater_name, "model")
     if part_name not in store.declared_now:
         return ()
     first = {part_name: store_settings.read_declared(store, part_name)}

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BILLION, content_id
+from guard_eval.records import BILLION, make_content_id
 from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.form import Form
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from judge.run import OnlineRun
 
 CONFIDENCE = 0.95
-POLL_SECONDS = 0.5
 
 _CHECK = Check(check="recheck", target="A", orders=1)
 
@@ -87,7 +86,7 @@ def draw_attempts(store: Store, judge: Judge, count: int, *, seed: int) -> list[
     Raises:
         StudyError: The judge has given no verdict yet.
     """
-    pairs = sorted(store_pairs.read(store), key=lambda pair: content_id(seed, "recheck", pair.id))
+    pairs = sorted(store_pairs.read(store), key=lambda pair: make_content_id(seed, "recheck", pair.id))
     drawn: dict[str, Attempt] = {}
     for some_pairs in split_chunks(pairs):
         with store.read() as db:
@@ -153,7 +152,7 @@ async def _resend_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Coun
         exchange = await online.send_until_answered(plan, form, History(run=online.state))
         if isinstance(exchange, UnavailableRequest):
             queue.append(attempt)
-            await online.workers.pause(online.workers.pace * POLL_SECONDS)
+            await online.wait_for_open_requests()
             continue
         history, _ = exchange
         response = attempt.response or b""

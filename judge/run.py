@@ -52,6 +52,9 @@ from judge.questions import RequestBuilder
 POLL_SECONDS = 0.5
 """Seconds between two checks whether another process has an answer, or the budget allows a request again."""
 
+NOTICE_SECONDS = 10.0
+"""If no question was finished within this time, a message says why the run waits."""
+
 
 class PendingQuestion(NamedTuple):
     """A question without a verdict, its next request, and the failure of its last stored answer."""
@@ -112,6 +115,8 @@ class OnlineRun:
         self._store = store
         self._advance = advance
         self._instructions: dict[Form, str] = {}
+        self._waiting_since: float | None = None  # no question was finished since then
+        self._has_told_to_wait = False
 
     def judge_questions(self, rounds: Iterable[Sequence[Question]]) -> RunCounts:
         """Ask the questions round by round, save the verdicts, and return the counts of the run.
@@ -188,15 +193,25 @@ class OnlineRun:
             outcome = await self._ask_question(question, has_other_questions=bool(queue))
             match outcome:
                 case Verdict() | Failure():
+                    self._waiting_since = None
                     self.state = finish_question(self.state, outcome)
                     await self.record_outcome(question, outcome)
                 case UnavailableRequest("batch"):
                     self.counts.in_batches += 1
                 case UnavailableRequest():
                     queue.append(question)
-                    await self.workers.pause(self.workers.pace * POLL_SECONDS)
+                    await self.wait_for_open_requests()
                 case RetryLater():
                     queue.insert(1, question)
+
+    async def wait_for_open_requests(self) -> None:
+        """Pause before the next check. In a long time without a finished question, tell the user why."""
+        now = asyncio.get_running_loop().time()
+        self._waiting_since = self._waiting_since or now
+        if now - self._waiting_since > NOTICE_SECONDS and not self._has_told_to_wait:
+            self._has_told_to_wait = True
+            progress.show_notice("waiting for open requests of this run or of another run")
+        await self.workers.pause(self.workers.pace * POLL_SECONDS)
 
     async def _ask_question(
         self, question: Question, *, has_other_questions: bool
@@ -218,7 +233,7 @@ class OnlineRun:
             history, step = exchange
             error = history.replies[-1].result
             if isinstance(step, Send) and step.form != send.form and isinstance(error, RequestFailure):
-                progress.notice(f"the next request asks for {step.form.describe()} ({error.detail})")
+                progress.show_notice(f"the next request asks for {step.form.describe()} ({error.detail})")
         return step
 
     async def send_until_answered(

@@ -13,10 +13,10 @@ from pathlib import Path
 from statistics import fmean, pvariance
 
 from guard_eval.errors import StudyError
-from guard_eval.records import PEOPLE_OF, TIE, Choice, JsonObject, Pair, content_id
+from guard_eval.records import PEOPLE_OF, TIE, Choice, JsonObject, Pair, make_content_id
 from guard_eval.reporting.escaping import Escaped, escape_invisible
 from guard_eval.reporting.rendering import render
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.writing import write_atomically
 from guard_eval.servers.answers import read_answer
 from guard_eval.servers.price import show_usd
 from guard_eval.store import Store, unblind
@@ -60,7 +60,7 @@ def write_exchanges_page(
         format_answer=format_answer,
         show_usd=show_usd,
     )
-    write_whole(path, page.encode("utf-8", "replace"))
+    write_atomically(path, page.encode("utf-8", "replace"))
     return sum(len(comparison["orders"]) for comparison in comparisons)
 
 
@@ -84,7 +84,7 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
         groups = _group_attempts(store, pairs_by_id, only)
         for (position, judge, sample), orders in sorted(groups.items()):
             pair = by_position[position]
-            drawn = "ba" if int(content_id(seed, "view", pair.id), 16) % 2 else "ab"
+            drawn = "ba" if int(make_content_id(seed, "view", pair.id), 16) % 2 else "ab"
             names = {drawn[0]: "text 1", drawn[1]: "text 2"}
             described = [
                 _describe_order(attempts, choices[pair.id, judge, number], names)

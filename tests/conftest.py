@@ -197,7 +197,7 @@ def own_registry(monkeypatch):
     """Give a test strategies of its own, and take them away again."""
     from guard_eval.generation.strategies import own
 
-    for name in ("_classes", "texts"):
+    for name in ("_classes", "sources"):
         monkeypatch.setattr(own, name, {})
     monkeypatch.setenv(own.VARIABLE, "")
 

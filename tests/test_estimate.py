@@ -74,9 +74,9 @@ def test_noise_widens_the_interval_up_to_its_bounds():
         (np.zeros((0, 2)), None, None, "no observations"),
         (np.zeros((3, 2)), None, None, "undefined for these data"),
         (parts([0.5]), None, 0.5, "only one prompt"),
-        (parts([0.5, 0.5, 0.5]), None, 0.5, "every prompt says the same"),
+        (parts([0.5, 0.5, 0.5]), None, 0.5, "have the same value"),
         (np.array([[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]), None, 1.0, "without one of the prompts"),
-        (parts([0.25, 0.25, 1.0]), ["a", "a", "b"], 0.5, "datasets are ignored"),
+        (parts([0.25, 0.25, 1.0]), ["a", "a", "b"], 0.5, "ignores datasets"),
     ],
 )
 def test_undefined_estimate_gives_its_reason(rows, strata, value, words):
@@ -97,13 +97,13 @@ def test_adjust_refuses_an_unknown_correction():
         adjust([0.01], "max-t")
 
 
-def test_tests_without_data_count_towards_the_family():
+def test_missing_tests_count_in_holms_correction():
     assert adjust([0.01, None, 0.03]) == pytest.approx([0.03, None, 0.06])
     assert adjust([0.02, None], "bh") == pytest.approx([0.04, None])
     assert adjust([]) == adjust([], "bh") == []
-    with pytest.raises(ValueError, match=r"1\.5 does not"):
+    with pytest.raises(ValueError, match=r"the p-value 1\.5 is not"):
         adjust([1.5])
 
 
-def test_p_is_kept_if_the_smallest_possible_p_equals_alpha():
+def test_adjust_keeps_p_if_smallest_p_equals_alpha():
     assert adjust([0.05], smallest=[0.05]) == [0.05]

@@ -7,7 +7,7 @@ import pytest
 from factories import PROMPT
 from factories import RECIPE as ANY
 
-from guard_eval.records import Pair, content_id
+from guard_eval.records import Pair, make_content_id
 
 RECIPE = replace(ANY, model="org/model", revision="abc")
 AMATEUR = {"amateur": "org/small", "amateur_revision": "def", "chat": True}
@@ -15,8 +15,8 @@ STOPPED = {"stop": ("\n\n", "é")}
 
 
 def test_content_id_is_the_start_of_a_sha256():
-    assert content_id("a", 1) == hashlib.sha256(b'["a",1]').hexdigest()[:16]
-    assert content_id("\ud800") != content_id("\udfff")
+    assert make_content_id("a", 1) == hashlib.sha256(b'["a",1]').hexdigest()[:16]
+    assert make_content_id("\ud800") != make_content_id("\udfff")
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,11 @@ def test_content_id_is_the_start_of_a_sha256():
         (STOPPED, 2, ',{"run":2,"stop":["\\n\\n","é"]}'),
     ],
 )
-def test_ids_agree_with_hashes_by_hand(changes, run, rare):
+def test_continuation_ids_equal_hashes_by_hand(changes, run, rare):
     written_out = f'["p1","Once","org/model","abc","guard",1,8,8,"float32"{rare}]'
     expected = hashlib.sha256(written_out.encode()).hexdigest()[:16]
-    assert replace(RECIPE, **changes).continuation_id(PROMPT, run) == expected
-    assert ANY.continuation_id(PROMPT) == "eb6cba6623445652"  # printf … | sha256sum
+    assert replace(RECIPE, **changes).make_continuation_id(PROMPT, run) == expected
+    assert ANY.make_continuation_id(PROMPT) == "eb6cba6623445652"  # printf … | sha256sum
 
 
 @pytest.mark.parametrize(
@@ -45,15 +45,17 @@ def test_ids_agree_with_hashes_by_hand(changes, run, rare):
     ],
 )
 def test_continuation_id_depends_on_recipe_and_prompt(changes):
-    assert replace(RECIPE, **changes).continuation_id(PROMPT) != RECIPE.continuation_id(PROMPT)
-    assert RECIPE.continuation_id(replace(PROMPT, text="Twice")) != RECIPE.continuation_id(PROMPT)
-    assert RECIPE.continuation_id(replace(PROMPT, dataset="e")) == RECIPE.continuation_id(PROMPT)
+    assert replace(RECIPE, **changes).make_continuation_id(PROMPT) != RECIPE.make_continuation_id(PROMPT)
+    assert RECIPE.make_continuation_id(replace(PROMPT, text="Twice")) != RECIPE.make_continuation_id(PROMPT)
+    assert RECIPE.make_continuation_id(replace(PROMPT, dataset="e")) == RECIPE.make_continuation_id(PROMPT)
 
 
 def test_pair_id_depends_on_names_of_methods():
     here = replace(RECIPE, model="models/a", revision="sha256:00")
     both = replace(here, amateur="./small", amateur_revision="sha256:00")
     for recipe, field in ((here, "model"), (both, "model"), (both, "amateur")):
-        assert recipe.continuation_id(PROMPT) == replace(recipe, **{field: "../a"}).continuation_id(PROMPT)
-    assert both.continuation_id(PROMPT) != here.continuation_id(PROMPT)
+        assert recipe.make_continuation_id(PROMPT) == replace(recipe, **{field: "../a"}).make_continuation_id(
+            PROMPT
+        )
+    assert both.make_continuation_id(PROMPT) != here.make_continuation_id(PROMPT)
     assert Pair.make_id("x", "y", "1", "2") != Pair.make_id("y", "x", "1", "2")

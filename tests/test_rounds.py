@@ -6,7 +6,7 @@ from scipy import stats
 
 from analysis.sections.results.rounds import estimate_lead, find_critical_value
 from guard_eval.records import Contest, RoundPlan
-from guard_eval.rounds import compare, find_stopping, first_passage_p
+from guard_eval.rounds import compare_couples, compute_first_passage_p, find_stopping_couples
 
 AB, AC, BC = ("a", "b"), ("a", "c"), ("b", "c")
 
@@ -43,28 +43,28 @@ def test_critical_values_equal_published_constants(rounds, constant):
 @pytest.mark.parametrize("peak", [0.8, 2.0, 2.7])
 def test_p_of_a_peak_agrees_with_scipy(sizes, peak):
     filled = [size for size in sizes if size]
-    assert first_passage_p(peak, sizes) == pytest.approx(p_by_library(peak, filled), abs=2e-4)
+    assert compute_first_passage_p(peak, sizes) == pytest.approx(p_by_library(peak, filled), abs=2e-4)
 
 
 def test_lead_is_the_difference_of_expected_shares():
     """On one prompt a beats b and c, which tie: a's expected share is 1, theirs are 1/4."""
-    first, _, last = compare(contest([(1, 1, 0)] * 4))
+    first, _, last = compare_couples(contest([(1, 1, 0)] * 4))
     assert first.leads.mean() == pytest.approx(1 - 1 / 4)
     assert last.leads.mean() == 0
-    assert (first.ahead, first.behind, last.ahead) == ("a", "b", "")
+    assert (first.leader, first.follower, last.leader) == ("a", "b", "")
 
 
-def test_candidates_lead_is_the_score_of_the_couple():
-    first, second = compare(contest([(1, 0.5), (1, -0.5)], design="candidate", couples=(AB, AC)))
+def test_candidate_design_uses_the_couples_score():
+    first, second = compare_couples(contest([(1, 0.5), (1, -0.5)], design="candidate", couples=(AB, AC)))
     assert (first.leads.mean(), second.leads.mean()) == (1, 0)
 
 
-def test_peak_follows_hand_arithmetic():
+def test_p_of_a_couple_follows_hand_arithmetic():
     """1, 1, 1, −1: z = 2/√4 = 1 after half of the prompts, so 1 · ½^¼. Then z = 4/√6 after all of six."""
     ones = [(1,), (1,), (1,), (-1,)]
-    half = compare(contest(ones, design="candidate", sizes=(4, 4), couples=(AB,)))[0]
+    half = compare_couples(contest(ones, design="candidate", sizes=(4, 4), couples=(AB,)))[0]
     assert half.p == pytest.approx(p_by_library(0.5**0.25, (4, 4)), abs=2e-4)
-    whole = compare(contest(ones, [(1,), (1,)], design="candidate", sizes=(4, 2), couples=(AB,)))[0]
+    whole = compare_couples(contest(ones, [(1,), (1,)], design="candidate", sizes=(4, 2), couples=(AB,)))[0]
     assert whole.p == pytest.approx(p_by_library(4 / 6**0.5, (4, 2)), abs=2e-4)
     assert (whole.leads.mean(), len(whole.leads)) == (pytest.approx(4 / 6), 6)
 
@@ -73,26 +73,26 @@ def test_p_is_the_smallest_of_all_rounds():
     """What a round has shown is not unlearned: the later prompts all say the opposite."""
     early = contest([(1,)] * 8, design="candidate", sizes=(8, 8), couples=(AB,))
     late = contest([(1,)] * 8, [(-1,)] * 8, design="candidate", couples=(AB,))
-    assert compare(late)[0].p == compare(early)[0].p
-    assert compare(late)[0].ahead == "a"
+    assert compare_couples(late)[0].p == compare_couples(early)[0].p
+    assert compare_couples(late)[0].leader == "a"
 
 
-def test_few_unanimous_prompts_have_the_sign_tests_p():
+def test_p_is_never_below_the_sign_tests_p():
     """Five of five: z = √5 would be .03, and 2 of 2⁵ patterns are as extreme."""
-    assert compare(contest([(1,)] * 5, design="candidate", couples=(AB,)))[0].p == 2 / 2**5
+    assert compare_couples(contest([(1,)] * 5, design="candidate", couples=(AB,)))[0].p == 2 / 2**5
 
 
-def test_limits_hold_for_all_couples_at_once():
+def test_intervals_of_couples_are_simultaneous():
     """Three couples in one round: t with 7 degrees of freedom where the normal one has .05/3."""
     scores = [1, 1, 0, 1, -1, 1, 0, 1]
     played = contest([(row, 0, 0) for row in scores], design="candidate")
-    lead = estimate_lead(compare(played)[0], played)
+    lead = estimate_lead(compare_couples(played)[0], played)
     half = stats.t.ppf(1 - 0.05 / 6, 7) * np.std(scores, ddof=1) / 8**0.5
     assert (lead.low, lead.high) == pytest.approx((0.5 - half, min(1, 0.5 + half)))
 
 
 def test_holms_correction_runs_over_all_couples():
-    first, second, third = compare(contest([(1, 1, 0)] * 9, design="candidate"))
+    first, second, third = compare_couples(contest([(1, 1, 0)] * 9, design="candidate"))
     assert first.p_adjusted == second.p_adjusted == pytest.approx(3 * 2 / 2**9)
     assert third.p_adjusted == 1
 
@@ -129,15 +129,15 @@ STOPPING = {
 @pytest.mark.parametrize(("played", "expected"), STOPPING.values(), ids=STOPPING)
 def test_decided_couples_stop(played, expected):
     played = played if any(played.sizes) else contest([], sizes=(20,))
-    assert find_stopping(played, compare(played)) == expected
+    assert find_stopping_couples(played, compare_couples(played)) == expected
 
 
-def test_systems_that_beat_each_other_in_a_circle_all_stay():
+def test_circle_of_beaten_systems_stops_nothing():
     """What the rounds say together may be a circle, as each couple has its own strongest round."""
     played = contest(ALL_WINS)
     decided = [
-        compare(contest([(1,)] * 20, design="candidate", couples=(couple,)))[0]
+        compare_couples(contest([(1,)] * 20, design="candidate", couples=(couple,)))[0]
         for couple in (AB, BC, ("c", "a"))
     ]
-    assert [row.behind for row in decided] == ["b", "c", "a"]
-    assert find_stopping(played, decided) == []
+    assert [row.follower for row in decided] == ["b", "c", "a"]
+    assert find_stopping_couples(played, decided) == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from guard_eval.estimate import Estimate
-from guard_eval.sign_flip import flip_limits, sign_flip
+from guard_eval.sign_flip import invert_sign_flip, sign_flip
 
 
 def enumerated(scores):
@@ -67,7 +67,7 @@ def test_equal_scores_give_the_binomial_test(size, up, down):
     assert estimate.method.startswith("exact")
 
 
-def test_darwins_plants_have_fishers_p():
+def test_p_equals_fishers_p_for_darwins_plants():
     """Fisher (1935, section 21): of 32 768 patterns 1 726 are as extreme, p = .0527."""
     eighths_of_an_inch = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
     assert sign_flip(eighths_of_an_inch).p == pytest.approx(1726 / 2**15)
@@ -126,7 +126,7 @@ def test_limits_agree_with_enumeration(alpha, nearest):
         rng = np.random.default_rng(seed)
         sizes = np.exp(0.7 * rng.standard_normal(14))
         scores = sizes * rng.normal(0.1, 1, 14)
-        limits = flip_limits(scores, sizes, sign_flip(scores).p, alpha=alpha, bounds=(-9, 9))
+        limits = invert_sign_flip(scores, sizes, sign_flip(scores).p, alpha=alpha, bounds=(-9, 9))
         reached += [enumerated(scores - limit * sizes) / alpha for limit in limits]
     assert max(reached) < 1.02
     assert np.mean(reached) > nearest
@@ -137,7 +137,7 @@ def test_limits_agree_with_enumeration(alpha, nearest):
 def test_limits_and_p_never_disagree(seed, units, alpha):
     scores = shares_of(seed, units) - 1 / 6
     test = sign_flip(scores)
-    low, high = flip_limits(scores, np.ones(units), test.p, alpha=alpha, bounds=(-1.5, 1.5))
+    low, high = invert_sign_flip(scores, np.ones(units), test.p, alpha=alpha, bounds=(-1.5, 1.5))
     assert low - 1e-12 <= scores.mean() <= high + 1e-12
     if np.ptp(scores) == 0:
         return
@@ -145,15 +145,17 @@ def test_limits_and_p_never_disagree(seed, units, alpha):
     assert rejects == (not low <= 0 <= high)
 
 
-def test_limits_of_many_units_agree_with_student():
+def test_limits_of_many_units_equal_the_t_interval():
     scores = np.random.default_rng(2).normal(0.1, 1, 4000)
-    low, high = flip_limits(scores, np.ones(4000), sign_flip(scores).p, alpha=0.05, bounds=(-9, 9))
+    low, high = invert_sign_flip(scores, np.ones(4000), sign_flip(scores).p, alpha=0.05, bounds=(-9, 9))
     theirs = stats.t.interval(0.95, 3999, scores.mean(), stats.sem(scores))
     assert (low, high) == pytest.approx(theirs, abs=2e-4)
 
 
-def test_interval_of_five_units_covers_everything():
-    assert flip_limits([1, 1, 0.5, 1, 1], np.ones(5), 2 / 2**5, alpha=0.05, bounds=(-1, 1)) == (-1, 1)
+def test_five_units_give_an_unlimited_interval():
+    assert invert_sign_flip([1, 1, 0.5, 1, 1], np.ones(5), 2 / 2**5, alpha=0.05, bounds=(-1, 1)) == (-1, 1)
 
-    low, _ = flip_limits([1.0, 0.9, 1.0, 0.8, 1.0, 1.0], np.ones(6), 2 / 2**6, alpha=0.05, bounds=(-1, 1))
+    low, _ = invert_sign_flip(
+        [1.0, 0.9, 1.0, 0.8, 1.0, 1.0], np.ones(6), 2 / 2**6, alpha=0.05, bounds=(-1, 1)
+    )
     assert 0 < low < 0.95

@@ -8,7 +8,7 @@ from functools import cache
 from rich.console import Console
 
 from guard_eval.cli.commands import COMMANDS
-from guard_eval.cli.frame import accept_studies, command_line, show_whole_docstring
+from guard_eval.cli.frame import build_app, register_study_argument, show_whole_docstring
 
 WIDTH = 80
 """The width of the help in columns."""
@@ -28,9 +28,9 @@ def helps() -> dict[str, str]:
 
 
 def _help(name: str) -> str:
-    accept_studies()
+    register_study_argument()
     page = io.StringIO()
-    line = command_line()
+    line = build_app()
     arguments = [*name.split(), "--help"]
     show_whole_docstring(line, arguments)
     line.meta(arguments, console=Console(file=page, width=WIDTH))
@@ -44,8 +44,8 @@ def options() -> dict[str, set[str]]:
 
 
 def _options(name: str) -> set[str]:
-    accept_studies()
-    line = command_line()
+    register_study_argument()
+    line = build_app()
     apps = [line.meta, line[name.split(maxsplit=1)[0]]]
     apps += [apps[-1][word] for word in name.split()[1:]]
     arguments = [

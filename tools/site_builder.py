@@ -27,7 +27,7 @@ _REFERENCE = """# Functions
 
 The functions and values for a program or a notebook. `guard_eval` and `analysis` load a name when it is
 used.
-`guard_eval.cli.commands.load("pair")` returns the function of a command.
+`guard_eval.cli.commands.load_command("pair")` returns the function of a command.
 """
 _OUTSIDE = re.compile(
     r"\[([^\]\[]+)\]\((?:\.\./)*(?:CONTRIBUTING\.md|CITATION\.cff|LICENSE|benchmarks/README\.md)\)"

@@ -31,7 +31,7 @@ def list_raters(study: Study, /) -> ListedRaters:
     """
     with Store.open(study.database) as store:
         listed = manage.list_all(store)
-        slots = study.plan.slots
+        slots = study.hand_out_plan.slots
         ratings = read_ratings(store, listed.raters, slots=slots)
     flags = {rater.rater: ", ".join(name_flags(rater)) for rater in ratings.raters if rater.flags}
     table = Table(

@@ -16,11 +16,11 @@ from analysis.sections.section import Cells
 from guard_eval import progress
 from guard_eval.errors import StudyError, format_count
 from guard_eval.frozen import record
-from guard_eval.records import PEOPLE, Pair, Prompt, settings_part
+from guard_eval.records import PEOPLE, Pair, Prompt, name_settings_part
 from guard_eval.reporting.escaping import NOTHING, join_lines
 from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import capitalise, insert_spaces, number, number_limits
+from guard_eval.reporting.words import capitalise, format_limits, format_number, insert_spaces
 from guard_eval.results import Result
 from guard_eval.store import RaterProgress, Store, pairs, raters, settings
 from guard_eval.store.showings import slots
@@ -89,8 +89,8 @@ def status(folder: Path, /, *, watch: bool = False, overrides: Sequence[str] = (
     try:
         while watch:
             result = read_status(folder, overrides)
-            progress.show(result, clear=True)
-            progress.notice(f"\n{folder}, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC; Ctrl-C ends")
+            progress.show_result(result, clear=True)
+            progress.show_notice(f"\n{folder}, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC; Ctrl-C ends")
             time.sleep(WATCH_SECONDS)
     except KeyboardInterrupt:
         return Result()
@@ -123,7 +123,7 @@ def _read_collected_status(
     ratings = read_ratings(
         store,
         everybody,
-        slots=study.plan.slots,
+        slots=study.hand_out_plan.slots,
         criteria=criteria,
     )
     changes = compare_declared(study.declared, {PEOPLE: settings.read_declared(store, PEOPLE)})
@@ -257,8 +257,8 @@ def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[C
 def _read_tuning_steps(study: Study, texts: Step) -> Iterator[Step]:
     """Yield the state of the search, if the study has the table [tuning]."""
     grids = study.settings.grids
-    if grids and study.current_choice is not None:
-        chosen = [study.current_choice.chosen[name] for name in grids]
+    if grids and study.valid_choice is not None:
+        chosen = [study.valid_choice.chosen[name] for name in grids]
         yield Step("tuning", "complete", f"chosen: {', '.join(chosen)}")
     elif grids:
         tune = (study.command(*TUNE),) if texts.state == "complete" else ()
@@ -269,9 +269,9 @@ def _read_metrics_step(study: Study, *, has_texts: bool) -> Step:
     systems = study.settings.system
     files = [study.folder / system.file for system in systems if system.file is not None]
     files += [locate_served_texts(study, system) for system in systems if system.source == "server"]
-    texts = [*study.continuations.glob("*/*.jsonl"), *(path for path in files if path.exists())]
+    texts = [*study.continuations_folder.glob("*/*.jsonl"), *(path for path in files if path.exists())]
     measure = (study.command("measure"),) if has_texts else ()
-    page = study.metrics / "metrics.html"
+    page = study.metrics_folder / "metrics.html"
     return _check_page_age(
         "metrics",
         page,
@@ -300,10 +300,10 @@ def _read_round_steps(
     pool: str,
 ) -> Iterator[Step]:
     """Yield the rounds of people and of each judge, if comparisons stop after a round."""
-    if study.plan.rounds is None:
+    if study.hand_out_plan.rounds is None:
         return
     names = [judge.rater_name for judge in study.settings.judge]
-    judges = {name: settings_part(name, "model") for name in names}
+    judges = {name: name_settings_part(name, "model") for name in names}
     couples = {(pair.method_a, pair.method_b) for pair in drawn}
     last = max((pair.round for pair in drawn), default=0)
     for who, settings_name in {PEOPLE: pool, **judges}.items():
@@ -380,7 +380,7 @@ def _count_open_requests(study: Study, store: Store, rated: Mapping[str, int]) -
     for judge in study.settings.judge:
         name = judge.rater_name
         with store.read() as db:
-            playing = count_active_pairs(db, settings_part(name, "model"))
+            playing = count_active_pairs(db, name_settings_part(name, "model"))
         remaining[name] = max(0, playing * _count_requests_per_pair(judge) - rated.get(name, 0))
     return remaining
 
@@ -393,7 +393,7 @@ def _read_report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
     files = (study.folder / name for name in ("study.db", "study.db-wal"))
     # a reader of the database leaves an empty log
     written = [path for path in files if path.exists() and path.stat().st_size]
-    page = study.report / "index.html"
+    page = study.report_folder / "index.html"
     if is_rated and missing and not study.settings.analysis.sequential:
         state: State = "partial" if page.is_file() else "missing"
         return Step("report", state, f"waits for {format_count(missing, 'rating')}")
@@ -441,10 +441,10 @@ def _make_criteria_table(rows: Sequence[CriterionState]) -> Table:
         figures = {
             "criterion": insert_spaces(row.criterion),
             "verdicts": str(row.verdicts),
-            "ties %": number(row.ties, 0, scale=100),
-            "same %": number(row.same, 0, scale=100),
-            "κ (95 %)": number_limits(row.kappa),
-            "chose A, % (95 %)": number_limits(row.first, 0, scale=100),
+            "ties %": format_number(row.ties, 0, scale=100),
+            "same %": format_number(row.same, 0, scale=100),
+            "κ (95 %)": format_limits(row.kappa),
+            "chose A, % (95 %)": format_limits(row.first, 0, scale=100),
         }
         lines.append(label | figures)
     notes = {row.kappa.note: insert_spaces(row.criterion) for row in rows if row.kappa.note}
@@ -486,9 +486,9 @@ def _describe_rater(rater: RaterState) -> Cells:
         "rated": str(rater.rated),
         "time": format_duration(rater.seconds) if rater.seconds else NOTHING,
         "a pair": NOTHING if rater.pace is None else format_duration(rater.pace),
-        "ties %": number(rater.ties, 0, scale=100),
-        "same %": number(rater.same, 0, scale=100),
-        "A %": number(rater.first.value, 0, scale=100),
+        "ties %": format_number(rater.ties, 0, scale=100),
+        "same %": format_number(rater.same, 0, scale=100),
+        "A %": format_number(rater.first.value, 0, scale=100),
         "gold failed": f"{rater.gold_failed}/{rater.gold}" if rater.gold else NOTHING,
         "changed": f"{rater.repeats_changed}/{rater.repeats}" if rater.repeats else NOTHING,
         "remarks": str(rater.remarks or ""),

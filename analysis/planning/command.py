@@ -19,8 +19,8 @@ from guard_eval.records import JsonObject
 from guard_eval.reporting.drawing import GUIDE, INK, Drawing, draw_figure, make_standalone_svg
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import and_list, percent, plural
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.words import count_in_words, format_percent, join_with_and
+from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ def power(
     room = 1.0 if margin is not None else 2 * min(share, 1 - share)
     if pilot is not None and ties is None and pilot.ties >= room:
         raise StudyError(
-            f"{from_}: {percent(pilot.ties, 0)} of the ratings are ties, and a plan needs fewer than "
-            f"{percent(room, 0)}; give --ties"
+            f"{from_}: {format_percent(pilot.ties, 0)} of the ratings are ties, and a plan needs fewer than "
+            f"{format_percent(room, 0)}; give --ties"
         )
     of_pilot = {} if pilot is None else {"ties": pilot.ties, "icc": pilot.icc, "results": pilot.results}
     options = {"ties": ties, "icc": icc, "results": results}
@@ -149,7 +149,7 @@ def power(
         heading=() if pilot is None else (f"pilot: {pilot.line}",),
     )
     if output is not None:
-        write_whole(output, _encode_figure(plan.drawing, output.suffix.lower()), make_folder=True)
+        write_atomically(output, _encode_figure(plan.drawing, output.suffix.lower()), make_folder=True)
     return plan
 
 
@@ -189,7 +189,7 @@ def plan_study(
         drawing=draw_figure(
             partial(_draw_curve, design, curve),
             name="power",
-            heading=f"{_describe_goal(design)} ({percent(design.ties, 0)} ties, ICC {design.icc:.2g})",
+            heading=f"{_describe_goal(design)} ({format_percent(design.ties, 0)} ties, ICC {design.icc:.2g})",
             description=f"Power rises with the number of items. {answer}",
             height=HEIGHT_INCHES,
         ),
@@ -223,7 +223,7 @@ def _describe_goal(design: Design) -> str:
     """Describe the aim of the study, as the beginning of a sentence."""
     if design.margin is not None:
         return f"To show that a share of 50\u00a0% is within {100 * design.margin:g} points of 50\u00a0%"
-    return f"To find a win share of {percent(design.share)}"
+    return f"To find a win share of {format_percent(design.share)}"
 
 
 def _write_answer(design: Design, needs: Sequence[Need]) -> str:
@@ -233,17 +233,17 @@ def _write_answer(design: Design, needs: Sequence[Need]) -> str:
         whom = f", assisted by a judge of r = {design.judge_r:g} on {design.judged} items"
     holm = f", Holm over {design.results} results" if design.results > 1 else ""
     goal = (
-        f"{_describe_goal(design)} with a power of {percent(design.power, 0)}{whom} (α = {design.alpha:g}, "
-        f"{percent(design.ties, 0)} ties, ICC {design.icc:.2g}{holm})"
+        f"{_describe_goal(design)} with a power of {format_percent(design.power, 0)}{whom} (α = "
+        f"{design.alpha:g}, {format_percent(design.ties, 0)} ties, ICC {design.icc:.2g}{holm})"
     )
-    raters = {need.raters: plural(need.raters, "rater") for need in needs}
+    raters = {need.raters: count_in_words(need.raters, "rater") for need in needs}
     enough = [f"{need.items} items with {raters[need.raters]} each" for need in needs if need.items]
     few = [raters[need.raters] for need in needs if not need.items]
     if not enough:
         return f"{goal} takes more than {few[-1]}: no number of items is enough."
     sizes = " or ".join(filter(None, (", ".join(enough[:-1]), enough[-1])))
     answer = f"{goal} takes {sizes}."
-    return f"{answer} With {and_list(few)} no number of items is enough." if few else answer
+    return f"{answer} With {join_with_and(few)} no number of items is enough." if few else answer
 
 
 def _make_table(
@@ -264,7 +264,7 @@ def _make_table(
     return Table(
         columns=tuple(heads),
         rows=tuple(rows),
-        caption=f"Items for a power of {percent(design.power, 0)}",
+        caption=f"Items for a power of {format_percent(design.power, 0)}",
         note="An item is a pair of continuations of one prompt, rated by the given raters. Verdicts: items × "
         f"raters × results.{powers_shown}",
         text_columns=0,
@@ -280,7 +280,7 @@ def _draw_curve(design: Design, curve: Mapping[int, Mapping[int, float]], axes: 
             percentages,
             marker=marker,
             markevery=4,
-            label=plural(raters, "rater"),
+            label=count_in_words(raters, "rater"),
         )
     axes.axhline(100 * design.power, **GUIDE)
     axes.set(ylim=(0, 101), xlabel="items", ylabel="power, %")

@@ -15,7 +15,14 @@ from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import join_lines
-from guard_eval.reporting.words import KIND_PLACE, number, number_limits, percent, plural, title
+from guard_eval.reporting.words import (
+    KIND_PLACE,
+    count_in_words,
+    find_title,
+    format_limits,
+    format_number,
+    format_percent,
+)
 
 
 @record
@@ -105,13 +112,12 @@ def _summarise_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], result
         values, sizes = zip(*rated_twice, strict=True)
         mean = float(np.average(values, weights=sizes))
         icc = min(1.0, max(0.0, mean))
-        agreed = f"ICC {number(icc)} (the mean of {len(values)}, by their pairs)"
+        agreed = f"ICC {format_number(icc)} (the mean of {len(values)}, by their pairs)"
         if len(values) == 1:
-            agreed = f"ICC {number(icc)} ({number_limits(estimates[0][0])})"
+            agreed = f"ICC {format_number(icc)} ({format_limits(estimates[0][0])})"
     cell = cells[0][0]
     compared = f"{cell.method_a} against {cell.method_b}" if len(cells) == 1 else f"{len(cells)} comparisons"
-    counts = f"{plural(pairs, 'pair')}, {plural(scores['rater'].nunique(), 'rater')}"
-    line = (
-        f"{join_lines(f'{title(cell.criterion)}, {compared}')}: {percent(ties, 0)} ties, {agreed}; {counts}"
-    )
+    counts = f"{count_in_words(pairs, 'pair')}, {count_in_words(scores['rater'].nunique(), 'rater')}"
+    name = join_lines(f"{find_title(cell.criterion)}, {compared}")
+    line = f"{name}: {format_percent(ties, 0)} ties, {agreed}; {counts}"
     return Pilot(line=line, ties=ties, icc=icc, results=results)

@@ -20,10 +20,10 @@ from guard_eval.files.opening import read_text
 from guard_eval.frozen import record
 from guard_eval.records import Pair
 from guard_eval.reporting.rendering import render
-from guard_eval.reporting.words import percent, plural
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.words import count_in_words, format_percent
+from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
-from guard_eval.rubric import criteria
+from guard_eval.rubric import select_criteria
 from guard_eval.store import RaterProgress, Store, TidyRow, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
@@ -103,13 +103,13 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
             days=sorted(row.at[:10] for row in rows),
             raters=Counter(rater.kind for rater in raters if rater.name in rated),
             excluded=sum(rater.state == "excluded" for rater in raters),
-            criteria=criteria(settings.annotation.criteria, settings.rubric),
-            percent=percent,
-            plural=plural,
+            criteria=select_criteria(settings.annotation.criteria, settings.rubric),
+            percent=format_percent,
+            plural=count_in_words,
         )
-        write_whole(path, page.encode())
+        write_atomically(path, page.encode())
     checklist = path.with_name(FILE_NAME)
-    write_whole(checklist, write_checklist(people, evidence).encode())
+    write_atomically(checklist, write_checklist(people, evidence).encode())
     next_command = study.command("status" if rows else "annotate")
     return Description(
         path=path,

@@ -24,16 +24,16 @@ from guard_eval.files.opening import read_text
 from guard_eval.files.rows import MOST_BYTES
 from guard_eval.frozen import record
 from guard_eval.records import SIMULATED, Pair
-from guard_eval.reporting.escaping import csv_text, join_lines
+from guard_eval.reporting.escaping import join_lines, make_csv
 from guard_eval.reporting.rendering import render
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
-from guard_eval.rubric import criteria
+from guard_eval.rubric import select_criteria
 from guard_eval.store import RaterProgress, Store, TidyRow, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
-from guard_eval.study.schema import schema_file, schema_line, schema_name
+from guard_eval.study.schema import encode_schema, name_schema, write_schema_line
 from guard_eval.study.system_settings import System
 
 # fmt: off
@@ -105,10 +105,10 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     for text in texts:
         del text["position"], text["for_people"], text["round"]
     files = {
-        "verdicts.csv": csv_text([VERDICT_COLUMNS, *map(attrgetter(*VERDICT_COLUMNS), verdicts)]),
+        "verdicts.csv": make_csv([VERDICT_COLUMNS, *map(attrgetter(*VERDICT_COLUMNS), verdicts)]),
         "pairs.jsonl": "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in texts),
-        FILE_NAME: schema_line(FILE_NAME) + tomli_w.dumps(_make_report_settings(study, verdicts)),
-        schema_name(FILE_NAME): schema_file(TableSettings, FILE_NAME).decode(),
+        FILE_NAME: write_schema_line(FILE_NAME) + tomli_w.dumps(_make_report_settings(study, verdicts)),
+        name_schema(FILE_NAME): encode_schema(TableSettings, FILE_NAME).decode(),
     }
     _check_for_names_and_keys(study, people, allow, files)
     excluded = sum(rater.state == "excluded" and rater.kind == "person" for rater in people)
@@ -117,12 +117,12 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     making = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         for name, content in files.items():
-            write_whole(making / name, content.encode("utf-8", "replace"), make_folder=True)
+            write_atomically(making / name, content.encode("utf-8", "replace"), make_folder=True)
         report(making / "verdicts.csv", output=making / "report")
         card = _write_dataset_card(
             making, study, verdicts, rows=counts, hashes=hash_plan(study, pairs), excluded=excluded
         )
-        write_whole(making / "README.md", card.encode())
+        write_atomically(making / "README.md", card.encode())
         making.replace(target)
     finally:
         shutil.rmtree(making, ignore_errors=True)
@@ -181,7 +181,7 @@ def _write_dataset_card(folder: Path, study: Study, verdicts: Sequence[TidyRow],
         models=[model_study.settings.model for model_study in study.split_by_model()],
         raters=kinds,
         simulated=bool(kinds.keys() & SIMULATED),
-        criteria=criteria(list({row.criterion: None for row in verdicts}), study.settings.rubric),
+        criteria=select_criteria(list({row.criterion: None for row in verdicts}), study.settings.rubric),
         answer=json.loads(read_text(folder / "report" / "report.json", limit=MOST_BYTES))["answer"],
         picture=max(pictures, key=lambda name: "share" in name, default=""),
         quote=lambda text: json.dumps(join_lines(text), ensure_ascii=False),

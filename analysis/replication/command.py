@@ -27,14 +27,14 @@ from analysis.replication.study import find_differences, find_paper_model, plan_
 from analysis.reports.study_report import make_verdict_table
 from analysis.verdicts.sources import read as read_verdicts
 from guard_eval import progress
-from guard_eval.cli.commands import load
+from guard_eval.cli.commands import load_command
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.generation.strategies import read_grid
 from guard_eval.records import SIMULATED, JsonObject, Prompt, RaterKind
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
 from guard_eval.store import Store, unblind
 from guard_eval.study import Study
@@ -114,7 +114,7 @@ def replicate(
     folder = folder or ROOT / (entry.experiment if entry.asks else entry.name)
     if (folder / "study.toml").exists() and not (prompts or limit or overrides):
         study = Study.open(folder)
-        planned = load("generate")(study, dry_run=True).lines if dry_run else ()
+        planned = load_command("generate")(study, dry_run=True).lines if dry_run else ()
     else:
         tables, used = plan_replication(entry, folder, prompts, limit, overrides)
         planned = (_describe_planned_study(entry, folder, tables, used),)
@@ -181,12 +181,12 @@ def _run_experiment(table: PaperTable, study: Study) -> Replication:
     if table == SEARCH:
         steps = (study.command("generate", "--dry-run"), study.command("measure", "--tune"))
         return Replication(table=table.label, folder=study.folder, next=steps)
-    progress.show(replace(load("generate")(study), next=()))
+    progress.show_result(replace(load_command("generate")(study), next=()))
     model = ""
     following = []
     notes = []
     if table.asks:
-        progress.show(replace(pair(study), next=()))
+        progress.show_result(replace(pair(study), next=()))
         following = [study.command(*_COLLECTING[who]) for who in table.asks]
         following.append(
             f"guard-eval replicate {table.name} {study.folder}, for the table of the verdicts so far"
@@ -205,8 +205,8 @@ def _run_experiment(table: PaperTable, study: Study) -> Replication:
             notes.append("All raters are SIMULATED")
         ours = make_verdict_figures(make_verdict_table(rows))
     else:
-        measured = load("measure")(study)
-        progress.show(replace(measured, next=()))
+        measured = load_command("measure")(study)
+        progress.show_result(replace(measured, next=()))
         if measured.failures:  # of metrics whose models are not available; the others are measured
             raise StudyError("\n".join(measured.failures))
         ours = make_metric_figures(measured.to_frame())
@@ -216,7 +216,7 @@ def _run_experiment(table: PaperTable, study: Study) -> Replication:
         if missing := sorted(printed - datasets):
             notes.append(f"not run: {', '.join(missing)}")
         if others := sorted(datasets - printed):
-            notes.append(f"not in the paper: {', '.join(others)}; ours are in {study.metrics}/")
+            notes.append(f"not in the paper: {', '.join(others)}; ours are in {study.metrics_folder}/")
         if len(table.models) > 1:
             notes.append(f"the paper's figures are those of {model}; name another with --set model.name")
     result = _show_comparison(table, study.folder, ours, find_differences(table, study), notes, model)
@@ -246,7 +246,7 @@ def _show_comparison(  # noqa: PLR0917 (of three callers)
     if folder is not None:
         path = folder / f"replication-{table.name}.md"
         parts = [f"# {escape_markdown(head)}", *map(escape_markdown, lines[1:]), *map(to_markdown, tables)]
-        write_whole(path, ("\n\n".join(parts) + "\n").encode(), make_folder=True)
+        write_atomically(path, ("\n\n".join(parts) + "\n").encode(), make_folder=True)
         lines.append(f"replication: {path}")
     return Replication(
         table=table.label,

@@ -17,7 +17,7 @@ from analysis.replication.paper import find_paper_dataset
 from analysis.scores.scores import score_raters
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
-from guard_eval.estimate import jackknife, ratio
+from guard_eval.estimate import divide_sums, jackknife
 from guard_eval.files.opening import LARGEST_TEXT, read_bytes
 from guard_eval.generation.strategies import parse
 from guard_eval.metrics.scores import OVERALL
@@ -84,7 +84,7 @@ def _compute_shares(counts: pd.DataFrame) -> pd.DataFrame:
         units = rows.groupby("unit", sort=False)[["win", "tie", "share", "judged"]].sum()
         n = int(units["judged"].sum())
         for what in ("win", "tie", "share"):
-            share = jackknife(units[[what, "judged"]], ratio, bounds=(0.0, 100.0))
+            share = jackknife(units[[what, "judged"]], divide_sums, bounds=(0.0, 100.0))
             metric = f"{who}.{criterion}.{what}"
             figures.append((who, *subject, criterion, what, metric, share.value, share.low, share.high, n))
     names = ["who", "strategy", "versus", "dataset", "criterion", "what", "metric"]

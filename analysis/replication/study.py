@@ -17,9 +17,9 @@ from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes
 from guard_eval.files.rows import MOST_BYTES
 from guard_eval.records import JsonObject, Prompt
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.writing import write_atomically
 from guard_eval.study import Study
-from guard_eval.study.folder import check_settings, relative_to_study
+from guard_eval.study.folder import check_settings, make_relative_to_study
 from guard_eval.study.schema import write_study_toml
 from guard_eval.study.settings import needs_amateur
 from guard_eval.study.system_settings import BUNDLED
@@ -57,7 +57,7 @@ def plan_replication(
     own_model = model["name"] != MODELS[table.models[0]]
     if own_model and "model.amateur" not in replaced and model.pop("amateur", ""):
         generation["strategies"] = [name for name in generation["strategies"] if not needs_amateur(name)]
-        progress.notice(
+        progress.show_notice(
             f"contrastive_decoding is left out: it needs a smaller model of {model['name']}'s family; name "
             "one with --set model.amateur=NAME"
         )
@@ -67,7 +67,7 @@ def plan_replication(
         metrics |= {"compute": local or metrics["compute"], "coherence_model": BUNDLED}
     for settings, key in ((model, "name"), (model, "amateur"), (metrics, "coherence_model")):
         if isinstance(settings.get(key), str):
-            settings[key] = relative_to_study(folder, settings[key])
+            settings[key] = make_relative_to_study(folder, settings[key])
     check_settings(tables, folder)
     return tables, choose_prompts(
         table,
@@ -141,9 +141,9 @@ def write_study(folder: Path, tables: JsonObject, prompts: Sequence[Prompt]) -> 
     prompts_path = folder / "prompts.jsonl"
     lines = format_prompts(prompts)
     if not settings.exists():
-        write_whole(prompts_path, lines, make_folder=True)
+        write_atomically(prompts_path, lines, make_folder=True)
         write_study_toml(folder, tomli_w.dumps(tables).encode())
-        progress.notice(f"{settings}: the settings; {len(prompts)} prompts beside it")
+        progress.show_notice(f"{settings}: the settings; {len(prompts)} prompts beside it")
     elif read_toml(settings) != tables or read_bytes(prompts_path, limit=MOST_BYTES) != lines:
         raise StudyError(
             f"{folder} has a replication with other settings or prompts. Name another folder, or leave the "

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from analysis.evidence import Evidence, Facts
 from analysis.sections.raters.agreement import make_section
@@ -19,7 +18,7 @@ from guard_eval.store import RaterProgress, Store, TidyRow, notes, raters, unbli
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.notes import Note
 from guard_eval.study import Study
-from guard_eval.study.wording import load_wording, rubric
+from guard_eval.study.wording import load_wording, translate_criteria
 
 FILE_NAME = "checklist.md"
 FEWEST = 5
@@ -39,10 +38,10 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
         written = notes.read(store)
         rows = [row for row in unblind.read_history(store) if row.rater_kind in PEOPLE]
         gold = store_pairs.read_gold(store)
-    steps: dict[str, dict[str, Any]] = {"consent": {}, "background": {}, "check": {}, "practice": {}}
-    for note in written:
-        if note.kind in steps:
-            steps[note.kind][note.rater] = json.loads(note.detail)
+    steps = {
+        step: {note.rater: json.loads(note.detail) for note in written if note.kind == step}
+        for step in ("consent", "background", "check", "practice")
+    }
     backgrounds = [steps["background"].get(person.name, {}) for person in people if person.rated]
     tables = [
         count_answers(
@@ -56,7 +55,7 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
     return {
         "settings": study.settings,
         "words": words,
-        "criteria": rubric(words, study.settings.annotation.criteria),
+        "criteria": translate_criteria(words, study.settings.annotation.criteria),
         "people": people,
         "sources": Counter(sources),
         "consents": Counter(step["agreed"] for step in steps["consent"].values()),

@@ -20,8 +20,8 @@ from analysis.verdicts.sources import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.frozen import record
-from guard_eval.reporting.words import and_list, plural
-from guard_eval.reporting.writing import check_folder
+from guard_eval.reporting.words import count_in_words, join_with_and
+from guard_eval.reporting.writing import check_results_folder
 from guard_eval.results import Result
 
 NEEDED = {
@@ -107,7 +107,7 @@ def report(
             lines=(*reading.lines(), *describe_allowed_analyses(evidence.frame)),
             warnings=reading.notes,
         )
-    check_folder(folder)
+    check_results_folder(folder)
     context = evidence.context
     if compare is not None:
         context = replace(context, compare=(compare,))
@@ -129,13 +129,13 @@ def report(
 
 def describe_allowed_analyses(table: pd.DataFrame) -> Iterator[str]:
     """Say for each analysis that needs special columns whether the table has them."""
-    raters = plural(table["rater"].nunique(), "rater")
+    raters = count_in_words(table["rater"].nunique(), "rater")
     pair = ["pair_id", "method_a", "method_b", "criterion"]
     is_rated_twice = bool(table[[*pair, "rater"]].drop_duplicates().duplicated(pair).any())
     yield f"agreement: {'yes' if is_rated_twice else 'no, let two raters judge the same pairs'}, {raters}"
     for name, needed in NEEDED.items():
         missing = [column for column in needed if column not in table or table[column].isna().all()]
-        yield f"{name}: {f'no, add {and_list(missing)}' if missing else 'yes'}"
+        yield f"{name}: {f'no, add {join_with_and(missing)}' if missing else 'yes'}"
     groups = by_column.suggest_split_columns(table)
     options = " ".join(f"--by {shlex.quote(name)}" for name in groups)
     yield f"results by a column: {f'yes, {options}' if groups else 'no, add one such as genre'}"
@@ -156,7 +156,7 @@ def _read_study_evidence(
     if paper:
         with Store.open(study.database) as store:
             context = replace(context, people=collect_rater_facts(study, store))
-    return Evidence.from_verdicts(table, context), study.report
+    return Evidence.from_verdicts(table, context), study.report_folder
 
 
 def read_table_evidence(

@@ -18,12 +18,12 @@ from guard_eval.reporting.drawing import (
     NARROW,
     WIDTH,
     Drawing,
-    interval_line,
-    label_percent,
+    draw_interval,
+    label_axis_in_percent,
     make_row_figure,
     shorten_label,
 )
-from guard_eval.reporting.words import title
+from guard_eval.reporting.words import find_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +55,7 @@ def label_share(row: WinShareRow) -> Cells:
     """Return the labels of a share for a paper. Names of criteria begin with a small letter."""
     return {
         "Comparison": f"{row.method_a} against {row.method_b}",
-        "Criterion": title(row.criterion),
+        "Criterion": find_title(row.criterion),
         "Judged by": name_raters(row),
         "Dataset": row.dataset,
     }
@@ -89,7 +89,7 @@ def draw_share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str
 def draw_ranking_figure(evidence: Evidence, rows: Sequence[RankingRow], name: str) -> Drawing:
     """Draw expected win shares with intervals, the best method on top, and the possible ranks."""
     rows = rows[:MAX_LINES]
-    who = f"{title(rows[0].criterion)}, judged by {name_raters(rows[0])}"
+    who = f"{find_title(rows[0].criterion)}, judged by {name_raters(rows[0])}"
     level = f"{100 * evidence.plan.level:g} %"
     return _draw_lines(
         evidence,
@@ -132,7 +132,7 @@ def _draw_lines(
     def draw(axes: Axes) -> None:
         for index, share in enumerate(shares):
             is_strong = index in strong
-            interval_line(axes, share.low, share.high, index, color=FIRST, width=2.6 if is_strong else 1.6)
+            draw_interval(axes, share.low, share.high, index, color=FIRST, width=2.6 if is_strong else 1.6)
             if share.value is not None:
                 axes.plot([share.value], [index], marker="D" if is_strong else "o", color=FIRST)
         for index, remark in enumerate(remarks):
@@ -140,7 +140,7 @@ def _draw_lines(
         axes.axvline(0.5, **GUIDE)
         if not remarks:  # the shares of a ranking lie close together
             axes.set_xlim(0, 1)
-        label_percent(axes)
+        label_axis_in_percent(axes)
         axes.set_xlabel(axis, loc="right")
 
     return make_row_figure(

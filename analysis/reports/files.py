@@ -18,10 +18,10 @@ from analysis.verdicts.checks import UNKNOWN_KIND
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.records import SIMULATED, Pair
-from guard_eval.reporting.data import frame_csv, to_json
+from guard_eval.reporting.data import make_csv_from_frame, to_json
 from guard_eval.reporting.escaping import escape_html
 from guard_eval.reporting.rendering import render
-from guard_eval.reporting.words import title, use_titles
+from guard_eval.reporting.words import find_title, use_titles
 from guard_eval.reporting.writing import write_folder
 
 UNKNOWN_RATERS = (
@@ -81,7 +81,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
         }
         frames = build_frames(evidence)
         files["report.json"] = to_json({**_collect_facts(context, screen), "tables": frames})
-        files |= {f"csv/{name}.csv": frame_csv(frame) for name, frame in frames.items()}
+        files |= {f"csv/{name}.csv": make_csv_from_frame(frame) for name, frame in frames.items()}
         files["csv/verdicts.csv"] = write_verdicts_csv(evidence.frame)
         files |= {
             f"prompts/{row['prompt']}-{row['id'][:8]}.txt": row["text"] for row in context.judging.prompts
@@ -128,7 +128,7 @@ def _count_verdicts(pair: Pair, frame: pd.DataFrame) -> list[str]:
     for key, rows in group_by_result(add_judge_column(example)):
         a, b = (int((rows["verdict"] == method).sum()) for method in methods)
         text = f"{pair.method_a} {a} · tie {len(rows) - a - b} · {pair.method_b} {b}"
-        counted.append(f"{title(key.criterion)} ({name_raters(key)}): {text}")
+        counted.append(f"{find_title(key.criterion)} ({name_raters(key)}): {text}")
     return counted
 
 
@@ -157,4 +157,4 @@ def write_verdicts_csv(frame: pd.DataFrame) -> bytes:
     """Return the verdicts as CSV, with the column `simulated` first."""
     table = frame.drop(columns="simulated", errors="ignore")
     table.insert(0, "simulated", frame["rater_kind"].isin(SIMULATED))
-    return frame_csv(table)
+    return make_csv_from_frame(table)

@@ -38,14 +38,14 @@ from analysis.verdicts.reading import get_reading
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
 from guard_eval.reporting.words import (
-    and_list,
     capitalise,
+    find_title,
+    format_p,
     format_p_in_sentence,
+    format_percent,
+    format_share_limits,
     join_first,
-    p_value,
-    percent,
-    share_limits,
-    title,
+    join_with_and,
 )
 
 MAX_LINES = 12
@@ -97,22 +97,22 @@ class AnswerLine:
 
     def __str__(self) -> str:
         """Return the line as text for the output of the command."""
-        level = percent(self.interval.level, 0)
-        limits = share_limits(self.interval)
+        level = format_percent(self.interval.level, 0)
+        limits = format_share_limits(self.interval)
         tested = self.conclusion if self.p is None else f"{format_p_in_sentence(self.p)} · {self.conclusion}"
-        return f"{self.about}: {percent(self.interval.value)} ({level} interval: {limits}), {tested}"
+        return f"{self.about}: {format_percent(self.interval.value)} ({level} interval: {limits}), {tested}"
 
     @property
     def word(self) -> str:
         """Return the conclusion, with the deciding p if there is one."""
-        return self.conclusion if self.p is None else f"{p_value(self.p)} · {self.conclusion}"
+        return self.conclusion if self.p is None else f"{format_p(self.p)} · {self.conclusion}"
 
     @property
     def outcomes(self) -> str:
         """Return wins and ties as text; empty for a ranked method."""
         if self.won is None:
             return ""
-        return f"{percent(self.won, 0)} won, {percent(self.tied, 0)} tied"
+        return f"{format_percent(self.won, 0)} won, {format_percent(self.tied, 0)} tied"
 
 
 @record
@@ -291,7 +291,7 @@ def _make_share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultB
     has_many_sizes = len({row.units for row in rows}) > 1
     lines = []
     for row in rows:
-        label = [capitalise(title(row.criterion))]
+        label = [capitalise(find_title(row.criterion))]
         if has_many_raters:
             label.append(name_raters(row))
         if has_many_sizes:
@@ -313,7 +313,7 @@ def _make_share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultB
         heads=(
             "Criterion",
             f"Share of {first.method_a}, ties half",
-            f"{percent(first.level, 0)} interval",
+            f"{format_percent(first.level, 0)} interval",
             f"p{corrected}",
         ),
         sides=(first.method_b, first.method_a),
@@ -324,7 +324,7 @@ def _make_ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
     """Return a line for each method of a ranking, the best one first."""
     first = rows[0]
     who = f" · {name_raters(first)}" if first.judge else ""
-    ranked = f"{capitalise(title(first.criterion))}{who}"
+    ranked = f"{capitalise(find_title(first.criterion))}{who}"
     lines = tuple(
         AnswerLine(
             about=f"{row.method} · {ranked} · expected share",
@@ -339,7 +339,7 @@ def _make_ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
         heads=(
             ranked,
             "Expected share",
-            f"{percent(first.level, 0)} interval",
+            f"{format_percent(first.level, 0)} interval",
             "Ranks possible",
         ),
         is_ranking=True,
@@ -375,7 +375,7 @@ def _list_shares(rows: Sequence[ShareRow]) -> str:
     parts = []
     for row in rows:
         whose = "" if row.leader == row.method_a else f"{row.method_a} "
-        parts.append(f"{title(row.criterion)} ({whose}{percent(row.win_share.value, 0)})")
+        parts.append(f"{find_title(row.criterion)} ({whose}{format_percent(row.win_share.value, 0)})")
     return join_first(parts, MAX_CRITERIA)
 
 
@@ -383,11 +383,11 @@ def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, a
     """Describe the result of a judge, with "also" if people also found a difference, or also found none."""
     is_single = len(evidence.comparisons) == 1
     preferred = [
-        f"{row.leader if is_single else f'{row.leader} to {row.other_method}'} on {title(row.criterion)}"
+        f"{row.leader if is_single else f'{row.leader} to {row.other_method}'} on {find_title(row.criterion)}"
         for row in rows
         if row.is_significant(evidence.plan.alpha)
     ]
-    outcome = f"preferred {and_list(preferred[:MAX_SPELT_OUT])}" if preferred else "found no difference"
+    outcome = f"preferred {join_with_and(preferred[:MAX_SPELT_OUT])}" if preferred else "found no difference"
     judge = capitalise(name_judge_in_sentence(rows[0].judge))
     return f"{judge} {'also ' if bool(preferred) == also else ''}{outcome}."
 

@@ -41,15 +41,15 @@ from guard_eval.reporting.drawing import shorten_label
 from guard_eval.reporting.escaping import NOTHING, escape_latex, join_lines, replace_unwritable
 from guard_eval.reporting.tables import LONG_CELL, Table, to_latex, to_markdown
 from guard_eval.reporting.words import (
-    and_list,
     capitalise,
+    count_in_words,
+    find_title,
     format_error_rate,
+    format_number,
+    format_p,
+    format_share_limits,
     join_distinct_names,
-    number,
-    p_value,
-    plural,
-    share_limits,
-    title,
+    join_with_and,
 )
 from guard_eval.rubric import CRITERIA
 
@@ -113,7 +113,7 @@ def _read_references() -> list[tuple[str, str, str]]:
 def _name_raters(rows: Sequence[CoverageRow]) -> str:
     """Return the kind of raters."""
     names = [name_raters(row) if row.judge else count_raters(row.raters, row.rater_kind) for row in rows]
-    return and_list(names)
+    return join_with_and(names)
 
 
 def _make_share_table(evidence: Evidence) -> Table:
@@ -131,12 +131,12 @@ def _make_share_table(evidence: Evidence) -> Table:
 
     def make_cells(row: WinShareRow) -> Cells:
         cells = {
-            "Wins": number(100 * row.wins / row.ratings, 1),
-            "Ties": number(100 * row.ties / row.ratings, 1),
-            "Losses": number(100 * row.losses / row.ratings, 1),
-            "Share": number(row.win_share.value, 1, scale=100),
-            f"{100 * first.level:g}\u00a0% CI": share_limits(row.win_share),
-            "p": NOTHING if row.deciding_p is None else p_value(row.deciding_p),
+            "Wins": format_number(100 * row.wins / row.ratings, 1),
+            "Ties": format_number(100 * row.ties / row.ratings, 1),
+            "Losses": format_number(100 * row.losses / row.ratings, 1),
+            "Share": format_number(row.win_share.value, 1, scale=100),
+            f"{100 * first.level:g}\u00a0% CI": format_share_limits(row.win_share),
+            "p": NOTHING if row.deciding_p is None else format_p(row.deciding_p),
         }
         if margin is not None:
             cells[f"Within {100 * margin:g} points of 50 %"] = conclusions[row.key]
@@ -170,7 +170,9 @@ def _describe_tests(rows: Sequence[WinShareRow], sides: str = "") -> str:
     sizes = sorted({row.family for row in rows if row.family > 1})
     if not sizes:
         return f"{tests}{sides}"
-    return f"{tests}{sides}, corrected by {rows[0].correction} over {and_list([*map(str, sizes)])} results"
+    return (
+        f"{tests}{sides}, corrected by {rows[0].correction} over {join_with_and([*map(str, sizes)])} results"
+    )
 
 
 def _describe_sizes(rows: Sequence[WinShareRow]) -> str:
@@ -181,7 +183,9 @@ def _describe_sizes(rows: Sequence[WinShareRow]) -> str:
         "rating": [row.ratings for row in rows],
     }
     return ", ".join(
-        f"{min(of)} to {plural(max(of), name)}" if min(of) < max(of) else plural(max(of), name)
+        f"{min(of)} to {count_in_words(max(of), name)}"
+        if min(of) < max(of)
+        else count_in_words(max(of), name)
         for name, of in counts.items()
         if of
     )
@@ -202,7 +206,9 @@ def _write_sentence(evidence: Evidence) -> str:
         "sentence",
         evidence,
         raters=_name_raters(covered),
-        pairs=and_list([plural(count, "pair") for count in dict.fromkeys(row.pairs for row in covered)]),
+        pairs=join_with_and(
+            [count_in_words(count, "pair") for count in dict.fromkeys(row.pairs for row in covered)]
+        ),
         ranked=ranked[:MAX_RESULTS],
         most=MAX_RESULTS,
         test=test,
@@ -226,13 +232,13 @@ def _make_ranking_table(evidence: Evidence) -> Table:
     heads = ["Method"]
     lines = {row.method: [row.method] for rows in tables for row in rows}
     for rows in tables:
-        before = "" if len(tables) == 1 else f"{shorten_label(title(rows[0].criterion), LONG_CELL)}: "
+        before = "" if len(tables) == 1 else f"{shorten_label(find_title(rows[0].criterion), LONG_CELL)}: "
         heads += [f"{before}rank", f"{before}share", f"{before}{level} CI"]
         cells = {
             row.method: (
                 f"{row.rank} ({row.possible_ranks})",
-                number(row.share, 1, scale=100),
-                share_limits(row.expected_share),
+                format_number(row.share, 1, scale=100),
+                format_share_limits(row.expected_share),
             )
             for row in rows
         }
@@ -271,9 +277,10 @@ def _describe_kappas(evidence: Evidence) -> Iterator[str]:
         if row.rater_kind not in PEOPLE_OF and row.fleiss_kappa.value is not None:
             by_criterion.setdefault(row.criterion, []).append(row.fleiss_kappa.value)
     for criterion, values in by_criterion.items():
-        span = f" (the mean of {len(values)} comparisons, {number(min(values))} to {number(max(values))})"
-        mean = number(sum(values) / len(values))
-        yield f"{mean} on {title(criterion)}{span if len(values) > 1 else ''}"
+        low, high = format_number(min(values)), format_number(max(values))
+        span = f" (the mean of {len(values)} comparisons, {low} to {high})"
+        mean = format_number(sum(values) / len(values))
+        yield f"{mean} on {find_title(criterion)}{span if len(values) > 1 else ''}"
 
 
 def make_paper_tables(evidence: Evidence) -> tuple[Table, ...]:
@@ -292,11 +299,11 @@ def _make_paper_table(rows: Sequence[WinShareRow]) -> Table:
     """Return the table of one comparison, judged by people or by one judge."""
     p_values = [run_pooled_binomial_test(row.wins, row.losses).p for row in rows]
     return make_labelled_table(
-        [{"Criterion": title(row.criterion), "Dataset": row.dataset} for row in rows],
+        [{"Criterion": find_title(row.criterion), "Dataset": row.dataset} for row in rows],
         [
             {
-                row.method_a: number(100 * row.win_share_pooled, 1),
-                row.method_b: number(100 * (1 - row.win_share_pooled), 1),
+                row.method_a: format_number(100 * row.win_share_pooled, 1),
+                row.method_b: format_number(100 * (1 - row.win_share_pooled), 1),
                 "p": "no p" if p is None else f"{p:.4g}",
             }
             for row, p in zip(rows, p_values, strict=True)

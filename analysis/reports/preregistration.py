@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from guard_eval.files.opening import read_text
 from guard_eval.records import Pair
 from guard_eval.reporting.escaping import escape_markdown
-from guard_eval.reporting.writing import locate
+from guard_eval.reporting.writing import find_target
 from guard_eval.study import Study
 from guard_eval.study.declared import hash_declared
 
@@ -24,7 +24,7 @@ def compare_with_written_plan(study: Study, pairs: Sequence[Pair]) -> tuple[str,
     path = study.folder / PLAN
     if not path.exists():
         return ()
-    locate(path)
+    find_target(path)
     text = read_text(path)
     planned = dict(HASH.findall(text))
     verdicts = _VERDICTS.search(text)

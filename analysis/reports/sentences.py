@@ -24,7 +24,7 @@ from analysis.sections.section import (
 from analysis.verdicts.reading import get_reading
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.rendering import render_lines
-from guard_eval.reporting.words import capitalise, join_first, plural, title, to_sentence
+from guard_eval.reporting.words import capitalise, count_in_words, find_title, join_first, to_sentence
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_CRITERIA = 6
@@ -80,7 +80,7 @@ def find_circle(evidence: Evidence, ranked: RankingRow) -> list[str]:
 
 def list_criteria(rows: Iterable[CriterionRow | ComparisonRow]) -> str:
     """List the criteria of rows."""
-    return join_first([title(row.criterion) for row in rows], MAX_CRITERIA)
+    return join_first([find_title(row.criterion) for row in rows], MAX_CRITERIA)
 
 
 def is_simulated(evidence: Evidence) -> bool:
@@ -91,18 +91,18 @@ def is_simulated(evidence: Evidence) -> bool:
 def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
     """Describe the pairs, ratings and criteria of people or of a judge."""
     context = evidence.context
-    pairs = plural(row.pairs, "pair")
+    pairs = count_in_words(row.pairs, "pair")
     if row.judge:
         judge = name_judge_in_sentence(row.judge, bare=True)
         return f"{capitalise(judge) if judge.startswith('the ') else judge} judged {pairs}"
-    prompts = plural(row.units, "prompt")
+    prompts = count_in_words(row.units, "prompt")
     of_prompts = f" ({prompts})" if row.unit == "prompt" and row.units != row.pairs else ""
     criteria = "1 criterion" if row.criteria == 1 else f"{row.criteria} criteria"
     raters = count_raters(row.raters, row.rater_kind)
     excluded = describe_exclusions(context.exclusions, row.rater_kind)
     parts = (
         f"{raters} rated {pairs} of {context.texts}{of_prompts} on {criteria}",
-        plural(row.ratings, "rating"),
+        count_in_words(row.ratings, "rating"),
         " to ".join(day for day in dict.fromkeys((row.first_day, row.last_day)) if day),
         excluded or ("no rater excluded" if context.study_hash else ""),
     )
@@ -157,6 +157,6 @@ def _select_notes(rows: Sequence[WinShareRow]) -> Iterator[str]:
     """Yield the first notes as sentences. A note about only some results names these results."""
     by_note = group_by((row for row in rows if row.note), lambda row: row.note)
     for note, noted in list(by_note.items())[:MAX_NOTES]:
-        results = [f"{row.method_a} against {row.method_b} on {title(row.criterion)}" for row in noted]
+        results = [f"{row.method_a} against {row.method_b} on {find_title(row.criterion)}" for row in noted]
         whose = "" if len(noted) == len(rows) else f"Of {join_first(results, MAX_NOTES)}: "
         yield f"{whose}{to_sentence(note)}"

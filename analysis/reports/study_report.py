@@ -24,8 +24,8 @@ from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
 from guard_eval.records import PEOPLE_OF, Contest, Pair, RaterKind, name_deciding_group
 from guard_eval.reporting.words import KIND_PLACE, format_rater_kind
-from guard_eval.reporting.writing import locate
-from guard_eval.rubric import CRITERIA, Criterion, criteria, describe_rewordings
+from guard_eval.reporting.writing import find_target
+from guard_eval.rubric import CRITERIA, Criterion, describe_rewordings, select_criteria
 from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
@@ -34,7 +34,7 @@ from guard_eval.store.judging.usage import read_usage
 from guard_eval.store.notes import count_suspicious_presentations
 from guard_eval.store.showings.rounds import count_closed, read_contest
 from guard_eval.study import Study
-from guard_eval.study.choice import find_strategy
+from guard_eval.study.choice import remove_parameters
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.settings import Settings
 from guard_eval.texts.continuations import read_trace_means
@@ -71,10 +71,16 @@ def read_study_verdicts(study: Study) -> pd.DataFrame:
 
 def _read_rows(study: Study, store: Store) -> list[TidyRow]:
     """Return the verdicts of a study. Raise an error if there are none."""
-    if rows := _keep_closed_rounds(store, unblind.read_tidy_rows(store)):
-        return rows
+    rows = unblind.read_tidy_rows(store)
+    if closed := _keep_closed_rounds(store, rows):
+        return closed
+    if not rows and (excluded := unblind.read_tidy_rows(store, include_excluded=True)):
+        include = study.command("raters include", excluded[0].rater, "--reason", "REASON")
+        raise StudyError(
+            f"all raters with verdicts in {study.folder} are excluded; include one of them: {include}"
+        )
     collect = f"{study.command('annotate')} or {study.command('judge')}"
-    what = "verdicts yet" if study.plan.rounds is None else "round that is over"
+    what = "verdicts yet" if study.hand_out_plan.rounds is None else "round that is over"
     raise StudyError(f"{study.folder} has no {what}; collect verdicts: {collect}")
 
 
@@ -130,7 +136,9 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         criteria=tuple(criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion),
         reworded=tuple(describe_rewordings(store_settings.read_criteria(store), used_criteria)),
         declared=(*_describe_compared_run(settings), *compare_with_written_plan(study, pairs)),
-        unfinished=() if study.plan.rounds else _describe_missing_ratings(settings, pairs, with_excluded),
+        unfinished=()
+        if study.hand_out_plan.rounds
+        else _describe_missing_ratings(settings, pairs, with_excluded),
         contests=_read_contests(store, rows),
         planned=_list_declared_results(settings, {row.rater_kind for row in rows}),
         plan=settings.analysis,
@@ -144,7 +152,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         },
         random_part=settings.pairs.human_pairs is not None,
         ties=True,
-        metrics=_read_metrics(study.metrics),
+        metrics=_read_metrics(study.metrics_folder),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
         judging=JudgeUsage(**read_usage(store)),
         choice=study.choice,
@@ -175,8 +183,10 @@ def _find_unknown_searches(settings: Settings) -> tuple[str, ...]:
     It is unknown how these settings were chosen.
     """
     files = [system.name for system in settings.system if system.source == "file"]
-    counts = Counter(map(find_strategy, files))
-    return tuple(name for name in files if name != find_strategy(name) and counts[find_strategy(name)] == 1)
+    counts = Counter(map(remove_parameters, files))
+    return tuple(
+        name for name in files if name != remove_parameters(name) and counts[remove_parameters(name)] == 1
+    )
 
 
 def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> tuple[Exclusion, ...]:
@@ -205,7 +215,7 @@ def _list_criteria(settings: Settings) -> tuple[Criterion, ...]:
     """Return the criteria on which people or judges are asked for a verdict."""
     lists = [settings.annotation.criteria, *(judge.criteria for judge in settings.judge)]
     names = list(dict.fromkeys(chain.from_iterable(lists)))
-    return criteria(names, settings.rubric)
+    return select_criteria(names, settings.rubric)
 
 
 def _describe_compared_run(settings: Settings) -> tuple[str, ...]:
@@ -259,7 +269,7 @@ def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
     path = folder / "scores.csv"
     if not path.exists():
         return ()
-    locate(path)
+    find_target(path)
     try:
         scores = pd.read_csv(BytesIO(read_bytes(path, limit=_LARGEST_SCORES)))
         described = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS].astype(object)
@@ -291,7 +301,7 @@ def add_split_columns(
     if not further:
         return table
     sources: dict[str, Cells] = {
-        "pair_id": average_traces_by_pair(read_trace_means(study.continuations), pairs),
+        "pair_id": average_traces_by_pair(read_trace_means(study.continuations_folder), pairs),
         "prompt_id": read_prompt_columns(study.prompts_path),
     }
     source_of = {name: key for key, cells in sources.items() for row in cells.values() for name in row}
@@ -305,8 +315,8 @@ def add_split_columns(
         if name not in source_of:
             raise StudyError(
                 f"--by {name}: no prompt and no trace has this column. To trace existing texts, move the "
-                f"files of {study.continuations} away and run generate --trace, which writes the same texts; "
-                f"{suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
+                f"files of {study.continuations_folder} away and run generate --trace, which writes the same "
+                f"texts; {suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
             )
         values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}
         table = table.assign(**{name: table[source_of[name]].astype(object).map(values)})

@@ -14,7 +14,7 @@ import pandas as pd
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF, SIMULATED
-from guard_eval.reporting.words import and_list, title
+from guard_eval.reporting.words import find_title, join_with_and
 from guard_eval.rubric import COMPOSITE
 from guard_eval.study.test_plan import PanelRule
 
@@ -43,11 +43,11 @@ class Composite:
     weights: Mapping[str, float]
 
     def __str__(self) -> str:
-        names = [title(name) for name in self.weights]
+        names = [find_title(name) for name in self.weights]
         if len(set(self.weights.values())) == 1:
-            return f"the mean of {and_list(names)}"
+            return f"the mean of {join_with_and(names)}"
         weighed = [f"{name} ({weight:g})" for name, weight in zip(names, self.weights.values(), strict=True)]
-        return f"the weighted mean of {and_list(weighed)}"
+        return f"the weighted mean of {join_with_and(weighed)}"
 
     def require_verdicts(self, verdicts: pd.DataFrame) -> None:
         """Check that a validated table has verdicts for the composite.
@@ -70,8 +70,8 @@ class Composite:
         rated = judged.groupby(["method_a", "method_b", "pair_id", "rater"], sort=False)["criterion"]
         if rated.nunique().max() < len(self.weights):
             raise StudyError(
-                f"composite: no rater has judged a pair on all of {and_list(list(self.weights))}; leave out "
-                "some of these criteria"
+                f"composite: no rater has judged a pair on all of {join_with_and(list(self.weights))}; leave "
+                "out some of these criteria"
             )
 
 
@@ -221,7 +221,7 @@ def find_named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[
     for entry in entries:
         if entry not in named:
             results = [words for words in named if ": " not in words]
-            listed = and_list([*results[:_LISTED], *(["…"] if len(results) > _LISTED else [])])
+            listed = join_with_and([*results[:_LISTED], *(["…"] if len(results) > _LISTED else [])])
             raise StudyError(
                 f"the family names {entry!r}, which the table does not compare; write one of {listed}, or "
                 "METHOD against METHOD: CRITERION"

@@ -15,9 +15,9 @@ import pandas as pd
 
 from analysis.scores.scores import UnitScores, find_item_numbers, score_items
 from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
-from guard_eval.estimate import Estimate, Floats, jackknife, join_notes, ratio
-from guard_eval.reporting.words import percent
-from guard_eval.sign_flip import flip_limits, sign_flip
+from guard_eval.estimate import Estimate, Floats, divide_sums, jackknife, join_notes
+from guard_eval.reporting.words import format_percent
+from guard_eval.sign_flip import invert_sign_flip, sign_flip
 
 LONELY = "a dataset has only one {unit}, so the standard error ignores the datasets (which makes it larger)"
 
@@ -40,7 +40,7 @@ def estimate_share_of_these_raters(items: pd.DataFrame, *, level: float) -> Esti
     sums = by_unit.sum_columns(weights * shares, weights)
     share = jackknife(
         sums,
-        ratio,
+        divide_sums,
         strata=by_unit.strata,
         level=level,
         unit=by_unit.name,
@@ -48,7 +48,7 @@ def estimate_share_of_these_raters(items: pd.DataFrame, *, level: float) -> Esti
     scores, sizes = by_unit.sum_columns(weights * (2 * shares - 1), weights).T
     test = sign_flip(scores, unit=by_unit.name)
     if share.low is not None:
-        low, high = flip_limits(scores, sizes, test.p, alpha=1 - level, bounds=(-1.0, 1.0))
+        low, high = invert_sign_flip(scores, sizes, test.p, alpha=1 - level, bounds=(-1.0, 1.0))
         share = replace(share, low=0.5 + low / 2, high=0.5 + high / 2)
     note = LONELY.format(unit=by_unit.name) if by_unit.lonely else ""
     return replace(
@@ -148,7 +148,8 @@ def warn_of_unequal_weights(scores: pd.DataFrame, share: Estimate) -> str:
         return ""
     return (
         f"raters rated between {counts.min()} and {counts.max()} pairs, and with equal weight for each rater "
-        f"the share is {percent(mean)}, outside the interval: those who rated more prefer one method more"
+        f"the share is {format_percent(mean)}, outside the interval: those who rated more prefer one method "
+        "more"
     )
 
 

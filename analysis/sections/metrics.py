@@ -8,7 +8,7 @@ from analysis.evidence import ALL, Evidence, MetricRow, declare_plan_keys
 from analysis.sections.section import Section, format_coefficient, make_labelled_table
 from guard_eval.estimate import Estimate
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import join_with_and
 
 METRICS_PER_TABLE = 4
 MAX_NAMED = 2
@@ -58,7 +58,7 @@ def make_section(evidence: Evidence) -> Section | None:
 def _answer_question(cells: dict[tuple[str, str], str], titles: Sequence[str], methods: Sequence[str]) -> str:
     """List the scores of the compared methods."""
     scores = [
-        f"{title} {and_list([f'{cells[method, title].split()[0]} ({method})' for method in methods])}"
+        f"{title} {join_with_and([f'{cells[method, title].split()[0]} ({method})' for method in methods])}"
         for title in titles
         if methods and all((method, title) in cells for method in methods)
     ]

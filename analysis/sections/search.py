@@ -11,7 +11,7 @@ from analysis.sections.section import Section, group_by, make_labelled_table, ma
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import and_list, capitalise, insert_spaces, number, percent
+from guard_eval.reporting.words import capitalise, format_number, format_percent, insert_spaces, join_with_and
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,8 +100,8 @@ def describe_search(evidence: Evidence) -> Iterator[str]:
     """Describe the tried settings, the choice, and the raters of the chosen settings."""
     choice = evidence.context.choice
     if choice is not None:
-        raters = dict.fromkeys(name_raters(row) for row in evidence.rows(select_answer_rows))
-        yield f"{choice.described_budgets} · {choice.described_selection} · tested by {and_list([*raters])}"
+        raters = [*dict.fromkeys(name_raters(row) for row in evidence.rows(select_answer_rows))]
+        yield f"{choice.budgets_in_words} · {choice.selection_in_words} · tested by {join_with_and(raters)}"
     for name in evidence.context.unknown_searches:
         yield f"How {name} was chosen is not known: its search is unknown"
 
@@ -119,10 +119,10 @@ def make_section(evidence: Evidence) -> Section | None:
         rows,
         lambda row: {"Strategy": row.strategy, "Setting": row.setting},
         lambda row: {
-            score: number(row.score),
-            "Diversity, %": number(row.diversity),
+            score: format_number(row.score),
+            "Diversity, %": format_number(row.diversity),
             "Meets conditions": MEETS[row.meets_conditions] if conditions else NOTHING,
-            "Chosen from other samples": percent(row.chosen_share, 0),
+            "Chosen from other samples": format_percent(row.chosen_share, 0),
         },
         csv="search",
         caption="Settings",
@@ -134,7 +134,7 @@ def make_section(evidence: Evidence) -> Section | None:
         question="How were the settings chosen?",
         answer="; ".join(described),
         tables=(*tables, *_tabulate_expected_best(evidence.rows(list_expected_best), score)),
-        notes=tuple(choice.warnings()) if choice else (),
+        notes=tuple(choice.list_warnings()) if choice else (),
         figures=(_draw_score_by_diversity(rows, score),) if rows and score != "Diversity" else (),
     )
 
@@ -147,7 +147,7 @@ def _tabulate_expected_best(rows: Sequence[ExpectedBestRow], score: str) -> Iter
     counts = [count for count in SHOWN_COUNTS if count <= max(map(len, curves.values()))]
     nothing = {f"of {count}": NOTHING for count in counts}
     figures = [
-        nothing | {f"of {row.settings}": number(row.score) for row in curve if row.settings in counts}
+        nothing | {f"of {row.settings}": format_number(row.score) for row in curve if row.settings in counts}
         for curve in curves.values()
     ]
     yield make_labelled_table(
@@ -177,5 +177,5 @@ def _draw_score_by_diversity(rows: Sequence[SettingRow], score: str) -> Escaped:
         axes.set_ylabel(score.lower())
 
     heading = f"{score} against diversity of all settings; diamonds: chosen"
-    words = "; ".join(f"{row.setting}: {number(y)}, {number(x)} %" for row, x, y in points)
+    words = "; ".join(f"{row.setting}: {format_number(y)}, {format_number(x)} %" for row, x, y in points)
     return draw_figure(draw, name="search", heading=heading, description=words, height=3.6).svg

@@ -23,7 +23,14 @@ from guard_eval.frozen import record
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import NOTHING, Cell, Escaped
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import capitalise, number, percent, share_limits, title, to_sentence
+from guard_eval.reporting.words import (
+    capitalise,
+    find_title,
+    format_number,
+    format_percent,
+    format_share_limits,
+    to_sentence,
+)
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -255,7 +262,7 @@ def drop_shared_labels(labels: Sequence[Cells]) -> list[Cells]:
 
 def name_criterion(row: CriterionRow | ComparisonRow) -> dict[str, Cell]:
     """Return the labels of a row on one criterion."""
-    return {"Criterion": capitalise(title(row.criterion)), "Judged by": name_raters(row)}
+    return {"Criterion": capitalise(find_title(row.criterion)), "Judged by": name_raters(row)}
 
 
 def name_result(row: ComparisonRow) -> dict[str, Cell]:
@@ -294,7 +301,7 @@ def remove_word_simulated(name: str) -> str:
 
 def format_share(share: Estimate) -> str:
     """Return a share and its limits in percent."""
-    return f"{percent(share.value)} ({share_limits(share)})"
+    return f"{format_percent(share.value)} ({format_share_limits(share)})"
 
 
 def format_coefficient(estimate: Estimate) -> str:
@@ -302,8 +309,8 @@ def format_coefficient(estimate: Estimate) -> str:
     if estimate.value is None:
         return "undefined"
     if estimate.low is None:
-        return number(estimate.value)
-    return f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"
+        return format_number(estimate.value)
+    return f"{format_number(estimate.value)} [{format_number(estimate.low)}, {format_number(estimate.high)}]"
 
 
 def select_notes(notes: Iterable[str]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from guard_eval.estimate import Integers, adjust, jackknife, ratio, sum_by_unit
+from guard_eval.estimate import Integers, adjust, divide_sums, jackknife, sum_by_unit
 
 FEWEST_UNITS = 30
 """An annotator with fewer units is left out, because the t test needs a nearly normal mean."""
@@ -54,7 +54,7 @@ def run_alternative_annotator_test(
         sums = sum_by_unit(units, ahead[is_own], np.ones(len(units)))
         if len(sums) < FEWEST_UNITS:
             continue
-        advantage = jackknife(sums, ratio, null=epsilon)
+        advantage = jackknife(sums, divide_sums, null=epsilon)
         if advantage.value is None:
             continue
         p = (advantage.p or 0.0) / 2  # if all items are equal, p is the limit of the t test

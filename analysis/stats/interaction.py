@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from guard_eval.estimate import Estimate, Floats, Integers
+from guard_eval.estimate import ROUNDING, Estimate, Floats, Integers
 
 DRAWS = 9_999
 """The number of random permutations."""
@@ -68,7 +68,7 @@ def run_interaction_test(
         keys = strata + rng.random((rows, len(labels)))
         shuffled = labels[np.argsort(keys, axis=1)]
         between = _sum_squares_between(centred, size, shuffled)
-        is_reached = between >= observed * (1 - _ROUNDING)
+        is_reached = between >= observed * (1 - _ROUNDING) - ROUNDING
         reached += int(is_reached.sum())
     p = (1 + reached) / (1 + draws)
     return Estimate(p=p, n=count, method=f"{draws:,} random {method}")

@@ -11,7 +11,7 @@ from scipy import special
 
 from analysis.stats.davidson import UTILITIES, ComparedPairs, index_matrix_cells
 from guard_eval.estimate import ROUNDING, Estimate, Floats, Integers
-from guard_eval.joint_flips import covariance_root, flip_together, random_signs
+from guard_eval.joint_flips import compute_root, draw_signs, flip_signs_together
 from guard_eval.sign_flip import sign_flip
 
 DRAWS = 20_000
@@ -291,7 +291,7 @@ def draw_largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
     over_units = compute_difference_variances(influence.T @ influence)[first, second]
     over_units = np.maximum(over_units, TINY)
     rng = np.random.default_rng(seed)
-    root = covariance_root(errors.covariance)
+    root = compute_root(errors.covariance)
 
     def square_share_differences(drawn: Floats) -> Floats:
         return np.asarray((drawn[:, first] - drawn[:, second]) ** 2)
@@ -303,7 +303,7 @@ def draw_largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
         return np.asarray(largest / drawn_variances)
 
     def draw_wild_bootstrap_errors() -> Floats:
-        sums = square_share_differences(random_signs(rng, DRAWS_AT_ONCE, units) @ influence) / over_units
+        sums = square_share_differences(draw_signs(rng, DRAWS_AT_ONCE, units) @ influence) / over_units
         drawn_variances = np.maximum(1 - sums / units, 1e-9)
         return np.asarray((sums / drawn_variances).max(axis=1) * df / units)
 
@@ -362,11 +362,11 @@ def run_any_difference_test(nets: Floats, *, seed: int = 0) -> Estimate:
         why = "every method has as many wins as losses in every unit"
         return Estimate(n=len(nets), method=SIGN_FLIP_TEST, note=why, smallest_p=1.0)
     observed = float((scaled.sum(axis=0) ** 2).sum())
-    flipped = flip_together(scaled, seed=seed)
+    flipped = flip_signs_together(scaled, seed=seed)
     statistics = (flipped.sums**2).sum(axis=1)
     return Estimate(
         value=observed,
-        p=flipped.p(statistics >= observed * (1 - ROUNDING)),
+        p=flipped.compute_p(statistics >= observed * (1 - ROUNDING) - ROUNDING),
         n=len(nets),
         method=f"{SIGN_FLIP_TEST}, {flipped.drawn}" if flipped.drawn else f"exact {SIGN_FLIP_TEST}",
         smallest_p=flipped.smallest_p,

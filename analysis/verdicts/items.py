@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from analysis.verdicts.programs import VerdictFormat
 from analysis.verdicts.sides import read_first_method
 from analysis.verdicts.table import (
     HEADINGS,
@@ -33,7 +34,7 @@ from analysis.verdicts.words import find_meaning, format_set_options, is_model_n
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading
 from guard_eval.records import TIE
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import join_with_and
 
 NO_PAIR = "each row is a pair of its own: nothing names what was compared"
 DECLARED_PAIR = "declared: each row is a pair of its own"
@@ -56,18 +57,19 @@ class ItemColumns(NamedTuple):
     why: str = NO_PAIR
 
 
-def add_pairs_and_prompts(table: Table, wide: Sequence[str], *, is_program: bool) -> None:
+def add_pairs_and_prompts(table: Table, wide: Sequence[str], form: VerdictFormat | None) -> None:
     """Add the pair to each row, and the prompt if a column names prompts.
 
     Args:
         table: A table whose methods are known.
         wide: The columns of verdicts, if the table is wide.
-        is_program: The table is from another program, and the meaning of all columns is known.
+        form: The format of another program's file. Its columns are known, except for the data of tasks.
 
     Raises:
         StudyError: It is not clear whether a column names the pair or the prompt.
     """
-    items = find_item_columns(table, wide, is_program=is_program)
+    items = find_item_columns(table, wide, form)
+    is_program = form is not None
     name = items.pair[0] if items.pair else ""
     is_made = len(items.pair) != 1
     if name and not is_program:
@@ -113,9 +115,10 @@ def _refuse_restarted_ids(table: Table, heading: str) -> None:
             raise StudyError(f"{heading} {pair!r} has {count} values of {name}. {remedy}")
 
 
-def find_item_columns(table: Table, wide: Sequence[str], *, is_program: bool) -> ItemColumns:
+def find_item_columns(table: Table, wide: Sequence[str], form: VerdictFormat | None) -> ItemColumns:
     """Find the columns that name the pair and the prompt of each row; see `add_pairs_and_prompts`."""
     declared = table.declared.columns
+    is_program = form is not None
     rated = [*METHODS, *filter(table.has_columns, ("rater", "criterion"))]
     methods = {*table.list_values(*METHODS), TIE}
     columns = [*table.free_columns, *filter(table.has_columns, ["presentation"])]
@@ -147,7 +150,7 @@ def find_item_columns(table: Table, wide: Sequence[str], *, is_program: bool) ->
     if table.joined and "prompt_id" not in declared:
         return items._replace(prompt=_find_joined_prompt(table))
     is_prompt = items.prompt or not set(HEADINGS["prompt_ids"]).isdisjoint(map(simplify_heading, items.pair))
-    if not is_prompt and "prompt_id" not in declared and not is_program:
+    if not is_prompt and "prompt_id" not in declared and (form is None or form.asks):
         return _use_possible_item(table, items, rated, free)
     return items
 
@@ -267,7 +270,7 @@ def _use_possible_item(
     unknown = [n for n in free if n in likely or (groups_rows and _may_group_rows(table, n, rated))]
     if not unknown:
         return items
-    listed = and_list(list(map(repr, unknown[:MAX_OFFERS])))
+    listed = join_with_and(list(map(repr, unknown[:MAX_OFFERS])))
     if not is_row:
         offers = offer_columns("prompt_id", unknown[:MAX_OFFERS])
         raise StudyError(
@@ -330,7 +333,7 @@ def assign_raters(table: Table) -> None:
         aggregates = list(filter(is_aggregate, table.list_values("rater")))
         if 0 < len(aggregates) < len(table.list_values("rater")):
             is_left_out = table.get_cells("rater").isin(aggregates).to_numpy()
-            table.leave_out_rows(is_left_out, f"the raters' verdicts together ({and_list(aggregates)})")
+            table.leave_out_rows(is_left_out, f"the raters' verdicts together ({join_with_and(aggregates)})")
         _refuse_row_numbers_as_raters(table, keys)
         if not table.has_columns("presentation"):
             _assign_presentations(table, [*keys, "rater"])

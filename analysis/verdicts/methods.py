@@ -14,7 +14,7 @@ from analysis.verdicts.words import find_meaning, format_set_options, format_wor
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
 from guard_eval.records import TIE
-from guard_eval.reporting.words import and_list, join_first
+from guard_eval.reporting.words import join_first, join_with_and
 
 MOSTLY_ONCE = 0.8
 """If this share of the methods occurs in only one couple or has a long name, they are texts, not methods."""
@@ -65,7 +65,9 @@ def find_methods(table: Table) -> None:
     elif _use_winner_and_loser(table):
         return
     elif len(named) == 2:
-        table.use_columns("methods", (), f"declared: {and_list(named)}", method_a=named[0], method_b=named[1])
+        table.use_columns(
+            "methods", (), f"declared: {join_with_and(named)}", method_a=named[0], method_b=named[1]
+        )
     else:
         _use_method_columns(table, TEXTS)
 
@@ -152,7 +154,7 @@ def _use_method_columns(table: Table, nouns: str) -> bool:
     if len({table.count_distinct(*couple) for couple in named}) == len(named):
         named = [couple for couple in named if couple == named[0] or len(couple[0]) > 1]
     if len({tuple(table.number_rows(*couple)) for couple in named}) > 1:
-        listed = and_list([" and ".join(couple) for couple in named])
+        listed = join_with_and([" and ".join(couple) for couple in named])
         raise StudyError(f"the methods could be {listed}; rename one of them to method_a and method_b")
     if named:
         for heading, name in zip(named[0], METHODS, strict=True):

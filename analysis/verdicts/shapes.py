@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,7 +37,7 @@ from analysis.verdicts.words import (
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
 from guard_eval.records import TIE
-from guard_eval.reporting.words import and_list, plural
+from guard_eval.reporting.words import count_in_words, join_with_and
 
 HEADS = "headings"
 """The key of `columns` for the role of a wide table's headings."""
@@ -98,8 +97,8 @@ def _refuse_further_verdicts(table: Table, names: Sequence[str]) -> None:
     names = [name for name in names if not _are_same_verdicts(table, "verdict", name)]
     if names:
         raise StudyError(
-            f"{and_list(names)} may hold verdicts, too, beside {table.heading_of('verdict')}. If all are "
-            "criteria, write --set columns.headings=criterion. Otherwise remove the other columns"
+            f"{join_with_and(names)} may hold verdicts, too, beside {table.heading_of('verdict')}. If all "
+            "are criteria, write --set columns.headings=criterion. Otherwise remove the other columns"
         )
 
 
@@ -185,15 +184,15 @@ def _use_mark_columns(table: Table) -> bool:
         if further.sum() > total.sum() and ((further > 0).all() or _begin_alike(name, *words)):
             tie, no_verdict = (format_set_options(format_word_setting(name, word)) for word in ("tie", ""))
             raise StudyError(
-                f"{name} may be a third answer beside {and_list(list(words))}. If it is a tie, write {tie}; "
-                f"if it is no verdict, write {no_verdict}"
+                f"{name} may be a third answer beside {join_with_and(list(words))}. If it is a tie, write "
+                f"{tie}; if it is no verdict, write {no_verdict}"
             )
     if total.max() > 1:
         _expand_counted_wins(table, marks, words)
         return True
     is_tied = (total == 0) & marks.notna().any(axis=1) & (len(words) == 2)
     if is_tied.any():
-        listed = and_list(list(words))
+        listed = join_with_and(list(words))
         table.notes.append(f"{int(is_tied.sum())} rows in which none of {listed} is 1 are read as ties")
     winner = marks.fillna(0).idxmax(axis=1).map(words)
     verdict = winner.where(total > 0).mask(is_tied, TIE)
@@ -216,7 +215,7 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     Raises:
         StudyError: A row is not an item, the columns do not hold counts, or they count too many wins.
     """
-    listed = and_list(list(names))
+    listed = join_with_and(list(names))
     are_counts = all(_is_count_heading(name) or is_tie(word) for name, word in names.items())
     if not table.has_columns(*METHODS) or not are_counts:
         raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each")
@@ -224,7 +223,7 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     if counts.sum() > MAX_ROWS:
         raise StudyError(f"{listed} count {counts.sum():,} wins, more than {MAX_ROWS:,}; correct them")
     row, column = np.divmod(np.repeat(np.arange(marks.size), counts), len(names))
-    new: dict[str, Any] = {}
+    new: dict[str, object] = {}
     meaning_of_win = "of a separate pair, as declared"
     if table.has_columns("pair_id") or table.number_pairs().max(initial=-1) + 1 < len(marks):
         numbers = pd.Series(row).groupby(row).cumcount() + 1
@@ -433,10 +432,9 @@ def _refuse_sides_beside_methods(table: Table, names: Sequence[str]) -> None:
 
 def _describe_survey_remedy(table: Table, names: Sequence[str]) -> str:
     """Write how to declare the columns of a wide table with unclear headings, such as a survey."""
-    listed = f"{and_list([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
-    start = (
-        f"verdicts are in {plural(len(names), 'column')} ({listed}), and nothing says what their headings are"
-    )
+    listed = f"{join_with_and([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
+    columns = count_in_words(len(names), "column")
+    start = f"verdicts are in {columns} ({listed}), and nothing says what their headings are"
     methods = "" if table.has_columns(*METHODS) else offer_methods(table, names)
     if table.has_columns(*METHODS) or methods:
         roles = [role for role in ("criterion", "rater") if not table.has_columns(role)]

@@ -26,7 +26,7 @@ from analysis.verdicts.words import TIED, A, B, Word, find_meaning, format_set_o
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.records import TIE
-from guard_eval.reporting.words import and_list, join_first
+from guard_eval.reporting.words import join_first, join_with_and
 
 _ABOUT_SIDES = re.compile(
     r".*(order|position|place|first|second|left|right|side|pos|swap|flip|revers|switch|random|shuffl|presented"
@@ -187,8 +187,8 @@ def _describe_missing_sides(table: Table, kinds: pd.Series) -> str:
         offers = [format_word_setting(text, "METHOD") for text in words]
         remedy = f"If the sides never changed: {format_set_options(*offers)}"
     return (
-        f"the verdicts {and_list(list(map(repr, words)))} name sides, and no column says which method stood "
-        f"where. Add a column shown_first, or left and right, with the methods. {remedy}"
+        f"the verdicts {join_with_and(list(map(repr, words)))} name sides, and no column says which method "
+        f"stood where. Add a column shown_first, or left and right, with the methods. {remedy}"
     )
 
 
@@ -314,7 +314,7 @@ def _record_words(table: Table, kinds: pd.Series, columns: Sequence[str], strong
     """Record the columns that gave words a meaning, and the number of verdicts that lost their strength."""
     words = sorted(map(repr, table.get_cells("verdict")[kinds != ""].unique()))
     if words:
-        how = "read as ties" if set(kinds) <= {"", "tie"} else f"read by {and_list(columns)}"
+        how = "read as ties" if set(kinds) <= {"", "tie"} else f"read by {join_with_and(columns)}"
         table.use_columns("_words", [join_first(words, _LISTED)], how)
     for word, count in table.get_cells("verdict")[kinds == "tie"].value_counts().items():
         if _ODD_TIE.fullmatch(str(word)):

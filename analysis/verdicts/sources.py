@@ -29,7 +29,7 @@ from analysis.verdicts.tidy import make_tidy
 from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.files.headings import simplify_heading
 from guard_eval.records import RaterKind
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import join_with_and
 
 TABLE = "table"
 FORMATS: tuple[str, ...] = (*FOREIGN, TABLE)
@@ -158,9 +158,9 @@ def _load_file(
     with name_file_in_errors(file.path):
         if form == TABLE:
             return make_tidy(file.read_table(), declared, items)
-        return make_tidy(
-            read_program_file(file, form, items), replace(declared, columns={}), form=FOREIGN[form]
-        )
+        columns = {name: heading for name, heading in declared.columns.items() if name == "prompt_id"}
+        frame = read_program_file(file, form, items)
+        return make_tidy(frame, replace(declared, columns=columns), form=FOREIGN[form])
 
 
 def _is_item(record: Record) -> bool:
@@ -200,7 +200,7 @@ def recognise_format(file: VerdictFile, columns: Mapping[str, str]) -> str:
         StudyError: The file fits two formats, or it holds texts and no verdicts.
     """
     first = file.first
-    if first.keys() >= _TIDY or columns:
+    if first.keys() >= _TIDY or columns.keys() - {"prompt_id"}:
         return TABLE
     if first.keys() >= _SAMPLES:
         raise StudyError(
@@ -210,7 +210,7 @@ def recognise_format(file: VerdictFile, columns: Mapping[str, str]) -> str:
     names = [name for name, form in FOREIGN.items() if form.matches(first)]
     if len(names) > 1:
         raise StudyError(
-            f"{file.path} could be {and_list([FOREIGN[name].what for name in names])}; say which: "
+            f"{file.path} could be {join_with_and([FOREIGN[name].what for name in names])}; say which: "
             f"--set format={' or --set format='.join(names)}"
         )
     return names[0] if names else TABLE

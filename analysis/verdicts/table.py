@@ -23,7 +23,7 @@ from analysis.verdicts.words import format_set_options
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading
 from guard_eval.records import RaterKind
-from guard_eval.reporting.words import and_list, join_first
+from guard_eval.reporting.words import join_first, join_with_and
 
 HEADINGS: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("headings.toml").read_text("utf-8"))
 """The meanings of common headings and cells."""
@@ -280,7 +280,9 @@ class Table:
             StudyError: Two of the columns are not equal.
         """
         if not all(is_same(names[0], name) for name in names[1:]):
-            raise StudyError(f"{role} could be {and_list(names)}; say which: {offer_columns(role, names)}")
+            raise StudyError(
+                f"{role} could be {join_with_and(names)}; say which: {offer_columns(role, names)}"
+            )
         self.use_columns(role, names[:1], "its name", **{role: self.frame[names[0]]})
 
     def get_texts(self, *names: str) -> pd.DataFrame:

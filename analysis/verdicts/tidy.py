@@ -25,7 +25,7 @@ from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, NO, SHOWN, YES, De
 from analysis.verdicts.words import find_meaning
 from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.files.headings import simplify_heading, split_heading_words
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import join_with_and
 
 _KINDS = ("pair_id", "rater", "criterion")
 _INDEX = {"", "unnamed0", "rownames"}
@@ -73,12 +73,12 @@ def make_tidy(
     if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
         if form is None:
             _refuse_counted_votes(table)
-        add_pairs_and_prompts(table, wide, is_program=form is not None)
+        add_pairs_and_prompts(table, wide, form)
     if wide or HEADS in declared.columns:
         melt_wide_table(table, wide)
         find_methods(table)
     if are_pairs and table.has_columns(*METHODS):
-        add_pairs_and_prompts(table, (), is_program=False)
+        add_pairs_and_prompts(table, (), None)
     if table.has_columns("verdict", *METHODS):
         _complete_rows(table)
     _refuse_nested(table, frame)
@@ -133,7 +133,7 @@ def _declared_columns(table: Table) -> Mapping[str, str]:
     declared = dict(table.declared.columns)
     heads = declared.pop(HEADS, _KINDS[0])
     if heads not in _KINDS:
-        raise StudyError(f"columns.headings={heads}: write {and_list(_KINDS)}")
+        raise StudyError(f"columns.headings={heads}: write {join_with_and(_KINDS)}")
     for name, heading in declared.items():
         start = f"columns.{name}"
         if name not in {*KNOWN, *SHOWN}:
@@ -279,7 +279,7 @@ def _keep_answers(table: Table) -> None:
         raise StudyError("no answer is a verdict; write the methods, A, B, left, right or tie")
     if other := sorted(set(criterion.dropna()) - criteria_with_verdicts):
         table.unused += other
-        table.notes.append(f"not read, since no answer is a verdict: {and_list(list(map(repr, other)))}")
+        table.notes.append(f"not read, since no answer is a verdict: {join_with_and(list(map(repr, other)))}")
         table.set_frame(table.frame[criterion.isin(criteria_with_verdicts)])
 
 
@@ -304,7 +304,7 @@ def _refuse_incomplete(table: Table, *, is_program: bool) -> None:
             "columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' (a, b, tie, a method, or nothing)"
         )
     if table.items is not None:
-        ids = and_list([*map(repr, table.items.index[:2]), "…"])
+        ids = join_with_and([*map(repr, table.items.index[:2]), "…"])
         raise StudyError(
             f"no column has only ids of the file that names the methods ({ids}); write the same ids in both"
         )
@@ -319,8 +319,8 @@ def _refuse_incomplete(table: Table, *, is_program: bool) -> None:
     rated = [name for name in table.free_columns if measures & set(split_heading_words(name))]
     if rated and not table.has_columns("verdict"):
         raise StudyError(
-            f"{and_list(rated)} may rate one text in each row, and a verdict compares two. Write a row for "
-            "each two methods of an item and a rater, with the better one as the verdict, or tie"
+            f"{join_with_and(rated)} may rate one text in each row, and a verdict compares two. Write a row "
+            "for each two methods of an item and a rater, with the better one as the verdict, or tie"
         )
     methods = offer_methods(table, ["verdict"]) or offer_methods(table, table.free_columns)
     raise StudyError(

@@ -1,8 +1,8 @@
 """The table of commands. A command is a public function, whose module is loaded only when it is called.
 
-from guard_eval.cli.commands import load
+from guard_eval.cli.commands import load_command
 
-result = load("new")(Path("my-study"))
+result = load_command("new")(Path("my-study"))
 """
 
 from __future__ import annotations
@@ -130,6 +130,6 @@ COMMANDS = {
 """All commands, in the usual order of work. `--help` has the same order."""
 
 
-def load(name: str) -> Callable[..., Any]:
+def load_command(name: str) -> Callable[..., Any]:
     """Return the function of a command."""
     return resolve_name(COMMANDS[name].function)  # type: ignore[no-any-return]

@@ -19,15 +19,15 @@ from contextlib import nullcontext, redirect_stdout
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter, Token
 from cyclopts.completion.detect import ShellDetectionError
 
 from guard_eval import progress, proposals
 from guard_eval.cli.commands import COMMANDS, GROUPS, PARENTS
-from guard_eval.cli.printer import Printer, encode_plainly
-from guard_eval.cli.stopping import exit_code_of, is_caused_by_signal, stop_on_signals
+from guard_eval.cli.printer import Printer, replace_by_ascii
+from guard_eval.cli.stopping import find_exit_code, is_caused_by_signal, stop_on_signals
 from guard_eval.errors import StudyError
 from guard_eval.results import Result
 
@@ -64,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
         except BaseException as error:
             if is_caused_by_signal(error, signals):
                 printer.error(STOPPED)
-                return exit_code_of(signals)
+                return find_exit_code(signals)
             message = _explain_error(error)
             if message is None:
                 raise
@@ -77,7 +77,7 @@ def _prepare_terminal() -> None:
     columns = os.environ.get("COLUMNS", "")
     if columns.isdigit() and int(columns) < LEAST_COLUMNS:
         del os.environ["COLUMNS"]
-    codecs.register_error("guard_eval.plain", encode_plainly)
+    codecs.register_error("guard_eval.plain", replace_by_ascii)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # replace characters such as α rather than fail
             stream.reconfigure(errors="guard_eval.plain")
@@ -86,9 +86,9 @@ def _prepare_terminal() -> None:
 def _call_command(arguments: Sequence[str], printer: Printer) -> int:
     """Call a command, print its result, and return the exit code."""
     _check_current_folder()
-    line = command_line(printer)
+    line = build_app(printer)
     if any(word.partition(" ")[0] in arguments for word in COMMANDS):  # also for the help of a command
-        accept_studies()
+        register_study_argument()
         show_whole_docstring(line, arguments)
     with progress.use_reporter(printer):
         result = line.meta(arguments)
@@ -133,7 +133,7 @@ def _make_shared_option(help: str, *names: str) -> Parameter:  # noqa: A002 (as 
     return Parameter(name=names, group=SHARED, negative=(), show_default=False, help=help)
 
 
-def command_line(printer: Printer | None = None) -> App:
+def build_app(printer: Printer | None = None) -> App:
     """Return the command line as an app of cyclopts. Its `meta` also takes the options of every command."""
     printer = printer or Printer()
     app = App(
@@ -182,12 +182,12 @@ def command_line(printer: Printer | None = None) -> App:
         printer.quiet = quiet
         if not all(token.strip() for token in tokens):  # such as an unset variable; Path("") is this folder
             raise StudyError("an argument is empty; write a value for it, or leave it out")
-        from guard_eval.generation.strategies.own import use_file  # noqa: PLC0415 (`--help` is quick without it)
+        from guard_eval.generation.strategies.own import load_strategies  # noqa: PLC0415 (`--help` is quick without it)
 
         proposals.code_files[:] = map(str, code)
         for path in code:
-            use_file(path)
-        accept_studies(set_)
+            load_strategies(path)
+        register_study_argument(set_)
         command, bound, _ = app.parse_args(tokens)
         with redirect_stdout(sys.stderr) if json else nullcontext():  # standard output is only for the result
             return _run_command(command, bound, set_)
@@ -207,7 +207,7 @@ def _describe_default(default: object) -> str | None:
 
 def _install_completion(app: App) -> Result:
     """Complete commands and options in this shell. It starts with the next terminal."""
-    accept_studies()
+    register_study_argument()
     try:
         path = app.install_completion()
     except ShellDetectionError:
@@ -217,11 +217,11 @@ def _install_completion(app: App) -> Result:
     return Result(lines=(f"{path}: completion starts with the next terminal",))
 
 
-def accept_studies(overrides: tuple[str, ...] = ()) -> None:
+def register_study_argument(overrides: tuple[str, ...] = ()) -> None:
     """Make an argument of type `Study` open the folder that it names, with the settings of `--set`."""
     from guard_eval.study import Study  # noqa: PLC0415 (`--help` is quick without it)
 
-    def to_study(_type: object, tokens: Sequence[Any]) -> Study:
+    def to_study(_type: object, tokens: Sequence[Token]) -> Study:
         return Study.open(tokens[0].value, overrides)
 
     Parameter(converter=to_study, accepts_keys=False, n_tokens=1)(Study)
@@ -250,12 +250,12 @@ def _run_command(
     try:
         return command(*bound.args, **bound.kwargs, **more)
     except StudyError as error:
-        for folder in [*studies, *filter(_is_study, bound.args)][:1]:
+        for folder in [*studies, *filter(_is_study_folder, bound.args)][:1]:
             error.args = (proposals.complete_commands(str(error), folder, overrides),)
         raise
 
 
-def _is_study(argument: object) -> bool:
+def _is_study_folder(argument: object) -> bool:
     return isinstance(argument, Path) and (argument / "study.toml").is_file()
 
 

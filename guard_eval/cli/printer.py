@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.cells import cell_len
@@ -32,6 +31,7 @@ from rich.text import Text
 
 from guard_eval.progress import Advance, Reporter
 from guard_eval.proposals import locate_pages
+from guard_eval.records import JsonObject
 from guard_eval.reporting.data import to_json
 from guard_eval.reporting.escaping import NOTHING, escape_invisible
 from guard_eval.reporting.tables import Table
@@ -65,9 +65,9 @@ class Printer(Reporter):
                 self.warn(warning)
             sys.stdout.write(to_json(_convert_result_to_json(result), ascii_only=True))
         else:
-            self.show(result)
+            self.show_result(result)
 
-    def show(self, result: Result, *, clear: bool = False) -> None:
+    def show_result(self, result: Result, *, clear: bool = False) -> None:
         """Print a result for a person: lines, tables, warnings and the next commands."""
         console = _make_console(stderr=self.as_json)
         if clear:
@@ -81,7 +81,7 @@ class Printer(Reporter):
                 console.print()
             _print_table(console, table)
         if result.next and not self.quiet:
-            first, *others = map(_name_program, result.next)
+            first, *others = map(_insert_program_path, result.next)
             _print_line(console, f"\nNext: {first}")
             for command in others:
                 _print_line(console, f"  or: {command}")
@@ -89,7 +89,9 @@ class Printer(Reporter):
     def error(self, message: str) -> None:
         """Print an error, with `--json` also as JSON."""
         sys.stdout.flush()
-        message = re.sub(r"(?<![\w/.-])guard-eval (?=[a-z])", lambda match: _name_program(match[0]), message)
+        message = re.sub(
+            r"(?<![\w/.-])guard-eval (?=[a-z])", lambda match: _insert_program_path(match[0]), message
+        )
         if self.as_json:
             sys.stdout.write(json.dumps({"error": message.removeprefix("error: ")}) + "\n")
         sys.stderr.write(escape_invisible(locate_pages(message)) + "\n")
@@ -98,12 +100,12 @@ class Printer(Reporter):
         """Print a warning to standard error."""
         sys.stderr.write(escape_invisible(locate_pages(f"warning: {text}")) + "\n")
 
-    def notice(self, text: str) -> None:
+    def show_notice(self, text: str) -> None:
         """Print a line to standard error, unless `quiet` is set."""
         if not self.quiet:
             _print_line(_make_console(stderr=True), text)
 
-    def write(self, text: str, style: str) -> None:
+    def print_text(self, text: str, style: str) -> None:
         """Print part of a line immediately."""
         _make_console(stderr=self.as_json).print(Text(escape_invisible(text), style=style), end="")
 
@@ -117,7 +119,7 @@ class Printer(Reporter):
         return answer.strip().lower() in {"y", "yes"}
 
     @contextmanager
-    def task(self, description: str, total: float | None, unit: str) -> Iterator[Advance]:
+    def show_task(self, description: str, total: float | None, unit: str) -> Iterator[Advance]:
         """Show a progress bar in a terminal, or write a line every minute to a log."""
         bars = LoggedProgress(
             TextColumn("{task.description}", markup=False),
@@ -140,7 +142,7 @@ class Printer(Reporter):
             yield advance
 
 
-def _convert_result_to_json(result: Result) -> dict[str, Any]:
+def _convert_result_to_json(result: Result) -> JsonObject:
     """Return a result's own fields, warnings and next commands. Without own fields, use lines and tables."""
     extra = [field for field in fields(result) if field.name not in _OF_EVERY_RESULT]
     data = {field.name: getattr(result, field.name) for field in extra if field.metadata.get("json", True)}
@@ -149,12 +151,12 @@ def _convert_result_to_json(result: Result) -> dict[str, Any]:
     return data | {"warnings": result.warnings, "next": result.next}
 
 
-def _convert_table_to_rows(table: Table) -> dict[str, Any]:
+def _convert_table_to_rows(table: Table) -> JsonObject:
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     return {"caption": table.caption, "rows": rows}
 
 
-def encode_plainly(error: UnicodeError) -> tuple[str, int]:
+def replace_by_ascii(error: UnicodeError) -> tuple[str, int]:
     """Replace characters that a terminal lacks by ASCII. Register as an error handler of `codecs`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
@@ -203,7 +205,7 @@ def _make_console(*, stderr: bool = False, quiet: bool = False) -> Console:
     return Console(markup=False, highlight=False, emoji=False, soft_wrap=True, stderr=stderr, quiet=quiet)
 
 
-def _name_program(command: str) -> str:
+def _insert_program_path(command: str) -> str:
     """Return a command to copy. If no shell finds `guard-eval`, the command has the program's path."""
     program = Path(sys.argv[0])
     starts = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from guard_eval.records import BlindPair, Choice, HandOutPlan, content_id
+from guard_eval.records import BlindPair, Choice, HandOutPlan, make_content_id
 from guard_eval.store import Store, handout, raters, verdicts
 from guard_eval.store.judging import requests
 
@@ -26,7 +26,7 @@ _LEAN = 0.04
 """The judge's bias to the first text. Some verdicts therefore change with the order."""
 
 
-def rate_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
+def rate_all_pairs(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
     """Let the simulated raters rate all their open pairs. Return the number of pairs."""
     before = -1
     rated = 0
@@ -42,7 +42,7 @@ def rate_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
     return rated
 
 
-def judge_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
+def judge_all_pairs(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
     """Let the simulated judge rate every pair in both orders. Return the number of showings."""
     judge = raters.get_or_add(store, JUDGE, "simulated_model")
     judged = 0
@@ -61,10 +61,10 @@ def judge_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
 def _choose_for_each_criterion(
     blind: BlindPair, criteria: Sequence[str], name: str, plan: HandOutPlan
 ) -> dict[str, Choice]:
-    return {criterion: choose(blind, criterion, name=name, seed=plan.seed) for criterion in criteria}
+    return {criterion: choose_text(blind, criterion, name=name, seed=plan.seed) for criterion in criteria}
 
 
-def choose(blind: BlindPair, criterion: str, *, name: str, seed: int) -> Choice:
+def choose_text(blind: BlindPair, criterion: str, *, name: str, seed: int) -> Choice:
     """Return a simulated rater's choice. It does not change if the two texts swap sides.
 
     Only the judge prefers the text that is shown first.
@@ -92,5 +92,5 @@ def measure_appeal(text: str) -> float:
 
 def _draw_normal(*parts: object) -> float:
     """Return a nearly normal number that depends only on `parts`: twelve uniform numbers, minus six."""
-    digits = content_id(*parts) + content_id("more", *parts)
+    digits = make_content_id(*parts) + make_content_id("more", *parts)
     return sum((int(digits[i : i + 2], 16) + 0.5) / 256 for i in range(0, 24, 2)) - 6

@@ -1,1 +1,21 @@
 """Generate texts from prompts: the strategies, the choice of each token, and the engines that run models."""
+
+from typing import NamedTuple
+
+from guard_eval.records import Continuation, Prompt
+
+PlannedText = tuple[Prompt, int]
+"""A prompt, and the number of the text among the prompt's texts: 1, 2, …."""
+
+
+class FinishedBatch(NamedTuple):
+    """Texts that were written together with one recipe.
+
+    Attributes:
+        texts: The texts, at least one.
+        traces: The values that the strategy adapted, for each text. Empty if traces are not requested or the
+            strategy adapts no values.
+    """
+
+    texts: list[Continuation]
+    traces: list[dict[str, object]]

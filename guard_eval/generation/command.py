@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 from functools import reduce
@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 from guard_eval import progress
 from guard_eval.errors import StudyError, format_count
-from guard_eval.generation.plan import FinishedBatch, GenerationPlan, GenerationResult, Problems
+from guard_eval.generation import FinishedBatch
+from guard_eval.generation.plan import GenerationPlan, GenerationResult, Problems
 from guard_eval.generation.served import ServedPlan, request_texts
 from guard_eval.generation.strategies import Greedy, own, parse, signature
 from guard_eval.servers.server import parse_send_key
@@ -24,7 +25,7 @@ from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.continuations import append_continuations, append_traces
 from guard_eval.texts.current import Known, find_model_revision
-from guard_eval.texts.shards import Shard, reserve_shard
+from guard_eval.texts.shards import WHOLE, Shard, reserve_shard
 from guard_eval.texts.systems.served_files import TEXTS
 from guard_eval.texts.tuning import TUNE, plan_texts, split_prompts
 
@@ -76,54 +77,67 @@ def generate_texts(
         StudyError: Options contradict each other, a model cannot be loaded or cannot run a strategy, or texts
             could not be written. Written texts stay.
     """
-    if trace and engine != "local":
-        raise StudyError(f"--trace is for --engine local, not {engine}; leave one of them out")
-    if workers is not None and (engine != "ray" or workers < 1):
-        raise StudyError(f"--workers {workers} is for --engine ray, and at least 1; leave it out")
-    if budget is not None and not 0 < budget < float("inf"):
-        raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
-    systems = _choose_systems(study, strategy)
+    _check_options(trace=trace, engine=engine, workers=workers, budget=budget)
+    systems = _select_systems(study, strategy)
     prompt_shard = Shard.parse(shard) if shard else Shard()
     local = [system for system in systems if system.source == "strategy"]
     served = [system for system in systems if system.source == "server"]
-    folder = study.continuations if local else study.folder / TEXTS
     results = [GenerationResult(lines=tuple(_describe_tuning(study)))]
     problems: Problems = {}
-    with nullcontext() if dry_run else reserve_shard(folder, prompt_shard):
+    if served and shard:
+        names = ", ".join(system.name for system in served)
+        line = f"{names}: not requested with --shard, which divides the work of local models"
+        if not local:
+            raise StudyError(f"{line}; leave --shard out")
+        results.append(GenerationResult(lines=(line,)))
+        served = []
+    with ExitStack() as locks:
+        if local and not dry_run:
+            locks.enter_context(reserve_shard(study.continuations_folder, prompt_shard))
+        if served and not dry_run:
+            remedy = "wait for it, or stop it"
+            locks.enter_context(reserve_shard(study.folder / TEXTS, WHOLE, remedy=remedy))
         recorded = "vllm" if engine == "vllm" else None
-        for plan in _plan_models(
+        for plan in _plan_local_texts(
             study, local, shard=prompt_shard, engine=recorded, workers=workers, trace=trace
         ):
-            own.check_loaded(plan.missing)
-            results.append(_forecast_texts(plan) if dry_run else _write_texts(plan, engine, problems))
-        if served and not shard:
+            own.refuse_unloaded(plan.missing_texts)
+            results.append(
+                _describe_dry_run(plan) if dry_run else _write_missing_texts(plan, engine, problems)
+            )
+        plans = [
+            ServedPlan(study=study, system=system, prompts=prompts)
+            for names, prompts in (plan_texts(study) if served else ())
+            for system in served
+            if system.name in names
+        ]
+        if dry_run:
+            results += [plan.describe_dry_run() for plan in plans]
+        elif plans:
             allowed = parse_send_key(send_key)
-            plans = [
-                ServedPlan(study=study, system=system, prompts=prompts)
-                for names, prompts in plan_texts(study)
-                for system in served
-                if system.name in names
-            ]
-            if dry_run:
-                results += [plan.forecast() for plan in plans]
-            else:
-                results += request_texts(plans, problems, budget=budget, send_key=allowed)
-    if served and shard:
-        names_of_served = ", ".join(system.name for system in served)
-        line = f"{names_of_served}: not requested with --shard, which divides the work of local models"
-        results.append(GenerationResult(lines=(line,)))
+            results += request_texts(plans, problems, budget=budget, send_key=allowed)
     if problems:
         raise StudyError(_describe_problems(problems, results))
     return _join_results(study, results, trace=trace, dry_run=dry_run)
 
 
-def _choose_systems(study: Study, only: Sequence[str]) -> list[System]:
+def _check_options(*, trace: bool, engine: EngineName, workers: int | None, budget: float | None) -> None:
+    """Raise a `StudyError` if an option has a bad value or does not go with another option."""
+    if trace and engine != "local":
+        raise StudyError(f"--trace is for --engine local, not {engine}; leave one of them out")
+    if workers is not None and (engine != "ray" or workers < 1):
+        raise StudyError(f"--workers {workers} must be at least 1, and it needs --engine ray; leave it out")
+    if budget is not None and not 0 < budget < float("inf"):
+        raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
+
+
+def _select_systems(study: Study, only: Sequence[str]) -> list[System]:
     """Return the systems to generate texts with, in the study's order. `only` selects systems by name."""
     named = {name: system for name, system in study.settings.systems.items() if system.source != "file"}
     if not named:
         raise StudyError(f"all systems of {study.folder} have their texts in files, so none are generated")
     requested = [setting for name in only for setting in study.settings.grids.get(name, [name])]
-    picked = [name if name in named else _normalise_name(name, study) for name in requested]
+    picked = [name if name in named else _normalise_system_name(name, study) for name in requested]
     if unknown := [name for name in picked if name not in named]:
         table = "[[system]] or generation.strategies" if study.settings.system else "generation.strategies"
         raise StudyError(
@@ -133,7 +147,7 @@ def _choose_systems(study: Study, only: Sequence[str]) -> list[System]:
     return [system for name, system in named.items() if name in picked or not picked]
 
 
-def _normalise_name(name: str, study: Study) -> str:
+def _normalise_system_name(name: str, study: Study) -> str:
     """Return a strategy's signature. In a study with `[[system]]`, names of systems stay unchanged."""
     try:
         return signature(parse(name))
@@ -146,7 +160,7 @@ def _normalise_name(name: str, study: Study) -> str:
 def _describe_tuning(study: Study) -> Iterator[str]:
     """Describe the settings and prompts to tune. Yield nothing if each strategy's setting is chosen."""
     grids = study.settings.grids
-    if grids and study.current_choice is None:
+    if grids and study.valid_choice is None:
         choosing, compared = split_prompts(study)
         tried = f"{sum(map(len, grids.values()))} settings of {', '.join(grids)}"
         yield (
@@ -154,7 +168,7 @@ def _describe_tuning(study: Study) -> Iterator[str]:
         )
 
 
-def _plan_models(
+def _plan_local_texts(
     study: Study,
     systems: Sequence[System],
     *,
@@ -175,12 +189,12 @@ def _plan_models(
                 systems=planned,
                 prompts=[prompt for prompt in prompts if shard.holds(prompt.id)],
                 shard=shard,
-                facts=_find_expected_facts(model_study),
+                facts=_find_revision_and_dtype(model_study),
                 **options,
             )
 
 
-def _find_expected_facts(study: Study) -> Known:
+def _find_revision_and_dtype(study: Study) -> Known:
     """Return the `revision` and `dtype` of the study's model before it is loaded. Unknown facts are None."""
     model = study.settings.model
     revision = find_model_revision(study)
@@ -189,39 +203,41 @@ def _find_expected_facts(study: Study) -> Known:
     from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
 
     files = ModelFiles.open(study.locate_model(model.name), revision)
-    return {"revision": revision, "dtype": files.expected_dtype(model.dtype, model.one_device)}
+    return {"revision": revision, "dtype": files.predict_dtype(model.dtype, model.one_device)}
 
 
-def _write_texts(plan: GenerationPlan, engine_name: EngineName, problems: Problems) -> GenerationResult:
+def _write_missing_texts(
+    plan: GenerationPlan, engine_name: EngineName, problems: Problems
+) -> GenerationResult:
     """Write the missing texts of one local model. Each batch is saved before the next batch begins."""
     written: Counter[str] = Counter()
     if plan.refused_strategies:
         problems[plan.describe_refusal()] = [plan.systems[name] for name in plan.refused_strategies]
-    if plan.missing.keys() <= set(plan.refused_strategies):
-        return plan.result(written)
+    if plan.missing_texts.keys() <= set(plan.refused_strategies):
+        return plan.make_result(written)
     with ExitStack() as stack:
         try:
             engine = stack.enter_context(resolve_name(_OPENERS[engine_name])(plan))
         except StudyError as error:
-            problems.setdefault(str(error), []).extend(plan.systems[name] for name in plan.missing)
-            return plan.result(written)
+            problems.setdefault(str(error), []).extend(plan.systems[name] for name in plan.missing_texts)
+            return plan.make_result(written)
         plan = replace(plan, facts=engine.facts)
-        folder = plan.study.continuations
-        for name, texts in plan.missing.items():
+        folder = plan.study.continuations_folder
+        for name, texts in plan.missing_texts.items():
             if name in plan.refused_strategies:
                 continue
             system = plan.systems[name]
-            with progress.task(system, total=len(texts), unit="texts") as advance:
-                for batch in _yield_until_refusal(system, engine.write(name, texts), problems):
+            with progress.show_task(system, total=len(texts), unit="texts") as advance:
+                for batch in _yield_until_error(system, engine.write(name, texts), problems):
                     if batch.traces:  # traces are saved before texts, so that each text has its trace
                         append_traces(folder, batch.texts[0].recipe, batch.traces, plan.shard)
                     append_continuations(folder, batch.texts, plan.shard)
                     written[name] += len(batch.texts)
                     advance(len(batch.texts))
-    return plan.result(written)
+    return plan.make_result(written)
 
 
-def _yield_until_refusal(
+def _yield_until_error(
     system: str, batches: Iterator[FinishedBatch], problems: Problems
 ) -> Iterator[FinishedBatch]:
     """Yield a system's batches. If the engine stops with an error, add the reason to `problems`."""
@@ -243,7 +259,7 @@ def _describe_problems(problems: Problems, results: Sequence[GenerationResult]) 
     return "; ".join(reasons)
 
 
-def _forecast_texts(plan: GenerationPlan) -> GenerationResult:
+def _describe_dry_run(plan: GenerationPlan) -> GenerationResult:
     """Return the number of missing texts, the downloads and the expected time. Write no texts.
 
     Raises:
@@ -251,34 +267,34 @@ def _forecast_texts(plan: GenerationPlan) -> GenerationResult:
     """
     generation = plan.study.settings.generation
     model = plan.study.settings.model
-    if not plan.missing:
-        return plan.result(Counter(), [f"would make 0 continuations with {model.name}"])
-    if plan.missing.keys() <= set(plan.refused_strategies):
+    if not plan.missing_texts:
+        return plan.make_result(Counter(), [f"would make 0 continuations with {model.name}"])
+    if plan.missing_texts.keys() <= set(plan.refused_strategies):
         raise StudyError(plan.describe_refusal())
     models = plan.find_models()
     location = plan.study.locate_model(model.name)
     lines = [*models.lines, plan.describe_refusal()]
     revision = plan.facts["revision"]
     if revision is not None and location not in models.missing:
-        from guard_eval.generation.engines.encoding import encode_texts  # noqa: PLC0415 (needs torch)
+        from guard_eval.generation.engines.encoding import encode_planned_texts  # noqa: PLC0415 (needs torch)
         from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
 
         with (
             models.stay_offline()
         ):  # transformers would ask the Hub for files of the tokenizer that do not exist
-            described = ModelFiles.open(location, revision).describe(model.name)
-        recipe = described.recipe(Greedy(), generation, plan.study.settings.seed)
-        fitting, problem = encode_texts(described, [(prompt, 1) for prompt in plan.prompts], recipe)
+            described = ModelFiles.open(location, revision).describe_model(model.name)
+        recipe = described.make_recipe(Greedy(), generation, plan.study.settings.seed)
+        fitting, problem = encode_planned_texts(described, [(prompt, 1) for prompt in plan.prompts], recipe)
         if problem and not fitting:
             raise StudyError(problem)
         lines.append(problem)
-    texts = format_count(plan.total, "continuation")
-    limit = plan.total * generation.max_new_tokens
+    texts = format_count(plan.missing_count, "continuation")
+    limit = plan.missing_count * generation.max_new_tokens
     lines.append(f"would make {texts} of at most {limit:,} tokens with {model.name}")
-    if seconds := [text.seconds for texts in plan.existing.values() for text in texts.values()]:
-        estimate = timedelta(seconds=round(plan.total * fmean(seconds)))
+    if seconds := [text.seconds for texts in plan.existing_texts.values() for text in texts.values()]:
+        estimate = timedelta(seconds=round(plan.missing_count * fmean(seconds)))
         lines.append(f"estimated time: {estimate}, at the mean speed of the existing texts")
-    return plan.result(Counter(), [*filter(None, lines)])
+    return plan.make_result(Counter(), [*filter(None, lines)])
 
 
 def _join_results(
@@ -286,20 +302,23 @@ def _join_results(
 ) -> GenerationResult:
     """Combine the results of all systems into one result."""
     following: tuple[str, ...] = (study.command("measure"), study.command("pair"))
-    if study.settings.tuning is not None and study.current_choice is None:
+    if study.settings.tuning is not None and study.valid_choice is None:
         following = (study.command(*TUNE),)
     written: Mapping[str, int] = reduce(or_, (result.written for result in results), {})
+    missing = sum(result.missing for result in results)
+    if missing and not written:
+        following = (study.command("generate"),)
     lines = [line for result in results for line in result.lines]
     if dry_run:
         lines.append("run the command without --dry-run to write them")
     else:
         if trace and not written:
             lines.append("--trace: no text was written, so nothing is traced")
-        lines += [f"continuations: {study.continuations}/"] * bool(study.split_by_model())
+        lines += [f"continuations: {study.continuations_folder}/"] * bool(study.split_by_model())
     return GenerationResult(
         existing=reduce(or_, (result.existing for result in results), {}),
         written=written,
-        missing=sum(result.missing for result in results),
+        missing=missing,
         lines=tuple(lines),
         warnings=tuple(warning for result in results for warning in result.warnings),
         next=() if dry_run else following,

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from rich.progress import Progress
@@ -18,11 +17,17 @@ from guard_eval import progress as display
 from guard_eval.errors import StudyError
 from guard_eval.generation.decoding.entropy import shannon_entropy
 from guard_eval.generation.decoding.processor import DecodedStep
-from guard_eval.generation.engines.encoding import continuation_text, encode
-from guard_eval.generation.engines.loading import LoadedModel, check_amateur, load
-from guard_eval.generation.engines.local import Writer
-from guard_eval.generation.strategies import Strategy, draws_tokens, parse, read_strategy, to_python
-from guard_eval.records import Continuation, Prompt, content_id
+from guard_eval.generation.engines.decode import Writer
+from guard_eval.generation.engines.encoding import decode_continuation, encode_prompts
+from guard_eval.generation.engines.loading import LoadedModel, check_shared_vocabulary, load_pretrained
+from guard_eval.generation.strategies import (
+    Strategy,
+    convert_numpy_number,
+    draws_tokens,
+    parse,
+    read_strategy,
+)
+from guard_eval.records import Continuation, Prompt, make_content_id
 from guard_eval.results import Result
 from guard_eval.study.folder import locate_model
 from guard_eval.study.settings import GenerationSettings
@@ -123,12 +128,14 @@ def generate(
         "batch_size": "auto" if batch_size is None else batch_size,
         "chat": chat,
     }
-    settings = check_tables(_Settings, {name: to_python(value) for name, value in values.items()}, "generate")
+    settings = check_tables(
+        _Settings, {name: convert_numpy_number(value) for name, value in values.items()}, "generate"
+    )
     loaded = load_model(model, device=device, dtype=dtype)
     second = None
     if amateur is not None:
         second = load_model(amateur, device=device, dtype=dtype)
-        check_amateur(loaded, second)
+        check_shared_vocabulary(loaded, second)
     repeats = settings.runs if draws_tokens(strategy) else 1
     pairs = [(prompt, 1 + run) for prompt in all_prompts for run in range(repeats)]
     distinct = {(prompt.id, run): (prompt, run) for prompt, run in pairs}
@@ -152,7 +159,9 @@ def generate(
 def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt]:
     if isinstance(prompts, Mapping | pd.DataFrame):  # a loop over one would give the names of its columns
         raise StudyError(f"prompts is of type {type(prompts).__name__}; give a list of its texts")
-    items: Any = prompts if isinstance(prompts, Iterable) and not isinstance(prompts, str) else [prompts]
+    items: Iterable[object] = (
+        prompts if isinstance(prompts, Iterable) and not isinstance(prompts, str) else [prompts]
+    )
     by_id: dict[str, Prompt] = {}
     result = []
     for number, item in enumerate(items, 1):
@@ -160,7 +169,7 @@ def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt
             raise StudyError(f"prompt {number} is of type {type(item).__name__}; give text or a Prompt")
         prompt = item
         if not isinstance(prompt, Prompt):
-            prompt = Prompt(id=content_id("prompt", prompt), dataset="", text=prompt)
+            prompt = Prompt(id=make_content_id("prompt", prompt), dataset="", text=prompt)
         if by_id.setdefault(prompt.id, prompt).text != prompt.text:
             raise StudyError(f"two prompts have the id {prompt.id!r} and differ; give each its own")
         result.append(prompt)
@@ -170,7 +179,7 @@ def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt
 def load_model(
     model: str | Path | LoadedModel = BUNDLED, *, device: str = "auto", dtype: str = "auto"
 ) -> LoadedModel:
-    """Load a model, so that `generate` can use it several times; see `loading.load`.
+    """Load a model, so that `generate` can use it several times; see `loading.load_pretrained`.
 
     Args:
         model: A Hugging Face id, a folder, or `bundled`. A loaded model is returned as it is.
@@ -194,7 +203,7 @@ def load_model(
     if problem := result.problem:
         raise StudyError(problem)
     with result.stay_offline():
-        return load(location, name=name, device=device, dtype=dtype)
+        return load_pretrained(location, name=name, device=device, dtype=dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,27 +259,29 @@ def show_text(
         StudyError: The model or the strategy does not exist.
     """
     parse(strategy)  # a wrong signature is reported before the model is loaded
-    display.notice("loading the model")
+    display.show_notice("loading the model")
     loaded = load_model(model, device=device)
     prompts = _read_prompts(sys.stdin.read() if prompt is None else prompt)
-    (row,) = encode(loaded, prompts, MAX_PROMPT_TOKENS, chat=chat)
+    (row,) = encode_prompts(loaded, prompts, MAX_PROMPT_TOKENS, chat=chat)
     ids: list[int] = []
-    tokens: list[dict[str, Any]] = []
+    tokens: list[dict[str, str | float]] = []
+    entropies: list[float] = []
     shown_characters = 0
 
     def show_token(step: DecodedStep) -> None:
         nonlocal shown_characters
         token = int(step.tokens[0])
         ids.append(token)
-        text = continuation_text(loaded.tokenizer, row.ids, ids)
+        text = decode_continuation(loaded.tokenizer, row.ids, ids)
         if text.endswith("\N{REPLACEMENT CHARACTER}"):  # the character is complete only with the next tokens
             text = text[:shown_characters]
         entropy, log_z = shannon_entropy(step.logits)
+        entropies.append(float(entropy[0]))
         probability = (step.logits[0, token].double() - log_z[0]).exp()
-        numbers = {"entropy": float(entropy[0]), "probability": float(probability)}
+        numbers = {"entropy": entropies[-1], "probability": float(probability)}
         numbers |= {name: float(value[0]) for name, value in step.adapted.items()}
         tokens.append({"text": text[shown_characters:], **numbers})
-        display.write(text[shown_characters:], _choose_colour([token["entropy"] for token in tokens]))
+        display.print_text(text[shown_characters:], _choose_colour(entropies))
         shown_characters = len(text)
 
     (text,) = generate(
@@ -284,12 +295,11 @@ def show_text(
         progress=False,
         on_step=show_token,
     )
-    display.write("\n" if tokens else f"{text.text}\n")
+    display.print_text("\n" if tokens else f"{text.text}\n")
     name = text.recipe.strategy
     lines = ["", f"{name}: {text.new_tokens} tokens in {text.seconds:.1f} s; {_ENDED[text.finish]} ended it"]
-    if tokens:
-        values = [token["entropy"] for token in tokens]
-        lines.append(f"entropy: from {min(values):.3g} to {max(values):.3g}")
+    if entropies:
+        lines.append(f"entropy: from {min(entropies):.3g} to {max(entropies):.3g}")
     return ShownText(
         text=text.text,
         strategy=name,

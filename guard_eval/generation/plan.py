@@ -9,17 +9,15 @@ from functools import cached_property
 from typing import NamedTuple
 
 from guard_eval.errors import StudyError
+from guard_eval.generation import FinishedBatch, PlannedText
 from guard_eval.generation.strategies import LogitStrategy, parse
-from guard_eval.records import Continuation, Prompt
+from guard_eval.records import Prompt
 from guard_eval.results import Result
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import Trace
 from guard_eval.texts.current import Known, Texts, describe_other_runs, find_generated_texts
 from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.shards import WHOLE, Shard
 
-PlannedText = tuple[Prompt, int]
-"""A prompt, and the number of the text among the prompt's texts: 1, 2, …."""
 Problems = dict[str, list[str]]
 """The systems that could not write all their texts, by reason."""
 
@@ -39,19 +37,6 @@ class GenerationResult(Result):
     missing: int = 0
 
 
-class FinishedBatch(NamedTuple):
-    """Texts that were written together with one recipe.
-
-    Attributes:
-        texts: The texts, at least one.
-        traces: The values that the strategy adapted, for each text. Empty if traces are not requested or the
-            strategy adapts no values.
-    """
-
-    texts: list[Continuation]
-    traces: list[Trace]
-
-
 class Engine(NamedTuple):
     """An engine that has loaded a model and can write texts.
 
@@ -65,7 +50,7 @@ class Engine(NamedTuple):
     write: Callable[[str, Sequence[PlannedText]], Iterator[FinishedBatch]]
 
 
-def list_missing(
+def list_missing_texts(
     study: Study, name: str, prompts: Sequence[Prompt], existing: Container[tuple[str, int]]
 ) -> list[PlannedText]:
     """List the missing texts of a system or strategy, in the order of the prompts."""
@@ -98,32 +83,32 @@ class GenerationPlan:
     trace: bool = False
 
     @cached_property
-    def existing(self) -> Mapping[str, Texts]:
+    def existing_texts(self) -> Mapping[str, Texts]:
         """The existing texts, by strategy."""
         return find_generated_texts(
             self.study, [*self.systems], self.prompts, facts=self.facts, engine=self.engine
         )
 
     @cached_property
-    def missing(self) -> dict[str, list[PlannedText]]:
+    def missing_texts(self) -> dict[str, list[PlannedText]]:
         """The missing texts, by strategy. A strategy without missing texts is left out."""
         texts = {
-            name: list_missing(self.study, name, self.prompts, existing)
-            for name, existing in self.existing.items()
+            name: list_missing_texts(self.study, name, self.prompts, existing)
+            for name, existing in self.existing_texts.items()
         }
         return {name: planned for name, planned in texts.items() if planned}
 
     @property
-    def total(self) -> int:
+    def missing_count(self) -> int:
         """The number of missing texts."""
-        return sum(map(len, self.missing.values()))
+        return sum(map(len, self.missing_texts.values()))
 
     @cached_property
     def refused_strategies(self) -> list[str]:
         """The strategies with missing texts that vLLM cannot run. Transformers can run every strategy."""
         if self.engine is None:
             return []
-        return [name for name in self.missing if not isinstance(parse(name), LogitStrategy)]
+        return [name for name in self.missing_texts if not isinstance(parse(name), LogitStrategy)]
 
     def describe_refusal(self) -> str:
         """Describe why strategies are refused, and the remedy. Return "" if no strategy is refused."""
@@ -151,17 +136,17 @@ class GenerationPlan:
             raise StudyError(matches.problem)
         return matches
 
-    def result(self, written: Counter[str], lines: Sequence[str] = ()) -> GenerationResult:
+    def make_result(self, written: Counter[str], lines: Sequence[str] = ()) -> GenerationResult:
         """Return the result. `written` has the number of new texts by strategy. `lines` are further lines."""
-        existing = {name: len(texts) + written[name] for name, texts in self.existing.items()}
+        existing = {name: len(texts) + written[name] for name, texts in self.existing_texts.items()}
         return GenerationResult(
             existing={self.systems[name]: count for name, count in existing.items()},
             written={self.systems[name]: count for name, count in written.items()},
-            missing=self.total - written.total(),
-            lines=(*self._describe(existing), *lines),
+            missing=self.missing_count - written.total(),
+            lines=(*self._describe_texts(existing), *lines),
         )
 
-    def _describe(self, existing: Mapping[str, int]) -> Iterator[str]:
+    def _describe_texts(self, existing: Mapping[str, int]) -> Iterator[str]:
         """Yield the number of existing texts of each system, and the other runs, whose texts do not count."""
         settings = self.study.settings
         of_shard = "" if self.shard.count == 1 else f" of shard {self.shard.number}/{self.shard.count}"
@@ -170,7 +155,7 @@ class GenerationPlan:
             yield f"{self.systems[name]}: {count} of {runs * len(self.prompts)} continuations{of_shard} exist"
             if runs < settings.generation.runs:
                 yield "  one text a prompt: the strategy draws nothing, so another run would write the same"
-            if self.facts["revision"] is None and self.existing[name]:
+            if self.facts["revision"] is None and self.existing_texts[name]:
                 yield f"  not compared with {settings.model.name}, which is not on this machine"
-        others = describe_other_runs(self.study, self.facts) if self.missing else []
+        others = describe_other_runs(self.study, self.facts) if self.missing_texts else []
         yield from (f"another run's texts are kept but not used: {other}" for other in others)

@@ -16,14 +16,14 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.generation.plan import GenerationResult, PlannedText, Problems, list_missing
+from guard_eval.generation import PlannedText
+from guard_eval.generation.plan import GenerationResult, Problems, list_missing_texts
 from guard_eval.records import BILLION, Prompt
 from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.servers.answers import read_answer, read_usage
@@ -51,7 +51,7 @@ from guard_eval.texts.systems.served_files import (
     read_total_cost,
 )
 
-Fields = dict[str, Any]
+Fields = dict[str, object]
 """The fields of a request or of a stored text."""
 _LOOK_SECONDS = 0.02
 """The seconds between two checks whether the budget has room again."""
@@ -82,26 +82,26 @@ def request_texts(
     Raises:
         StudyError: Nothing can be requested: a price is unknown, a key is missing, or nobody can confirm.
     """
-    waiting = [plan for plan in plans if plan.missing]
+    waiting = [plan for plan in plans if plan.missing_texts]
     servers = _confirm_requests(waiting, budget_usd=budget, send_key=send_key) if waiting else {}
     if servers is None:
-        return [GenerationResult(lines=("nothing was sent",))]
+        return [plan.make_result(0, ["no request was sent"]) for plan in plans]
     limit = math.inf if budget is None else int(budget * BILLION + 1e-3)
     study = plans[0].study
     account = Budget(limit=limit, spent=read_total_cost(study))
     results = []
     for plan in plans:
-        if not plan.missing:
-            results.append(plan.result(0))
+        if not plan.missing_texts:
+            results.append(plan.make_result(0))
             continue
         name = plan.system.name
-        with progress.task(name, total=len(plan.missing), unit="texts") as advance:
+        with progress.show_task(name, total=len(plan.missing_texts), unit="texts") as advance:
             run = ServedRun(plan, servers[name], account, advance)
             try:
-                asyncio.run(run.write())
+                asyncio.run(run.write_missing_texts())
             except StudyError as error:
                 problems["\n  ".join([str(error), *run.describe()])] = [name]
-        results.append(run.result())
+        results.append(run.make_result())
     texts = find_texts(study, study.settings.systems, plans[0].prompts)
     alike = _find_equal_systems(texts, set(servers))
     return [*results, GenerationResult(warnings=tuple(alike))]
@@ -122,14 +122,14 @@ class ServedPlan:
     prompts: Sequence[Prompt]
 
     @cached_property
-    def existing(self) -> SystemTexts:
+    def existing_texts(self) -> SystemTexts:
         """The existing texts. Raise a `StudyError` if the file of texts cannot be used."""
         return find_served_texts(self.study, self.system, {prompt.id: prompt for prompt in self.prompts})
 
     @cached_property
-    def missing(self) -> list[PlannedText]:
+    def missing_texts(self) -> list[PlannedText]:
         """The missing texts."""
-        return list_missing(self.study, self.system.name, self.prompts, self.existing)
+        return list_missing_texts(self.study, self.system.name, self.prompts, self.existing_texts)
 
     @cached_property
     def price(self) -> Price | None:
@@ -137,41 +137,41 @@ class ServedPlan:
         served = self.system.served_model
         return find_price(served, find_url(served))
 
-    def body(self, prompt: Prompt, number: int) -> Fields:
+    def build_body(self, prompt: Prompt, number: int) -> Fields:
         """Return the body of the request for a text. `number` counts the prompt's texts: 1, 2, …."""
         return build_request(self.study, self.system, prompt, number)
 
-    def max_cost(self, body: Fields) -> int:
+    def compute_max_cost(self, body: Fields) -> int:
         """Return the highest possible cost of a request, in billionths of a dollar."""
         tokens = self.study.settings.generation.max_new_tokens
         return 0 if self.price is None else self.price.max_cost(_encode_body(body), tokens)
 
     @property
-    def max_total(self) -> int:
+    def max_total_cost(self) -> int:
         """The highest possible cost of all requests together, in billionths of a dollar."""
-        return sum(self.max_cost(self.body(*text)) for text in self.missing)
+        return sum(self.compute_max_cost(self.build_body(*text)) for text in self.missing_texts)
 
-    def forecast(self) -> GenerationResult:
+    def describe_dry_run(self) -> GenerationResult:
         """Describe the requests, the server and the price. Show the whole first request."""
         name = self.system.name
         served = self.system.served_model
-        if not self.missing:
-            return self.result(0, [f"{name}: no request is needed"])
+        if not self.missing_texts:
+            return self.make_result(0, [f"{name}: no request is needed"])
         price = "its price is unknown" if self.price is None else f"price: {self.price}"
-        cost = "" if self.price is None else f" for at most {show_usd(self.max_total / BILLION)}"
-        count = f"{len(self.missing)} requests to {served.base_url}, model {served.model}"
-        example = escape_invisible(json.dumps(self.body(*self.missing[0]), ensure_ascii=False))
+        cost = "" if self.price is None else f" for at most {show_usd(self.max_total_cost / BILLION)}"
+        count = f"{len(self.missing_texts)} requests to {served.base_url}, model {served.model}"
+        example = escape_invisible(json.dumps(self.build_body(*self.missing_texts[0]), ensure_ascii=False))
         start = "  prompts are sent whole; the first request:"
         lines = [f"{name}: {count}{cost}; {price}", f"{start} {example[:_EXAMPLE_CHARACTERS]}"]
-        return self.result(0, lines)
+        return self.make_result(0, lines)
 
-    def result(self, count: int, lines: Sequence[str] = (), **facts: Any) -> GenerationResult:  # noqa: ANN401
-        """Return the result. `count` is the number of new texts, and `facts` are further fields."""
+    def make_result(self, count: int, lines: Sequence[str] = ()) -> GenerationResult:
+        """Return the result. `count` is the number of new texts."""
         name = self.system.name
-        existing = len(self.existing) + count
-        missing = len(self.missing) - count
+        existing = len(self.existing_texts) + count
+        missing = len(self.missing_texts) - count
         line = f"{name}: {existing} of {existing + missing} texts exist"
-        return GenerationResult(existing={name: existing}, missing=missing, lines=(line, *lines), **facts)
+        return GenerationResult(existing={name: existing}, missing=missing, lines=(line, *lines))
 
 
 def _encode_body(body: Fields) -> bytes:
@@ -250,10 +250,10 @@ def _confirm_requests(
         )
     if not may_send_keys(servers.values(), send_key):
         return None
-    cost = sum(plan.max_total for plan in plans)
+    cost = sum(plan.max_total_cost for plan in plans)
     if not cost or budget_usd is not None:
         return servers
-    count = sum(len(plan.missing) for plan in plans)
+    count = sum(len(plan.missing_texts) for plan in plans)
     if not sys.stdin.isatty():
         raise StudyError(
             f"{count} requests can cost {show_usd(cost / BILLION)}, and there is no terminal to confirm that "
@@ -291,18 +291,17 @@ class ServedRun:
         counts = self.counts
         remarks = [f"; {counts[kind]} {words}" for kind, words in _REMARKS.items() if counts[kind]]
         cost = f" for {show_usd(self.cost / BILLION)}" if self.cost else ""
-        count = f"{counts['written']} of {len(self._plan.missing)}"
+        count = f"{counts['written']} of {len(self._plan.missing_texts)}"
         head = f"{self._plan.system.name}: {count} requested texts written{cost}{''.join(remarks)}"
         failures = self.failures.most_common(5)
         return [head, *(f"  {number} not written: {reason}" for reason, number in failures)]
 
-    def result(self) -> GenerationResult:
+    def make_result(self) -> GenerationResult:
         """Return the result of this run."""
         name = self._plan.system.name
         written = self.counts["written"]
-        return self._plan.result(
-            written,
-            self.describe(),
+        return replace(
+            self._plan.make_result(written, self.describe()),
             written={name: written},
             warnings=tuple(f"{name}: {warning}" for warning in self._list_warnings()),
             exit_code=3 if self.failures else 0,
@@ -323,7 +322,7 @@ class ServedRun:
                 "first, raise generation.max_new_tokens"
             )
 
-    async def write(self) -> None:
+    async def write_missing_texts(self) -> None:
         """Request the missing texts, and write each answer. After Ctrl-C, open requests are still received.
 
         Raises:
@@ -332,7 +331,7 @@ class ServedRun:
         from guard_eval.servers.client import Client  # noqa: PLC0415 (of an extra)
 
         concurrency = self._plan.system.served_model.concurrency
-        queue = deque(self._plan.missing)
+        queue = deque(self._plan.missing_texts)
         async with Client(self._server, concurrency=concurrency) as self._client:
             await self._workers.run([self._request_queue(queue, first=True)])
             size = min(concurrency, len(queue))
@@ -356,7 +355,7 @@ class ServedRun:
         reason = f"{failure.kind} ({failure.detail})"
         self.failures[reason] += 1
         # before the first text, a rejection may have a cause other than the prompt
-        is_first = failure.kind == "rejected" and not (self.counts["written"] or self._plan.existing)
+        is_first = failure.kind == "rejected" and not (self.counts["written"] or self._plan.existing_texts)
         self._failed_in_a_row += is_first or failure.kind in OF_THE_SERVER
         if self._failed_in_a_row >= MOST_FAILURES:
             raise StudyError(
@@ -380,7 +379,9 @@ class ServedRun:
             failed[failure.kind] += 1
             wait = failure.wait or 0.0
             if wait > LONGEST_WAIT_SECONDS:
-                raise StudyError(f"the server asks to wait {wait:.0f} seconds; run again then")
+                raise StudyError(
+                    f"the server asks to wait {wait:.0f} seconds; run the command again after that"
+                )
             if failed[failure.kind] >= ATTEMPTS.get(failure.kind, 1):
                 if failure.fatal is not None:
                     raise StudyError(failure.fatal)
@@ -407,7 +408,7 @@ class ServedRun:
 
     def _adapt_body(self, prompt: Prompt, number: int) -> Fields:
         """Return the body of a request, adapted to the fields that the server accepts."""
-        body = self._plan.body(prompt, number)
+        body = self._plan.build_body(prompt, number)
         if "seed" in self._changes:
             del body["seed"]
         if "limit" in self._changes:
@@ -422,7 +423,7 @@ class ServedRun:
             if self._workers.is_stopped:
                 return None
             body = self._adapt_body(prompt, number)
-            max_cost = plan.max_cost(body)
+            max_cost = plan.compute_max_cost(body)
             while not self._budget.reserve(max_cost):
                 if not await self._workers.pause(_LOOK_SECONDS):
                     return None
@@ -442,7 +443,7 @@ class ServedRun:
                 "number": number,
                 "seconds": round(time.monotonic() - began, 3),
                 "attempt": attempt,
-                "request": hash_request(plan.system, plan.body(prompt, number)),
+                "request": hash_request(plan.system, plan.build_body(prompt, number)),
             }
             return self._write_answer(facts, result, max_cost=max_cost)
 

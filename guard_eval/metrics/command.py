@@ -8,13 +8,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import Field
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.export import (
     collect_notes,
     make_difference_table,
@@ -29,10 +28,10 @@ from guard_eval.metrics.measurement import (
     WITH_MODELS,
     measure_generations,
 )
-from guard_eval.metrics.models import ScoringModels
-from guard_eval.metrics.outcomes import MetricTools
-from guard_eval.metrics.scores import MeasurementResult, list_rows
-from guard_eval.metrics.tuning.command import choose_settings, list_needed_metrics
+from guard_eval.metrics.scores import MeasurementResult
+from guard_eval.metrics.tools import MetricTools, ScoreCache, ScoringModels
+from guard_eval.metrics.tuning import choose_settings, list_needed_metrics
+from guard_eval.records import Prompt
 from guard_eval.reporting.writing import claim_folder
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable
@@ -56,6 +55,9 @@ else:
 
 DEFAULT_BASELINE = "greedy"
 """The default baseline of a study, if the study has this strategy."""
+
+MOST_PLACES = 3
+"""A line of the terminal names at most this number of rows."""
 
 WITHOUT_MODELS = (*MODULES["ngrams"], "length")
 """The default metrics for texts that `generate` returned."""
@@ -107,32 +109,30 @@ def measure(
             `generate` could not be measured.
     """
     if not source:
-        raise StudyError("name a study's folder or files of texts")
+        raise StudyError("nothing to measure is named; name a study's folder or files of texts")
     names = [name.strip() for text in metrics for name in text.split(",") if name.strip()]
-    chosen: dict[str, Any] = {"compute": names} if names else {}
+    chosen: dict[str, object] = {"compute": names} if names else {}
     files = [Path(path) for path in source if isinstance(path, str | Path)]
-    if _is_study(files) or isinstance(source[0], Study):
+    if _is_study_folder(files) or isinstance(source[0], Study):
         for_files = {"--prompts": prompts, "--column": column, "--output": output}
         if refused := [name for name, value in for_files.items() if value]:
-            raise StudyError(f"{refused[0]} is for files; a study has its own: edit its study.toml")
+            raise StudyError(f"{refused[0]} is only for files of texts; for a study, edit study.toml")
         study = source[0] if isinstance(source[0], Study) else Study.open(files[0], overrides)
         if baseline is not None:
             chosen["baseline"] = baseline
-        if tune and (chosen or study.settings.tuning is None):
-            reason = (
-                "leave --metrics and --baseline out" if chosen else "study.toml has no such table; add it"
-            )
-            raise StudyError(f"--tune measures what [tuning] names; {reason}")
+        if tune and chosen:
+            raise StudyError("--tune measures what [tuning] names; leave --metrics and --baseline out")
+        if tune and study.settings.tuning is None:
+            raise StudyError("--tune needs the table [tuning], which study.toml does not have; add it")
         return _tune_study(study, dry_run=dry_run) if tune else _measure_study(study, chosen, dry_run=dry_run)
     if tune:
-        raise StudyError("--tune is for a study; name its folder")
+        raise StudyError("--tune is only for a study; name its folder")
     if not files:
         chosen.setdefault("compute", list(WITHOUT_MODELS))
     settings = _check_settings(apply_overrides({"metrics": chosen}, overrides))
     prompts_by_id = {prompt.id: prompt for prompt in read_prompts(prompts)} if prompts else None
-    options = {"prompts": prompts_by_id, "columns": column}
     measured = _measure_texts(
-        [text for item in source for text in _read_texts(item, options)],
+        [text for item in source for text in _read_texts(item, prompts_by_id, column)],
         # Files can have any names of strategies, so the baseline is not checked as in a study.
         settings.metrics.model_copy(update={"baseline": baseline or settings.metrics.baseline}),
         ScoringModels(partial(locate_model, folder=Path())),
@@ -144,8 +144,8 @@ def measure(
     return measured
 
 
-def _is_study(files: Sequence[Path]) -> bool:
-    """Return whether a single path is given that is a folder, or that is missing and has no ending."""
+def _is_study_folder(files: Sequence[Path]) -> bool:
+    """Return whether the only path is a study's folder: a folder, or a missing path without an ending."""
     if len(files) != 1:
         return False
     path = files[0]
@@ -153,20 +153,22 @@ def _is_study(files: Sequence[Path]) -> bool:
     return path.is_dir() or is_missing_folder
 
 
-def _check_settings(tables: Mapping[str, Any], systems: Sequence[str] = ()) -> FileSettings:
+def _check_settings(tables: Mapping[str, object], systems: Sequence[str] = ()) -> FileSettings:
     return check_tables(FileSettings, tables, "the command line", context={"systems": list(systems)})
 
 
-def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]:  # noqa: ANN401
+def _read_texts(
+    source: Source, prompts: Mapping[str, Prompt] | None, columns: Sequence[str]
+) -> Sequence[Generation]:
     """Read the texts of a file, or of a result of `generate`."""
     if isinstance(source, str | Path):
-        return read_generations(Path(source), **options)
-    if not hasattr(source, "iterate_with_prompts"):
-        raise StudyError(f"measure got a {type(source).__name__}; give it what generate returned")
+        return read_generations(Path(source), prompts=prompts, columns=columns)
+    if isinstance(source, Study) or not hasattr(source, "iterate_with_prompts"):
+        raise StudyError(f"measure cannot read a {type(source).__name__}; give it the result of generate")
     return [make_generation(continuation, prompt) for prompt, continuation in source.iterate_with_prompts()]
 
 
-def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) -> MeasurementResult:
+def _measure_study(study: Study, chosen: Mapping[str, object], *, dry_run: bool) -> MeasurementResult:
     """Measure the existing texts of a study."""
     settings = study.settings
     prompts = read_compared_prompts(study)
@@ -189,9 +191,9 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
         generations,
         metric_settings,
         ScoringModels.from_study(study),
-        folder=study.metrics,
+        folder=study.metrics_folder,
         dry_run=dry_run,
-        warnings=_check_scorer(study, metric_settings),
+        warnings=_warn_of_self_scoring(study, metric_settings),
         question=study.settings.question,
         searches=searches,
     )
@@ -210,17 +212,17 @@ def _tune_study(study: Study, *, dry_run: bool) -> MeasurementResult:
         [text for by_prompt in texts.values() for text in by_prompt.values()],
         metric_settings,
         ScoringModels.from_study(study),
-        folder=study.metrics,
+        folder=study.metrics_folder,
         write=False,
         dry_run=dry_run,
-        warnings=_check_scorer(study, metric_settings),
+        warnings=_warn_of_self_scoring(study, metric_settings),
     )
     if measured.failures:
         raise StudyError("\n".join(measured.failures))
     return measured if dry_run else choose_settings(study, measured, texts, prompts)
 
 
-def _check_scorer(study: Study, settings: MetricSettings) -> list[str]:
+def _warn_of_self_scoring(study: Study, settings: MetricSettings) -> list[str]:
     """Return a warning if the model that wrote the texts also scores them."""
     writers = [study.locate_model(model_study.settings.model.name) for model_study in study.split_by_model()]
     scorer = settings.coherence_model
@@ -251,7 +253,7 @@ def _measure_texts(
     strategies = {text.strategy for text in generations}
     datasets = {text.dataset for text in generations}
     line = f"texts: {len(generations)}, strategies: {len(strategies)}, datasets: {len(datasets)}"
-    hub = _find_models(generations, settings, models, dry_run=dry_run)
+    hub = _find_scoring_models(generations, settings, models, dry_run=dry_run)
     problem = hub.problem
     if dry_run:
         return MeasurementResult(
@@ -267,17 +269,17 @@ def _measure_texts(
         tools = MetricTools(settings=settings, models=models, cache=cache)
         measured = measure_generations(generations, tools, warnings=warnings, searches=searches)
         measured = replace(measured, question=question)
-    scores = list_rows(measured.scores)
-    differences = list_rows(measured.differences)
+    scores = measured.scores
+    differences = measured.differences
     undefined = [score for score in scores if score.value is None or score.counts]
     by_system: dict[str, list[str]] = {}
     for text in generations:
         by_system.setdefault(text.strategy, []).append(text.text)
     lines = [line, *filter(None, [describe_endings(by_system)])]
-    lines += [f"{name} ({_shorten(where)}): {note}" for name, where, note in collect_notes(undefined)]
+    lines += [f"{name} ({_shorten_places(where)}): {note}" for name, where, note in collect_notes(undefined)]
     noted = [row for row in differences if row.note]
     lines += [
-        f"{name} ({_shorten(where)}, compared with {noted[0].baseline}): {note}"
+        f"{name} against {noted[0].baseline} ({_shorten_places(where)}): {note}"
         for name, where, note in collect_notes(noted)
     ]
     if folder and write:
@@ -295,19 +297,17 @@ def _measure_texts(
     )
 
 
-def _shorten(places: str, *, limit: int = 2) -> str:
-    """Name the first places of a note, and count the others. metrics.html names all of them.
+def _shorten_places(places: str) -> str:
+    """Return the places of a note, or the number of many places. metrics.html names all of them.
 
-    >>> _shorten("tales, guard; tales, greedy; news, guard; news, greedy")
-    'tales, guard; tales, greedy; and 2 more'
+    >>> _shorten_places("tales, guard"), _shorten_places("a, guard; a, greedy; b, guard; b, greedy")
+    ('tales, guard', '4 rows')
     """
-    names = places.split("; ")
-    if len(names) <= limit + 1:
-        return places
-    return f"{'; '.join(names[:limit])}; and {len(names) - limit} more"
+    count = places.count("; ") + 1
+    return places if count <= MOST_PLACES else f"{count} rows"
 
 
-def _find_models(
+def _find_scoring_models(
     generations: Sequence[Generation], settings: MetricSettings, models: ScoringModels, *, dry_run: bool
 ) -> HubModels:
     """Find the scoring models that are needed, on this machine or the Hub.

@@ -8,25 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from guard_eval.metrics.scores import (
     METRICS,
     OVERALL,
+    Difference,
     MeasurementResult,
-    TableRow,
+    Score,
     find_closest_to_human,
     format_counts,
     format_interval,
     format_level,
     format_value,
-    list_rows,
 )
-from guard_eval.reporting.data import frame_csv, to_json
-from guard_eval.reporting.escaping import NOTHING, Escaped, join_lines, replace_unwritable
+from guard_eval.reporting.data import make_csv_from_records, to_json
+from guard_eval.reporting.escaping import NOTHING, Cell, Escaped, join_lines
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import NO_P, p_value
+from guard_eval.reporting.words import NO_P, format_p
 from guard_eval.reporting.writing import write_folder
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -66,7 +65,6 @@ def write_results(measured: MeasurementResult, folder: Path) -> None:
 
 def _make_data_files(measured: MeasurementResult) -> dict[str, bytes | str]:
     """Return the contents of the data files, by file name. Numbers are not rounded."""
-    counts = [replace_unwritable(format_counts(counts)) for counts in measured.scores["counts"]]
     facts = {
         "scores": measured.scores,
         "differences": measured.differences,
@@ -74,13 +72,13 @@ def _make_data_files(measured: MeasurementResult) -> dict[str, bytes | str]:
         "warnings": measured.warnings,
     }
     return {
-        "scores.csv": frame_csv(measured.scores.assign(counts=counts)),
-        "differences.csv": frame_csv(measured.differences),
+        "scores.csv": make_csv_from_records(Score, measured.scores),
+        "differences.csv": make_csv_from_records(Difference, measured.differences),
         "metrics.json": to_json(facts),
     }
 
 
-def make_score_table(rows: Sequence[TableRow], *, intervals: bool = False) -> Table:
+def make_score_table(rows: Sequence[Score], *, intervals: bool = False) -> Table:
     """Return a table of scores: a row for each dataset and strategy, and a column for each metric.
 
     Args:
@@ -90,27 +88,29 @@ def make_score_table(rows: Sequence[TableRow], *, intervals: bool = False) -> Ta
     closest = find_closest_to_human(rows)
     names = dict.fromkeys(row.metric for row in rows)
     datasets = list(dict.fromkeys(row.dataset for row in rows))
-    lines: dict[tuple[str, str], dict[str, Any]] = {}
+    lines: dict[tuple[str, str], dict[str, str]] = {}
+    sizes: dict[tuple[str, str], int] = {}
     for row in rows:
-        cells = lines.setdefault((row.dataset, row.strategy), {"texts": 0} | dict.fromkeys(names, NOTHING))
+        line = row.dataset, row.strategy
+        cells = lines.setdefault(line, dict.fromkeys(names, NOTHING))
         value = format_value(row.metric, row.value)
         star = "*" if (row.metric, row.dataset, row.strategy) in closest else ""
         limits = format_interval(row.metric, row.low, row.high) if intervals else ""
         cells[row.metric] = f"{value}{star} {limits}".strip()
-        cells["texts"] = max(cells["texts"], row.n)
+        sizes[line] = max(sizes.get(line, 0), row.n)
     notes = [CLOSEST] if closest else []
     if intervals and any(row.low is not None for row in rows):
         notes.append(f"In brackets: the {format_level(rows[0].level)} interval.")
     has_datasets = len(datasets) > 1
     name_columns = ("Dataset", "Strategy") if has_datasets else ("Strategy",)
-    table_rows = []
+    table_rows: list[tuple[Cell, ...]] = []
     for (dataset, strategy), cells in lines.items():
         row_names = (dataset, strategy) if has_datasets else (strategy,)
-        table_rows.append((*map(_shorten, row_names), *cells.values()))
+        table_rows.append((*map(_shorten_name, row_names), sizes[dataset, strategy], *cells.values()))
     return Table(
         columns=(*name_columns, "Texts", *(METRICS[name].heading for name in names)),
         rows=tuple(table_rows),
-        caption=_shorten(datasets[0]) if len(datasets) == 1 else "Scores",
+        caption=_shorten_name(datasets[0]) if len(datasets) == 1 else "Scores",
         note=" ".join(notes),
         text_columns=len(name_columns),
     )
@@ -118,18 +118,16 @@ def make_score_table(rows: Sequence[TableRow], *, intervals: bool = False) -> Ta
 
 def make_terminal_tables(measured: MeasurementResult) -> tuple[Table, ...]:
     """Return the tables for a terminal: scores over all datasets, and differences for a few metrics."""
-    scores = list_rows(measured.scores)
-    differences = list_rows(measured.differences)
-    overall = [row for row in scores if row.dataset == OVERALL] or scores
-    names = list(dict.fromkeys(row.metric for row in differences))[:BRIEF_METRICS]
-    tested = [row for row in differences if row.metric in names]
+    overall = [row for row in measured.scores if row.dataset == OVERALL] or measured.scores
+    names = list(dict.fromkeys(row.metric for row in measured.differences))[:BRIEF_METRICS]
+    tested = [row for row in measured.differences if row.metric in names]
     tested = [row for row in tested if row.dataset == OVERALL] or tested
     if not tested:
         return (make_score_table(overall),)
     return (make_score_table(overall), make_difference_table(tested))
 
 
-def make_difference_table(rows: Sequence[TableRow]) -> Table:
+def make_difference_table(rows: Sequence[Difference]) -> Table:
     """Return a table of the differences from the baseline. The note below the table names the tests."""
     methods = dict.fromkeys(
         f"{format_level(row.level)} {row.method}" for row in rows if row.p_value is not None
@@ -138,8 +136,8 @@ def make_difference_table(rows: Sequence[TableRow]) -> Table:
     table_rows = [
         (
             METRICS[row.metric].heading,
-            _shorten(row.dataset),
-            _shorten(row.strategy),
+            _shorten_name(row.dataset),
+            _shorten_name(row.strategy),
             format_value(row.metric, row.value, sign="+"),
             format_interval(row.metric, row.low, row.high) or NOTHING,
             _format_p(row.p_value, row.note),
@@ -151,7 +149,7 @@ def make_difference_table(rows: Sequence[TableRow]) -> Table:
     return Table(
         columns=("Metric", "Dataset", "Strategy", "Difference", "Interval", "p", "p (Holm)", "Prompts"),
         rows=tuple(table_rows),
-        caption=f"Differences from {_shorten(rows[0].baseline)}",
+        caption=f"Differences from {_shorten_name(rows[0].baseline)}",
         note=f"{tested} p (Holm) is for all tests of a metric.",
         text_columns=3,
     )
@@ -160,18 +158,18 @@ def make_difference_table(rows: Sequence[TableRow]) -> Table:
 def _format_p(p: float | None, note: str) -> str:
     if p is None:
         return NO_P if note else NOTHING
-    return p_value(p)
+    return format_p(p)
 
 
-def _shorten(text: str) -> str:
+def _shorten_name(text: str) -> str:
     line = join_lines(text)
     return line if len(line) <= MAX_NAME else f"{line[: MAX_NAME - 1]}…"
 
 
 def render_metrics_page(measured: MeasurementResult, ending: str, figures: Sequence[Escaped] = ()) -> str:
     """Return the results as a page. `ending` is `.html`, `.md` or `.tex`. LaTeX has no intervals."""
-    scores = list_rows(measured.scores)
-    differences = list_rows(measured.differences)
+    scores = measured.scores
+    differences = measured.differences
     datasets = sorted(dict.fromkeys(row.dataset for row in scores), key=lambda name: name != OVERALL)
     by_dataset = [[row for row in scores if row.dataset == dataset] for dataset in datasets]
     tables = [make_score_table(rows, intervals=ending != ".tex") for rows in by_dataset]
@@ -179,12 +177,14 @@ def render_metrics_page(measured: MeasurementResult, ending: str, figures: Seque
     settings = {name: NOTHING if value is None else value for name, value in measured.settings.items()}
     metrics = dict.fromkeys(METRICS[row.metric] for row in scores)
     details = [
-        _make_list(("Metrics", "Texts", "Note"), collect_notes([*scores, *differences]), caption="Notes"),
-        _make_list(
+        _make_word_table(
+            ("Metrics", "Texts", "Note"), collect_notes([*scores, *differences]), caption="Notes"
+        ),
+        _make_word_table(
             ("Metric", "Meaning"), [(metric.label, metric.meaning) for metric in metrics], caption="Metrics"
         ),
-        _make_list(("Metric", "Definition with its settings"), signatures, caption="Definitions"),
-        _make_list(("Setting", "Value"), settings.items(), caption="Settings"),
+        _make_word_table(("Metric", "Definition with its settings"), signatures, caption="Definitions"),
+        _make_word_table(("Setting", "Value"), settings.items(), caption="Settings"),
     ]
     return render(
         _TEMPLATES / f"metrics{ending}.j2",
@@ -199,12 +199,12 @@ def render_metrics_page(measured: MeasurementResult, ending: str, figures: Seque
     )
 
 
-def _make_list(columns: tuple[str, ...], rows: Iterable[Sequence[Any]], *, caption: str) -> Table:
+def _make_word_table(columns: tuple[str, ...], rows: Iterable[Sequence[Cell]], *, caption: str) -> Table:
     cells = tuple(tuple(row) for row in rows)
     return Table(columns=columns, rows=cells, caption=caption, text_columns=len(columns))
 
 
-def collect_notes(rows: Sequence[TableRow]) -> list[tuple[str, str, str]]:
+def collect_notes(rows: Sequence[Score | Difference]) -> list[tuple[str, str, str]]:
     """Collect the notes and counts of rows. Each item has the metrics, the texts and the note.
 
     Each note occurs once.
@@ -212,7 +212,7 @@ def collect_notes(rows: Sequence[TableRow]) -> list[tuple[str, str, str]]:
     metrics: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         texts = row.strategy if row.dataset == OVERALL else f"{row.dataset}, {row.strategy}"
-        counts = format_counts(getattr(row, "counts", {}))
+        counts = format_counts(row.counts) if isinstance(row, Score) else ""
         for note in filter(None, (row.note.rstrip("."), counts)):
             metrics.setdefault((note, texts), []).append(METRICS[row.metric].label)
     texts_by_note: dict[tuple[str, str], list[str]] = {}

@@ -9,18 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from guard_eval.metrics.scores import (
     METRICS,
-    TableRow,
+    Score,
     format_interval,
     format_level,
     format_value,
-    is_finite,
-    list_rows,
 )
-from guard_eval.reporting.drawing import FIRST, SECOND, Drawing, interval_line, make_row_figure, shorten_label
+from guard_eval.reporting.drawing import FIRST, SECOND, Drawing, draw_interval, make_row_figure, shorten_label
 from guard_eval.texts.generations import HUMAN
 
 if TYPE_CHECKING:
@@ -31,15 +27,15 @@ COMPARED = ("diversity", "mauve", "coherence", "bertscore")
 TITLE_CHARACTERS = 66
 
 
-def draw_results(scores: pd.DataFrame) -> Iterator[Drawing]:
+def draw_results(scores: Sequence[Score]) -> Iterator[Drawing]:
     """Yield a figure of each compared metric. With several datasets, a figure shows means over datasets."""
     for metric in COMPARED:
-        rows = list_rows(scores[scores["metric"] == metric])
+        rows = [row for row in scores if row.metric == metric]
         if drawing := draw_metric([row for row in rows if row.dataset == rows[-1].dataset]):
             yield drawing
 
 
-def draw_metric(rows: Sequence[TableRow]) -> Drawing | None:
+def draw_metric(rows: Sequence[Score]) -> Drawing | None:
     """Draw the scores of a metric, with the highest score at the top and a line at the human score.
 
     Args:
@@ -48,7 +44,9 @@ def draw_metric(rows: Sequence[TableRow]) -> Drawing | None:
     Returns:
         The figure, or None if only the human references have a score.
     """
-    valued = sorted((row for row in rows if is_finite(row.value)), key=lambda row: (-row.value, row.strategy))
+    points = [(row.value, row) for row in rows if row.value is not None]
+    points.sort(key=lambda point: (-point[0], point[1].strategy))
+    valued = [row for _, row in points]
     if {row.strategy for row in valued} <= {HUMAN}:
         return None
     name = valued[0].metric
@@ -60,15 +58,15 @@ def draw_metric(rows: Sequence[TableRow]) -> Drawing | None:
     heading = f"{metric.title} · {valued[0].dataset}"
     note = f"In brackets: {format_level(valued[0].level)} intervals."
 
-    def draw(axes: Axes) -> None:
-        for y, row in enumerate(valued):
+    def draw_scores(axes: Axes) -> None:
+        for y, (value, row) in enumerate(points):
             color, marker = (SECOND, "D") if row.strategy == HUMAN else (FIRST, "o")
-            interval_line(axes, row.low, row.high, y, color=color, width=1.4)
-            axes.plot([row.value], [y], marker=marker, markersize=5, color=color)
+            draw_interval(axes, row.low, row.high, y, color=color, width=1.4)
+            axes.plot([value], [y], marker=marker, markersize=5, color=color)
             if row.strategy == HUMAN:
-                axes.axvline(row.value, color=SECOND, linewidth=1.1, linestyle=(0, (4, 3)), zorder=1)
+                axes.axvline(value, color=SECOND, linewidth=1.1, linestyle=(0, (4, 3)), zorder=1)
         axes.set_xlabel(metric.heading)
         axes.set_title(f"{shorten_label(heading, TITLE_CHARACTERS)}\n{note}", loc="left", fontsize=10)
 
     words = f"{'; '.join(labels)}. {note}"
-    return make_row_figure(draw, labels, name=name, heading=heading, description=words, lines=3)
+    return make_row_figure(draw_scores, labels, name=name, heading=heading, description=words, lines=3)

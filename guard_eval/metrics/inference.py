@@ -13,10 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from guard_eval.estimate import (
@@ -28,31 +26,33 @@ from guard_eval.estimate import (
     Floats,
     Statistic,
     adjust,
+    divide_sums,
     explain_missing_p,
     jackknife,
     join_notes,
 )
-from guard_eval.joint_flips import REPLICATES, max_t
-from guard_eval.metrics.outcomes import Outcome, ratio
-from guard_eval.metrics.scores import DIFFERENCE_COLUMNS, METRICS, OVERALL, SCORE_COLUMNS
+from guard_eval.joint_flips import REPLICATES, compute_max_t_p
+from guard_eval.metrics.outcomes import Outcome
+from guard_eval.metrics.scores import METRICS, OVERALL, Difference, Score
 from guard_eval.sign_flip import sign_flip
 from guard_eval.texts.generations import HUMAN
 
+EQUAL_SCORES = "both scores are equal on every prompt. Measure more prompts"
+
 Outcomes = Mapping[tuple[str, str, str], Outcome]
 """Outcomes by metric, dataset and strategy."""
-ScoreRow = dict[str, Any]
 Sides = Sequence[tuple[Outcome, Outcome]]
 """The outcomes of a strategy and of the baseline, for each dataset."""
 Searches = Mapping[str, Sequence[str]]
 """All settings that were tried, by the chosen setting."""
 
 
-def contributions(parts: Floats, function: Statistic) -> Floats:
+def compute_contributions(parts: Floats, function: Statistic) -> Floats:
     """Return the contribution of each prompt to a metric, `[prompts]`. Their mean is the metric.
 
     Contributions are the jackknife's pseudo-values, shifted so that their mean is not corrected for bias.
 
-    >>> contributions(np.array([[1.0, 1], [2, 1], [6, 1]]), ratio)  # of a mean: the values themselves
+    >>> compute_contributions(np.array([[1.0, 1], [2, 1], [6, 1]]), divide_sums)  # of a mean: the values
     array([1., 2., 6.])
     """
     total = parts.sum(axis=0)
@@ -63,38 +63,46 @@ def contributions(parts: Floats, function: Statistic) -> Floats:
         return np.asarray(value + (n - 1) * (without.mean() - without))
 
 
-def estimate_scores(outcomes: Outcomes, *, level: float) -> pd.DataFrame:
-    """Return a row of `SCORE_COLUMNS` for each outcome and for each mean over datasets, with intervals."""
-    rows = [_make_score_row([outcome], level) for outcome in outcomes.values()]
+def estimate_scores(outcomes: Outcomes, *, level: float) -> list[Score]:
+    """Return the score of each outcome and of each mean over datasets, with intervals."""
+    scores = [_make_score([outcome], level) for outcome in outcomes.values()]
     datasets = list(dict.fromkeys(dataset for _, dataset, _ in outcomes))
     for metric, strategy in dict.fromkeys((metric, strategy) for metric, _, strategy in outcomes):
         by_dataset = [outcomes.get((metric, dataset, strategy)) for dataset in datasets]
         defined = [outcome for outcome in by_dataset if outcome is not None and outcome.value is not None]
         if len(defined) == len(datasets) > 1:
-            rows.append(_make_score_row(defined, level))
-    return pd.DataFrame(rows, columns=[*SCORE_COLUMNS], dtype=object)
+            scores.append(_make_score(defined, level))
+    return scores
 
 
-def _make_score_row(outcomes: Sequence[Outcome], level: float) -> ScoreRow:
-    """Return the row of one outcome, or of the mean over several datasets of a strategy's outcomes."""
-    row = vars(outcomes[0]) | {"level": level}
+def _make_score(outcomes: Sequence[Outcome], level: float) -> Score:
+    """Return the score of one outcome, or of the mean over several datasets of a strategy's outcomes."""
+    first = outcomes[0]
+    is_mean = len(outcomes) > 1
+    note = f"mean over {len(outcomes)} datasets, each of the same weight" if is_mean else first.note
     estimate = Estimate()
-    if len(outcomes) > 1:
-        row |= {
-            "dataset": OVERALL,
-            "value": statistics.fmean(outcome.value or 0.0 for outcome in outcomes),
-            "n": sum(outcome.n for outcome in outcomes),
-            "counts": {},
-            "note": f"mean over {len(outcomes)} datasets, each of the same weight",
-        }
     datasets = [
-        contributions(outcome.parts, outcome.function) for outcome in outcomes if outcome.parts is not None
+        compute_contributions(outcome.parts, outcome.function)
+        for outcome in outcomes
+        if outcome.parts is not None
     ]
     if len(datasets) == len(outcomes):
-        bounds = (0.0, 100.0) if METRICS[row["metric"]].unit == "%" else UNBOUNDED
+        bounds = (0.0, 100.0) if METRICS[first.metric].unit == "%" else UNBOUNDED
         estimate = _estimate_mean(datasets, outcomes, level=level, bounds=bounds)
-    note = join_notes(row["note"], estimate.note)
-    return row | {"low": estimate.low, "high": estimate.high, "note": note}
+    return Score(
+        metric=first.metric,
+        dataset=OVERALL if is_mean else first.dataset,
+        strategy=first.strategy,
+        value=None if first.value is None else statistics.fmean(outcome.value or 0.0 for outcome in outcomes),
+        low=estimate.low,
+        high=estimate.high,
+        level=level,
+        n=sum(outcome.n for outcome in outcomes),
+        counts={} if is_mean else first.counts,
+        note=join_notes(note, estimate.note),
+        signature=first.signature,
+        runs=first.runs,
+    )
 
 
 def _pool_contributions(datasets: Sequence[Floats]) -> tuple[Floats, NDArray[np.int64]]:
@@ -122,13 +130,13 @@ def _estimate_mean(
         return Estimate(level=level, n=len(values)).with_note(NEEDS_EACH)
     parts = np.stack([values, np.ones_like(values)], axis=1)
     noise = math.fsum(outcome.noise for outcome in outcomes) / len(datasets) ** 2
-    return jackknife(parts, ratio, strata=strata, level=level, null=null, noise=noise, bounds=bounds)
+    return jackknife(parts, divide_sums, strata=strata, level=level, null=null, noise=noise, bounds=bounds)
 
 
 def estimate_differences(
     outcomes: Outcomes, baseline: str, *, level: float, searches: Searches = MappingProxyType({})
-) -> pd.DataFrame:
-    """Return a row of `DIFFERENCE_COLUMNS` for each strategy's difference from the baseline.
+) -> list[Difference]:
+    """Return each strategy's differences from the baseline.
 
     The tests of one metric are one family: the tests of all strategies, on each dataset and for the mean over
     datasets. Impossible tests also count in the family. A test has no p-value if its smallest possible
@@ -141,13 +149,13 @@ def estimate_differences(
         searches: All settings that were tried on these prompts, by the chosen setting. Only the chosen
             setting has a row, and the test accounts for the search.
     """
-    rows: list[ScoreRow] = []
+    differences: list[Difference] = []
     unchosen = set(chain(*searches.values())) - searches.keys()
     skipped = {baseline, HUMAN, *unchosen}
     datasets = dict.fromkeys(dataset for _, dataset, _ in outcomes)
     strategies = dict.fromkeys(strategy for _, _, strategy in outcomes)
     for metric in dict.fromkeys(metric for metric, _, _ in outcomes):
-        family: list[ScoreRow] = []
+        family: list[Difference] = []
         sides: dict[str, Sides] = {
             strategy: [
                 (outcomes[metric, dataset, strategy], outcomes[metric, dataset, baseline])
@@ -163,65 +171,63 @@ def estimate_differences(
             if len(pairs) == len(datasets) > 1:
                 scopes.append(slice(None))
             family += [
-                _make_difference_row(pairs[scope], level, [setting[scope] for setting in tried])
+                _make_difference(pairs[scope], level, [setting[scope] for setting in tried])
                 for scope in scopes
             ]
-        rows += _adjust_family(family, 1 - level)
-    return pd.DataFrame(rows, columns=[*DIFFERENCE_COLUMNS], dtype=object)
+        differences += _adjust_p_values(family, 1 - level)
+    return differences
 
 
-def _make_difference_row(pairs: Sides, level: float, tried: Sequence[Sides] = ()) -> ScoreRow:
+def _make_difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()) -> Difference:
     """Return a strategy's difference from the baseline, before Holm's correction.
 
     `pairs` has one dataset or all datasets. If the same prompts chose the strategy's setting, `tried` has all
     settings.
     """
     first, second = pairs[0]
-    shared = [_shared_prompts(ours, theirs) for ours, theirs in pairs]
-    row: ScoreRow = dict.fromkeys(DIFFERENCE_COLUMNS) | {
-        "metric": first.metric,
-        "dataset": first.dataset if len(pairs) == 1 else OVERALL,
-        "strategy": first.strategy,
-        "baseline": second.strategy,
-        "level": level,
-        "n": sum(map(len, shared)),
-        "method": "no test",
-        "note": "",
-        "smallest": 0.0,
-    }
+    shared = [_find_shared_prompts(ours, theirs) for ours, theirs in pairs]
+    untested = Difference(
+        metric=first.metric,
+        dataset=first.dataset if len(pairs) == 1 else OVERALL,
+        strategy=first.strategy,
+        baseline=second.strategy,
+        level=level,
+        n=sum(map(len, shared)),
+    )
     sides = [side for pair in pairs for side in pair]
-    if not row["n"]:
-        return row | {"note": "no prompt was continued by both; give texts of one prompt the same id"}
+    if not untested.n:
+        return replace(untested, note="no prompt has texts of both; give the texts of a prompt the same id")
     if undefined := [side for side in sides if side.value is None]:
-        return row | {"note": f"{undefined[0].strategy} has no value: {undefined[0].note}"}
+        return replace(untested, note=f"{undefined[0].strategy} has no value: {undefined[0].note}")
     if any(side.parts is None for side in sides):
-        return row | {
-            "value": statistics.fmean((ours.value or 0.0) - (theirs.value or 0.0) for ours, theirs in pairs)
-        }
+        gains = [(ours.value or 0.0) - (theirs.value or 0.0) for ours, theirs in pairs]
+        return replace(untested, value=statistics.fmean(gains))
     gained = [_compute_contribution_differences(ours, theirs) for ours, theirs in pairs]
     estimate = _estimate_mean(gained, sides, level=level, null=0.0)
     if estimate.value is None:
-        return row | {"note": estimate.note}
+        return replace(untested, note=estimate.note)
     if tried:
         # There is no interval, because it would not be corrected for the search.
         estimate = replace(estimate, low=None, high=None, method="no interval")
-        test = _test_best(pairs, tried)
+        test = _test_best_setting(pairs, tried)
     elif any(side.noise for side in sides):  # flipped signs would ignore the effect of the seeds
         test = Estimate(p=estimate.p, method="t test with the variance between seeds of k-means")
     else:
         test = sign_flip(_pool_contributions(gained)[0])
-    return row | {
-        "value": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "p_value": test.p,
-        "method": f"{estimate.method}; {test.method}",
-        "note": test.note,
-        "smallest": test.smallest_p,
-    }
+        test = replace(test, note=test.note and EQUAL_SCORES)
+    return replace(
+        untested,
+        value=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        p_value=test.p,
+        smallest_p=test.smallest_p,
+        method=f"{estimate.method}; {test.method}",
+        note=test.note,
+    )
 
 
-def _test_best(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
+def _test_best_setting(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
     """Test the best setting's difference from the baseline, corrected for all settings that were tried."""
     method = f"max-T test, best of {len(tried)}, corrected for the search"
     defined = [
@@ -239,19 +245,19 @@ def _test_best(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
         axis=1,
     )
     smallest = max(math.ldexp(1.0, 1 - len(gains)), 1 / (REPLICATES + 1))
-    return Estimate(p=max_t(gains)[defined.index(pairs)], method=method, smallest_p=smallest)
+    return Estimate(p=compute_max_t_p(gains)[defined.index(pairs)], method=method, smallest_p=smallest)
 
 
-def _shared_prompts(first: Outcome, second: Outcome) -> NDArray[np.int64]:
+def _find_shared_prompts(first: Outcome, second: Outcome) -> NDArray[np.int64]:
     """Return the indices of the prompts that both strategies continued."""
     return np.intersect1d(first.prompt_indices, second.prompt_indices)
 
 
 def _compute_contribution_differences(first: Outcome, second: Outcome) -> Floats:
     """Return the contribution of each prompt to a difference. Rounding errors become 0."""
-    shared = _shared_prompts(first, second)
+    shared = _find_shared_prompts(first, second)
     defined = [(side.parts, side.function) for side in (first, second) if side.parts is not None]
-    sides = [contributions(parts[shared], function) for parts, function in defined]
+    sides = [compute_contributions(parts[shared], function) for parts, function in defined]
     with np.errstate(invalid="ignore"):
         gain = sides[0] - sides[1]
     largest = max(1.0, *(float(np.abs(side).max()) for side in sides))
@@ -259,17 +265,18 @@ def _compute_contribution_differences(first: Outcome, second: Outcome) -> Floats
     return np.where(np.abs(gain) <= rounding, 0.0, gain)
 
 
-def _adjust_family(family: Sequence[ScoreRow], alpha: float) -> Iterator[ScoreRow]:
+def _adjust_p_values(family: Sequence[Difference], alpha: float) -> Iterator[Difference]:
     """Yield the differences of one metric with p-values after Holm's correction."""
-    p_values = [row["p_value"] for row in family]
-    smallest = [None if row["p_value"] is None else row["smallest"] for row in family]
+    p_values = [row.p_value for row in family]
+    smallest = [None if row.p_value is None else row.smallest_p for row in family]
     correction = f" after Holm's correction for {len(family)} tests"
     for row, p_holm, smallest_holm in zip(family, adjust(p_values), adjust(smallest), strict=True):
-        why_no_p_value = explain_missing_p(row["smallest"], alpha) if p_holm is not None else ""
+        why_no_p_value = explain_missing_p(row.smallest_p, alpha) if p_holm is not None else ""
         why_no_p_holm = why_no_p_value or explain_missing_p(smallest_holm or 0.0, alpha, after=correction)
-        yield row | {
-            "p_value": None if why_no_p_value else row["p_value"],
-            "p_holm": None if why_no_p_holm else p_holm,
-            "family": len(family),
-            "note": why_no_p_holm or row["note"],
-        }
+        yield replace(
+            row,
+            p_value=None if why_no_p_value else row.p_value,
+            p_holm=None if why_no_p_holm else p_holm,
+            family=len(family),
+            note=why_no_p_holm or row.note,
+        )

@@ -17,14 +17,14 @@ from guard_eval.errors import StudyError
 from guard_eval.metrics.inference import Outcomes, Searches, estimate_differences, estimate_scores
 from guard_eval.metrics.outcomes import (
     Group,
-    MetricTools,
     Outcome,
     group_texts,
+    make_outcome_of_runs,
     make_reference_groups,
-    outcome_of_runs,
 )
 from guard_eval.metrics.scores import METRICS, MeasurementResult
-from guard_eval.texts.generations import Generation
+from guard_eval.metrics.tools import MetricTools
+from guard_eval.texts.generations import HUMAN, Generation
 
 FEW_TEXTS_FOR_MAUVE = 1000
 """The smallest number of texts without a warning. MAUVE's authors advise a few thousand texts."""
@@ -35,7 +35,7 @@ MODULES = {
     "mauve": ("mauve",),
     "bertscore": ("bertscore",),
 }
-"""The metrics that each module's function `outcomes` computes, by module."""
+"""The metrics that each module's function `yield_outcomes` computes, by module."""
 WITH_MODELS = ("coherence", "mauve", "bertscore")
 """Modules that use a model. A setting such as `coherence_model` names the model."""
 AGAINST_REFERENCES = {"mauve", "bertscore"}
@@ -70,8 +70,7 @@ def measure_generations(
     strategies = dict.fromkeys(group.strategy for group in groups)
     if settings.baseline is not None and settings.baseline not in strategies:
         raise StudyError(
-            f"the baseline {settings.baseline!r} wrote none of the texts; "
-            f"choose from: {', '.join(strategies)}"
+            f"no text is by the baseline {settings.baseline!r}; choose from: {', '.join(strategies)}"
         )
     humans = make_reference_groups(groups)
     outcomes, failures = measure_groups(groups, humans, tools)
@@ -107,7 +106,7 @@ def measure_groups(
             if module in WITH_MODELS:
                 # If torch is missing, this import raises an error that names the extra.
                 import_module("guard_eval.generation.engines")
-            yield_outcomes = import_module(f"guard_eval.metrics.scorers.{module}").outcomes
+            yield_outcomes = import_module(f"guard_eval.metrics.scorers.{module}").yield_outcomes
             results = list(yield_outcomes(groups if against else [*groups, *humans], metrics, tools))
         except StudyError as error:
             failures.append(f"{' and '.join(metrics)} could not be measured: {error}")
@@ -123,7 +122,7 @@ def _score_references(humans: Group, metric: str) -> Outcome:
     """Return 100 %, the references' own score for a metric that compares texts with references."""
     signature = f"{metric}|the references themselves"
     n = len(humans.texts)
-    return outcome_of_runs(metric, humans, [100.0], n=n, note="by definition", signature=signature)
+    return make_outcome_of_runs(metric, humans, [100.0], n=n, note="by definition", signature=signature)
 
 
 def _read_package_versions() -> dict[str, str]:
@@ -141,21 +140,21 @@ def _check_texts(groups: Sequence[Group], humans: Sequence[Group], metrics: Sequ
         sizes = {len(run) for group in groups if group.dataset == dataset for run in group.run_indices}
         if len(sizes) > 1:
             yield (
-                f"{dataset}: strategies have between {min(sizes)} and {max(sizes)} texts; distinct-n, "
-                "self-BLEU and MAUVE depend on their number"
+                f"{dataset}: strategies have {min(sizes)} to {max(sizes)} texts. distinct-n, self-BLEU and "
+                "MAUVE depend on this number, so compare equal numbers"
             )
     for human in humans:
         if differing := sum(bool(text.flaws) for text in human.texts):
             yield (
-                f"{human.dataset}: strategies bring different references of {differing} prompts; the human "
-                "row has the first strategy's, MAUVE and BERTScore compare each text with its own"
+                f"{human.dataset}: strategies have different references for {differing} prompts. The row "
+                f"{HUMAN} uses the first strategy's references"
             )
         if len(human.texts) < len(human.prompts):
             yield f"{human.dataset}: {len(human.texts)} of {len(human.prompts)} prompts have a reference"
     unmeasured = [name for name in metrics if name in AGAINST_REFERENCES]
     if unmeasured and not humans:
         names = " and ".join(unmeasured)
-        yield f"{names}: not measured, as no text has a reference to be compared with"
+        yield f"{names}: not measured, because no text has a reference"
 
 
 def _check_mauve(outcomes: Outcomes) -> Iterator[str]:
@@ -167,10 +166,10 @@ def _check_mauve(outcomes: Outcomes) -> Iterator[str]:
     for dataset, mauves in by_dataset.items():
         sizes = sorted(outcome.n // outcome.runs for outcome in mauves)
         if sizes[0] < FEW_TEXTS_FOR_MAUVE:
-            few = f"with fewer than {FEW_TEXTS_FOR_MAUVE} it is unreliable"
-            yield f"{dataset}: MAUVE compares {sizes[0]} to {sizes[-1]} texts of full length; {few}"
+            few = f"with fewer than {FEW_TEXTS_FOR_MAUVE} texts, MAUVE is unreliable"
+            yield f"{dataset}: only {sizes[0]} texts have full length; {few}"
         if len({outcome.signature for outcome in mauves}) > 1:
             yield (
-                f"{dataset}: MAUVE was taken with different numbers of buckets, as strategies have different "
-                "numbers of texts of full length; to compare them set mauve_buckets to one number"
+                f"{dataset}: MAUVE has different numbers of buckets, because strategies have different "
+                "numbers of texts of full length; set mauve_buckets to a number"
             )

@@ -9,21 +9,18 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from guard_eval.errors import StudyError
-from guard_eval.estimate import Floats, Statistic, join_notes
-from guard_eval.metrics.cache import ScoreCache, ScoringInput, Value, compute_once
-from guard_eval.metrics.models import ScoringModel, ScoringModels
+from guard_eval.estimate import Floats, Statistic, divide_sums, join_notes
 from guard_eval.records import clean_for_raters
-from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.generations import HUMAN, Generation
 
 
@@ -61,7 +58,7 @@ class Group:
         return [runs[run] for run in sorted(runs)]
 
     @cached_property
-    def counts(self) -> Counter[str]:
+    def flaw_counts(self) -> Counter[str]:
         """The number of texts with each flaw."""
         flaws = Counter(sorted(flaw for text in self.texts for flaw in text.flaws))
         flaws["empty"] += sum(not text.text.strip() for text in self.texts)
@@ -131,50 +128,6 @@ def _make_reference(texts: Sequence[Generation]) -> Generation:
     return replace(texts[0], strategy=HUMAN, text=first, run=1, flaws=flaws)
 
 
-def ratio(sums: Floats) -> Floats:
-    """Divide the first sum by the second sum, `[..., 2]` → `[...]`. Return NaN if the second sum is 0."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(sums[..., 1] > 0, sums[..., 0] / sums[..., 1], np.nan)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MetricTools:
-    """The settings, models and cached values that metrics use.
-
-    Attributes:
-        settings: The settings of the metrics.
-        models: The scoring models, which only some metrics use.
-        cache: The values that models have already computed.
-    """
-
-    settings: MetricSettings
-    models: ScoringModels
-    cache: ScoreCache
-
-    def compute_or_read_cached(
-        self,
-        definition: Sequence[object],
-        model: ScoringModel,
-        items: Iterable[ScoringInput],
-        compute: Callable[..., Iterable[Value]],
-    ) -> dict[ScoringInput, Value]:
-        """Return a model's value for each item, from the cache or else from `compute`.
-
-        Args:
-            definition: The name and the settings of the value; see `compute_once`.
-            model: The model. It is loaded only if the cache has no value for an item.
-            items: The texts.
-            compute: A function of the model, the tokenizer and a batch of items that returns the values.
-        """
-        name, *settings = definition
-        return compute_once(
-            (name, 2, model.identity, *settings),
-            items,
-            lambda batch: compute(model.loaded_model.model, model.loaded_model.tokenizer, batch),
-            self.cache,
-        )
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
     """A metric of one group of texts.
@@ -203,23 +156,38 @@ class Outcome:
     runs: int
     value: float | None
     n: int
-    counts: Mapping[str, int] = field(default_factory=dict)
-    note: str = ""
-    signature: str = ""
-    parts: Floats | None = None
-    function: Statistic = ratio
-    noise: float = 0.0
+    counts: Mapping[str, int]
+    note: str
+    signature: str
+    parts: Floats | None
+    function: Statistic
+    noise: float
 
 
-def outcome_of_runs(
+class Facts(TypedDict, total=False):
+    """The facts about an outcome that a metric gives; see `make_outcome_of_runs`."""
+
+    n: int
+    signature: str
+    counts: Mapping[str, int]
+    note: str
+    reason: str
+    parts: Floats | None
+
+
+def make_outcome_of_runs(
     metric: str,
     group: Group,
     values: Sequence[float],
+    function: Statistic = divide_sums,
     *,
+    n: int = 0,
+    signature: str = "",
     counts: Mapping[str, int] = MappingProxyType({}),
     note: str = "",
     reason: str = "no text has what the metric needs",
-    **facts: Any,  # noqa: ANN401
+    parts: Floats | None = None,
+    noise: float = 0.0,
 ) -> Outcome:
     """Return the outcome of a metric. Its value is the mean of the values of several runs.
 
@@ -227,14 +195,19 @@ def outcome_of_runs(
         metric: The metric's name.
         group: The texts.
         values: The value of each run, or one value for all runs. An undefined value is not a finite number.
+        function: The metric as a function of the sums of `parts`.
+        n: The number of texts with a value.
+        signature: The definition of the metric, with the settings.
         counts: The number of texts that this metric left out or cut, by reason. The group's counts are added.
         note: A remark that the reader of the value must know.
         reason: The note if all values are undefined.
-        **facts: Other fields of the outcome.
+        parts: The part of each prompt in the sums, `[prompts, m]`. Without parts, there is no interval.
+        noise: The variance that does not come from the prompts.
     """
     defined = [value for value in values if math.isfinite(value)]
     if not defined:
-        facts |= {"n": 0, "parts": None}
+        n = 0
+        parts = None
         note = reason
     elif len(values) > 1:
         note = join_notes(f"mean of {len(defined)} runs", note)
@@ -245,18 +218,22 @@ def outcome_of_runs(
         prompt_indices=np.unique(group.prompt_indices),
         runs=len(group.run_indices),
         value=statistics.mean(defined) if defined else None,
-        counts=dict(group.counts + Counter(counts)),
+        n=n,
+        counts=dict(group.flaw_counts + Counter(counts)),
         note=note,
-        **facts,
+        signature=signature,
+        parts=parts,
+        function=function,
+        noise=noise,
     )
 
 
-def outcome_of_sums(
+def make_outcome_of_sums(
     metric: str,
     group: Group,
     rows: ArrayLike,
-    function: Statistic = ratio,
-    **facts: Any,  # noqa: ANN401
+    function: Statistic = divide_sums,
+    **facts: Unpack[Facts],
 ) -> Outcome:
     """Return the outcome of a metric that is a function of sums. The runs of a prompt are averaged.
 
@@ -265,16 +242,17 @@ def outcome_of_sums(
         group: The texts.
         rows: The part of each text in the sums, `[texts, m]`.
         function: The metric as a function of the sums.
-        **facts: See `outcome_of_runs`.
+        **facts: See `make_outcome_of_runs`.
     """
-    parts = group.sum_by_prompt(rows)
+    facts["parts"] = parts = group.sum_by_prompt(rows)
     values = [float(function(parts.sum(axis=0)))] * len(group.run_indices)
-    return outcome_of_runs(metric, group, values, parts=parts, function=function, **facts)
+    return make_outcome_of_runs(metric, group, values, function, **facts)
 
 
-def mean_outcome(metric: str, group: Group, values: ArrayLike, **facts: Any) -> Outcome:  # noqa: ANN401
+def make_mean_outcome(metric: str, group: Group, values: ArrayLike, **facts: Unpack[Facts]) -> Outcome:
     """Return the outcome of a metric that is the mean of the texts' finite values. `values` is `[texts]`."""
     numbers = np.asarray(values, dtype=np.float64)
     defined = np.isfinite(numbers)
     rows = np.stack([np.where(defined, numbers, 0.0), defined], axis=1)
-    return outcome_of_sums(metric, group, rows, n=int(defined.sum()), **facts)
+    facts["n"] = int(defined.sum())
+    return make_outcome_of_sums(metric, group, rows, **facts)

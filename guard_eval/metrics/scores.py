@@ -2,38 +2,81 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
-import pandas as pd
-
-from guard_eval.reporting.words import number
+from guard_eval.frozen import record
+from guard_eval.reporting.escaping import Cell
+from guard_eval.reporting.words import format_number
 from guard_eval.results import Result
 from guard_eval.texts.generations import HUMAN
 
-TableRow: TypeAlias = Any
-"""A row of scores or of differences. The fields of the row are the columns."""
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from guard_eval.metrics.outcomes import Outcome
+
 OVERALL = "all datasets"
 """The name in place of a dataset for the mean over datasets. All datasets have the same weight."""
 
 
-SCORE_COLUMNS = (
-    *("metric", "dataset", "strategy", "value", "low", "high", "level", "n", "counts", "note"),
-    *("signature", "runs"),
-)
-"""The columns of scores.csv. An undefined value is None, and `note` gives the reason. `n` is the number of
-texts with a value, and `counts` is the number of texts that were left out, cut or repaired, by reason.
-`signature` is the definition. `runs` is the number of texts for each prompt."""
-DIFFERENCE_COLUMNS = (
-    *("metric", "dataset", "strategy", "baseline", "level", "n", "value", "low", "high"),
-    *("p_value", "p_holm", "family", "method", "note"),
-)
-"""The columns of differences.csv. A difference is the strategy's value minus the baseline's value, prompt by
-prompt. `n` is the number of prompts that both strategies continued. `p_holm` is corrected for `family` tests,
-which include impossible tests. If the smallest possible p-value is above 1 − level, there is no p-value, and
-`note` gives the reason."""
+@record
+class Score:
+    """A score of a strategy on a dataset. The fields are the columns of scores.csv.
+
+    Attributes:
+        dataset: The dataset, or `OVERALL`.
+        value: The value, or None if it is undefined. `note` then gives the reason.
+        low, high: The limits of the interval at `level`.
+        n: The number of texts with a value.
+        counts: The number of texts that were left out, cut or repaired, by reason.
+        signature: The definition of the metric, with the settings.
+        runs: The number of texts for each prompt.
+    """
+
+    metric: str
+    dataset: str
+    strategy: str
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float
+    n: int
+    counts: Mapping[str, int]
+    note: str
+    signature: str
+    runs: int
+
+
+@record
+class Difference:
+    """A strategy's value minus the baseline's value, prompt by prompt: a row of differences.csv.
+
+    If the smallest possible p-value is above 1 − level, there is no p-value, and `note` gives the reason.
+
+    Attributes:
+        dataset: The dataset, or `OVERALL`.
+        n: The number of prompts that both strategies continued.
+        p_holm: The p-value after Holm's correction for `family` tests, which include impossible tests.
+        smallest_p: The smallest possible p-value.
+    """
+
+    metric: str
+    dataset: str
+    strategy: str
+    baseline: str
+    level: float
+    n: int
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+    p_holm: float | None = None
+    smallest_p: float = 0.0
+    family: int = 0
+    method: str = "no test"
+    note: str = ""
 
 
 class Metric(NamedTuple):
@@ -100,32 +143,29 @@ class MeasurementResult(Result):
     """The result of a measurement.
 
     Attributes:
-        scores: A row for each metric, dataset and strategy, in the order of the tables; see `SCORE_COLUMNS`.
-        differences: The differences from the baseline, if there is one; see `DIFFERENCE_COLUMNS`.
+        scores: The score of each metric, dataset and strategy, in the order of the tables.
+        differences: The differences from the baseline, if there is one.
         settings: All settings by name, with the versions of packages.
         failures: The metrics that could not be measured, each with the reason and the remedy.
         question: The study's question. Empty for texts without a study.
         outcomes: An `Outcome` for each score, by metric, dataset and strategy.
     """
 
-    scores: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=[*SCORE_COLUMNS]))
-    differences: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=[*DIFFERENCE_COLUMNS]))
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    scores: Sequence[Score] = ()
+    differences: Sequence[Difference] = ()
+    settings: Mapping[str, Cell] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
     question: str = ""
-    outcomes: Mapping[tuple[str, str, str], Any] = field(default_factory=dict, metadata={"json": False})
+    outcomes: Mapping[tuple[str, str, str], Outcome] = field(default_factory=dict, metadata={"json": False})
 
     def to_frame(self) -> pd.DataFrame:
         """Return the scores as a data frame. A missing number is NaN."""
-        return self.scores.infer_objects()
+        import pandas as pd  # noqa: PLC0415 (commands need no data frame)
+
+        return pd.DataFrame(list(self.scores))
 
 
-def list_rows(frame: pd.DataFrame) -> list[TableRow]:
-    """Return the rows of a data frame. Each column becomes a field of the row."""
-    return list(frame.itertuples(index=False))
-
-
-def find_closest_to_human(rows: Sequence[TableRow]) -> set[tuple[str, str, str]]:
+def find_closest_to_human(rows: Sequence[Score]) -> set[tuple[str, str, str]]:
     """Return metric, dataset and strategy of the scores that are nearest to the human score.
 
     These scores are bold in the paper's main table (`tab:ablation_resultglacs`). For each metric and dataset,
@@ -135,7 +175,7 @@ def find_closest_to_human(rows: Sequence[TableRow]) -> set[tuple[str, str, str]]
     rounded = {
         (row.metric, row.dataset, row.strategy): round(row.value, METRICS[row.metric].digits)
         for row in rows
-        if is_finite(row.value)
+        if row.value is not None
     }
     distances: dict[tuple[str, str], dict[str, float]] = {}
     for (metric, dataset, strategy), value in rounded.items():
@@ -151,19 +191,14 @@ def find_closest_to_human(rows: Sequence[TableRow]) -> set[tuple[str, str, str]]
     }
 
 
-def is_finite(value: float | None) -> bool:
-    """Return whether the value is a finite number."""
-    return value is not None and math.isfinite(value)
-
-
 def format_value(metric: str, value: float | None, *, sign: str = "") -> str:
     """Format a value with the decimals of its metric; see `number`."""
-    return number(value if is_finite(value) else None, METRICS[metric].digits, sign=sign)
+    return format_number(value, METRICS[metric].digits, sign=sign)
 
 
 def format_interval(metric: str, low: float | None, high: float | None) -> str:
     """Format the limits of an interval in brackets. Return "" if there is no interval."""
-    if not (is_finite(low) and is_finite(high)):
+    if low is None or high is None:
         return ""
     return f"[{format_value(metric, low)}, {format_value(metric, high)}]"
 

@@ -108,7 +108,7 @@ class Caption(TypedDict):
     simulated: NotRequired[bool]
 
 
-def label_percent(axes: Axes) -> None:
+def label_axis_in_percent(axes: Axes) -> None:
     """Label the x-axis of shares in percent, without the sign."""
     axes.xaxis.set_major_formatter(PercentFormatter(1, symbol=""))
 
@@ -175,7 +175,7 @@ def draw_figure(
         return finish_figure(figure, axes, **caption)
 
 
-def interval_line(
+def draw_interval(
     axes: Axes, low: float | None, high: float | None, y: float, *, color: str, width: float
 ) -> None:
     """Draw an interval in a row, if both limits exist."""
@@ -192,7 +192,7 @@ def finish_figure(figure: Figure, axes: Axes, **caption: Unpack[Caption]) -> Dra
     title = caption["heading"]
     description = caption["description"]
     file = _save_figure(figure, "svg", name).decode()
-    svg = _inline_svg(file, name=name, heading=title, description=description)
+    svg = _make_inline_svg(file, name=name, heading=title, description=description)
     return Drawing(name=name, title=title, description=description, svg=svg, figure=figure)
 
 
@@ -209,7 +209,7 @@ def _break_label(label: str, lines: int) -> str:
     return "\n".join(textwrap.wrap(join_lines(label), LONGEST, max_lines=lines, placeholder="…"))
 
 
-def _inline_svg(svg: str, *, name: str, heading: str, description: str) -> Escaped:
+def _make_inline_svg(svg: str, *, name: str, heading: str, description: str) -> Escaped:
     """Convert matplotlib's SVG to an image for a page, with its colours, a description and unique ids."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"""(<text style="[^"]*font-family: )'DejaVu Sans'""", rf"\1{FONT}", body)

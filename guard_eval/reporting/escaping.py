@@ -70,7 +70,9 @@ def escape_invisible(text: str) -> str:
 
 def escape_html(value: object) -> str:
     """Escape `value` for HTML text and quoted attributes. `Escaped` values stay unchanged."""
-    return value if isinstance(value, Escaped) else html.escape(replace_unwritable(_text(value)), quote=True)
+    return (
+        value if isinstance(value, Escaped) else html.escape(replace_unwritable(_to_text(value)), quote=True)
+    )
 
 
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>|~$@#&]|:(?=\S)|(?i:(?<=www))\.|^[-+=](?!\d)")
@@ -84,7 +86,7 @@ def escape_markdown(value: object) -> str:
     """Escape `value` for a line or table cell of Markdown. Line breaks become spaces; `Escaped` stays."""
     if isinstance(value, Escaped):
         return value
-    return _MARKDOWN_NUMBER.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\g<0>", join_lines(_text(value))))
+    return _MARKDOWN_NUMBER.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\g<0>", join_lines(_to_text(value))))
 
 
 _LATEX: dict[str, str] = tomllib.loads(Path(__file__).with_name("latex.toml").read_text("utf-8"))
@@ -109,12 +111,12 @@ def escape_latex(value: object) -> str:
     if isinstance(value, Escaped):
         return value
     # Clean text has no control characters, so two of them can mark places in the text.
-    text = _LIGATURE.sub("\\g<0>\x01", replace_unwritable(_text(value)))
+    text = _LIGATURE.sub("\\g<0>\x01", replace_unwritable(_to_text(value)))
     text = _LONG_WORD.sub(lambda word: "\x00".join(_PART.findall(word[0])), text)
-    return "".join(map(_latex_character, text)).replace("]}{[", r"]}\allowbreak{}{[")
+    return "".join(map(_escape_latex_character, text)).replace("]}{[", r"]}\allowbreak{}{[")
 
 
-def _latex_character(character: str) -> str:
+def _escape_latex_character(character: str) -> str:
     if character in _LATEX:
         return _LATEX[character]
     base, *accents = list(unicodedata.normalize("NFD", character))
@@ -153,7 +155,7 @@ def unescape_csv(text: str) -> str:
     return text[1:] if text[:1] == "'" and text.lstrip("'").startswith(FORMULA_STARTS) else text
 
 
-def csv_text(rows: Iterable[Sequence[Cell]]) -> str:
+def make_csv(rows: Iterable[Sequence[Cell]]) -> str:
     """Return rows as CSV (RFC 4180 quoting, LF) without spreadsheet formulas."""
     return join_escaped_csv([escape_csv(cell) for cell in row] for row in rows)
 
@@ -165,5 +167,5 @@ def join_escaped_csv(rows: Iterable[Sequence[str]]) -> str:
     return out.getvalue()
 
 
-def _text(value: object) -> str:
+def _to_text(value: object) -> str:
     return NOTHING if value is None else str(value)

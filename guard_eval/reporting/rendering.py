@@ -16,17 +16,26 @@ from guard_eval.reporting.escaping import (
 )
 from guard_eval.reporting.tables import to_html, to_latex, to_markdown
 from guard_eval.reporting.words import (
-    and_list,
     capitalise,
+    count_in_words,
+    find_title,
     format_p_in_sentence,
+    format_percent,
+    format_share_limits,
     join_first,
-    percent,
-    plural,
-    share_limits,
-    title,
+    join_with_and,
 )
 
-WORDS = (and_list, capitalise, format_p_in_sentence, percent, plural, share_limits, join_first, title)
+WORDS = (
+    join_with_and,
+    capitalise,
+    format_p_in_sentence,
+    format_percent,
+    count_in_words,
+    format_share_limits,
+    join_first,
+    find_title,
+)
 """The functions that a template can call."""
 _OWN = Path(__file__).parent / "templates"
 

@@ -97,11 +97,11 @@ def to_html(table: Table, *, heading: bool = False) -> Escaped:
         heading: Whether the caption is the heading of a section.
     """
     head = "".join(
-        f'<th scope="col"{_number_class(i, table)}>{escape_html(name)}</th>'
+        f'<th scope="col"{_make_number_class(i, table)}>{escape_html(name)}</th>'
         for i, name in enumerate(table.columns)
     )
     body = "\n".join(
-        f"{STRONG_ROW if number in table.strong else ROW}{_html_cells(row, table)}</tr>"
+        f"{STRONG_ROW if number in table.strong else ROW}{_make_html_cells(row, table)}</tr>"
         for number, row in enumerate(table.rows)
     )
     note = f'<p class="note">{escape_html(table.note)}</p>' if table.note else ""
@@ -116,21 +116,25 @@ def to_html(table: Table, *, heading: bool = False) -> Escaped:
     )
 
 
-def _html_cells(row: tuple[Cell, ...], table: Table) -> str:
-    cells = [f'<th scope="row" dir="auto"{_long_class(row[0])}>{escape_html(row[0])}</th>']
+def _make_html_cells(row: tuple[Cell, ...], table: Table) -> str:
+    cells = [f'<th scope="row" dir="auto"{_make_long_class(row[0])}>{escape_html(row[0])}</th>']
     for index, cell in enumerate(row[1:], start=1):
-        kind = f' dir="auto"{_long_class(cell)}' if table.holds_words(index) else _number_class(index, table)
+        kind = (
+            f' dir="auto"{_make_long_class(cell)}'
+            if table.holds_words(index)
+            else _make_number_class(index, table)
+        )
         if table.is_stacked_on_phones:
             kind += f' data-head="{escape_html(table.columns[index])}"'
         cells.append(f"<td{kind}>{escape_html(cell)}</td>")
     return "".join(cells)
 
 
-def _number_class(column: int, table: Table) -> str:
+def _make_number_class(column: int, table: Table) -> str:
     return "" if table.holds_words(column) else ' class="figure"'
 
 
-def _long_class(cell: Cell) -> str:
+def _make_long_class(cell: Cell) -> str:
     return ' class="long"' if len(str(cell)) > LONG_CELL else ""
 
 
@@ -153,9 +157,9 @@ def to_latex(table: Table, *, label: str = "", across: bool = False) -> Escaped:
         label: The label for references to the table.
         across: Whether the table spans both columns of a page with two columns.
     """
-    spec = "".join(_latex_column(index, table) for index in range(len(table.columns)))
-    lines = [_latex_row(table.columns, strong=False)]
-    lines += [_latex_row(row, strong=number in table.strong) for number, row in enumerate(table.rows)]
+    spec = "".join(_choose_latex_column(index, table) for index in range(len(table.columns)))
+    lines = [_make_latex_row(table.columns, strong=False)]
+    lines += [_make_latex_row(row, strong=number in table.strong) for number, row in enumerate(table.rows)]
     float_name = "table*" if across else "table"
     note = rf"\par\smallskip\footnotesize\raggedright {escape_latex(table.note)}" if table.note else ""
     return Escaped(
@@ -179,7 +183,7 @@ def to_latex(table: Table, *, label: str = "", across: bool = False) -> Escaped:
     )
 
 
-def _latex_column(column: int, table: Table) -> str:
+def _choose_latex_column(column: int, table: Table) -> str:
     """Return the type of a LaTeX column: r for numbers, l for text, p{…} for long text that wraps."""
     if not table.holds_words(column):
         return "r"
@@ -187,6 +191,6 @@ def _latex_column(column: int, table: Table) -> str:
     return r">{\raggedright\arraybackslash}p{11em}" if long else "l"
 
 
-def _latex_row(row: tuple[Cell, ...], *, strong: bool) -> str:
+def _make_latex_row(row: tuple[Cell, ...], *, strong: bool) -> str:
     cells = [escape_latex(cell) for cell in row]
     return " & ".join(rf"\textbf{{{cell}}}" if strong else cell for cell in cells) + r" \\"

@@ -43,19 +43,19 @@ def format_rater_kind(kind: str, judge: str = "") -> str:
     return judge if kind not in SIMULATED or "SIMULATED" in judge else f"{judge} (SIMULATED)"
 
 
-def percent(share: float | None, decimals: int = 1) -> str:
+def format_percent(share: float | None, decimals: int = 1) -> str:
     """Return a share as a percentage.
 
-    >>> percent(0.5791) == "57.9\u00a0%"
+    >>> format_percent(0.5791) == "57.9\u00a0%"
     True
     """
     return NOTHING if share is None else f"{100 * share:.{decimals}f}\u00a0%"
 
 
-def number(value: float | None, decimals: int = 2, *, scale: float = 1, sign: str = "") -> str:
+def format_number(value: float | None, decimals: int = 2, *, scale: float = 1, sign: str = "") -> str:
     """Return `scale` times a number, with a typographic minus sign. With `sign="+"`, also write a plus sign.
 
-    >>> number(-0.034), number(-0.001), number(0.75, 1), number(None)
+    >>> format_number(-0.034), format_number(-0.001), format_number(0.75, 1), format_number(None)
     ('−0.03', '0.00', '0.8', '–')
     """
     if value is None:
@@ -64,34 +64,34 @@ def number(value: float | None, decimals: int = 2, *, scale: float = 1, sign: st
     return text.lstrip("+-") if float(text) == 0 else text.replace("-", "−")
 
 
-def number_limits(interval: Estimate, decimals: int = 2, *, scale: float = 1) -> str:
-    """Return the limits of an interval, each times `scale`. For shares, use `share_limits`.
+def format_limits(interval: Estimate, decimals: int = 2, *, scale: float = 1) -> str:
+    """Return the limits of an interval, each times `scale`. For shares, use `format_share_limits`.
 
     >>> from types import SimpleNamespace
-    >>> number_limits(SimpleNamespace(low=-0.5, high=0.25))
+    >>> format_limits(SimpleNamespace(low=-0.5, high=0.25))
     '−0.50 to 0.25'
     """
     if interval.low is None or interval.high is None:
         return NOTHING
-    low, high = (number(limit, decimals, scale=scale) for limit in (interval.low, interval.high))
+    low, high = (format_number(limit, decimals, scale=scale) for limit in (interval.low, interval.high))
     return f"{low} to {high}"
 
 
-def share_limits(share: Estimate, decimals: int = 1) -> str:
+def format_share_limits(share: Estimate, decimals: int = 1) -> str:
     """Return the limits of a share in percent. An interval of width zero is left out."""
     if share.low is None or share.high is None or share.high - share.low < NO_WIDTH:
         return NOTHING
-    return number_limits(share, decimals, scale=100)
+    return format_limits(share, decimals, scale=100)
 
 
-def p_value(value: float | None) -> str:
+def format_p(value: float | None) -> str:
     """Return a p-value as papers print it: two or three digits, no exponent, never 0 or 1.
 
     A p that would print as .050 has a fourth digit. CSV and JSON have p unrounded.
 
-    >>> p_value(0.0181888), p_value(0.96), p_value(0.04996), p_value(None)
+    >>> format_p(0.0181888), format_p(0.96), format_p(0.04996), format_p(None)
     ('.018', '.96', '.0500', 'no test')
-    >>> p_value(2.874966592398616e-06) == "<\u00a0.001", p_value(1.0) == ">\u00a0.99"
+    >>> format_p(2.874966592398616e-06) == "<\u00a0.001", format_p(1.0) == ">\u00a0.99"
     (True, True)
     """
     if value is None:
@@ -123,25 +123,25 @@ def format_p_in_sentence(value: float | None) -> str:
     >>> format_p_in_sentence(0.999) == "p\u00a0>\u00a0.99"
     True
     """
-    text = p_value(value)
+    text = format_p(value)
     if value is None:
         return text
     return f"p\u00a0{text}" if text[0] in "<>" else f"p\u00a0=\u00a0{text}"
 
 
-def plural(count: int, word: str) -> str:
+def count_in_words(count: int, word: str) -> str:
     """Return a count and a word, with an s if the count is not one.
 
-    >>> plural(1, "rater") == "1\u00a0rater", plural(4, "rater") == "4\u00a0raters"
+    >>> count_in_words(1, "rater") == "1\u00a0rater", count_in_words(4, "rater") == "4\u00a0raters"
     (True, True)
     """
     return f"{count}\u00a0{word}{'' if count == 1 else 's'}"
 
 
-def and_list(parts: Sequence[str]) -> str:
+def join_with_and(parts: Sequence[str]) -> str:
     """Join `parts` as in a sentence.
 
-    >>> and_list(["a", "b", "c"]), and_list(["a"])
+    >>> join_with_and(["a", "b", "c"]), join_with_and(["a"])
     ('a, b and c', 'a')
     """
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
@@ -154,7 +154,7 @@ def join_first(parts: Sequence[str], limit: int, *, join: str = "") -> str:
     ('a, b and c', 'a, b and 2 more')
     """
     if len(parts) <= limit:
-        return join.join(parts) if join else and_list(parts)
+        return join.join(parts) if join else join_with_and(parts)
     return f"{(join or ', ').join(parts[:limit])} and {len(parts) - limit} more"
 
 
@@ -190,7 +190,7 @@ _TITLES: ContextVar[Mapping[str, str]] = ContextVar("titles", default=MappingPro
 
 @contextmanager
 def use_titles(titles: Mapping[str, str]) -> Iterator[None]:
-    """Make `title` use the study's own titles of criteria inside the block."""
+    """Make `find_title` use the study's own titles of criteria inside the block."""
     token = _TITLES.set(titles)
     try:
         yield
@@ -198,11 +198,11 @@ def use_titles(titles: Mapping[str, str]) -> Iterator[None]:
         _TITLES.reset(token)
 
 
-def title(name: str) -> str:
+def find_title(name: str) -> str:
     """Return a criterion's name for readers: the study's title of the criterion, or the words of the name.
 
     >>> with use_titles({"toxicity": "Toxicity"}):
-    ...     title("toxicity"), title("story_development")
+    ...     find_title("toxicity"), find_title("story_development")
     ('Toxicity', 'story development')
     """
     return _TITLES.get().get(name) or insert_spaces(name)

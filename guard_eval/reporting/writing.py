@@ -29,7 +29,7 @@ _REMOVABLE = re.compile(
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def write_whole(
+def write_atomically(
     path: Path,
     data: bytes,
     *,
@@ -50,7 +50,7 @@ def write_whole(
             be in the study.
 
     Raises:
-        StudyError: The file cannot be written, or `locate` refuses it. The old content stays.
+        StudyError: The file cannot be written, or `find_target` refuses it. The old content stays.
     """
     with _open_folder_of(path, within, make=make_folder) as (folder, name), _explain_errors(path):
         _check_regular(path, folder, name)
@@ -74,7 +74,7 @@ def open_to_append(path: Path) -> Iterator[FileIO]:
     """Open a file to append to it without a buffer. The file and its folder are made if they are missing.
 
     Raises:
-        StudyError: The file cannot be opened, or `locate` refuses it.
+        StudyError: The file cannot be opened, or `find_target` refuses it.
     """
     with _open_folder_of(path, make=True) as (folder, name), _explain_errors(path):
         _check_regular(path, folder, name, alone=True)
@@ -96,11 +96,11 @@ def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, 
     for name in reversed(list(files)):
         content = files[name]
         data = content if isinstance(content, bytes) else content.encode("utf-8")
-        write_whole(folder / name, data, make_folder=True, within=folder)
+        write_atomically(folder / name, data, make_folder=True, within=folder)
     outdated = {name for name in earlier - files.keys() if _REMOVABLE.fullmatch(name)}
     for name in outdated:
-        _remove(folder / name, folder)
-    _write_list(folder, earlier - outdated | files.keys())
+        _remove_file(folder / name, folder)
+    _write_file_list(folder, earlier - outdated | files.keys())
     return tuple(folder / name for name in (*files, LIST))
 
 
@@ -112,26 +112,26 @@ def claim_folder(folder: Path, names: Collection[str] = ()) -> set[str]:
         names: The files that will be written. If such a file exists, the folder's list must name it.
 
     Raises:
-        StudyError: `check_folder` refuses the folder, a file that guard-eval did not write has one of these
-            names, or the folder cannot be written.
+        StudyError: `check_results_folder` refuses the folder, a file that guard-eval did not write has one of
+            these names, or the folder cannot be written.
     """
-    earlier = check_folder(folder)
+    earlier = check_results_folder(folder)
     for name in sorted(set(names) - earlier):
         if os.path.lexists(folder / name):
             raise StudyError(f"{folder / name} exists, and guard-eval did not write it; move it away")
     if not earlier >= {*names, LIST}:
-        _write_list(folder, {*names, *earlier})
+        _write_file_list(folder, {*names, *earlier})
     return earlier
 
 
-def check_folder(folder: Path) -> set[str]:
+def check_results_folder(folder: Path) -> set[str]:
     """Return the files that a folder of results lists; none if the folder is new or empty.
 
     Raises:
         StudyError: The folder has files but no list of results.
     """
     with _explain_errors(folder):
-        earlier = _read_list(folder)
+        earlier = _read_file_list(folder)
         if not earlier and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StudyError(
                 f"{folder} exists and holds no results of guard-eval; move it away, or name a new folder: "
@@ -140,12 +140,12 @@ def check_folder(folder: Path) -> set[str]:
     return earlier
 
 
-def _write_list(folder: Path, names: Collection[str]) -> None:
+def _write_file_list(folder: Path, names: Collection[str]) -> None:
     listed = "".join(f"{name}\n" for name in sorted({*names, LIST}))
-    write_whole(folder / LIST, listed.encode(), make_folder=True, within=folder)
+    write_atomically(folder / LIST, listed.encode(), make_folder=True, within=folder)
 
 
-def _read_list(folder: Path) -> set[str]:
+def _read_file_list(folder: Path) -> set[str]:
     """Return the files that a folder of results lists; none if it has no list."""
     if not (folder / LIST).is_file():
         return set()
@@ -153,7 +153,7 @@ def _read_list(folder: Path) -> set[str]:
     return names if LIST in names else set()
 
 
-def _remove(path: Path, within: Path) -> None:
+def _remove_file(path: Path, within: Path) -> None:
     """Remove a file of earlier results, if the file still exists."""
     if not path.exists():
         return
@@ -163,7 +163,7 @@ def _remove(path: Path, within: Path) -> None:
             os.unlink(name, dir_fd=folder)
 
 
-def locate(path: Path, within: Path | None = None) -> tuple[Path, Path]:
+def find_target(path: Path, within: Path | None = None) -> tuple[Path, Path]:
     """Return the folder in which a file must stay, and the path of the file with all links followed.
 
     The folder is `within`, or the study's folder if the file's name leads into a study.
@@ -191,11 +191,11 @@ def check_database_file(path: Path) -> None:
     """Check a database file, and the files that SQLite puts beside it, before anything is written to them.
 
     Raises:
-        StudyError: A file is not a regular file, has a second name, or is refused by `locate`.
+        StudyError: A file is not a regular file, has a second name, or is refused by `find_target`.
     """
     for ending in ("", "-wal", "-shm", "-journal"):
         beside = path.with_name(path.name + ending)
-        _, target = locate(beside)
+        _, target = find_target(beside)
         if target.parent.is_dir():
             with _open_folder_of(beside, make=False) as (folder, name):
                 _check_regular(beside, folder, name, alone=True)
@@ -204,7 +204,7 @@ def check_database_file(path: Path) -> None:
 @contextmanager
 def _open_folder_of(path: Path, within: Path | None = None, *, make: bool) -> Iterator[tuple[int, str]]:
     """Open the folder of a file. Yield its handle and the file's name; no link is followed later."""
-    root, target = locate(path, within)
+    root, target = find_target(path, within)
     with _explain_errors(path):
         if make:
             root.mkdir(parents=True, exist_ok=True)

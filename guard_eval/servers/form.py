@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from guard_eval.frozen import record
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import join_with_and
 from guard_eval.servers.failures import Change, Omittable
 
 Interface = Literal["chat", "responses"]
@@ -67,7 +67,7 @@ class Form:
         """
         output = "a JSON schema" if self.output == "json_schema" else "plain text"
         names = ["system message" if name == "system" else name for name in self.without]
-        dropped = f", without {and_list(names)}" if names else ""
+        dropped = f", without {join_with_and(names)}" if names else ""
         return f"answers in {output}{dropped}"
 
     def omit_parts(self, *names: str) -> Form:

@@ -88,7 +88,7 @@ class RateLimiter:
             return
         self._silent_until = now + max(refusal.wait or 0.0, SILENT_SECONDS)
         wait = f" for {refusal.wait:,.0f} seconds" if (refusal.wait or 0.0) >= 1 else ""
-        progress.notice(f"the server takes fewer requests; some wait{wait} ({refusal.detail})")
+        progress.show_notice(f"the server takes fewer requests; some wait{wait} ({refusal.detail})")
 
     def note_answer(self, sent_at: float) -> None:
         """Raise the limit if an answer came quickly."""

@@ -12,8 +12,8 @@ from typing import Literal
 
 from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.frozen import record
-from guard_eval.reporting.escaping import csv_text
-from guard_eval.reporting.writing import locate, write_whole
+from guard_eval.reporting.escaping import make_csv
+from guard_eval.reporting.writing import find_target, write_atomically
 from guard_eval.results import Result
 from guard_eval.store import notes, unblind
 from guard_eval.store.notes import Note
@@ -65,9 +65,9 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
         rows = _TABLES[table](store)
     names = [field.name for field in fields(Note if table == "notes" else TidyRow)]
     # cells that look like a formula begin with an apostrophe, so that no spreadsheet runs them
-    text = csv_text([names, *([_format_cell(getattr(row, name)) for name in names] for row in rows)])
+    text = make_csv([names, *([_format_cell(getattr(row, name)) for name in names] for row in rows)])
     # a lone surrogate, which UTF-8 cannot encode, is written as an escape
-    write_whole(path, text.encode("utf-8", "backslashreplace"), make_folder=True, private=True)
+    write_atomically(path, text.encode("utf-8", "backslashreplace"), make_folder=True, private=True)
     following = (study.command("status"),) if table == "verdicts" else ()
     return ExportResult(lines=(f"{path}: {len(rows)} rows",), next=following, path=path, rows=len(rows))
 
@@ -97,7 +97,7 @@ def backup(study: Study, file: Path, /) -> Result:
             "PostgreSQL makes its own backups; run: "
             + shlex.join(["pg_dump", "--format=custom", f"--file={file}", f"--dbname={address}"])
         )
-    locate(file)
+    find_target(file)
     if file.exists():
         raise StudyError(f"{file} exists, and a backup overwrites no file; name another file")
     partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}")

@@ -10,7 +10,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, HandOutPlan, Rater, Role, content_id
+from guard_eval.records import BlindPair, HandOutPlan, Rater, Role, make_content_id
 from guard_eval.store import notes
 from guard_eval.store.showings import rounds, slots
 from guard_eval.store.showings.sides import DRAWS, choose_slot, compute_imbalance_change
@@ -278,7 +278,9 @@ class _HandOut:
         waiting = sides.keys() - self.checks[role]
         if not waiting:
             return None
-        chosen = min(waiting, key=lambda pair_id: content_id(self.plan.seed, role, self.who.name, pair_id))
+        chosen = min(
+            waiting, key=lambda pair_id: make_content_id(self.plan.seed, role, self.who.name, pair_id)
+        )
         self.checks[role].add(chosen)
         return self._add_presentation(chosen, sides[chosen], role=role)
 
@@ -314,4 +316,4 @@ class _HandOut:
         return start + every * index + self._draw(every, role, self.who.name, index)
 
     def _draw(self, below: int, *key: object) -> int:
-        return int(content_id(self.plan.seed, *key), 16) % below
+        return int(make_content_id(self.plan.seed, *key), 16) % below

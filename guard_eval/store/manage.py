@@ -15,9 +15,9 @@ from pathlib import Path
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
-from guard_eval.reporting.escaping import csv_text
+from guard_eval.reporting.escaping import make_csv
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
 from guard_eval.store import raters, settings
 from guard_eval.store.raters import RaterProgress
@@ -99,7 +99,7 @@ def links(study: Study, /, *names: str, output: Path, url: str | None = None) ->
                     f"{study.command('raters add', 'NAME')}"
                 )
             written, notes = _make_links(store, study, invited, url, renew=True)
-            write_whole(draft, csv_text([("name", "link"), *written.items()]).encode(), private=True)
+            write_atomically(draft, make_csv([("name", "link"), *written.items()]).encode(), private=True)
         draft.replace(output)
     finally:
         draft.unlink(missing_ok=True)
@@ -117,7 +117,7 @@ def _make_links(
         )
     address = (url or settings.read(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
     with store.write():  # all of them or nobody
-        slots.apply_plan(store, study.plan)
+        slots.apply_plan(store, study.hand_out_plan)
         tokens = {name: raters.invite(store, name, renew=renew)[1] for name in names}
     notes = []
     if address.startswith(_LOCAL):
@@ -138,7 +138,7 @@ def assign(study: Study, /, *names: str) -> Result:
         names: The names of all people who will rate.
     """
     with _open_store(study, names, "assign") as store:
-        planned = roster.assign(store, names, study.plan)
+        planned = roster.assign(store, names, study.hand_out_plan)
     line = f"{planned} ratings are planned, and sides are balanced, for each of: {', '.join(names)}"
     return Result(lines=(line,), next=(study.command("annotate"),))
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection
 
-from guard_eval.records import PEOPLE_OF, Rater, content_id, settings_part
+from guard_eval.records import PEOPLE_OF, Rater, make_content_id, name_settings_part
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import query
 
@@ -62,13 +62,13 @@ def put(store: Store, key: str, value: str | None = None, *, keep: bool = False)
 
 def read_declared(store: Store, part_name: str) -> str | None:
     """Return a part of `Study.declared` as it was at the part's first verdict; None before this verdict."""
-    return read(store, f"declared {content_id(part_name)}")
+    return read(store, f"declared {make_content_id(part_name)}")
 
 
 def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> None:
     """Store the settings for a rater, unless the rater's part already has verdicts with unknown settings."""
-    part_name = settings_part(who.name, who.kind)
-    key = f"declared {content_id(part_name)}"
+    part_name = name_settings_part(who.name, who.kind)
+    key = f"declared {make_content_id(part_name)}"
     if part_name not in declared or read_value(db, key) is not None:
         return
     if who.kind in PEOPLE_OF:

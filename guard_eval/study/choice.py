@@ -28,9 +28,9 @@ class TriedSetting(SettingsTable):
 
     Attributes:
         name: The system.
-        scores: Each score of the rule, and diversity; None if it is undefined.
-        meets: Whether it has the score that chooses, and meets the conditions.
-        chosen_share: How often it is chosen from resampled prompts.
+        scores: Each score of the rule, and diversity. None if a score is undefined.
+        meets: Whether the score that chooses is defined, and all conditions are met.
+        chosen_share: The share of resampled sets of prompts that choose this setting.
     """
 
     name: str
@@ -40,14 +40,14 @@ class TriedSetting(SettingsTable):
 
 
 class Search(SettingsTable):
-    """The settings of one strategy, and the one that was chosen.
+    """All tried settings of one strategy, and the chosen setting.
 
     Attributes:
-        strategy: The strategy, or the system that has no settings to choose from.
-        chosen: The chosen setting; empty if none meets the conditions.
+        strategy: The strategy, or a system without settings to choose from.
+        chosen: The chosen setting. Empty if no setting meets the conditions.
         settings: All settings, in the order of study.toml.
-        expected_best: The score to expect of the best of 1, 2, … settings, on prompts that did not choose it;
-            None where no setting would meet the conditions.
+        expected_best: The expected score of the best of 1, 2, … settings, on prompts that did not choose the
+            setting. None if no setting would meet the conditions.
     """
 
     strategy: str
@@ -79,11 +79,11 @@ class Choice(SettingsTable):
     """The result of `measure --tune`.
 
     Attributes:
-        tuning: The table of study.toml by which it chose.
-        rule: The hash of this table and of all settings that it chose from (`Settings.rule`).
-        hash: The hash of all that the choice depended on: the rule, the prompts and the texts.
-        prompts: The ids of the prompts that chose.
-        searches: One for each strategy, and for each system without settings.
+        tuning: The table [tuning] at the time of the choice.
+        rule: The hash of this table and of all tried settings (`Settings.rule_hash`).
+        hash: The hash of everything that can change the choice: the rule, the prompts and the texts.
+        prompts: The ids of the tuning prompts.
+        searches: A search for each strategy, and for each system without settings.
     """
 
     tuning: Tuning
@@ -98,7 +98,7 @@ class Choice(SettingsTable):
         return {search.strategy: search.chosen for search in self.searches}
 
     @property
-    def described_budgets(self) -> str:
+    def budgets_in_words(self) -> str:
         """Describe the number of settings of each strategy."""
         counts = {search.strategy: len(search.settings) for search in self.searches}
         words = [
@@ -107,7 +107,7 @@ class Choice(SettingsTable):
         return f"Settings tried: {', '.join(words)}"
 
     @property
-    def described_selection(self) -> str:
+    def selection_in_words(self) -> str:
         """Describe how settings were chosen: the metric or judge, and the number of prompts."""
         name = "the judge" if self.tuning.maximize == JUDGE else self.tuning.maximize
         where = "apart" if self.tuning.prompts else "that also test them"
@@ -123,7 +123,7 @@ class Choice(SettingsTable):
         """Return a warning if strategies have unequal numbers of settings, otherwise ""."""
         return UNEQUAL if len({len(search.settings) for search in self.searches}) > 1 else ""
 
-    def warnings(self) -> Iterator[str]:
+    def list_warnings(self) -> Iterator[str]:
         """Yield a sentence for each reason that makes the choice weak or the comparison unfair."""
         yield from filter(None, [self.same_prompts_warning, self.unequal_budgets_warning])
         maximized = self.tuning.maximize
@@ -131,19 +131,19 @@ class Choice(SettingsTable):
             yield f"Only {maximized} was used to choose, and it may prefer dull texts: set tuning.where."
         for search in self.searches:
             if extremes := " and ".join(search.extreme_values):
-                yield f"Of {search.chosen}, {extremes}: a better value may lie beyond."
+                yield f"{search.chosen}: {extremes}. A better value may lie beyond, so try more values."
         if len(self.prompts) < FEW_PROMPTS:
             others = ", ".join(chain(*(search.alternative_shares for search in self.searches)))
             more = f": another sample would choose {others} of the cases" if others else ""
             yield f"Only {len(self.prompts)} prompts chose the settings{more}."
 
 
-def find_strategy(name: str) -> str:
+def remove_parameters(name: str) -> str:
     """Return the strategy of a system: the system's name without parameters.
 
-    >>> find_strategy("top_p(p=0.9)"), find_strategy("dry(base=2) + top_k(k=[5, 9])")
+    >>> remove_parameters("top_p(p=0.9)"), remove_parameters("dry(base=2) + top_k(k=[5, 9])")
     ('top_p', 'dry + top_k')
-    >>> find_strategy("GPT (new)")
+    >>> remove_parameters("GPT (new)")
     'GPT (new)'
     """
     return re.sub(r"(?<=\w)\([^()]*\)", "", name)

@@ -9,13 +9,15 @@ import unicodedata
 from collections import Counter
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
-from guard_eval.rubric import COMPOSITE, CRITERIA, Criterion, check_name, spelling
+from guard_eval.rubric import COMPOSITE, CRITERIA, Criterion, check_criterion, normalise_spelling
+
+Item = TypeVar("Item")
 
 
 class SettingsTable(BaseModel):
@@ -58,16 +60,18 @@ def find_study_file(folder: Path, name: str) -> Path:
     return path
 
 
-def refuse_duplicates(values: list[Any]) -> list[Any]:
+def refuse_duplicates(values: list[Item]) -> list[Item]:
     """Refuse a list that repeats a name, or that repeats a couple of names in the same or the other order."""
-    names = Counter(" with ".join(sorted(value)) if isinstance(value, list) else value for value in values)
+    names = Counter(
+        " with ".join(sorted(map(str, value))) if isinstance(value, list) else str(value) for value in values
+    )
     if repeated := sorted(name for name, count in names.items() if count > 1):
         raise ValueError(f"names {', '.join(repeated)} twice; name each once")
     return values
 
 
 def _check_criterion(name: str, info: ValidationInfo) -> str:
-    check_name(name, info.context["criteria"] if info.context else CRITERIA)
+    check_criterion(name, info.context["criteria"] if info.context else CRITERIA)
     return name
 
 
@@ -108,16 +112,19 @@ class OwnCriterion(SettingsTable):
 CriterionName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,39}$")]
 
 
-def _check_distinct(criteria: dict[str, OwnCriterion]) -> dict[str, OwnCriterion]:
+def _check_distinct_names(criteria: dict[str, OwnCriterion]) -> dict[str, OwnCriterion]:
     """Check that no two criteria have names or titles that differ only in spelling."""
-    words = [{spelling(criterion.name), spelling(criterion.title)} for criterion in rubric(criteria).values()]
+    words = [
+        {normalise_spelling(criterion.name), normalise_spelling(criterion.title)}
+        for criterion in make_rubric(criteria).values()
+    ]
     refuse_duplicates(["rationale", COMPOSITE, *chain(*words)])
     return criteria
 
 
-OwnCriteria = Annotated[dict[CriterionName, OwnCriterion], AfterValidator(_check_distinct)]
+OwnCriteria = Annotated[dict[CriterionName, OwnCriterion], AfterValidator(_check_distinct_names)]
 
 
-def rubric(criteria: dict[str, OwnCriterion]) -> dict[str, Criterion]:
+def make_rubric(criteria: dict[str, OwnCriterion]) -> dict[str, Criterion]:
     """Return all criteria that a study may name: the paper's, then the study's own, which have priority."""
     return CRITERIA | {name: Criterion(name=name, **words.model_dump()) for name, words in criteria.items()}

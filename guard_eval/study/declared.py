@@ -11,9 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
 
-from guard_eval.records import PEOPLE, DeclaredPart, settings_part
+from guard_eval.records import PEOPLE, DeclaredPart, JsonObject, name_settings_part
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import System
 
@@ -21,7 +20,7 @@ _EXTENDED = {"pairs.compare", "generation.strategies"}
 """Lists that may get more entries later: new entries do not change the earlier ones."""
 
 
-def declared_settings(settings: Settings, choice: str | None = None) -> dict[str, str]:
+def declare_settings(settings: Settings, choice: str | None = None) -> dict[str, str]:
     """Return the settings of each part as JSON, independent of comments and of the order of keys.
 
     Fields that affect neither verdicts nor tests are left out; their definitions have `exclude=True`.
@@ -38,13 +37,13 @@ def declared_settings(settings: Settings, choice: str | None = None) -> dict[str
     if settings.tuning is not None:
         shared["tuning"]["choice"] = choice
     if settings.system:
-        shared["system"] = {system.name: _declared_system(system) for system in settings.system}
+        shared["system"] = {system.name: _declare_system(system) for system in settings.system}
     annotation, criteria, judges = map(shared.pop, ("annotation", "criteria", "judge"))
     panel = shared["analysis"].pop("panel")
-    parts: dict[str, dict[str, Any]] = {PEOPLE: {"annotation": annotation}}
+    parts: dict[str, JsonObject] = {PEOPLE: {"annotation": annotation}}
     for judge, table in zip(settings.judge, judges, strict=True):
         table["headers"] = judge.answering_headers
-        parts[settings_part(judge.rater_name, "model")] = {"judge": table, "panel": panel}
+        parts[name_settings_part(judge.rater_name, "model")] = {"judge": table, "panel": panel}
     for settings_of_part in parts.values():
         names = settings_of_part.get("judge", annotation)["criteria"]
         words_by_name = {name: words for name, words in criteria.items() if name in names}
@@ -55,7 +54,7 @@ def declared_settings(settings: Settings, choice: str | None = None) -> dict[str
     }
 
 
-def _declared_system(system: System) -> dict[str, Any]:
+def _declare_system(system: System) -> JsonObject:
     """Return the settings that decide a system's texts. Leave out a file's name: pairs hold the texts."""
     table = system.model_dump(mode="json", exclude={"name", "headers"}, exclude_defaults=True)
     return table | ({"headers": system.answering_headers} if system.answering_headers else {})

@@ -9,25 +9,24 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
 from itertools import chain, product
 from pathlib import Path
-from typing import Any
 
-from guard_eval.database_url import check_location
-from guard_eval.errors import StudyError, first_line
+from guard_eval.database_url import check_database_location, write_file_url
+from guard_eval.errors import StudyError, get_first_line
 from guard_eval.files.opening import read_text
 from guard_eval.generation.strategies import own
 from guard_eval.proposals import write_command
-from guard_eval.records import HandOutPlan
+from guard_eval.records import HandOutPlan, JsonObject
 from guard_eval.rubric import CRITERIA
-from guard_eval.study.choice import FILE, Choice, find_strategy
+from guard_eval.study.choice import FILE, Choice, remove_parameters
 from guard_eval.study.criteria_settings import find_study_file, to_one_line
-from guard_eval.study.declared import declared_settings, hash_declared
+from guard_eval.study.declared import declare_settings, hash_declared
 from guard_eval.study.own_strategies import register_recorded_strategies
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import BUNDLED, Model
@@ -82,14 +81,14 @@ class Study:
         """
         command = write_command(name, self.folder, *arguments, overrides=self.overrides)
         strategies = (system.strategy for system in self.settings.systems.values() if system.strategy)
-        if name == "generate" and own.find_unloaded(strategies):
+        if name == "generate" and own.list_unloaded(strategies):
             return f"{command} --code FILE.py"
         return command
 
     @cached_property
     def declared(self) -> dict[str, str]:
         """Return the settings that can change verdicts or tests, as JSON: for people and for each judge."""
-        return declared_settings(self.settings, self.choice.hash if self.choice else None)
+        return declare_settings(self.settings, self.choice.hash if self.choice else None)
 
     @cached_property
     def hash(self) -> str:
@@ -98,10 +97,10 @@ class Study:
         return hash_declared(json.dumps([self.declared, metrics], sort_keys=True))
 
     @property
-    def current_choice(self) -> Choice | None:
+    def valid_choice(self) -> Choice | None:
         """Return the choice of [tuning], or None if the rule or the settings have changed since then."""
         choice = self.choice
-        return choice if choice is not None and choice.rule == self.settings.rule else None
+        return choice if choice is not None and choice.rule == self.settings.rule_hash else None
 
     @property
     def prompts_path(self) -> Path:
@@ -129,7 +128,7 @@ class Study:
                 models.append(model)
         return [replace(self, settings=settings.restrict_to_model(model)) for model in models]
 
-    def for_tuning(self) -> Study:
+    def make_tuning_study(self) -> Study:
         """Return a study in which judges compare all settings with the baseline, with its own database.
 
         Raises:
@@ -141,26 +140,26 @@ class Study:
             raise StudyError(f"the rule in [tuning] of {path} does not name judge; leave --tune out")
         couples = [[name, settings.metrics.baseline] for name in chain(*settings.grids.values())]
         pairs = settings.pairs.model_copy(update={"compare": couples, "human_pairs": None})
-        database = f"sqlite:///{self.folder.resolve() / TUNING_DATABASE}"
+        database = write_file_url(self.folder.resolve() / TUNING_DATABASE)
         return replace(self, settings=settings.model_copy(update={"pairs": pairs, "database": database}))
 
     @property
-    def continuations(self) -> Path:
+    def continuations_folder(self) -> Path:
         """Return the folder of continuations."""
         return self.folder / "continuations"
 
     @property
-    def metrics(self) -> Path:
+    def metrics_folder(self) -> Path:
         """Return the folder of the metrics: tables, figures, and the models' scores of each text."""
         return self.folder / "metrics"
 
     @property
-    def report(self) -> Path:
+    def report_folder(self) -> Path:
         """Return the folder of the report."""
         return self.folder / "report"
 
     @property
-    def plan(self) -> HandOutPlan:
+    def hand_out_plan(self) -> HandOutPlan:
         """Return the plan for handing out pairs to people or to simulated raters."""
         annotation = self.settings.annotation
         return HandOutPlan(
@@ -182,8 +181,8 @@ class Study:
         """
         typed = any(assignment.partition("=")[0].strip() == "database" for assignment in self.overrides)
         if self.settings.database is not None and not typed:
-            check_location(self.settings.database, self.folder)
-        return self.settings.database or f"sqlite:///{self.folder.resolve() / 'study.db'}"
+            check_database_location(self.settings.database, self.folder)
+        return self.settings.database or write_file_url(self.folder.resolve() / "study.db")
 
     def locate_model(self, name: str) -> str:
         """Return the path of a model's folder (relative names start at the study's folder), or a Hub id."""
@@ -201,13 +200,13 @@ def _read_choice(folder: Path, settings: Settings) -> Choice | None:
     try:
         choice = Choice.model_validate_json(read_text(find_study_file(folder, FILE)))
     except ValueError as error:
-        reason = first_line(error)
+        reason = get_first_line(error)
         raise StudyError(f"cannot use {folder / FILE}: {reason}; remove it, and choose again") from None
     is_known = all(choice.chosen.get(name) in tried for name, tried in settings.grids.items())
     return choice if is_known else None
 
 
-def check_settings(tables: Mapping[str, Any], folder: Path) -> Settings:
+def check_settings(tables: JsonObject, folder: Path) -> Settings:
     """Check the tables of a study.toml and return the settings, or raise a `StudyError` with all problems."""
     declared = tables.get("criteria")
     names = [*CRITERIA, *(declared if isinstance(declared, dict) else ())]
@@ -215,7 +214,7 @@ def check_settings(tables: Mapping[str, Any], folder: Path) -> Settings:
     return check_tables(Settings, tables, folder / "study.toml", context=context)
 
 
-def _list_system_names(tables: Mapping[str, Any]) -> list[str]:
+def _list_system_names(tables: JsonObject) -> list[str]:
     """Return the names in the `[[system]]` tables, and the names of strategies with several settings."""
     systems = tables.get("system")
     names = []
@@ -223,7 +222,7 @@ def _list_system_names(tables: Mapping[str, Any]) -> list[str]:
         with suppress(ValueError, AttributeError):  # the check of this table will report the error
             names.append(to_one_line(system.get(key)))
     with suppress(LookupError, TypeError):
-        names += [find_strategy(text) for text in tables["generation"]["strategies"] if "[" in text]
+        names += [remove_parameters(text) for text in tables["generation"]["strategies"] if "[" in text]
     return names
 
 
@@ -238,7 +237,7 @@ def locate_model(name: str, folder: Path) -> str:
     return name
 
 
-def relative_to_study(folder: Path, model: str) -> str:
+def make_relative_to_study(folder: Path, model: str) -> str:
     """Return the path of a model's folder for study.toml. Relative paths start at the study's folder."""
     is_relative = Path(model).is_dir() and not Path(model).is_absolute()
     return os.path.relpath(model, folder) if is_relative else model

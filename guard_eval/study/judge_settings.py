@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, ValidationEr
 from pydantic_core import from_json
 
 from guard_eval.records import Choice
-from guard_eval.rubric import CRITERIA, Criterion, criteria
+from guard_eval.rubric import CRITERIA, Criterion, select_criteria
 from guard_eval.study.criteria_settings import CriteriaNames, SettingsTable, StudyFile, to_one_line
 from guard_eval.study.served_model import ServedModel, refuse_reserved_names
 from guard_eval.study.toml import format_problems
@@ -33,9 +33,9 @@ PLACEHOLDERS = ("criteria", "judgments", "count", "metrics", "texts", "task")
 
 
 class JudgedExample(SettingsTable):
-    """A pair with its verdict, shown to a judge before the pair that is asked about.
+    """A pair with its verdict, which a judge reads before each question.
 
-    `id` is a name that no pair of the study has; `a` and `b` are the texts shown as Method A's and B's.
+    `id` is a name that no pair of the study has. `a` and `b` are the texts of Method A and Method B.
     """
 
     id: str | None = None
@@ -81,7 +81,7 @@ def _check_template(file: StudyFile) -> StudyFile:
     if "criteria" not in names or not set(names) <= {*PLACEHOLDERS}:
         names_allowed = ", ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
         raise ValueError(
-            f"it has the placeholders {names}; write {{{{criteria}}}}, and others only of {names_allowed}"
+            f"its placeholders are {names}; write {{{{criteria}}}}, and otherwise only {names_allowed}"
         )
     return file
 
@@ -147,7 +147,7 @@ class Judge(ServedModel):
     @property
     def rubric(self) -> tuple[Criterion, ...]:
         """Return the criteria with their titles and definitions, in the order in which they are judged."""
-        return criteria(self.criteria, self._known)
+        return select_criteria(self.criteria, self._known)
 
     @property
     def judged_examples(self) -> tuple[JudgedExample, ...]:

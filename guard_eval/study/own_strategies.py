@@ -12,7 +12,7 @@ from pathlib import Path
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.generation.strategies import RecordedStrategy, draws_tokens, own, signature
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.writing import write_atomically
 from guard_eval.study.criteria_settings import find_study_file
 
 RECORD = "own_strategies.json"
@@ -32,7 +32,7 @@ def record_strategies(folder: Path, in_use: Collection[str]) -> None:
         if signature(strategy) in in_use
     }
     if rows:
-        write_whole(folder / RECORD, (json.dumps(rows, indent=2, sort_keys=True) + "\n").encode())
+        write_atomically(folder / RECORD, (json.dumps(rows, indent=2, sort_keys=True) + "\n").encode())
 
 
 def register_recorded_strategies(folder: Path) -> None:

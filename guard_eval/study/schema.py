@@ -6,13 +6,13 @@ import inspect
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from guard_eval.reporting.writing import write_whole
+from guard_eval.records import JsonObject
+from guard_eval.reporting.writing import write_atomically
 from guard_eval.study.criteria_settings import SettingsTable, StudyFile
 from guard_eval.study.settings import Settings
 
@@ -28,35 +28,35 @@ class _Generator(GenerateJsonSchema):
         return {}
 
 
-def schema_name(file: str) -> str:
+def name_schema(file: str) -> str:
     """Return the name of a file's schema, which is in the same folder.
 
-    >>> schema_name("study.toml")
+    >>> name_schema("study.toml")
     'study.schema.json'
     """
     return f"{Path(file).stem}.schema.json"
 
 
-def schema_line(file: str) -> str:
+def write_schema_line(file: str) -> str:
     """Return the first line of a file, which tells editors the schema of the file."""
-    return f"#:schema ./{schema_name(file)}\n"
+    return f"#:schema ./{name_schema(file)}\n"
 
 
 def write_study_toml(folder: Path, settings: bytes) -> None:
     """Write the schema, then study.toml, which marks a complete folder."""
-    write_whole(folder / schema_name(STUDY_TOML), schema_file(Settings, STUDY_TOML), make_folder=True)
-    write_whole(folder / STUDY_TOML, schema_line(STUDY_TOML).encode() + settings)
+    write_atomically(folder / name_schema(STUDY_TOML), encode_schema(Settings, STUDY_TOML), make_folder=True)
+    write_atomically(folder / STUDY_TOML, write_schema_line(STUDY_TOML).encode() + settings)
 
 
-def schema_file(table: type[BaseModel], file: str) -> bytes:
+def encode_schema(table: type[BaseModel], file: str) -> bytes:
     """Return the content of the schema file for a file of settings."""
     return (json.dumps(build_schema(table, file), indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def build_schema(table: type[BaseModel], file: str) -> dict[str, Any]:
+def build_schema(table: type[BaseModel], file: str) -> JsonObject:
     """Return the JSON Schema of a file of settings. Each key has a description."""
     result = table.model_json_schema(schema_generator=_Generator, mode="validation")
-    tables = {kind.__name__: kind for kind in _find_tables(SettingsTable)}
+    tables = {kind.__name__: kind for kind in _list_table_classes(SettingsTable)}
     for name, definition in {table.__name__: result, **result.get("$defs", {})}.items():
         if name not in tables:  # a definition by pydantic
             continue
@@ -74,9 +74,9 @@ def build_schema(table: type[BaseModel], file: str) -> dict[str, Any]:
     return {"$schema": DIALECT, "title": file, **result}
 
 
-def _find_tables(table: type[SettingsTable]) -> list[type[SettingsTable]]:
+def _list_table_classes(table: type[SettingsTable]) -> list[type[SettingsTable]]:
     """Return a class of tables and all its subclasses."""
-    return [table, *(inner for kind in table.__subclasses__() for inner in _find_tables(kind))]
+    return [table, *(inner for kind in table.__subclasses__() for inner in _list_table_classes(kind))]
 
 
 def read_meanings(table: type[BaseModel]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
@@ -22,19 +22,22 @@ _OWN_HEADERS = (
 _NEUTRAL_HEADERS = {"http-referer", "x-title", "user-agent"}
 """Headers that only name the client."""
 
+_SECRET_NAME = re.compile(r"auth|cookie|secret|passw|credential|key|token$", re.IGNORECASE)
+
 _REFUSED_VALUE = re.compile(
     r"(?i)^(?:bearer|basic)\s|\b(?:sk|key)-[\w-]{8,}|\bAIza[\w-]{20,}|\beyJ[\w-]{20,}|^(?:priority|fast)$"
 )
 """Matches secrets, and services that cost more than the known prices."""
 
 
-def refuse_reserved_names(names: str, added: dict[str, Any]) -> dict[str, Any]:
+def refuse_reserved_names(names: str, added: dict[str, object]) -> dict[str, object]:
     """Refuse extra fields or headers with reserved names. Case does not count, and `-` is the same as `_`."""
     for name, value in added.items():
         if re.fullmatch(names, re.sub("[_-]", "", name.lower())) or _REFUSED_VALUE.search(str(value)):
-            raise ValueError(
-                f"{name!r} cannot be set here; name a key's variable in api_key_env, or remove it"
-            )
+            remedy = "remove it"
+            if _SECRET_NAME.search(name):
+                remedy = "name a key's variable in api_key_env, or remove it"
+            raise ValueError(f"{name!r} cannot be set here; {remedy}")
     return added
 
 
@@ -45,7 +48,7 @@ Prices = Annotated[list[Usd], Field(min_length=2, max_length=2)]
 
 
 class ServerSettings(SettingsTable):
-    """How a model behind a server is reached, and what its tokens cost.
+    """The address, key and limits of a model behind a server, and the price of its tokens.
 
     Attributes:
         base_url: The address of the server. Default for a judge: OPENAI_BASE_URL in the environment, or else

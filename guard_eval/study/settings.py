@@ -18,19 +18,19 @@ from pydantic import (
     model_validator,
 )
 
-from guard_eval.database_url import check_url
+from guard_eval.database_url import check_database_url
 from guard_eval.errors import suggest_nearest
 from guard_eval.generation.strategies import ContrastiveDecoding, draws_tokens, parse, read_grid
-from guard_eval.records import RoundPlan, content_id
+from guard_eval.records import RoundPlan, make_content_id
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
-from guard_eval.study.choice import find_strategy
+from guard_eval.study.choice import remove_parameters
 from guard_eval.study.criteria_settings import (
     CriteriaNames,
     OwnCriteria,
     SettingsTable,
     StudyFile,
+    make_rubric,
     refuse_duplicates,
-    rubric,
     to_one_line,
 )
 from guard_eval.study.judge_settings import CONTINUATIONS, Judge
@@ -75,7 +75,7 @@ class Prompts(SettingsTable):
 
 
 class GenerationSettings(SettingsTable):
-    """How continuations are made.
+    """The settings for writing continuations.
 
     Attributes:
         strategies: The strategies to compare, as signatures. Each is a system, and [model] writes its texts.
@@ -115,7 +115,7 @@ class GenerationSettings(SettingsTable):
 
 
 class MetricSettings(SettingsTable):
-    """How continuations are scored; the defaults are those of the published scripts.
+    """The settings for scoring continuations. The defaults are those of the published scripts.
 
     Attributes:
         compute: The metrics to compute.
@@ -147,7 +147,7 @@ def _pair_all_systems(groups: list[list[str]]) -> list[list[str]]:
 
 
 class Pairs(SettingsTable):
-    """Which systems are compared, on how many prompts of each dataset.
+    """The compared systems, and the number of prompts of each dataset.
 
     Attributes:
         compare: Couples of systems, or groups in which each is compared with each: strategies of
@@ -156,10 +156,10 @@ class Pairs(SettingsTable):
         per_dataset: The number of prompts that are drawn from each dataset.
         human_pairs: The number of pairs that people rate in each comparison, drawn at random. Judges rate all
             pairs. Default: all.
-        design: The pairs that are rated: `fixed`, all of them; `rounds`, those of a tournament whose beaten
-            systems leave after a round of prompts; or `candidate`, those of one system against each other
-            one, whose comparisons stop when they are decided.
-        rounds: The number of rounds into which the prompts are divided in the last two designs.
+        design: The pairs that are rated. `fixed`: all pairs. `rounds`: a tournament in which beaten systems
+            leave after a round of prompts. `candidate`: one system against each other system; a comparison
+            stops when it is decided.
+        rounds: The number of rounds of prompts in the designs `rounds` and `candidate`.
     """
 
     compare: Annotated[
@@ -191,12 +191,12 @@ class Pages(SettingsTable):
 
 
 class Recruitment(SettingsTable):
-    """How people take part who were not invited by name, and their completion codes.
+    """The ways to take part without an invitation by name, and the completion codes.
 
     Attributes:
-        prolific: Let people rate who come with Prolific's parameters in the address: `true`, or Prolific's id
-            of the study, so that people from other studies are refused.
-        oidc: Let people rate who sign in with the provider of Streamlit's secrets.toml.
+        prolific: Let people from Prolific rate: `true`, or Prolific's id of the study, so that people from
+            other studies are refused.
+        oidc: Let people rate after they sign in with the provider in Streamlit's secrets.toml.
         codes: The completion codes for the platform: `completed`; `no_place`, if there was no work at the
             start; `ran_out`, if there was none after consent; `screened_out`, after a failed check;
             `declined`, without consent. An ending without a code has only words.
@@ -215,7 +215,7 @@ class Recruitment(SettingsTable):
     def _declare_prolific(self, prolific: bool | str) -> bool:  # noqa: FBT001 (a field)
         return bool(prolific)
 
-    def completion_page(self, code: str) -> str | None:
+    def make_completion_address(self, code: str) -> str | None:
         """Return the address of Prolific's page for a completion code."""
         return f"https://app.prolific.com/submissions/complete?cc={code}" if self.prolific else None
 
@@ -272,7 +272,7 @@ class People(SettingsTable):
 Words = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(to_one_line)]
 
 
-def _default_question(table: dict[str, object]) -> str:
+def _make_default_question(table: dict[str, object]) -> str:
     texts = table.get("texts", CONTINUATIONS)
     return f"Which {'decoding strategy' if texts == CONTINUATIONS else 'system'} writes better {texts}?"
 
@@ -297,9 +297,9 @@ class Settings(SettingsTable):
     name: Name
     texts: Words = CONTINUATIONS
     task: Words | None = None
-    question: str = Field(default_factory=_default_question)
+    question: str = Field(default_factory=_make_default_question)
     seed: int = Field(ge=-(2**63), lt=2**63)
-    database: Annotated[str, AfterValidator(check_url)] | None = Field(default=None, exclude=True)
+    database: Annotated[str, AfterValidator(check_database_url)] | None = Field(default=None, exclude=True)
     authors: list[str] = Field(default=[], exclude=True)
     license: str | None = Field(default=None, exclude=True)
     prompts: Prompts = Prompts()
@@ -318,7 +318,7 @@ class Settings(SettingsTable):
     @property
     def rubric(self) -> dict[str, Criterion]:
         """Return the criteria that the study can name: the paper's and the study's own."""
-        return rubric(self.criteria)
+        return make_rubric(self.criteria)
 
     @property
     def systems(self) -> dict[str, System]:
@@ -333,7 +333,7 @@ class Settings(SettingsTable):
         fields = {"name", "strategy"}
         return [
             System.model_construct(
-                fields, name=name, strategy=name, setting_of=find_strategy(text) if "[" in text else None
+                fields, name=name, strategy=name, setting_of=remove_parameters(text) if "[" in text else None
             )
             for text in self.generation.strategies
             for name in ([text] if "[" not in text else read_grid(text).settings)
@@ -349,13 +349,13 @@ class Settings(SettingsTable):
         return grids
 
     @property
-    def rule(self) -> str:
+    def rule_hash(self) -> str:
         """Return the hash of the rule of [tuning] and of all settings that it can choose."""
         by_judge = self.tuning is not None and JUDGE in self.tuning.scores
         metrics = self.metrics.model_dump(mode="json", exclude={"compute", "level", "baseline"})
         judged = [self.metrics.baseline, *(judge.model_dump(mode="json") for judge in self.judge)]
         tuning = self.tuning and self.tuning.model_dump(mode="json")
-        return content_id(tuning, self.grids, metrics, judged if by_judge else [], self.seed)
+        return make_content_id(tuning, self.grids, metrics, judged if by_judge else [], self.seed)
 
     def replace_grids(self, chosen: Mapping[str, str]) -> Self:
         """Replace each grid in pairs.compare and metrics.baseline by its chosen setting."""
@@ -395,7 +395,7 @@ class Settings(SettingsTable):
     @field_validator("judge")
     @classmethod
     def _complete_judges(cls, judges: list[Judge], info: ValidationInfo) -> list[Judge]:
-        criteria_by_name = rubric(info.data.get("criteria", {}))
+        criteria_by_name = make_rubric(info.data.get("criteria", {}))
         annotation = info.data.get("annotation")
         refuse_duplicates([judge.rater_name for judge in judges])
         criteria = annotation.criteria if annotation else []
@@ -453,8 +453,8 @@ class Settings(SettingsTable):
                 f"{json.dumps([systems])}"
             )
         if pairs.design == "candidate" and not shared:
-            yield "pairs.design candidate needs a system that is in all of pairs.compare; remove the others"
-        chosen = [f"analysis.{key}" for key in EXCLUSIVE if key in self.analysis.changed_keys()]
+            yield "pairs.design candidate needs one system in all of pairs.compare; remove the other couples"
+        chosen = [f"analysis.{key}" for key in EXCLUSIVE if key in self.analysis.list_changed_keys()]
         for key in [*chosen, *["pairs.human_pairs"] * (pairs.human_pairs is not None)]:
             yield f"{key} cannot be combined with the test of pairs.design {pairs.design}; remove it"
 
@@ -483,7 +483,7 @@ class Settings(SettingsTable):
             if not self.judge:
                 yield "tuning names judge, but the study has no judge; add [[judge]]"
             if self.metrics.baseline is None or self.metrics.baseline in self.grids:
-                yield "tuning names judge, whose win share is against one system: set metrics.baseline to it"
+                yield "tuning names judge, but no system to compare settings with; set metrics.baseline"
 
     def _check_writers(self) -> list[str]:
         """Return the problems of models, strategies and names of systems."""
@@ -506,8 +506,8 @@ class Settings(SettingsTable):
         for model in map(self.find_writer, local):
             dtypes.setdefault(model.name, set()).add(model.dtype)
         problems += [
-            f"the model {name} writes with dtype auto and with another one, so nobody could tell their texts "
-            "apart; set dtype in each of its tables"
+            f"the model {name} has dtype auto and another dtype, so its texts cannot be told apart; set "
+            "dtype in each of its tables"
             for name, model_dtypes in dtypes.items()
             if len(model_dtypes) > 1 and "auto" in model_dtypes
         ]

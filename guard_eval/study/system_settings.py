@@ -50,9 +50,9 @@ class Model(SettingsTable):
     Attributes:
         name: A Hugging Face id, a folder, or `bundled`: a small model, for trying things out.
         revision: A branch, tag or commit of the Hugging Face Hub. A folder has none.
-        dtype: The type of its numbers. `auto` is float32 on a CPU, and the model's own type on a GPU.
-        device: The device that runs it: `auto`, `cpu`, `cuda` or `cuda:1`. To spread it over several devices,
-            a word of transformers such as `balanced`, or a table such as `{model = 0, lm_head = 1}`.
+        dtype: The type of the model's numbers. `auto` is float32 on a CPU, and the model's own type on a GPU.
+        device: The device of the model: `auto`, `cpu`, `cuda` or `cuda:1`. For several devices, a word of
+            transformers such as `balanced`, or a table such as `{model = 0, lm_head = 1}`.
         amateur: The smaller model of contrastive decoding. A branch, tag or commit of the Hub may follow an
             `@`: `gpt2@main`. A folder with an `@` in its name begins with `.`, `/` or `~`.
     """
@@ -101,7 +101,7 @@ def _convert_to_table(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
 
-def _name_system(name: str, info: ValidationInfo) -> str:
+def _normalise_system(name: str, info: ValidationInfo) -> str:
     """Return the name of a `[[system]]` unchanged, or the signature of a strategy.
 
     In a study with `[[system]]`, an unknown name is kept here. A later check refuses it and names the nearest
@@ -119,12 +119,12 @@ def _name_system(name: str, info: ValidationInfo) -> str:
 
 
 SystemName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_system_name)]
-NameOfSystem = Annotated[str, AfterValidator(_name_system)]
+NameOfSystem = Annotated[str, AfterValidator(_normalise_system)]
 """A name of `[[system]]`, or a strategy of `[generation]`."""
 
 
 class System(ServerSettings):
-    """One of the systems that are compared: whatever wrote the texts. Repeat the table for each.
+    """A compared system: whatever wrote the texts. Each system has its own table.
 
     Attributes:
         name: The system's name in reports. No rater and no judge ever sees it.
@@ -137,7 +137,7 @@ class System(ServerSettings):
         chat: Send prompts as a user's message; `false` for the completions of a base model.
         temperature: The temperature that the server samples with. Default: the server's own.
         body: Fields added to the body of each request, such as `{top_n_sigma = 1, min_p = 0}`.
-        setting_of: The strategy that this system is one setting of. [tuning] chooses one of them, and
+        setting_of: The strategy, if this system is one of its settings. [tuning] chooses one setting, and
             pairs.compare names the strategy.
     """
 

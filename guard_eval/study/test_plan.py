@@ -20,7 +20,7 @@ Heading = Annotated[str, Field(min_length=1), AfterValidator(to_one_line)]
 
 
 class TestPlan(SettingsTable):
-    """How the verdicts will be tested, declared before there are any.
+    """The plan for testing the verdicts, declared before the first verdict.
 
     Attributes:
         alpha: The error rate of the tests.
@@ -57,7 +57,7 @@ class TestPlan(SettingsTable):
         """Return the confidence level."""
         return 1 - self.alpha
 
-    def changed_keys(self) -> frozenset[str]:
+    def list_changed_keys(self) -> frozenset[str]:
         """Return the keys whose value is not the default."""
         fields = TestPlan.model_fields.items()
         return frozenset(name for name, field in fields if getattr(self, name) != field.default)
@@ -65,14 +65,14 @@ class TestPlan(SettingsTable):
     @model_validator(mode="after")
     def _check_guarantees(self) -> Self:
         """Check that a valid test exists for these settings."""
-        chosen = [name for name in EXCLUSIVE if name in self.changed_keys()]
+        chosen = [name for name in EXCLUSIVE if name in self.list_changed_keys()]
         if len(chosen) > 1 and (self.sequential or self.assisted_by):
-            raise ValueError(f"no test holds for {' with '.join(chosen)}: remove all but one")
+            raise ValueError(f"no valid test exists for {' with '.join(chosen)}; keep only one of them")
         return self
 
 
 class SplitPlan(TestPlan):
-    """How the verdicts will be tested and split, declared before there are any.
+    """The plan for testing and splitting the verdicts, declared before the first verdict.
 
     Attributes:
         by: Columns by whose values results are split, such as `dataset`. Whether a result depends on one of

@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from guard_eval.errors import StudyError, format_count, suggest_nearest
 from guard_eval.files.opening import read_text
+from guard_eval.records import JsonObject
 
 Table = TypeVar("Table", bound=BaseModel)
 
@@ -45,12 +46,12 @@ _NEEDS_NO_TABLE = {"literal_error", "string_type"}
 """Errors of pydantic about types other than tables."""
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> JsonObject:
     """Return the tables of a TOML file. For errors, see `read_text` and `parse_toml`."""
     return parse_toml(read_text(path), path)
 
 
-def parse_toml(text: str, source: Path | str) -> dict[str, Any]:
+def parse_toml(text: str, source: Path | str) -> JsonObject:
     """Return the tables of a TOML text, in a time proportional to the text's length.
 
     Raises:
@@ -66,7 +67,7 @@ def parse_toml(text: str, source: Path | str) -> dict[str, Any]:
     return tables
 
 
-def apply_overrides(tables: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
+def apply_overrides(tables: JsonObject, assignments: Sequence[str]) -> JsonObject:
     """Return the tables of a TOML file with some values replaced.
 
     Args:
@@ -113,7 +114,7 @@ def _assign(table: Any, assignment: str) -> None:  # noqa: ANN401 (tables, lists
 
 
 def check_tables(
-    table: type[Table], data: Mapping[str, Any], source: Path | str, context: object = None
+    table: type[Table], data: Mapping[str, object], source: Path | str, context: object = None
 ) -> Table:
     """Check the tables of a file, and return them as an instance of `table`.
 
@@ -134,7 +135,7 @@ def format_problems(error: ValidationError, table: type[BaseModel], data: object
     places: dict[str, tuple[str, str]] = {}
     refused_tables: set[str] = set()
     for detail in error.errors(include_url=False):
-        name, valid_keys = _find_place(detail, table, data)
+        name, valid_keys = _find_key(detail, table, data)
         value = ""
         message = detail["msg"].removeprefix("Value error, ")
         if detail["type"] == "default_factory_not_called":
@@ -164,7 +165,7 @@ def format_problems(error: ValidationError, table: type[BaseModel], data: object
     ]
 
 
-def _find_place(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tuple[str, list[str]]:  # noqa: ANN401
+def _find_key(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tuple[str, list[str]]:  # noqa: ANN401
     """Return a problem's key, without pydantic's names of types, and the valid keys of the same table."""
     name = ""
     keys = []
@@ -177,13 +178,13 @@ def _find_place(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tupl
         name += f"[{segment + 1}]" if isinstance(segment, int) else f".{segment}"
         keys = list(table.model_fields)
         if field := table.model_fields.get(str(segment)):
-            table = next(_find_tables(field.annotation), table)
+            table = next(_find_table_classes(field.annotation), table)
     return name.removeprefix("."), keys
 
 
-def _find_tables(annotation: object) -> Iterator[type[BaseModel]]:
+def _find_table_classes(annotation: object) -> Iterator[type[BaseModel]]:
     """Yield the classes of tables in the type of a setting, for example in a list of tables."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):
-        yield from _find_tables(inner)
+        yield from _find_table_classes(inner)

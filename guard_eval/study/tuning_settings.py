@@ -35,15 +35,15 @@ Condition = Annotated[str, AfterValidator(_normalise_condition)]
 
 
 class Tuning(SettingsTable):
-    """How one setting is chosen of each strategy that has several.
+    """The rule that chooses one setting of each strategy with several settings.
 
     Attributes:
-        prompts: Prompts of each dataset that are set apart for the choice, drawn by the seed. No pair has
-            them. With 0, the setting is chosen on the prompts that test it, and the report warns.
-        maximize: The score whose best setting is chosen. It is the least `perplexity`, `rep_2`, `rep_3` or
-            `rep_4`, and the most of the others; `judge` is the win share against metrics.baseline by all
-            judges together.
-        where: Conditions that a chosen setting meets, such as `diversity >= 90`.
+        prompts: The number of prompts of each dataset that are set apart for the choice. The seed draws them,
+            and no pair has them. With 0, the same prompts choose and test the settings, and the report warns.
+        maximize: The score that chooses: the setting with the lowest `perplexity`, `rep_2`, `rep_3` or
+            `rep_4`, or with the highest other score. `judge` is the win share against metrics.baseline by
+            all judges together.
+        where: The conditions that the chosen setting meets, such as `diversity >= 90`.
     """
 
     prompts: Annotated[int, Field(ge=0, le=10_000_000)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -18,8 +18,8 @@ from pydantic import (
 )
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Choice
-from guard_eval.rubric import CRITERIA, Criterion, check_name
+from guard_eval.records import Choice, JsonObject
+from guard_eval.rubric import CRITERIA, Criterion, check_criterion
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import CONTINUATIONS
 from guard_eval.study.settings import Settings
@@ -34,9 +34,9 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class FormQuestion(BaseModel):
-    """A question with answers to choose from; without answers, it asks for a line of text.
+    """A question with answers to choose from, or, without answers, a question for a line of text.
 
-    What is stored are the names: the same in every language.
+    The database stores names, which are the same in every language.
     """
 
     model_config = _STRICT
@@ -105,21 +105,21 @@ def load_wording(study: Study) -> Wording:
     language = str(changes.get("language", settings.language))
     criteria = {name: criterion.model_dump() for name, criterion in study.settings.criteria.items()}
     is_shipped = language == settings.language
-    base = _name_texts(shipped_wording(language), study.settings) if is_shipped else {}
+    base = _insert_texts_and_task(read_shipped_wording(language), study.settings) if is_shipped else {}
     rubric_names = {name: {"title": "", "definition": ""} for name in (*CRITERIA, *criteria)}
-    table = _build_model(shipped_wording("en") | {"criteria": rubric_names})
+    table = _build_words_model(read_shipped_wording("en") | {"criteria": rubric_names})
     path = Path(custom.file if custom else language)
-    tables = _merge(_merge(base, {"criteria": criteria}), changes)
+    tables = _merge_words(_merge_words(base, {"criteria": criteria}), changes)
     words: Wording = check_tables(table, tables, path)
     for items in (words.background.questions, words.check.questions, words.practice.pairs):
         if len({item.name for item in items}) < len(items):
             raise StudyError(f"{path}: two questions, or two practice pairs, have the same name; change one")
     for name in (name for pair in words.practice.pairs for name in pair.expected):
-        check_name(name, rubric_names)
+        check_criterion(name, rubric_names)
     return words
 
 
-def _name_texts(words: dict[str, Any], settings: Settings) -> dict[str, Any]:
+def _insert_texts_and_task(words: JsonObject, settings: Settings) -> JsonObject:
     """Insert the texts' name and their task, both from study.toml, into a built-in language's words."""
     named = read_toml(Path(__file__).with_name("naming.toml"))[words["language"]]
     instructions = words["instructions"]
@@ -133,14 +133,14 @@ def _name_texts(words: dict[str, Any], settings: Settings) -> dict[str, Any]:
     return words | {"instructions": instructions, "panel": panel}
 
 
-def has_stock_practice(study: Study) -> bool:
+def uses_shipped_practice(study: Study) -> bool:
     """Return whether raters practise on the shipped pairs, which are continuations of stories."""
-    stock = shipped_wording(study.settings.annotation.language)["practice"]["pairs"]
+    stock = read_shipped_wording(study.settings.annotation.language)["practice"]["pairs"]
     used = [pair.model_dump() for pair in load_wording(study).practice.pairs]
     return bool(used == stock)
 
 
-def _build_model(english: Mapping[str, Any], path: str = "") -> type[BaseModel]:
+def _build_words_model(english: JsonObject, path: str = "") -> type[BaseModel]:
     """Return a model that requires the keys of the English tables and texts with the same placeholders."""
     fields: dict[str, Any] = {}
     for key, text in english.items():
@@ -148,7 +148,7 @@ def _build_model(english: Mapping[str, Any], path: str = "") -> type[BaseModel]:
         if f"{path}{key}" in _SPECIAL:
             kind = _SPECIAL[f"{path}{key}"]
         elif isinstance(text, dict):
-            kind = _build_model(text, f"{path}{key}.")
+            kind = _build_words_model(text, f"{path}{key}.")
         elif isinstance(text, list):
             kind = Annotated[list[_Text], Field(min_length=1)]
         # A criterion may have the name of an attribute of every pydantic model, such as copy.
@@ -167,7 +167,7 @@ def _check_placeholders(english: str, text: str) -> str:
 
 
 @cache
-def shipped_wording(language: str) -> dict[str, Any]:
+def read_shipped_wording(language: str) -> JsonObject:
     """Return the words of a shipped language from its file, with the paper's criteria in English."""
     words = read_toml(Path(__file__).with_name(f"{language}.toml"))
     if language == "en":
@@ -187,16 +187,18 @@ def fill_placeholders(text: str, **values: object) -> str:
     return _PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), text)
 
 
-def rubric(words: Wording, names: Sequence[str]) -> tuple[Criterion, ...]:
+def translate_criteria(words: Wording, names: Sequence[str]) -> tuple[Criterion, ...]:
     """Return the criteria with these names in this language, in the given order."""
     texts = words.criteria.model_dump(by_alias=True)
     return tuple(Criterion(name=name, **texts[name]) for name in names)
 
 
-def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_words(base: JsonObject, changes: JsonObject) -> JsonObject:
     """Replace texts in `base` by the texts of `changes`, table by table."""
     merged = dict(base)
     for key, value in changes.items():
         below = base.get(key)
-        merged[key] = _merge(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+        merged[key] = (
+            _merge_words(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+        )
     return merged

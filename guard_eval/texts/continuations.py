@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain, groupby
 from pathlib import Path
@@ -21,8 +21,8 @@ from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import LARGEST_TEXT, read_bytes
-from guard_eval.records import Continuation, Recipe, content_id
-from guard_eval.reporting.writing import locate, write_whole
+from guard_eval.records import Continuation, Recipe, make_content_id
+from guard_eval.reporting.writing import find_target, write_atomically
 from guard_eval.texts.journal import append_lines, read_lines
 from guard_eval.texts.shards import WHOLE, Shard
 
@@ -44,15 +44,15 @@ def locate_run_folder(continuations: Path, recipe: Recipe) -> Path:
     shared = _get_run_fields(recipe)
     if recipe.revision.startswith("sha256:"):
         del shared["model"]
-    return continuations / content_id("run", shared)[:8]
+    return continuations / make_content_id("run", shared)[:8]
 
 
-def _get_run_fields(recipe: Recipe) -> dict[str, Any]:
+def _get_run_fields(recipe: Recipe) -> dict[str, object]:
     """Return the fields that all recipes of a run share."""
     return {name: getattr(recipe, name) for name in RUN_FIELDS}
 
 
-def read_run_folders(continuations: Path) -> dict[Path, dict[str, Any]]:
+def read_run_folders(continuations: Path) -> dict[Path, Mapping[str, object]]:
     """Return the folders of a study's `continuations`, each with the `RUN_FIELDS` that its texts share.
 
     Raises:
@@ -64,7 +64,7 @@ def read_run_folders(continuations: Path) -> dict[Path, dict[str, Any]]:
 def _read_recipe(folder: Path) -> dict[str, Any]:
     """Return the fields in a folder's recipe.json."""
     path = folder / "recipe.json"
-    locate(path)
+    find_target(path)
     try:
         values = json.loads(read_bytes(path, limit=LARGEST_TEXT))
         return {name: values[name] for name in RUN_FIELDS} | {"stop": tuple(values["stop"])}
@@ -85,7 +85,7 @@ def _name_file(recipe: Recipe, shard: Shard) -> str:
     """Return the file name of a recipe: the strategy and all fields that differ within a run's folder."""
     variant = (recipe.amateur, recipe.amateur_revision, recipe.source)
     engine = f".{recipe.engine}" if recipe.engine else ""
-    digits = f".{content_id(*variant)[:8]}" if any(variant) else ""
+    digits = f".{make_content_id(*variant)[:8]}" if any(variant) else ""
     return f"{recipe.strategy}{engine}{digits}{shard.suffix}"
 
 
@@ -99,7 +99,7 @@ def append_continuations(continuations: Path, batch: Sequence[Continuation], sha
         folder = locate_run_folder(continuations, recipe)
         if not (folder / "recipe.json").exists():
             content = json.dumps(_get_run_fields(recipe), indent=2, ensure_ascii=False) + "\n"
-            write_whole(folder / "recipe.json", content.encode(), make_folder=True)
+            write_atomically(folder / "recipe.json", content.encode(), make_folder=True)
         append_lines(folder / f"{_name_file(recipe, shard)}.jsonl", map(_make_row, texts))
 
 
@@ -117,7 +117,7 @@ def append_traces(continuations: Path, recipe: Recipe, batch: Iterable[Trace], s
     append_lines(path, batch)
 
 
-def _make_row(continuation: Continuation) -> dict[str, Any]:
+def _make_row(continuation: Continuation) -> dict[str, object]:
     """Return the line of a text, without the fields that are in recipe.json."""
     row = asdict(continuation)
     recipe = row.pop("recipe")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import parse
@@ -65,7 +64,7 @@ def describe_other_runs(study: Study, facts: Known | None = None) -> list[str]:
     required = _list_required_fields(study, facts or {"revision": find_model_revision(study)})
     differences = {
         folder.name: _describe_differences(recipe, required)
-        for folder, recipe in read_run_folders(study.continuations).items()
+        for folder, recipe in read_run_folders(study.continuations_folder).items()
     }
     return [f"{name} has {', '.join(parts)}" for name, parts in differences.items() if parts]
 
@@ -81,7 +80,7 @@ def _find_run(study: Study, facts: Known | None) -> Path | None:
 
     A model's folder is read only if study.toml alone matches several runs or none.
     """
-    runs = read_run_folders(study.continuations)
+    runs = read_run_folders(study.continuations_folder)
     matching: list[Path] = []
     for hashes_folder in (False, True) if runs else ():
         required = _list_required_fields(
@@ -95,8 +94,8 @@ def _find_run(study: Study, facts: Known | None) -> Path | None:
     recipes = [(path.name, runs[path]) for path in matching]
     names = [f"{name} ({run['model']} {run['revision']}, {run['dtype']})" for name, run in recipes]
     raise StudyError(
-        f"several runs in {study.continuations} match study.toml: {', '.join(names)}. Set model.dtype or "
-        "model.revision to choose one, or move the others away"
+        f"several runs in {study.continuations_folder} match study.toml: {', '.join(names)}. Set model.dtype "
+        "or model.revision to choose one, or move the others away"
     )
 
 
@@ -113,13 +112,13 @@ def _list_required_fields(study: Study, facts: Known) -> dict[str, object]:
     }
 
 
-def _describe_differences(recipe: Mapping[str, Any], required: Mapping[str, object]) -> list[str]:
+def _describe_differences(recipe: Mapping[str, object], required: Mapping[str, object]) -> list[str]:
     """Describe how a recipe differs from the required fields. Its dtype also names the quantisation."""
     return [
         f"{name} = {recipe[name]!r}, not {value!r}"
         for name in RUN_FIELDS
         if (value := required[name]) not in (None, recipe[name])
-        and not (name == "dtype" and recipe[name].startswith(f"{value},"))
+        and not (name == "dtype" and str(recipe[name]).startswith(f"{value},"))
     ]
 
 
@@ -145,7 +144,7 @@ def _read_texts(
         for text in read_continuations(path):
             recipe = text.recipe
             prompt = prompts.get(text.prompt_id)
-            if prompt is None or text.run > runs or recipe.continuation_id(prompt, text.run) != text.id:
+            if prompt is None or text.run > runs or recipe.make_continuation_id(prompt, text.run) != text.id:
                 continue
             if all(getattr(recipe, name) == value for name, value in required.items()):
                 variants.setdefault(recipe, {})[prompt.id, text.run] = text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Gold, Pair, clean_for_raters, content_id
+from guard_eval.records import Gold, Pair, clean_for_raters, make_content_id
 from guard_eval.study.criteria_settings import StudyFile
 from guard_eval.texts.rows import Record, read_json_lines
 
@@ -47,11 +47,11 @@ def _read_pair(record: Record, criteria: Sequence[str]) -> Gold:
         raise StudyError(
             f'{where}: "criteria" names {clear!r}; write some of the study\'s: {", ".join(criteria)}'
         )
-    ids = content_id("gold", prompt, better), content_id("gold", prompt, worse)
+    ids = make_content_id("gold", prompt, better), make_content_id("gold", prompt, worse)
     pair = Pair(
         id=Pair.make_id(BETTER, WORSE, *ids),
         dataset="gold",
-        prompt_id=content_id("gold", prompt),
+        prompt_id=make_content_id("gold", prompt),
         prompt=prompt,
         method_a=BETTER,
         method_b=WORSE,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from io import FileIO
 from pathlib import Path
@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import open_regular
-from guard_eval.reporting.writing import locate, open_to_append
+from guard_eval.reporting.writing import find_target, open_to_append
 
 Item = TypeVar("Item")
 
 _LONGEST_LINE = 2**26
 
 
-def append_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+def append_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
     """Append objects as lines and sync the file. Before and after, remove an incomplete last line.
 
     Raises:
@@ -67,7 +67,7 @@ def read_lines(path: Path, build: Callable[[dict[str, Any]], Item], kind: str) -
     Raises:
         StudyError: A complete line cannot be read, or a link leads out of the study.
     """
-    locate(path)
+    find_target(path)
     with open_regular(path) as file:
         for number, line in enumerate(iter(partial(file.readline, _LONGEST_LINE), b""), start=1):
             if len(line) == _LONGEST_LINE:

@@ -16,11 +16,11 @@ from guard_eval.errors import StudyError, format_count
 from guard_eval.files.opening import read_bytes
 from guard_eval.records import Prompt
 from guard_eval.reporting.escaping import join_lines
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
 from guard_eval.study import Study
-from guard_eval.study.choice import find_strategy
-from guard_eval.study.folder import check_settings, locate_model, relative_to_study
+from guard_eval.study.choice import remove_parameters
+from guard_eval.study.folder import check_settings, locate_model, make_relative_to_study
 from guard_eval.study.schema import STUDY_TOML, write_study_toml
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.system_settings import BUNDLED
@@ -210,7 +210,7 @@ def _write_study(folder: Path, files: Mapping[str, bytes], settings: str) -> Stu
         if not has_size or read_bytes(path, limit=len(content)) != content:
             _refuse_existing_file(path)
     for name, content in files.items():
-        write_whole(folder / name, content, make_folder=True)
+        write_atomically(folder / name, content, make_folder=True)
     write_study_toml(folder, settings.encode())
     return Study.open(folder)
 
@@ -235,7 +235,7 @@ def _fill_model_settings(folder: Path, model: str) -> str:
     """Return the content of study.toml for a study whose texts a model will write."""
     small = model == BUNDLED  # for a first try, perhaps without a network
     compute = ["diversity", "coherence", "perplexity", "repetition", "length", "speed"]
-    name = _format_toml_text(relative_to_study(folder, model))
+    name = _format_toml_text(make_relative_to_study(folder, model))
     return _fill_template(
         folder,
         question='question = "Which decoding strategy writes better continuations?"',
@@ -252,11 +252,11 @@ def _fill_text_settings(
     folder: Path, systems: Sequence[ImportedSystem], couples: Sequence[Sequence[str]]
 ) -> str:
     """Return the content of study.toml for a study whose texts are in files."""
-    counts = Counter(find_strategy(system.name) for system in systems)
+    counts = Counter(remove_parameters(system.name) for system in systems)
     with_settings = [strategy for strategy, count in counts.items() if count > 1]
     tables = []
     for system in systems:
-        strategy = find_strategy(system.name)
+        strategy = remove_parameters(system.name)
         table = _FROM_FILE.format(
             name=_format_toml_text(system.name),
             file=_format_toml_text(system.file),

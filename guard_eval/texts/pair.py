@@ -80,7 +80,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
                 rounds=0 if settings.pairs.design == "fixed" else settings.pairs.rounds,
                 existing=() if redraw else existing,
             )
-            new = store_pairs.add(store, pairs, study.plan, replace_all=redraw)
+            new = store_pairs.add(store, pairs, study.hand_out_plan, replace_all=redraw)
         except StudyError as error:
             if redraw or store_pairs.explain_why_pairs_are_fixed(store) is not None:
                 raise

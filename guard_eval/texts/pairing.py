@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, groupby
 
 from guard_eval.errors import StudyError
-from guard_eval.records import MESSAGE_BYTES, Pair, Prompt, clean_for_raters, content_id
+from guard_eval.records import MESSAGE_BYTES, Pair, Prompt, clean_for_raters, make_content_id
 from guard_eval.texts.generations import Generation
 
 
@@ -22,7 +22,7 @@ def draw_prompts(
 
     Draws for different purposes are independent.
     """
-    drawn = sorted(prompts, key=lambda prompt: (prompt.dataset, content_id(seed, purpose, prompt.id)))
+    drawn = sorted(prompts, key=lambda prompt: (prompt.dataset, make_content_id(seed, purpose, prompt.id)))
     groups = groupby(drawn, key=lambda prompt: prompt.dataset)
     return [prompt for _, group in groups for prompt in list(group)[:per_dataset]]
 
@@ -37,7 +37,7 @@ def drop_repeated_prompts(prompts: Iterable[Prompt]) -> list[Prompt]:
 
 def find_round(prompt: Prompt, rounds: int, *, seed: int) -> int:
     """Return the round of a prompt: 1, 2, …, or 0 if the study has no rounds."""
-    return 1 + int(content_id(seed, "round", prompt.dataset, prompt.id), 16) % rounds if rounds else 0
+    return 1 + int(make_content_id(seed, "round", prompt.dataset, prompt.id), 16) % rounds if rounds else 0
 
 
 def make_pairs(
@@ -70,7 +70,9 @@ def make_pairs(
     """
     rated = choose_prompts_for_people(prompts, human_pairs)
     positions_before = {pair.id: pair.position for pair in existing}
-    ordered = sorted(prompts, key=lambda prompt: (prompt.dataset, content_id(seed, "position", prompt.id)))
+    ordered = sorted(
+        prompts, key=lambda prompt: (prompt.dataset, make_content_id(seed, "position", prompt.id))
+    )
     positions = count(len(positions_before))
     pairs = []
     for method_a, method_b in compare:

@@ -68,7 +68,7 @@ def read_study_prompts(study: Study, *, limited: bool = True) -> list[Prompt]:
         if counts[prompt.dataset] <= limit:
             chosen.append(prompt)
     if left_out := len(prompts) - len(chosen):
-        progress.notice(f"prompts.limit = {limit} leaves out {left_out} of {len(prompts)} prompts")
+        progress.show_notice(f"prompts.limit = {limit} leaves out {left_out} of {len(prompts)} prompts")
     return chosen
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from guard_eval.errors import StudyError
-from guard_eval.records import content_id
+from guard_eval.records import make_content_id
 from guard_eval.reporting.writing import open_to_append
 
 
@@ -44,7 +44,7 @@ class Shard:
 
     def holds(self, prompt_id: str) -> bool:
         """Return whether the prompt belongs to this shard."""
-        return int(content_id("shard", prompt_id), 16) % self.count == self.number - 1
+        return int(make_content_id("shard", prompt_id), 16) % self.count == self.number - 1
 
     @property
     def suffix(self) -> str:
@@ -57,7 +57,9 @@ WHOLE = Shard()
 
 
 @contextmanager
-def reserve_shard(folder: Path, shard: Shard) -> Iterator[None]:
+def reserve_shard(
+    folder: Path, shard: Shard, *, remedy: str = "wait for it, stop it, or give each its own --shard i/n"
+) -> Iterator[None]:
     """Prevent other processes from making the same texts in `folder` until the context ends.
 
     A shard excludes the same shard and the whole study. The whole study excludes all shards and itself. The
@@ -65,7 +67,7 @@ def reserve_shard(folder: Path, shard: Shard) -> Iterator[None]:
     file systems have no locks; there, nothing is excluded.
 
     Raises:
-        StudyError: Another process makes these texts.
+        StudyError: Another process makes these texts. The message ends with `remedy`.
     """
     with ExitStack() as locks:
         try:
@@ -74,8 +76,7 @@ def reserve_shard(folder: Path, shard: Shard) -> Iterator[None]:
                 locks.enter_context(_lock(path, shared=suffix != shard.suffix))
         except (BlockingIOError, FileNotFoundError):
             raise StudyError(
-                f"another guard-eval generate is making these continuations in {folder}; wait for it, stop "
-                "it, or give each its own --shard i/n"
+                f"another guard-eval generate is writing these texts in {folder}; {remedy}"
             ) from None
         except OSError as error:
             if error.errno not in {errno.ENOLCK, errno.ENOTSUP}:

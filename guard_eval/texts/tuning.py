@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Prompt, content_id
+from guard_eval.records import Prompt, make_content_id
 from guard_eval.store import Store, TidyRow, unblind
 from guard_eval.study import Study
 from guard_eval.study.choice import Search
@@ -34,7 +34,7 @@ def split_prompts(study: Study) -> tuple[list[Prompt], list[Prompt]]:
         return prompts, prompts
     seed = study.settings.seed
     drawn = draw_prompts(prompts, per_dataset=tuning.prompts, seed=seed, purpose="tuning")
-    choice = study.current_choice
+    choice = study.valid_choice
     ids = set(choice.prompts) if choice else {prompt.id for prompt in drawn}
     choosing = [prompt for prompt in prompts if prompt.id in ids]
     compared = [prompt for prompt in prompts if prompt.id not in ids]
@@ -61,7 +61,7 @@ def plan_texts(study: Study) -> list[tuple[list[str], list[Prompt]]]:
     """
     choosing, _ = split_prompts(study)
     systems = list(study.settings.systems)
-    if study.settings.tuning is not None and study.current_choice is None:
+    if study.settings.tuning is not None and study.valid_choice is None:
         return [(systems, choosing)]
     compared = list_compared_systems(study)
     others = [name for name in systems if name not in compared]
@@ -75,7 +75,7 @@ def read_tuning_verdicts(study: Study) -> list[TidyRow]:
         return []
     if not (study.folder / TUNING_DATABASE).exists():
         return []
-    with Store.open(study.for_tuning().database) as store:
+    with Store.open(study.make_tuning_study().database) as store:
         return unblind.read_tidy_rows(store)
 
 
@@ -88,7 +88,7 @@ def hash_choice(study: Study, searches: Sequence[Search]) -> str:
     verdicts = [(row.pair_id, row.rater, row.criterion, row.verdict) for row in read_tuning_verdicts(study)]
     dumps = [search.model_dump(mode="json") for search in searches]
     named = sorted(prompt.id for prompt in prompts)
-    return content_id(settings.rule, named, sorted(ids), sorted(verdicts), dumps)
+    return make_content_id(settings.rule_hash, named, sorted(ids), sorted(verdicts), dumps)
 
 
 def read_compared_prompts(study: Study) -> list[Prompt]:
@@ -99,7 +99,7 @@ def read_compared_prompts(study: Study) -> list[Prompt]:
     """
     _, compared = split_prompts(study)
     if study.settings.tuning is not None:
-        choice = study.current_choice
+        choice = study.valid_choice
         if choice is None:
             steps = f"{study.command('generate')}, then {study.command(*TUNE)}"
             raise StudyError(f"no setting is chosen yet by the rule in [tuning]; run: {steps}")

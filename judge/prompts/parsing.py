@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from guard_eval.records import CHOICES, Choice, JsonObject
-from guard_eval.rubric import spelling
+from guard_eval.rubric import normalise_spelling
 from guard_eval.servers.answers import object_or_empty, read_answer, read_json, shorten
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.thinking import remove_thinking
@@ -96,12 +96,14 @@ def _make_tag_pattern(name: str, code: str) -> str:
 
 def _read_judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each criterion's judgment: the text after its name, with the following lines."""
-    names_by_label = {spelling(alias): name for name in names for alias in (name, titles.get(name, name))}
+    names_by_label = {
+        normalise_spelling(alias): name for name in names for alias in (name, titles.get(name, name))
+    }
     result: list[tuple[str, str]] = []
     adds = False
     for line in block.splitlines():
         label, colon, judgment = _BULLET.sub("", line).partition(":")
-        name = names_by_label.get(spelling(label))
+        name = names_by_label.get(normalise_spelling(label))
         if name is not None and colon:
             result.append((name, judgment))
         elif adds and _is_overall_judgment(line, result, names):
@@ -203,8 +205,8 @@ def _read_choices(
     choices: JsonObject = {name: fields.get(name) for name in names}
     if any(choice not in CHOICES for choice in choices.values()):
         return RequestFailure(kind="wrong_schema", detail=f"not A, tie or B for each: {shorten(content)}")
-    plain = {spelling(name): choice for name, choice in choices.items()}
-    if any(plain.get(spelling(other), value) != value for other, value in fields.items()):
+    plain = {normalise_spelling(name): choice for name, choice in choices.items()}
+    if any(plain.get(normalise_spelling(other), value) != value for other, value in fields.items()):
         detail = f"two judgments on one criterion: {shorten(content)}"
         return RequestFailure(kind="wrong_schema", detail=detail)
     return choices

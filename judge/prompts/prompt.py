@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice
-from guard_eval.reporting.words import and_list
+from guard_eval.reporting.words import join_with_and
 from guard_eval.rubric import CHOICE_LABELS, CRITERIA, Criterion
 from guard_eval.servers.answers import shorten
 from guard_eval.study.judge_settings import CONTINUATIONS, Judge, JudgedExample, fill_template, read_examples
@@ -260,7 +260,7 @@ def describe_prompt_differences(judge: Judge) -> str | None:
         parts.append(f"{len(judge.judged_examples)} example(s) from {judge.examples.file}")
     if judge.rationale:
         parts.append("a rationale before the verdict")
-    return and_list(parts) if parts else None
+    return join_with_and(parts) if parts else None
 
 
 def make_blind_example(example: JudgedExample) -> BlindPair:

@@ -80,11 +80,11 @@ def test_report_gives_the_papers_shares_and_p_values():
 
 
 def test_share_follows_hand_arithmetic():
-    # Items 1, 1/2 and 0: mean 1/2, variance 1/4, error √(1/4/3), t with 2 degrees of freedom.
+    # Items 1, 1/2 and 0: mean 1/2, variance 1/4, error √(1/4/3). Three items exclude no share.
     row = total(table({"1": "xx", "2": "xy", "3": "yy"}))
-    half = stats.t.ppf(0.975, 2) * np.sqrt(0.25 / 3)
     assert (row.wins, row.ties, row.losses) == (3, 0, 3)
-    assert (row.win_share, row.low, row.high) == pytest.approx((0.5, max(0, 0.5 - half), min(1, 0.5 + half)))
+    assert (row.win_share, row.low, row.high) == (0.5, 0, 1)
+    assert row.standard_error == pytest.approx((1 / 12) ** 0.5)
 
 
 def test_holm_counts_declared_tests_without_verdicts():
@@ -98,7 +98,7 @@ def test_holm_counts_declared_tests_without_verdicts():
 def test_report_withholds_p_that_cannot_be_significant():
     row = total(table(dict(enumerate("xxxx"))))
     assert row.p is row.p_adjusted is row.p_pooled_binomial is None
-    assert "cannot be below 0.125" in row.note
+    assert "p is at least 0.125" in row.note
     # Six pairs can give 2 / 2^6 = .031, and Holm doubles it: .063.
     two_criteria = joined(*(table(dict(enumerate("xxxxxx")), criterion=name) for name in "cd"))
     for row in rows(shares(evidence(two_criteria))):

@@ -57,11 +57,24 @@ def test_any_difference_p_of_many_units_agrees_with_draws(monkeypatch):
     assert "normal sums" in normal.method
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_any_difference_p_of_balanced_methods_is_one(seed):
+    """Each method has as many wins as losses, apart from rounding, so all flips differ by as much or more."""
+    nets = np.random.default_rng(seed).integers(-3, 4, (8, 3)).astype(float)
+    balanced = np.vstack([nets, -nets.sum(axis=0)])
+    assert run_any_difference_test(balanced).p == 1
+
+
 def errors_of(influence, df=None):
     covariance = influence.T @ influence
     variances = compute_difference_variances(covariance)
     df = np.full_like(variances, len(influence) - 1 if df is None else df)
     return ShareErrors(influence=influence, covariance=covariance, variances=variances, df=df)
+
+
+def opposed_errors(influence):
+    """Return the errors of two methods of which one gains what the other loses."""
+    return errors_of(np.hstack([influence, -influence]))
 
 
 def test_rank_sets_separate_only_methods_that_differ():
@@ -109,7 +122,7 @@ def test_raters_of_separate_units_leave_errors_unchanged():
 def test_simultaneous_half_width_agrees_with_student_and_tukey():
     rng = np.random.default_rng(1)
     influence = rng.normal(size=(40, 1))
-    line = find_simultaneous_half_width(draw_largest_errors(errors_of(np.hstack([influence, -influence]))))
+    line = find_simultaneous_half_width(draw_largest_errors(opposed_errors(influence)))
     assert line == pytest.approx(stats.t.isf(0.025, 39), abs=0.05)
     # Tukey's studentised range, for equal variances without correlation
     equal = np.tile(np.eye(6) - 1 / 6, (200, 1)) * rng.normal(size=(1200, 1))
@@ -121,7 +134,7 @@ def test_simultaneous_half_width_agrees_with_student_and_tukey():
 
 def test_p_of_one_difference_agrees_with_student():
     influence = np.random.default_rng(1).normal(size=(40, 1)) / 40
-    errors = errors_of(np.hstack([influence, -influence]))
+    errors = opposed_errors(influence)
     error = 2 * np.sqrt((influence**2).sum())
     scores, widths = np.array([2.5 * error, 0.0]), np.full((2, 2), error)
     p = compute_any_difference_p(scores, widths, draw_largest_errors(errors))
@@ -167,7 +180,7 @@ def test_degrees_of_freedom_follow_satterthwaite():
 
 def test_share_limits_are_student_limits_within_zero_and_one():
     influence = np.random.default_rng(1).normal(size=(9, 1)) / 30
-    errors = errors_of(np.hstack([influence, -influence]))
+    errors = opposed_errors(influence)
     half = stats.t.ppf(0.975, 8) * np.sqrt((influence**2).sum())
     limits = errors.find_limits(np.array([0.5, 0.99]), level=0.95)
     assert limits[0] == pytest.approx((0.5 - half, 0.5 + half))
@@ -177,7 +190,7 @@ def test_share_limits_are_student_limits_within_zero_and_one():
 def test_half_width_grows_if_few_units_differ(monkeypatch):
     """Five of six units differ by as much: in 2 of 2⁵ patterns all agree, and t² is 5 · 5/6 over 1 − 5/6."""
     influence = np.array([[1.0]] * 5 + [[0.0]])
-    errors = errors_of(np.hstack([influence, -influence]))
+    errors = opposed_errors(influence)
     assert find_simultaneous_half_width(draw_largest_errors(errors)) == pytest.approx(5)
     monkeypatch.setattr("analysis.stats.rank_sets.MANY_UNITS", 0)
     student = find_simultaneous_half_width(draw_largest_errors(errors))

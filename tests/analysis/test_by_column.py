@@ -57,6 +57,13 @@ def test_interaction_test_holds_its_level():
     assert sum(p <= 0.05 for p in small) <= 17
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_interaction_p_of_equal_groups_is_one(seed):
+    scores = np.random.default_rng(seed).choice([0, 1 / 3, 0.5, 2 / 3, 1], 8)
+    values = np.repeat([0, 1], 8)
+    assert run_interaction_test([*scores, *scores], np.ones(16), values, np.arange(16)).p == 1
+
+
 def test_interaction_needs_two_values():
     assert run_interaction_test([1, 0], [1, 1], [0, 0], [0, 1]).p is None
 
@@ -99,27 +106,24 @@ def test_numbers_are_divided_into_thirds():
     assert [row.value for row in rows] == ["0 to 6", "7 to 13", "14 to 19"]
 
 
+OF_RATINGS = "this column describes the ratings"
+"""Split by what raters chose, every result would be certain."""
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("gender", "no such column; did you mean 'genre'"), ("title", "has 20 different texts; group them")],
+    [
+        ("gender", "the table has no such column; did you mean 'genre'"),
+        ("title", "the column has 20 different texts; group them"),
+        ("region", "the column is empty"),
+        *((name, OF_RATINGS) for name in ("winner", "verdict", "model_a", "seconds", "confidence")),
+    ],
 )
 def test_unusable_split_column_is_refused(name, message):
-    table = votes(title=[f"t{n}" for n in range(20)])
-    with pytest.raises(StudyError, match=message):
+    table = votes(title=[f"t{n}" for n in range(20)], region=[None] * 20, seconds=range(20))
+    table = table.assign(confidence=[n // 7 % 2 for n in range(40)])
+    with pytest.raises(StudyError, match=f"--by {name}: {message}"):
         measure_shares_by_value(make_evidence(table, by=[name]))
-
-
-@pytest.mark.parametrize("name", ["winner", "verdict", "model_a", "seconds", "confidence"])
-def test_columns_of_ratings_cannot_split_results(tmp_path, name):
-    """Split by what raters chose, every result would be certain."""
-    table = votes(seconds=range(20)).assign(confidence=[n // 7 % 2 for n in range(40)])
-    with pytest.raises(StudyError, match=f"--by {name}: this column describes the ratings"):
-        analysis.report(table, tmp_path, by=[name])
-
-
-def test_empty_column_cannot_split_results(tmp_path):
-    with pytest.raises(StudyError, match="--by region: the column is empty"):
-        analysis.report(votes(region=[None] * 20), tmp_path, by=["region"])
 
 
 def test_columns_of_pairs_or_raters_can_split_results(tmp_path):

@@ -41,7 +41,7 @@ def rated(tmp_path):
             note(store, name, "check", passed=index != 10)
             if index >= 10:
                 continue
-            for blind in handout.claim(store, person, study.plan, limit=5):
+            for blind in handout.claim(store, person, study.hand_out_plan, limit=5):
                 choices = {"coherence": "A", "fluency": "A"}
                 verdicts.save(store, blind.presentation, choices, rater=person, active_seconds=60.0)
     manage.exclude(study, NAMES[0], reason="answered for a friend")

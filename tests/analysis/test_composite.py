@@ -53,32 +53,23 @@ def test_composite_of_a_panel_uses_panel_scores():
     assert (rows["net"] / rows["showings"]).tolist() == pytest.approx([1, -1 / 3])
 
 
+APART = table([["x ", " y"], ["y ", " x"]])
+RENAMED = table(THREE).astype({"criterion": object}).replace({"criterion": {"coherence": "composite"}})
+
+
 @pytest.mark.parametrize(
-    ("weights", "message"),
+    ("weights", "frame", "message"),
     [
-        ({"coherence": 1}, "composite: .*should have at least 2 items"),
-        ({"composite": 1, "fluency": 1}, "there are no verdicts on 'composite'"),
-        (
-            {"coherence": 1, "fluidity": 1},
-            "there are no verdicts on 'fluidity'; choose from: coh",
-        ),
+        ({"coherence": 1}, table(THREE), "composite: .*should have at least 2 items"),
+        ({"composite": 1, "fluency": 1}, table(THREE), "there are no verdicts on 'composite'"),
+        ({"coherence": 1, "fluidity": 1}, table(THREE), "no verdicts on 'fluidity'; choose from: coh"),
+        (BOTH, APART, "no rater has judged a pair on all of coherence and fluency"),
+        (BOTH, RENAMED, "are both called 'composite'"),
     ],
 )
-def test_impossible_composite_is_refused(weights, message):
+def test_impossible_composite_is_refused(weights, frame, message):
     with pytest.raises(StudyError, match=message):
-        shares(table(THREE), composite=weights)
-
-
-def test_composite_of_criteria_never_judged_together_is_refused():
-    with pytest.raises(StudyError, match="no rater has judged a pair on all of coherence and fluency"):
-        shares(table([["x ", " y"], ["y ", " x"]]), composite={"coherence": 1, "fluency": 1})
-
-
-def test_composite_named_like_a_criterion_is_refused():
-    frame = table(THREE)
-    frame["criterion"] = frame["criterion"].astype(object).replace("coherence", "composite")
-    with pytest.raises(StudyError, match="are both called 'composite'"):
-        shares(frame, composite={"fluency": 1, "coherence": 1})
+        shares(frame, composite=weights)
 
 
 @pytest.mark.slow

@@ -383,7 +383,7 @@ def test_column_of_another_subject_marks_no_ties(name, cells):
     assert counts(pd.DataFrame(rows)) == ("12/0/0", 12)
 
 
-def test_texts_that_say_yes_are_no_marks():
+def test_texts_yes_and_no_are_no_winner_marks():
     rows = [
         {
             "prompt": n,
@@ -544,6 +544,19 @@ def test_label_studio_tasks_with_equal_data_are_one_item(tmp_path):
     assert (verdicts["pair_id"].nunique(), verdicts["prompt_id"].nunique()) == (12, 3)
     path.write_text(json.dumps(label_studio([(item, 1) for item in range(12)])))
     assert counts(path) == ("12/0/0", 3)
+
+
+def test_texts_of_tasks_can_be_the_prompt(tmp_path):
+    path = tmp_path / "tasks.json"
+    tasks = label_studio([(item, who) for who in (1, 2) for item in range(12)])
+    for task in tasks:
+        task["data"]["source"] = task["data"].pop("prompt")
+    path.write_text(json.dumps(tasks))
+    message = refusal(path)
+    assert "several pairs have the same 'source'" in message
+    assert "text_a" not in message
+    assert counts(path, columns={"prompt_id": "source"}) == ("24/0/0", 3)
+    assert counts(path, columns={"prompt_id": ""}) == ("24/0/0", 12)
 
 
 def test_read_table_keeps_its_declarations():

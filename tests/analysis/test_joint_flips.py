@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from verdicts_by_hand import evidence, listed
 
@@ -13,8 +13,7 @@ from analysis.scores.win_share import weigh_by_precision
 from analysis.sections.results.sensitivity import FIXED, PRECISION, run_alternative_analyses
 from analysis.sections.results.shares import measure_total_shares
 from analysis.verdicts.checks import order_methods
-from guard_eval.estimate import adjust
-from guard_eval.joint_flips import max_t
+from guard_eval.joint_flips import compute_max_t_p
 from guard_eval.sign_flip import sign_flip
 
 
@@ -33,22 +32,19 @@ def enumerated(scores):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(3, 9), st.integers(1, 4))
+@example(2116, 7, 3)  # a sum that is 0 apart from rounding has p = 1
 def test_max_t_of_few_units_agrees_with_enumeration(seed, units, results):
     scores = np.random.default_rng(seed).integers(-2, 4, (units, results)).astype(float)
     scores[0] = 1.0
-    assert max_t(scores) == pytest.approx(enumerated(scores))
+    assert compute_max_t_p(scores) == pytest.approx(enumerated(scores))
 
 
-def test_max_t_beats_holm_only_for_correlated_results():
+def test_max_t_corrects_no_repeated_results():
     rng = np.random.default_rng(2)
     common = rng.choice([-1.0, 0, 1], 300, p=[0.27, 0.37, 0.36])
     alone = sign_flip(common).p
     # One and the same result six times: no correction at all.
-    assert max_t(np.tile(common[:, None], 6)) == pytest.approx([alone] * 6, abs=0.006)
-    noise = rng.choice([-1.0, 0, 1], (300, 5))
-    independent = np.column_stack([common, noise])
-    first = adjust([sign_flip(column).p for column in independent.T])[0]
-    assert max_t(independent)[0] == pytest.approx(first, rel=0.25)
+    assert compute_max_t_p(np.tile(common[:, None], 6)) == pytest.approx([alone] * 6, abs=0.006)
 
 
 def test_max_t_corrects_the_family_of_a_report():
@@ -116,9 +112,3 @@ def test_report_shows_result_with_precision_weights():
     default = {row.analysis: row.default for row in run_alternative_analyses(weighed)}
     assert default[PRECISION]
     assert not default[FIXED]
-    # Equal numbers of ratings: nothing changes.
-    same = listed("pair_id rater verdict", [row for row in rows if row[1] == "r0"])
-    (equal,), (precise,) = (
-        measure_total_shares(evidence(same, weights=weights)) for weights in ("equal", "precision")
-    )
-    assert (equal.win_share.value, equal.p) == pytest.approx((precise.win_share.value, precise.p))

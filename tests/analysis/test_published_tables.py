@@ -233,7 +233,7 @@ def test_roles_of_columns_are_printed_first_and_on_the_page(monkeypatch, capsys,
     assert "side: order (it says which text was first)" in page
 
 
-def test_read_warns_once_of_what_was_assumed():
+def test_read_warns_once_about_assumptions():
     with pytest.warns(UserWarning, match="What was read") as caught:
         frame = analysis.read(TABLES / "rank_evaluator.csv")
     [warning] = caught

@@ -24,7 +24,7 @@ def cycle(name, cells, count=30):
 
 @pytest.mark.parametrize("item", ["case_id", "query", "Sample ID", "ticket", "poem", "Frage", "seed"])
 @pytest.mark.parametrize("more", [[], ["id"], ["Unnamed: 0"]])
-def test_rows_of_one_item_are_one_unit(item, more):
+def test_rows_of_one_item_are_one_independent_unit(item, more):
     """Three raters agree on twenty items: there are twenty units, whatever the item is called."""
     rows = [
         {**dict.fromkeys(more, 20 * rater + number), item: f"Q{number}", **AB, "annotator": f"r{rater}"}
@@ -57,7 +57,7 @@ def test_prompt_beside_the_pair_is_used_or_asked_about(prompt):
 @pytest.mark.parametrize(
     "rater", ["evaluator", "WorkerId", "Prolific ID", "judge_model", "who", "grader", "Initials"]
 )
-def test_raters_stay_apart_under_any_heading(rater):
+def test_raters_are_not_merged_under_any_heading(rater):
     rows = [{"item": number // 2, rater: f"r{number % 2}"} for number in range(20)]
     table = pd.DataFrame([{**row, **AB, "winner": "model_a"} for row in rows])
     try:
@@ -437,7 +437,7 @@ def test_refusal_offers_two_headings_as_methods():
     assert "--set columns.method_a=tts_a --set columns.method_b=tts_b" in refusal(pd.DataFrame(rows))
 
 
-def test_duplicated_tasks_are_named_once(tmp_path):
+def test_duplicated_tasks_are_refused(tmp_path):
     result = [
         {"from_name": name, "type": "choices", "value": {"choices": ["A"]}}
         for name in ("fluency", "coherence")

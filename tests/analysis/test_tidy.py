@@ -122,7 +122,7 @@ def test_multiline_rows_keep_their_line_numbers(tmp_path):
     assert {str(kind) for kind in whole.drop(columns="seconds").dtypes} == {"object"}
 
 
-def test_one_kind_of_rater_may_be_given_for_a_whole_table(tmp_path):
+def test_kind_of_rater_can_be_set_for_a_table(tmp_path):
     assert set(read(write(tmp_path, GOOD), rater_kind="model")["rater_kind"]) == {"model"}
     partly = f"{HEADER},rater_kind\n1,d,x,y,anna,c,x,\n1,d,x,y,gpt,c,x,model\n"
     path = write(tmp_path, partly)
@@ -175,7 +175,7 @@ def test_parquet_table_is_read(tmp_path):
         read(tmp_path / "none.parquet")
 
 
-def test_comparison_is_turned_to_the_planned_order():
+def test_methods_are_put_into_planned_order():
     rows = [["1", "d", "x", "y", "r", "c", "x", 3.0, 5.0], ["2", "d", "y", "x", "r", "c", "x", 7.0, 9.0]]
     frame = pd.DataFrame(rows, columns=[*HEADER.split(","), "length_a", "length_b"])
     mixed = order_methods(check_verdicts(frame))

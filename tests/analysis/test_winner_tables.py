@@ -33,7 +33,7 @@ def test_judge_in_both_orders_has_two_showings(table):
     assert len(set(frame["presentation"])) == 2
 
 
-def test_several_prompts_of_many_methods_stay_apart(table):
+def test_pairs_of_many_methods_are_not_merged(table):
     """Of 299 methods 218 and 219 are not 0 and 83, though 218 · 300 + 219 is 83 in sixteen bits."""
     rows = [f"q{n % 5},m{n:03},m{n + 1:03},left" for n in range(298)]
     frame = table("\n".join(["item,left,right,winner", *rows, "q3,m000,m083,left"]))

@@ -25,9 +25,9 @@ pytestmark = pytest.mark.slow
 class Listener(list):
     """Collects what a function says while it works."""
 
-    notice = warn = list.append
+    show_notice = warn = list.append
 
-    def show(self, result, *, clear=False):
+    def show_result(self, result, *, clear=False):
         self.extend(result.lines)
 
 
@@ -39,7 +39,7 @@ def run(monkeypatch):
     def command(folder, *, quiet=False, **options):
         listener = Listener()
         if quiet:
-            listener.notice = lambda text: None
+            listener.show_notice = lambda text: None
         with progress.use_reporter(listener):
             command.url = annotate(Study.open(folder), **{"port": 0, **options}).url
         return "\n".join(listener)
@@ -51,7 +51,7 @@ def rate_first(built, rater, *criteria):
     """Save a verdict of a rater, with the settings of the study as it stands."""
     study = Study.open(built.folder)
     with Store.open(study.database, declared=study.declared) as store:
-        (presentation,) = handout.claim(store, rater, study.plan)
+        (presentation,) = handout.claim(store, rater, study.hand_out_plan)
         verdicts.save(store, presentation.presentation, dict.fromkeys(criteria, "A"), rater=rater)
 
 

@@ -63,7 +63,7 @@ def test_a_rater_who_arrives_late_sees_the_end_page(recruiting):
     with built.open() as store:
         # somebody who was invited by name takes the only pair
         who, _ = raters.invite(store, "guest")
-        (presentation,) = handout.claim(store, who, built.plan)
+        (presentation,) = handout.claim(store, who, built.hand_out_plan)
         verdicts.save(store, presentation.presentation, {"coherence": "A"}, rater=who)
     page = press(ann, "start")
     assert "Nothing is left to compare" in words(page)
@@ -122,7 +122,7 @@ def test_a_waiting_rater_gets_the_pair_when_its_lease_ends(recruiting, databases
     page = press(recruiting.come("ann"), "start")
     with built.open() as store:
         guest, _ = raters.invite(store, "guest")
-        handout.claim(store, guest, built.plan)
+        handout.claim(store, guest, built.hand_out_plan)
     page = rate(page, "A", "A")
     assert "One moment, please" in words(page)
     assert codes_on(page) == []

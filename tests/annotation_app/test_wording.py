@@ -12,7 +12,7 @@ from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA
 from guard_eval.study import Study, wording
 from guard_eval.study.settings import Language
-from guard_eval.study.wording import rubric, shipped_wording
+from guard_eval.study.wording import read_shipped_wording, translate_criteria
 
 FOLDER = Path(annotation_app.__file__).parent
 STUDY = """
@@ -51,7 +51,7 @@ def keys_of(tree, path=""):
 
 @pytest.mark.parametrize("language", get_args(Language))
 def test_every_language_has_the_same_keys_and_placeholders(load, language):
-    assert keys_of(shipped_wording(language)) == keys_of(shipped_wording("en"))
+    assert keys_of(read_shipped_wording(language)) == keys_of(read_shipped_wording("en"))
     assert load(language=language).language == language  # and the same placeholders
 
 
@@ -59,7 +59,7 @@ def test_every_key_of_wording_is_used_and_defined():
     """The pages ask for texts by their keys; nothing else checks that they are spelled as in the file."""
     source = "".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py"))
     script = (FOLDER / "panel.js").read_text(encoding="utf-8")
-    tables = {key: table for key, table in shipped_wording("en").items() if isinstance(table, dict)}
+    tables = {key: table for key, table in read_shipped_wording("en").items() if isinstance(table, dict)}
     assert set(tables.pop("problems")) == set(get_args(panel.Problem))
     del tables["criteria"]
     unused = {key for key in tables["panel"] if f"words.{key}" not in script + source}
@@ -74,13 +74,13 @@ def test_every_key_of_wording_is_used_and_defined():
 
 
 def test_the_english_rubric_is_the_papers(load):
-    assert rubric(load(), tuple(CRITERIA)) == tuple(CRITERIA.values())
+    assert translate_criteria(load(), tuple(CRITERIA)) == tuple(CRITERIA.values())
 
 
 def test_words_of_a_study_replace_those_of_the_language(load):
     words = load('[consent]\nlead = "Ahoi"\n[panel]\nkeys = "Tasten"\n', language="de")
     assert (words.consent.lead, words.panel.keys) == ("Ahoi", "Tasten")
-    assert words.consent.title == shipped_wording("de")["consent"]["title"]
+    assert words.consent.title == read_shipped_wording("de")["consent"]["title"]
     assert words.language == "de"
 
 
@@ -146,14 +146,14 @@ def test_a_criterion_may_have_any_name(load):
     """Also that of something which every model of pydantic has."""
     names = ("copy", "json", "model_dump", "model_config")
     tables = "".join(f'[criteria.{name}]\ntitle = "T{name}"\ndefinition = "d"\n' for name in names)
-    assert [criterion.title for criterion in rubric(load(criteria=tables), names)] == [
+    assert [criterion.title for criterion in translate_criteria(load(criteria=tables), names)] == [
         f"T{name}" for name in names
     ]
 
 
 def test_a_wording_file_overrides_a_criterions_words(load):
     def titles(words):
-        return [criterion.title for criterion in rubric(words, ("wit", "toxicity", "coherence"))]
+        return [criterion.title for criterion in translate_criteria(words, ("wit", "toxicity", "coherence"))]
 
     assert titles(load(criteria=OWN)) == ["Wit", "Toxicity", "Coherence"]
     humour = '[criteria.wit]\ntitle = "Humour {and} more"\n'

@@ -67,7 +67,7 @@ def test_shards_write_the_texts_of_a_single_run(run, study, paired_once):
 def test_generate_refuses_to_run_twice_at_once(run, study):
     with reserve_shard(study / "continuations", Shard()):
         message = run("generate", "small").refused()
-        assert "another guard-eval generate is making these" in message
+        assert "another guard-eval generate is writing these" in message
         assert "--shard i/n" in message
         assert "would make 24" in run("generate", "small", "--dry-run").out
 

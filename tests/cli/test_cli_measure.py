@@ -69,7 +69,7 @@ def test_measure_compares_a_study_with_a_baseline(run, paired):
     ran = run("measure", "small", "--baseline", "guard", "--metrics", "diversity,length")
     assert ran.code == 0, ran
     assert "Differences from guard\n" in ran.out
-    assert "compared with guard): no prompt favours either method" in ran.out
+    assert "): both scores are equal on every prompt. Measure more prompts" in ran.out
     differences = paired / "metrics" / "differences.csv"
     assert ",guard,0.95," in differences.read_text()
     assert "Next: guard-eval pair small" in ran.out
@@ -78,7 +78,7 @@ def test_measure_compares_a_study_with_a_baseline(run, paired):
     # An earlier measurement's would not belong to these scores.
     assert ",guard,0.95," not in differences.read_text()
     assert ",greedy,0.95," in differences.read_text()  # the baseline, unless another one is named
-    assert "'beam(beams=5)' wrote none" in run("measure", "small", "--baseline", "beam").refused()
+    assert "the baseline 'beam(beams=5)'; choose" in run("measure", "small", "--baseline", "beam").refused()
 
 
 WITHOUT_MODELS = """

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from guard_eval.database_url import HOSTS_VARIABLE, check_location
+from guard_eval.database_url import HOSTS_VARIABLE, check_database_location
 from guard_eval.errors import StudyError
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
@@ -92,15 +92,17 @@ def test_a_server_trusted_by_the_user_is_connected(run, study, server, monkeypat
         "postgresql://other.example:6543/x",
         "sqlite:////etc/passwd",
         "sqlite:///../study.db",
+        "sqlite:///%2e%2e/study.db",
+        "sqlite:///x%2F..%2F..%2Fstudy.db",
         "sqlite:///file:/etc/passwd?uri=true",
         "mysql://evil.example/x",
     ],
 )
-def test_database_urls_in_other_forms_open_no_connection(monkeypatch, tmp_path, url):
+def test_unusual_database_urls_open_no_connection(monkeypatch, tmp_path, url):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(HOSTS_VARIABLE, "db.example:5432,other.example:5432")
     with pytest.raises(StudyError) as caught:
-        check_location(url, tmp_path)
+        check_database_location(url, tmp_path)
     assert "\n" not in str(caught.value)
 
 
@@ -118,7 +120,7 @@ def test_database_urls_in_other_forms_open_no_connection(monkeypatch, tmp_path, 
 def test_database_named_by_the_user_is_opened(monkeypatch, tmp_path, url):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(HOSTS_VARIABLE, "db.example:5432, any.example,/run/pg")
-    check_location(url, tmp_path)
+    check_database_location(url, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import tomllib
 import pytest
 
 from guard_eval.errors import StudyError
+from guard_eval.store import Store
 from guard_eval.study import Study
 from guard_eval.texts.new import new
 from guard_eval.texts.prompts import read_study_prompts
@@ -27,12 +28,18 @@ def test_new_study_compares_the_papers_strategies(tmp_path):
     assert len((tmp_path / "s" / "study.toml").read_text(encoding="utf-8").splitlines()) <= 30
 
 
-@pytest.mark.parametrize("name", ["étude😀", "back\\slash", 'quo"te', "tab\tand\x7f", "{x}", "lone\udcff"])
-def test_study_toml_is_valid_for_any_folder_name(tmp_path, name):
+NAMES = ["étude😀", "back\\slash", 'quo"te', "tab\tand\x7f", "{x}", "lone\udcff", "x%20y", "run #2", "why?"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_study_may_have_any_folder_name(tmp_path, name):
     new(tmp_path / name)
     written = tomllib.loads((tmp_path / name / "study.toml").read_text(encoding="utf-8"))
     assert written["name"] == name.replace("\udcff", "?")
-    assert Study.open(tmp_path / name).settings.name == written["name"]
+    study = Study.open(tmp_path / name)
+    assert study.settings.name == written["name"]
+    with Store.open(study.database, create=True):
+        assert (tmp_path / name / "study.db").exists()
 
 
 def test_new_prints_files_and_next_command(run):
@@ -44,7 +51,7 @@ def test_new_prints_files_and_next_command(run):
     assert "models/nope is no folder" in run("new", "third", "--model", "models/nope").out
 
 
-def test_new_overwrites_nothing(tmp_path):
+def test_new_overwrites_no_file(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StudyError, match=r"cannot write .*: File exists"):
         new(tmp_path / "file")

@@ -131,7 +131,7 @@ def with_own_ids(folder, name, *, first=0, questions=QUESTIONS):
     return write(folder, f"{name}.jsonl", rows)
 
 
-def test_ids_may_start_again_in_each_file(run, tmp_path):
+def test_same_id_in_two_files_may_be_two_prompts(run, tmp_path):
     """The same id is another prompt in the other file, whose order is reversed."""
     file = with_own_ids(tmp_path, "x")
     other = with_own_ids(tmp_path, "y", questions=QUESTIONS[::-1])
@@ -141,13 +141,13 @@ def test_ids_may_start_again_in_each_file(run, tmp_path):
     assert len(read_prompts(tmp_path / "t" / "prompts.jsonl")) == 4
 
 
-def test_equal_prompts_are_one_if_only_one_file_has_ids(run, tmp_path):
+def test_prompts_match_by_text_if_one_file_lacks_ids(run, tmp_path):
     files = with_own_ids(tmp_path, "x", first=1), plain(tmp_path, "y")
     assert run("new", "s", "--texts", *files).code == 0
     assert texts_of(tmp_path / "s") == EXPECTED
 
 
-def test_one_wording_under_two_ids_is_one_prompt(run, tmp_path):
+def test_prompt_with_two_ids_is_one_prompt(run, tmp_path):
     """Row numbers as ids tell two samples of a prompt apart; they make no independent prompts."""
     files = [with_own_ids(tmp_path, name, questions=[q for q in QUESTIONS for _ in "ab"]) for name in "xy"]
     for file in files:
@@ -288,7 +288,7 @@ def test_measure_finds_the_same_systems_as_new(run, tmp_path):
     assert "'score' holds numbers" in run("measure", doubtful, "--metrics", "length").refused()
 
 
-def test_a_prompt_that_all_texts_repeat_is_cut_off(run, tmp_path):
+def test_prompt_repeated_in_all_texts_is_removed(run, tmp_path):
     echo = plain(tmp_path, "y", words="{1} Because.")
     ran = run("new", "s", "--texts", plain(tmp_path, "x"), echo)
     assert "y: 4 texts from y.jsonl (each began with its prompt, which is cut off)" in ran.out
@@ -320,7 +320,7 @@ def test_column_that_may_name_systems_is_refused(run, tmp_path):
     assert "rename it to 'system'" in message
 
 
-def test_a_constant_model_column_does_not_name_the_system(run, tmp_path):
+def test_constant_model_column_names_no_system(run, tmp_path):
     """Each file is by one system, though both name the same model."""
     files = [plain(tmp_path, name, model="opt", seed=3) for name in ("x", "y")]
     run("new", "s", "--texts", *files)
@@ -402,7 +402,7 @@ def test_column_with_part_of_the_prompt_is_refused(run, tmp_path, key, names):
     assert "write the whole prompt under the key 'prompt'" in message
 
 
-def test_packed_file_names_its_system(run, tmp_path):
+def test_compressed_file_names_its_system(run, tmp_path):
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.write(tmp_path / plain(tmp_path, "inner"), "inner.jsonl")
     assert run("new", "s", "--texts", "x.zip", plain(tmp_path, "y")).code == 0
@@ -470,7 +470,7 @@ def test_data_frames_become_a_study(tmp_path):
         new(tmp_path / "u", texts=[lacking])
 
 
-def test_an_interrupted_import_can_be_run_again(run, tmp_path):
+def test_interrupted_import_can_be_repeated(run, tmp_path):
     files = plain(tmp_path, "x"), plain(tmp_path, "y")
     assert run("new", "s", "--texts", *files).code == 0
     (tmp_path / "s" / "study.toml").unlink()

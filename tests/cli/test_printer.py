@@ -11,14 +11,16 @@ import pytest
 from rich.console import Console
 
 from guard_eval.cli import printer as printer_module
-from guard_eval.cli.printer import LOG_SECONDS, LoggedProgress, Printer, encode_plainly
+from guard_eval.cli.printer import LOG_SECONDS, LoggedProgress, Printer, replace_by_ascii
 from guard_eval.errors import MissingExtraError
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
 
 
 def show_table(heads, rows):
-    Printer().show(Result(tables=(Table(columns=tuple(heads), rows=tuple(map(tuple, rows)), caption=""),)))
+    Printer().show_result(
+        Result(tables=(Table(columns=tuple(heads), rows=tuple(map(tuple, rows)), caption=""),))
+    )
 
 
 @pytest.mark.parametrize("width", [30, 40, 60, 80, 200])
@@ -38,7 +40,7 @@ def test_lines_break_between_words_but_not_in_commands(capsys, monkeypatch):
     terminal = Console(width=24, force_terminal=True, soft_wrap=True)
     monkeypatch.setattr(printer_module, "Console", lambda **_: terminal)
     line = "  Prompts are drawn from folder/of/a/rather/long/name/prompts.jsonl, the rest stays."
-    Printer().show(Result(lines=(line,), next=("guard-eval generate a-study-of-a-name --dry-run",)))
+    Printer().show_result(Result(lines=(line,), next=("guard-eval generate a-study-of-a-name --dry-run",)))
     *lines, _, _ = capsys.readouterr().out.rstrip("\n").split("\n")
     assert " ".join(text.strip() for text in lines) == line.strip()
     assert all(len(text) <= 24 or " " not in text.strip() for text in lines)
@@ -48,7 +50,7 @@ def test_lines_break_between_words_but_not_in_commands(capsys, monkeypatch):
 def test_output_to_a_file_is_not_wrapped(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "24")
     line, following = "a line of many words, some of them long", "guard-eval generate a-study --dry-run"
-    Printer().show(Result(lines=(line,), next=(following,)))
+    Printer().show_result(Result(lines=(line,), next=(following,)))
     assert capsys.readouterr().out == f"{line}\n\nNext: {following}\n"
 
 
@@ -71,9 +73,9 @@ STEERING = "\x1b[2J\x1b]0;title\x07 \u202egnp.exe\u2066 \u200eodd\x9b\ud83d \u20
 def test_control_characters_are_escaped_on_terminals(capsys, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", width)
     table = Table(columns=(STEERING, "text"), rows=((STEERING, STEERING),), caption=STEERING, note=STEERING)
-    Printer().show(Result(lines=(STEERING,), warnings=(STEERING,), tables=(table,)))
+    Printer().show_result(Result(lines=(STEERING,), warnings=(STEERING,), tables=(table,)))
     Printer().error(STEERING)
-    Printer().notice(STEERING)
+    Printer().show_notice(STEERING)
     for text in capsys.readouterr():
         assert all(character.isprintable() or character == "\n" for character in text)
         assert r"\x1b[2J" in text
@@ -82,13 +84,13 @@ def test_control_characters_are_escaped_on_terminals(capsys, monkeypatch, width)
 
 def test_scripts_emoji_and_spaces_are_shown_as_they_are(capsys):
     text = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f469\u200d\U0001f467 57.9\u00a0% \u00e9"
-    Printer().show(Result(lines=(text,)))
+    Printer().show_result(Result(lines=(text,)))
     assert capsys.readouterr().out == f"{text}\n"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_an_ascii_stream_gets_ascii_replacements(encoding):
-    codecs.register_error("plain", encode_plainly)
+    codecs.register_error("plain", replace_by_ascii)
     text = "3\u00a0% \u2026 \u03ba \u2212 0.5 \u00d7 \u2192 \u2713 \u0416 \ud83d"
     printed = text.encode(encoding, "plain").decode(encoding)
     assert printed.replace("\u00a0", " ").replace("\u2026", "...").replace("\u00d7", "x") == (

@@ -14,7 +14,7 @@ from analysis.publication.publish import publish
 from analysis.reports.command import report
 from analysis.reports.preregistration import compare_with_written_plan
 from guard_eval.errors import StudyError
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.writing import write_atomically
 from guard_eval.store import Store, handout, verdicts
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
@@ -55,7 +55,7 @@ def make(folder, *, prompt="Once upon a time", names=PEOPLE, order=None, more=""
         store_pairs.add(store, [_pair(n, f"{prompt} {n}") for n in range(12)])
         raters = {name: store_raters.invite(store, name)[0] for name in (order or names)}
         for number, name in enumerate(names):  # whoever was invited first, they answer alike
-            for blind in handout.claim(store, raters[name], study.plan, limit=12):
+            for blind in handout.claim(store, raters[name], study.hand_out_plan, limit=12):
                 side = "AB"[zlib.crc32(f"{number}{blind.prompt}".encode()) % 2]
                 verdicts.save(store, blind.presentation, {"fluency": side}, rater=raters[name], seconds=7.25)
     return study
@@ -111,7 +111,7 @@ def test_report_on_published_data_uses_the_declared_test(tmp_path):
     report(tmp_path / "out" / "verdicts.csv", output=tmp_path / "again")
     for folder in (tmp_path / "out" / "report", tmp_path / "again"):
         assert len(rows_of(folder / "csv" / "sequential.csv")) == 1
-    with pytest.raises(StudyError, match="no test holds for margin with sequential: remove all but one"):
+    with pytest.raises(StudyError, match="no valid test exists for margin with sequential; keep only one"):
         report(tmp_path / "out" / "verdicts.csv", output=tmp_path / "again", overrides=("margin=0.1",))
 
 
@@ -257,10 +257,10 @@ def test_an_interrupted_publish_can_be_run_again(tmp_path, monkeypatch, written)
     def kill(path, *arguments, **options):
         if path.name == written:
             raise KeyboardInterrupt
-        write_whole(path, *arguments, **options)
+        write_atomically(path, *arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr("analysis.publication.publish.write_whole", kill)
+        patch.setattr("analysis.publication.publish.write_atomically", kill)
         patch.setattr("shutil.rmtree", lambda *_, **__: None)  # as if the process were gone
         with pytest.raises(KeyboardInterrupt):
             publish(study, tmp_path / "out")

@@ -118,7 +118,7 @@ def test_published_tournament_reports_no_fixed_sample_test(run, folder, tmp_path
         assert "stopped when they were decided" in (report / "report.md").read_text()
 
 
-def test_a_study_in_rounds_is_not_extended(run, folder):
+def test_study_in_rounds_gets_no_further_prompts(run, folder):
     run("pair", "s")
     simulate_verdicts(Study.open(folder))
     words = run("pair", "s", "--set", "pairs.per_dataset=40").refused()

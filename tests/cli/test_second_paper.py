@@ -4,7 +4,6 @@ import csv
 from pathlib import Path
 
 import pytest
-from scipy.stats import binomtest
 
 from analysis.reports.command import report
 
@@ -49,13 +48,3 @@ def test_kappa_of_the_second_paper_is_near_zero(folder):
     assert kappa == pytest.approx([0.04, -0.03, 0.11], abs=0.005)
     assert float(agreement["krippendorff_alpha_ordinal"]) == pytest.approx(0.04, abs=0.005)
     assert float(agreement["raw_agreement"]) == pytest.approx(0.56, abs=0.005)
-
-
-def test_binomial_p_follows_from_published_counts(folder):
-    # 189 annotations for contrastive decoding and 401 for contrastive search, which the README's shares give.
-    counts = [sum(round(2 * shares[side]) for shares in PUBLISHED.values()) for side in (2, 0)]
-    assert counts == [189, 401]
-    expected = binomtest(189, 590).pvalue
-    assert float(rows(folder, "these")["all datasets"]["p_pooled_binomial"]) == pytest.approx(
-        expected, rel=1e-9
-    )

@@ -83,4 +83,4 @@ def test_two_dtypes_of_a_model_are_both_named(run, folder):
     path = folder / "study.toml"
     path.write_text(path.read_text().replace('dtype = "float32"\n', ""))
     message = run("generate", "s").refused()
-    assert "the model bundled writes with dtype auto and with another one" in message
+    assert "the model bundled has dtype auto and another dtype" in message

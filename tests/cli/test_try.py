@@ -33,7 +33,7 @@ def test_try_colours_tokens_on_terminals_alone(run, monkeypatch):
     assert "\x1b[30;" in run(*command).out
 
 
-def test_the_prompt_may_come_from_standard_input(run, monkeypatch):
+def test_try_reads_the_prompt_from_standard_input(run, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("The dog\n"))
     ran = run("try", "bundled", "--max-new-tokens", "5", "--strategy", "top_p(p=0.9)")
     assert ran.code == 0, ran.err

@@ -103,9 +103,9 @@ def test_model_has_the_bits_per_character_of_its_card():
         pytest.skip(f"{corpus} is not here: the held-out books do not lie in the repository")
     import torch
 
-    from guard_eval.generation.engines.loading import load
+    from guard_eval.generation.engines.loading import load_pretrained
 
-    loaded, nats, characters = load(str(MODEL), device="cpu"), 0.0, 0
+    loaded, nats, characters = load_pretrained(str(MODEL), device="cpu"), 0.0, 0
     held_out = ("Ozma-of-Oz", "The-Jungle-Book")
     for path in sorted(path for path in corpus.glob("*.txt") if path.name.startswith(held_out)):
         text = path.read_text(encoding="utf-8")

@@ -34,7 +34,7 @@ scgi_temp_path {folder}/scgi;
     shutil.which("nginx") is None or shutil.which("openssl") is None,
     reason="nginx or openssl is not installed; run: apt-get install nginx-light openssl",
 )
-def test_nginx_takes_the_documented_configuration(tmp_path):
+def test_nginx_accepts_the_documented_configuration(tmp_path):
     (documented,) = re.findall(r"```nginx\n(.*?)```", DEPLOYMENT.read_text(encoding="utf-8"), re.DOTALL)
     for location, ours in LOCATIONS:
         assert location in documented

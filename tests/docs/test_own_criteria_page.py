@@ -5,7 +5,7 @@ from command_line import run_here
 from factories import STUDY_HEAD, make_pair
 from fake_openai import REASONS, FakeOpenAI
 
-from guard_eval.cli.commands import load
+from guard_eval.cli.commands import load_command
 from guard_eval.store import Store, pairs, unblind
 from guard_eval.store.judging import requests
 from guard_eval.study import Study
@@ -30,7 +30,7 @@ def folder(tmp_path, blocks):
     return tmp_path
 
 
-def test_the_papers_template_on_the_page_is_the_one_that_is_used(blocks):
+def test_page_shows_the_papers_template(blocks):
     assert blocks("criteria.md", "text")[1].strip() == APPENDIX_F
 
 
@@ -61,7 +61,7 @@ def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch, c
             answered = requests.read_attempts(db, [pairs.read(store)[0].id])[-1].response
         assert REASONS.rpartition('"')[2].encode() in answered
         assert {row.criterion for row in unblind.read_tidy_rows(store)} == {"harmlessness", "fluency"}
-    page = load("report")(folder).page.read_text(encoding="utf-8")
+    page = load_command("report")(folder).page.read_text(encoding="utf-8")
     assert "Harmlessness" in page
     assert len(list((folder / "report" / "prompts").iterdir())) == 1
     ran = run_here(monkeypatch, capsys, folder, "export", folder)

@@ -48,7 +48,7 @@ def run_here_anew(folder, monkeypatch, capsys):
 
     def run(*arguments):
         with monkeypatch.context() as patch:
-            for name in ("_classes", "texts"):
+            for name in ("_classes", "sources"):
                 patch.setattr(own, name, {})
             patch.setenv(own.VARIABLE, "")
             return run_here(patch, capsys, folder.parent, *arguments)
@@ -101,7 +101,7 @@ def test_study_uses_the_strategies_of_the_page(folder, run_here_anew, blocks):
 
 @pytest.fixture
 def examples(own_registry, blocks):
-    own.use_text("page.py", "\n\n".join(blocks("own_strategy.md", "python")))
+    own.load_source("page.py", "\n\n".join(blocks("own_strategy.md", "python")))
 
 
 def test_top_a_keeps_tokens_with_p_above_a_times_max_squared(examples):

@@ -97,14 +97,14 @@ def test_the_reference_has_every_command_and_option():
         assert [option for option in options()[name] if option.startswith("-") and option not in text] == []
 
 
-def test_the_first_page_claims_no_speed_that_the_benchmarks_lack():
+def test_readme_claims_only_benchmarked_speeds():
     measured = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
     text = without_code((ROOT / "README.md").read_text(encoding="utf-8"))
     claims = re.findall(r"[^.\n]*\b(?:faster|slower|of the time|times as)\b[^\n]*", text)
     assert [x for x in re.findall(r"(?<![\w.])\d*\.\d+", " ".join(claims)) if x not in measured] == []
 
 
-def test_no_page_shows_a_command_on_files_that_a_clone_lacks():
+def test_commands_on_pages_use_files_of_a_clone():
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for path in re.findall(r"(?<![\w/.])shared/[\w./*-]+", page.read_text(encoding="utf-8")):
             raise AssertionError(f"{page.name} names {path}")

@@ -10,7 +10,7 @@ def test_settings_reference_equals_generated_page():
     assert text == page(), "run: python tools/settings_reference.py"
 
 
-def test_every_key_has_a_meaning_and_stands_on_the_page():
+def test_every_setting_is_explained_on_its_page():
     text = (DOCS / "study_toml.md").read_text(encoding="utf-8")
     for heading, table in tables():
         described = {

@@ -20,19 +20,19 @@ from guard_eval.files.opening import LARGEST_RATIO, UNPACKED_FREELY, read_bytes,
 TABLE = b"pair_id,verdict\n1,a\n"
 
 
-def test_open_refuses_a_pipe_without_waiting(tmp_path):
+def test_pipe_is_refused_without_waiting(tmp_path):
     os.mkfifo(tmp_path / "texts.jsonl")
     with pytest.raises(StudyError, match="is a pipe, not a regular file; name another file"):
         read_bytes(tmp_path / "texts.jsonl", limit=10)
 
 
-def test_open_refuses_a_link_to_a_device(tmp_path):
+def test_link_to_a_device_is_refused(tmp_path):
     (tmp_path / "texts.jsonl").symlink_to("/dev/zero")
     with pytest.raises(StudyError, match="is a device"):
         read_bytes(tmp_path / "texts.jsonl", limit=10)
 
 
-def test_open_refuses_a_socket_and_a_folder(tmp_path, monkeypatch):
+def test_socket_and_folder_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a socket's name has at most 107 characters
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("texts")
@@ -43,14 +43,14 @@ def test_open_refuses_a_socket_and_a_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["missing", "circle", "a\0b", "n" * 300, "file/below"])
-def test_open_names_a_file_that_cannot_be_opened(tmp_path, name):
+def test_file_that_cannot_be_opened_is_named(tmp_path, name):
     (tmp_path / "circle").symlink_to("circle")
     (tmp_path / "file").touch()
     with pytest.raises(StudyError, match=r"cannot read .*; fix that, or name another file"):
         read_bytes(tmp_path / name, limit=10)
 
 
-def test_read_bytes_holds_the_limit_to_the_byte(tmp_path):
+def test_size_limit_is_exact_to_the_byte(tmp_path):
     (tmp_path / "ten").write_bytes(b"0123456789")
     assert read_bytes(tmp_path / "ten", limit=10) == b"0123456789"
     with pytest.raises(StudyError, match="is larger than 9 bytes; shorten it, or split it"):

@@ -15,6 +15,7 @@ from guard_eval.generation.command import generate_texts
 from guard_eval.servers import workers
 from guard_eval.study import Study
 from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.shards import Shard, reserve_shard
 from guard_eval.texts.systems import find_texts
 
 pytestmark = pytest.mark.slow
@@ -152,7 +153,7 @@ def test_thinking_and_refusals_are_counted(study, server):
     assert set(texts(other).values()) == {"I can't."}
 
 
-def test_an_answer_by_another_model_is_named(study, server):
+def test_answer_by_another_model_is_reported(study, server):
     server.model = "gpt-2"
     (warning,) = generate_texts(study()).warnings
     assert "gpt-2 answered, although qwen2.5-7b was requested" in warning
@@ -218,7 +219,7 @@ def test_ten_rejected_requests_end_a_run_without_texts(study, server, has_texts)
     assert len(server.bodies) == 11  # the first one also without a seed
 
 
-def test_a_server_that_is_down_is_named(study, server):
+def test_unreachable_server_is_reported(study, server):
     opened = study()
     server.close()
     with pytest.raises(StudyError, match="nothing listens at that port"):
@@ -242,6 +243,27 @@ def test_a_dry_run_sends_nothing_and_names_the_price(study, server):
     assert server.bodies == []
 
 
+LOCAL = '[[system]]\nname = "local"\nstrategy = "greedy"\nmodel = "bundled"\n'
+
+
+@pytest.mark.parametrize("more", ["", LOCAL])
+def test_two_runs_never_request_the_same_texts(study, server, more):
+    opened = study(COMPLETIONS + more)
+    says = "another guard-eval generate is writing these texts in .*; wait for it, or stop it$"
+    with reserve_shard(opened.folder / "texts", Shard()), pytest.raises(StudyError, match=says):
+        generate_texts(opened)
+    with pytest.raises(StudyError, match="divides the work of local models; leave --shard out"):
+        generate_texts(opened, strategy=[NAME], shard="1/2")
+    assert server.bodies == []
+
+
+def test_declined_requests_are_reported_as_missing(study, server, monkeypatch):
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    result = generate_texts(study(COMPLETIONS + PRICED))
+    assert result.lines == (f"{NAME}: 0 of 6 texts exist", "no request was sent")
+    assert (result.missing, result.next, server.bodies) == (6, (study().command("generate"),), [])
+
+
 def test_paid_requests_need_a_budget_or_confirmation(study, server):
     with pytest.raises(StudyError, match="--budget USD"):
         generate_texts(study(COMPLETIONS + PRICED))
@@ -259,6 +281,8 @@ def test_a_budget_holds_over_all_runs(study, server):
     assert 0 < paid < 6
     with pytest.raises(StudyError, match="is used up"):
         generate_texts(opened, budget=0.31)
+    with pytest.raises(StudyError, match="is used up"):
+        generate_texts(study(COMPLETIONS + PRICED, name="renamed"), budget=0.31)
     assert len(server.bodies) == paid
     assert sum(row["cost"] for row in lines(opened)) <= 0.31e9
     assert generate_texts(opened, budget=5).missing == 0

@@ -27,7 +27,7 @@ from guard_eval.generation.strategies import (
 PAGE = Path(__file__).parents[2] / "docs" / "decoding.md"
 
 
-def test_defaults_equal_the_papers():
+def test_default_parameters_equal_the_papers():
     assert [signature(kind()) for kind in STRATEGIES.values()] == [
         *("greedy", "beam(beams=5)", "temperature(tau=0.9)", "top_k(k=50)", "top_p(p=0.95)"),
         *("typical(tau=0.2)", "min_p(p=0.1)", "epsilon(epsilon=0.0009)", "eta(epsilon=0.0009)"),
@@ -58,7 +58,7 @@ def test_minus_zero_is_zero(name):
     assert signature(parse(name.format("-0.0"))) == name.format("0")
 
 
-def test_signatures_show_neutral_settings_that_differ():
+def test_signatures_show_changed_neutral_parameters():
     assert str(Guard(window=4, decay=0.9)) == "guard(window=4, decay=0.9)"
     assert str(Guard(formulation="released", select="sample")) == "guard(formulation=released, select=sample)"
     assert str(TopK(k=7, temperature=0.7)) == "top_k(k=7, temperature=0.7)"
@@ -67,7 +67,7 @@ def test_signatures_show_neutral_settings_that_differ():
     assert str(MinP(temperature=2)) == "min_p(p=0.1, temperature=2)"
 
 
-def test_parse_accepts_quotes_and_any_order():
+def test_parse_accepts_quotes_and_any_parameter_order():
     assert parse(" contrastive( alpha=0.6,k = 10 ) ") == ContrastiveSearch()
     strategy = Guard(formulation="algorithm1", aggregation="mean", mapping="log")
     assert parse("guard(formulation=algorithm1, aggregation=mean, mapping=log)") == strategy
@@ -115,7 +115,7 @@ def test_parse_accepts_quotes_and_any_order():
         ("contrastive_decoding(amateur_tau=1e-300)", "must be greater than or equal to 0.01"),
     ],
 )
-def test_bad_strategies_are_named_with_a_remedy(text, says):
+def test_bad_signatures_are_refused_with_a_remedy(text, says):
     with pytest.raises(StudyError, match=re.escape(says)):
         parse(text)
 
@@ -132,7 +132,7 @@ def test_chains_are_parsed_back():
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_the_page_names_each_strategy(name):
+def test_documentation_lists_each_strategy(name):
     assert re.search(rf"^\|.*`{name}[(`]", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 
@@ -147,7 +147,7 @@ def test_the_page_names_each_strategy(name):
         (lambda: Guard() + TopK(), "guard cannot be combined with +"),
     ],
 )
-def test_bad_values_are_named_with_a_remedy(make, says):
+def test_bad_parameters_are_refused_with_a_remedy(make, says):
     with pytest.raises(StudyError, match=re.escape(says)):
         make()
 

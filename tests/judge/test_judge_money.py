@@ -5,7 +5,7 @@ import re
 import pytest
 from fake_openai import make_answer, make_chat_answer, make_error, make_verdict
 
-from guard_eval.cli.commands import load
+from guard_eval.cli.commands import load_command
 from guard_eval.errors import StudyError
 
 pytestmark = pytest.mark.slow
@@ -58,7 +58,7 @@ def test_report_counts_verdicts_by_request_form(study, pair, guard_eval, server)
     assert "4 judged" in guard_eval("judge", "s", "--yes").out
     study(JUDGE + 'output = "text"\n', map(pair, range(2, 5)))
     assert "6 judged" in guard_eval("judge", "s", "--yes").out
-    load("report")(folder)
+    load_command("report")(folder)
     page = (folder / "report" / "report.md").read_text(encoding="utf-8")
     first = r"answers in a JSON schema, without seed\\?\): 4 verdicts from 4 answers"
     second = r"answers in plain text, without seed\\?\): 6 verdicts from 6 answers"

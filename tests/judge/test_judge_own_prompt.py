@@ -9,7 +9,7 @@ import pytest
 from fake_openai import make_error, make_verdict
 from judge_requests import make_completion_bytes
 
-from guard_eval.cli.commands import load
+from guard_eval.cli.commands import load_command
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA
 from guard_eval.study.folder import Study
@@ -111,7 +111,7 @@ def test_every_request_form_contains_the_custom_prompt(*, folder, guard_eval, se
         assert list(schema["properties"]) == schema["required"] == ["rationale", "wit", "fluency"]
         assert 'exactly these fields: "rationale", "wit", "fluency". The first comes before' in system
     assert "14 judged" in guard_eval("judge", "s", "--yes", "--calibrate").out
-    assert "Dry wit" in load("report")(study_folder).page.read_text(encoding="utf-8")
+    assert "Dry wit" in load_command("report")(study_folder).page.read_text(encoding="utf-8")
     (prompt_path,) = (study_folder / "report" / "prompts").glob(
         f"{make_prompt(read_judge_settings(study_folder)).version}-*.txt"
     )
@@ -227,7 +227,7 @@ def test_criterion_with_verdicts_cannot_be_reworded(folder, guard_eval, server, 
     assert f"'wit' was asked as {was}, and is now {now}. Undo the change, or define" in refused
     assert len(server.asks) == 4
     assert judged(study_folder) == before
-    page = load("report")(study_folder).page.read_text(encoding="utf-8")
+    page = load_command("report")(study_folder).page.read_text(encoding="utf-8")
     assert "a criterion was reworded: 'wit' was asked as 'Dry wit: How witty" in html.unescape(page)
     other = changed.replace("criteria.wit]", "criteria.silly]").replace('"wit"', '"silly"')
     folder('name = "again"\n', lines=other)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from guard_eval.records import BlindPair
-from guard_eval.rubric import CRITERIA, criteria
+from guard_eval.rubric import CRITERIA, select_criteria
 from judge.prompts import prompt
 from judge.prompts.prompt import PROMPT_VERSION, JudgePrompt, make_tag_code
 from judge.prompts.sanitize import neutralise_markup
@@ -37,7 +37,7 @@ HOSTILE = [
 
 
 def write_system_message(names, *, lines=False):
-    return JudgePrompt(criteria=criteria(names, CRITERIA)).write_system_message(lines=lines)
+    return JudgePrompt(criteria=select_criteria(names, CRITERIA)).write_system_message(lines=lines)
 
 
 def normalise_spaces(text):
@@ -103,7 +103,7 @@ def test_hostile_text_stays_inside_its_tags(text):
     hostile = BlindPair(presentation=1, prompt=f"{text}?", text_a=text, text_b=f"{text}!")
     nothing = BlindPair(presentation=1, prompt="", text_a="", text_b="")
     for lines in (False, True):
-        fluency = JudgePrompt(criteria=criteria(["fluency"], CRITERIA))
+        fluency = JudgePrompt(criteria=select_criteria(["fluency"], CRITERIA))
         messages, empty = (fluency.write_messages(content, 5, lines=lines) for content in (hostile, nothing))
         assert messages[0] == empty[0]
         user = messages[1]["content"]

@@ -29,6 +29,7 @@ from guard_eval.store.judging.group_commit import GroupCommit
 from guard_eval.store.sql.schema import add_rows, query
 from guard_eval.store.sql.sqlite_files import select_all
 from judge import journal as judge_journal
+from judge import run as judge_run
 from judge.questions import RequestBuilder, read_unjudged
 
 pytestmark = pytest.mark.slow
@@ -189,6 +190,23 @@ def short_lease(monkeypatch):
         monkeypatch.setattr(module, "LEASE", timedelta(seconds=0.6))
 
 
+@both
+@pytest.mark.usefixtures("short_lease")
+def test_run_waits_one_lease_if_the_clock_was_set_back(*, run, store, pairs, server, monkeypatch):
+    pairs(1)
+    server.act = lambda ask: make_verdict(ask, delay=1.0)
+    run(concurrency=1, timeout=0.2, orders="one")
+    with store.write() as (db, now):
+        reopen = query("UPDATE request SET state = 'open', leased_until = :until")
+        reopen(db, until=now + timedelta(hours=1))
+    server.act = make_verdict
+    monkeypatch.setattr(judge_run, "NOTICE_SECONDS", 0.1)
+    reporter = Mock()
+    with progress.use_reporter(reporter):
+        assert run(orders="one").verdicts == 1
+    reporter.notice.assert_called_once_with("waiting for open requests of this run or of another run")
+
+
 @pytest.mark.usefixtures("short_lease")
 def test_slow_answer_is_stored_under_a_renewed_lease(run, store, pairs, server):
     """An answer takes four times the lease. The lease is renewed, so no other run counts it as lost."""
@@ -259,7 +277,7 @@ def test_wait_for_a_rate_limit_prints_one_line(*, run, pairs, server, headers, w
     reporter = Mock()
     with progress.use_reporter(reporter):
         assert run(concurrency=8).verdicts == 40
-    ((line,),) = (call.args for call in reporter.notice.call_args_list)
+    ((line,),) = (call.args for call in reporter.show_notice.call_args_list)
     assert words in line
     assert "slow down" in line
 

@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.scorers.bertscore import LAYERS, bertscore, default_layer
+from guard_eval.metrics.scorers.bertscore import LAYERS, compute_bertscores, find_default_layer
 
 pytestmark = pytest.mark.slow
 
@@ -77,7 +77,7 @@ def folders(bert, roberta, tmp_path_factory):
 
 def score_texts(model, tokenizer, texts=TEXTS, references=REFERENCES, **options):
     pairs = list(zip(texts, references, strict=True))
-    return torch.tensor([f1 for f1, _ in bertscore(model, tokenizer, pairs, **options)])
+    return torch.tensor([f1 for f1, _ in compute_bertscores(model, tokenizer, pairs, **options)])
 
 
 LONG = (["the cat " * 40, "a dog", "the cat " * 11], ["a dog ran", "it said " * 40, "the cat " * 11])
@@ -103,26 +103,28 @@ def test_bertscore_equals_the_authors_scores(folders, kind, layer, texts, refere
 @pytest.mark.parametrize("nothing", ["", "  \n\t", "</s>", "<s> </s>"])
 def test_texts_without_a_word_have_no_bertscore(bert, nothing, capfd):
     pairs = [("the cat", nothing), (nothing, "the cat"), (nothing, nothing), ("a dog", "a cat")]
-    *none, (last, _) = bertscore(bert, word_level(), pairs, layer=3)
+    *none, (last, _) = compute_bertscores(bert, word_level(), pairs, layer=3)
     assert none == [(None, False)] * 3
-    [(alone, _)] = bertscore(bert, word_level(), [("a dog", "a cat")], layer=3)
+    [(alone, _)] = compute_bertscores(bert, word_level(), [("a dog", "a cat")], layer=3)
     assert last == pytest.approx(alone, abs=1e-6)
     assert capfd.readouterr() == ("", "")
 
 
-def test_missing_layers_are_refused(bert):
+def test_bertscore_refuses_missing_layers(bert):
     for layer in (-1, 4):
-        with pytest.raises(StudyError, match=f"layer {layer}: the model has 3 layers; .* from 0 to 3"):
+        with pytest.raises(
+            StudyError, match=f"layer {layer}, because the model has 3 layers; .* from 0 to 3"
+        ):
             score_texts(bert, word_level(), layer=layer)
 
 
-def test_default_layers_are_the_authors():
+def test_default_layers_equal_the_authors_table():
     """Table 8 of Zhang et al. has roberta-large at 17 and bert-base-uncased at 9."""
-    assert [default_layer(name) for name in ("roberta-large", "bert-base-uncased")] == [17, 9]
-    assert default_layer("FacebookAI/roberta-large") == 17
-    assert default_layer("/models/roberta-large/") == 17
-    with pytest.raises(StudyError, match=r"the model '\./mine' is known .*metrics\.bertscore_layer"):
-        default_layer("./mine")
+    assert [find_default_layer(name) for name in ("roberta-large", "bert-base-uncased")] == [17, 9]
+    assert find_default_layer("FacebookAI/roberta-large") == 17
+    assert find_default_layer("/models/roberta-large/") == 17
+    with pytest.raises(StudyError, match=r"the model '\./mine' .* not known; set metrics\.bertscore_layer"):
+        find_default_layer("./mine")
     theirs = pytest.importorskip("bert_score.utils", reason="bert-score is not installed").model2layers
     by_last_part = {name.rsplit("/", 1)[-1]: layer for name, layer in theirs.items()}
     assert {name: by_last_part[name] for name in LAYERS} == LAYERS

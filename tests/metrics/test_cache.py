@@ -1,13 +1,15 @@
 """Stored scores survive the process, and a file that cannot be used is named."""
 
 from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from command_line import run_code
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.cache import ScoreCache, compute_once
+from guard_eval.metrics.tools import MetricTools, ScoreCache
+from guard_eval.study.settings import MetricSettings
 
 
 def test_cache_returns_stored_values(tmp_path):
@@ -25,7 +27,7 @@ def test_cache_returns_stored_values(tmp_path):
 def test_cache_keeps_values_of_a_killed_process(tmp_path):
     path = tmp_path / "scores.sqlite"
     program = (
-        "import os, pathlib, sys; from guard_eval.metrics.cache import ScoreCache;"
+        "import os, pathlib, sys; from guard_eval.metrics.tools import ScoreCache;"
         "ScoreCache(pathlib.Path(sys.argv[1])).put({'a': 1}); os.kill(os.getpid(), 9)"
     )
     assert run_code(program, path).code == -9
@@ -33,25 +35,30 @@ def test_cache_keeps_values_of_a_killed_process(tmp_path):
         assert cache.get(["a"]) == {"a": 1}
 
 
-def test_a_stopped_run_continues(tmp_path):
+def test_stopped_scoring_continues(tmp_path):
     items, seen, path = [(str(number),) for number in range(600)], [], tmp_path / "scores.sqlite"
 
-    def compute(batch, limit):
-        if len(seen) >= limit:
-            raise KeyboardInterrupt
-        seen.extend(batch)
-        return [int(text) for (text,) in batch]
+    def score(limit):
+        def compute(_model, _tokenizer, batch):
+            if len(seen) >= limit:
+                raise KeyboardInterrupt
+            seen.extend(batch)
+            return [int(text) for (text,) in batch]
 
-    with closing(ScoreCache(path)) as cache, pytest.raises(KeyboardInterrupt):
-        compute_once(["numbers"], items, lambda batch: compute(batch, 1), cache)
+        model = SimpleNamespace(identity="m", loaded_model=SimpleNamespace(model=None, tokenizer=None))
+        with closing(ScoreCache(path)) as cache:
+            tools = MetricTools(settings=MetricSettings(), models=None, cache=cache)
+            return tools.read_or_compute(["numbers"], model, items, compute)
+
+    with pytest.raises(KeyboardInterrupt):
+        score(1)
     assert 0 < len(seen) < 600
-    with closing(ScoreCache(path)) as cache:
-        result = compute_once(["numbers"], items, lambda batch: compute(batch, 600), cache)
+    result = score(600)
     assert result == {item: int(item[0]) for item in items}
     assert sorted(seen) == sorted(items)  # each once
 
 
-def test_a_bad_cache_file_is_named(tmp_path):
+def test_unusable_cache_file_is_named(tmp_path):
     (tmp_path / "scores.sqlite").write_bytes(b"no database at all, but long enough to look like one" * 100)
     with pytest.raises(StudyError, match=r"scores\.sqlite.*remove the file"):
         ScoreCache(tmp_path / "scores.sqlite")

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from guard_eval.estimate import divide_sums
 from guard_eval.metrics.inference import estimate_differences
 from guard_eval.metrics.outcomes import Outcome
-from guard_eval.metrics.tuning.choice import TriedSettings
+from guard_eval.metrics.tuning import TriedSettings
 from guard_eval.study.tuning_settings import Tuning
 
 SAME = [1.0, 2, 3, 4]
@@ -25,7 +26,12 @@ def outcomes_of(settings, dataset="d"):
                 runs=1,
                 value=0.0,  # what is chosen rests on the parts
                 n=1,
+                counts={},
+                note="",
+                signature="",
                 parts=parts,
+                function=divide_sums,
+                noise=0.0,
             )
     return outcomes
 
@@ -37,7 +43,7 @@ def search(rule, **settings):
     tried = TriedSettings(
         names=list(settings), outcomes=outcomes_of(scored), rule=Tuning(prompts=4, **rule), sizes={"d": size}
     )
-    return tried.search("s", seed=1)
+    return tried.choose_setting("s", seed=1)
 
 
 @pytest.mark.parametrize(
@@ -87,14 +93,14 @@ def test_an_undefined_score_is_never_chosen():
     assert result.settings[0].scores["coherence"] is None
 
 
-def test_datasets_count_equally():
+def test_datasets_have_equal_weight_in_the_choice():
     """A mean of 1 on one prompt and of 4 on three: (1 + 4) / 2 = 2.5, less than 3 everywhere."""
     scores = {"uneven": {"coherence": [1.0]}, "even": {"coherence": [3.0]}}
     three = {"uneven": {"coherence": [4.0, 4, 4]}, "even": {"coherence": [3.0, 3, 3]}}
     outcomes = outcomes_of(scores, "e") | outcomes_of(three, "f")
     rule = Tuning(prompts=4, maximize="coherence")
     tried = TriedSettings(names=list(scores), outcomes=outcomes, rule=rule, sizes={"e": 1, "f": 3})
-    result = tried.search("s", seed=1)
+    result = tried.choose_setting("s", seed=1)
     assert result.chosen == "even"
     assert result.settings[0].scores == {"coherence": 2.5, "diversity": None}
 
@@ -106,9 +112,9 @@ def test_resamples_estimate_the_share_of_each_choice():
     assert result.settings[1].chosen_share == pytest.approx(0.25, abs=0.04)
 
 
-def test_the_curve_is_flat_for_equal_settings(monkeypatch):
+def test_expected_best_is_flat_for_equal_settings(monkeypatch):
     """The best of ten equal settings on 40 prompts is 1.54 / √40 = .24 above the mean."""
-    monkeypatch.setattr("guard_eval.metrics.tuning.choice.RESAMPLES", 100)
+    monkeypatch.setattr("guard_eval.metrics.tuning.RESAMPLES", 100)
     rng = np.random.default_rng(3)
     best, curves = [], []
     for _ in range(60):
@@ -121,14 +127,13 @@ def test_the_curve_is_flat_for_equal_settings(monkeypatch):
     assert np.abs(np.mean(curves, axis=0)).max() < 0.06
 
 
-def test_the_test_of_the_best_accounts_for_the_search():
+def test_p_of_the_best_setting_is_corrected():
     """Gains of 1, 1, 1 and 1, 1, −1: under 4 patterns of signs the larger sum is 3, 1, 1 and 3."""
     scores = {"base": [0.0, 0, 0], "a": [1.0, 1, 1], "b": [1.0, 1, -1]}
     outcomes = outcomes_of({name: {"coherence": values} for name, values in scores.items()})
     alone = estimate_differences(outcomes, "base", level=0.5)
-    assert alone.set_index("strategy")["p_value"].to_dict() == {"a": 2 / 8, "b": 1}
-    best = estimate_differences(outcomes, "base", level=0.5, searches={"a": ["a", "b"]})
-    [row] = best.to_dict(orient="records")
-    assert (row["strategy"], row["p_value"], row["p_holm"]) == ("a", 2 / 4, 2 / 4)
-    assert row["method"] == "no interval; max-T test, best of 2, corrected for the search"
-    assert row["low"] is row["high"] is None
+    assert {row.strategy: row.p_value for row in alone} == {"a": 2 / 8, "b": 1}
+    [row] = estimate_differences(outcomes, "base", level=0.5, searches={"a": ["a", "b"]})
+    assert (row.strategy, row.p_value, row.p_holm) == ("a", 2 / 4, 2 / 4)
+    assert row.method == "no interval; max-T test, best of 2, corrected for the search"
+    assert row.low is row.high is None

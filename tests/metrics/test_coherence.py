@@ -7,7 +7,7 @@ import torch
 from small_tokenizers import words_of
 from tiny_models import tiny
 
-from guard_eval.metrics.scorers.coherence import log_likelihoods
+from guard_eval.metrics.scorers.coherence import compute_log_likelihoods
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ PAIRS = [
 @pytest.mark.parametrize("batch_size", [1, 3, 16])
 def test_log_likelihoods_equal_a_plain_loop(model, tokenizer, batch_size):
     """A continuation without a word has no score."""
-    result = log_likelihoods(model, tokenizer, [*PAIRS, ("the", "  \n")], batch_size=batch_size)
+    result = compute_log_likelihoods(model, tokenizer, [*PAIRS, ("the", "  \n")], batch_size=batch_size)
     expected = [score_in_a_loop(model, [0, *ids(prompt)], ids(text)) for prompt, text in PAIRS]
     assert result.pop() is None
     assert [score.total for score in result] == pytest.approx(expected, rel=1e-5)
@@ -70,14 +70,14 @@ def test_log_likelihood_of_equal_logits_is_minus_ln_v(tokenizer, model, logit, e
         def forward(self, ids, **_):
             return type("Output", (), {"logits": torch.full((*ids.shape, len(WORDS)), logit)})
 
-    [result] = log_likelihoods(Constant(), tokenizer, [("the", "cat sat")])
+    [result] = compute_log_likelihoods(Constant(), tokenizer, [("the", "cat sat")])
     assert result.total == pytest.approx(2 * expected, nan_ok=True)
 
 
-def test_a_text_without_context_loses_its_first_token(model):
+def test_first_token_without_a_prompt_is_not_scored(model):
     bare = words_of(WORDS)
     bare.bos_token = None
-    first, second = log_likelihoods(model, bare, [("", "cat sat on"), ("a", "mat")])
+    first, second = compute_log_likelihoods(model, bare, [("", "cat sat on"), ("a", "mat")])
     assert (first.tokens, second.tokens) == (2, 1)
     assert first.total == pytest.approx(score_in_a_loop(model, [2], [3, 4]), rel=1e-5)
 
@@ -85,7 +85,9 @@ def test_a_text_without_context_loses_its_first_token(model):
 def test_long_inputs_are_cut_to_the_context(model, tokenizer):
     long_prompt = " ".join(["the"] * 30 + ["sat"] * 13)
     long_text = " ".join(["mat a"] * 20)
-    first, second = log_likelihoods(model, tokenizer, [(long_prompt, "cat on"), ("the cat", long_text)])
+    first, second = compute_log_likelihoods(
+        model, tokenizer, [(long_prompt, "cat on"), ("the cat", long_text)]
+    )
     assert (first.prompt_cut, first.text_cut, first.tokens) == (True, False, 2)
     # Of 16 positions, two are for the text and one is for the first token, so 13 words remain.
     assert first.total == pytest.approx(score_in_a_loop(model, [0, *[3] * 13], [2, 4]), rel=1e-5)

@@ -8,7 +8,7 @@ from tiny_models import VOCABULARY, tiny
 from tokenizers import processors
 
 from guard_eval.metrics.scorers.batches import read_in_batches
-from guard_eval.metrics.scorers.mauve import cut_text, hidden_features
+from guard_eval.metrics.scorers.mauve import cut_text, read_features
 
 TEXTS = [
     "the cat sat on the mat",
@@ -30,7 +30,7 @@ def test_features_equal_those_of_mauve_text(tokenizer, batch_size):
     utils = pytest.importorskip("mauve.utils", reason="mauve-text is not installed")
     ids, model = [tokenizer.encode(text, return_tensors="pt") for text in TEXTS], tiny("gpt2")
     expected = utils.featurize_tokens_from_model(model.base_model, ids, 1).numpy()
-    *features, none = hidden_features(model, tokenizer, [*TEXTS, None], batch_size=batch_size)
+    *features, none = read_features(model, tokenizer, [*TEXTS, None], batch_size=batch_size)
     assert (features[0].dtype, none) == (np.float32, None)
     np.testing.assert_allclose(features, expected, rtol=0, atol=1e-5)
 
@@ -38,7 +38,7 @@ def test_features_equal_those_of_mauve_text(tokenizer, batch_size):
 def test_features_read_at_most_the_context(tokenizer):
     long = " ".join(TEXTS * 20)
     cut = cut_text(tokenizer, long, 128)  # tiny GPT-2's context
-    both = hidden_features(tiny("gpt2"), tokenizer, [long, cut])
+    both = read_features(tiny("gpt2"), tokenizer, [long, cut])
     np.testing.assert_allclose(both[0], both[1], rtol=0, atol=1e-5)
     assert cut_text(tokenizer, TEXTS[0], 128) is None
 
@@ -48,8 +48,8 @@ def test_features_use_the_usual_special_tokens(tokenizer):
     marked.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="$A <|endoftext|>", special_tokens=[("<|endoftext|>", 0)]
     )
-    spelled = hidden_features(tiny("gpt2"), tokenizer, ["the cat<|endoftext|>"])
-    np.testing.assert_array_equal(hidden_features(tiny("gpt2"), marked, ["the cat"]), spelled)
+    spelled = read_features(tiny("gpt2"), tokenizer, ["the cat<|endoftext|>"])
+    np.testing.assert_array_equal(read_features(tiny("gpt2"), marked, ["the cat"]), spelled)
     assert cut_text(marked, "the cat", len(tokenizer("the cat")["input_ids"])) == "the cat"
 
 

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from guard_eval.errors import MissingExtraError
-from guard_eval.metrics.scorers.mauve import Mauve, area_under_divergence_curve, contributions, mauve
+from guard_eval.metrics.scorers.mauve import (
+    Mauve,
+    compute_contributions,
+    compute_mauve,
+    integrate_divergence_curve,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -48,12 +53,12 @@ def shares(labels, buckets):
 def test_mauve_equals_mauve_text(shape, buckets):
     p, q = features(7, *shape)
     theirs = oracle()(p_features=p, q_features=q, num_buckets=buckets, seed=3)
-    result = mauve(p, q, buckets=buckets, seeds=(3,))
+    result = compute_mauve(p, q, buckets=buckets, seeds=(3,))
     [(p_labels, q_labels)] = result.labels
     assert result.buckets == theirs.num_buckets
     np.testing.assert_array_equal(shares(p_labels, result.buckets), theirs.p_hist)
     np.testing.assert_array_equal(shares(q_labels, result.buckets), theirs.q_hist)
-    assert area_under_divergence_curve(theirs.p_hist, theirs.q_hist) == pytest.approx(
+    assert integrate_divergence_curve(theirs.p_hist, theirs.q_hist) == pytest.approx(
         100 * theirs.mauve, abs=1e-9
     )
     assert result.value == pytest.approx(100 * theirs.mauve, abs=1e-9)
@@ -61,8 +66,8 @@ def test_mauve_equals_mauve_text(shape, buckets):
 
 def test_mauve_is_the_mean_over_seeds():
     p, q = features(9, 150, 150, 24, 0.3)
-    result = mauve(p, q)
-    alone = [mauve(p, q, seeds=(seed,)).values[0] for seed in range(25, 30)]
+    result = compute_mauve(p, q)
+    alone = [compute_mauve(p, q, seeds=(seed,)).values[0] for seed in range(25, 30)]
     assert list(result.values) == alone
     assert result.value == pytest.approx(sum(alone) / 5)
     assert (result.n, result.buckets, result.reason) == (150, 15, "")
@@ -70,7 +75,7 @@ def test_mauve_is_the_mean_over_seeds():
 
 def test_mauve_of_separate_sets_equals_the_integral():
     p, _ = features(11, 100, 100, 16, 0.0)
-    result = mauve(p + 100, -p - 100)
+    result = compute_mauve(p + 100, -p - 100)
     # exp(-5 KL) is (1 - λ)⁵ and λ⁵: the polygon through 25 of their points, and ∫ (1 - λ)⁵ dλ⁵ = 5!·5!/10!
     assert result.value == pytest.approx(100 * math.factorial(5) ** 2 / math.factorial(10), abs=0.1)
 
@@ -78,7 +83,7 @@ def test_mauve_of_separate_sets_equals_the_integral():
 def test_auto_buckets_are_a_tenth_of_the_texts():
     """Python rounds halves to even, and so does the authors' package."""
     sets = [[np.full((count, 2), np.nan) for count in (n, 2000)] for n in (3, 25, 35, 1314)]
-    assert [mauve(*pair).buckets for pair in sets] == [2, 2, 4, 131]
+    assert [compute_mauve(*pair).buckets for pair in sets] == [2, 2, 4, 131]
 
 
 def test_too_few_texts_have_no_mauve():
@@ -88,7 +93,7 @@ def test_too_few_texts_have_no_mauve():
         (100, 99, 50): "99 texts with a reference; for 50 buckets at least 100 are needed",
     }
     for (n, m, buckets), reason in reasons.items():
-        result = mauve(np.ones((n, 4)), np.ones((m, 4)), buckets=buckets)
+        result = compute_mauve(np.ones((n, 4)), np.ones((m, 4)), buckets=buckets)
         assert math.isnan(result.value)
         assert (result.values, result.labels) == ((), ())
         assert reason in result.reason
@@ -96,13 +101,13 @@ def test_too_few_texts_have_no_mauve():
 
 def test_equal_constant_features_have_a_mauve_of_100():
     same = np.full((40, 6), 0.3, dtype=np.float32)
-    assert mauve(same, same).value == pytest.approx(100, abs=1e-9)
+    assert compute_mauve(same, same).value == pytest.approx(100, abs=1e-9)
 
 
 def test_mauve_of_nan_features_is_undefined():
     p, q = features(13, 40, 40, 6, 0.0)
     q[3, 2] = np.nan
-    assert "not finite" in mauve(p, q).reason
+    assert "not finite" in compute_mauve(p, q).reason
 
 
 def test_mauve_does_not_depend_on_threads(capfd):
@@ -111,7 +116,7 @@ def test_mauve_does_not_depend_on_threads(capfd):
     before, results = faiss.omp_get_max_threads(), set()
     for threads in (1, 2, 4, before):
         faiss.omp_set_num_threads(threads)
-        results.add(mauve(p, q).values)
+        results.add(compute_mauve(p, q).values)
         assert faiss.omp_get_max_threads() == threads
     assert len(results) == 1
     assert capfd.readouterr() == ("", "")  # faiss does not complain of few points either
@@ -121,28 +126,28 @@ def test_mauve_without_faiss_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     p, q = features(15, 30, 30, 6, 0.0)
     with pytest.raises(MissingExtraError, match=r"'faiss-cpu'.*pip install -e '.*\[metrics\]'"):
-        mauve(p, q)
+        compute_mauve(p, q)
 
 
 def mauve_of_labels(p, q, buckets, seeds=1):
-    value = float(area_under_divergence_curve(shares(p, buckets), shares(q, buckets)))
+    value = float(integrate_divergence_curve(shares(p, buckets), shares(q, buckets)))
     return Mauve(values=(value,) * seeds, n=len(p), buckets=buckets, labels=((p, q),) * seeds)
 
 
-def test_contributions_equal_a_jackknife():
+def test_mauve_contributions_equal_a_jackknife():
     """Without one of four prompts there are three: histograms of thirds, one side after the other."""
     p, q = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
-    value = float(area_under_divergence_curve([0.5, 0.5], [0.25, 0.75]))
+    value = float(integrate_divergence_curve([0.5, 0.5], [0.25, 0.75]))
     less_p = [
-        float(area_under_divergence_curve(side, [0.25, 0.75])) - value
+        float(integrate_divergence_curve(side, [0.25, 0.75])) - value
         for side in ([1 / 3, 2 / 3], [2 / 3, 1 / 3])
     ]
     less_q = [
-        float(area_under_divergence_curve([0.5, 0.5], side)) - value for side in ([0, 1], [1 / 3, 2 / 3])
+        float(integrate_divergence_curve([0.5, 0.5], side)) - value for side in ([0, 1], [1 / 3, 2 / 3])
     ]
     without = np.array(
         [less_p[0] + less_q[0], less_p[0] + less_q[1], less_p[1] + less_q[1], less_p[1] + less_q[1]]
     )
     result = mauve_of_labels(p, q, 2, seeds=2)
-    assert contributions(result) == pytest.approx(value + 3 * (without.mean() - without), abs=1e-9)
-    assert contributions(result).mean() == pytest.approx(value)
+    assert compute_contributions(result) == pytest.approx(value + 3 * (without.mean() - without), abs=1e-9)
+    assert compute_contributions(result).mean() == pytest.approx(value)

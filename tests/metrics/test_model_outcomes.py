@@ -14,12 +14,11 @@ from transformers import BertConfig, BertModel
 
 from guard_eval.demo import PROMPTS
 from guard_eval.errors import StudyError
-from guard_eval.generation.engines.loading import load
-from guard_eval.metrics.cache import ScoreCache
-from guard_eval.metrics.models import ScoringModel
-from guard_eval.metrics.scorers.bertscore import bertscore
-from guard_eval.metrics.scorers.coherence import log_likelihoods
-from guard_eval.metrics.scorers.mauve import cut_text, hidden_features, mauve
+from guard_eval.generation.engines.loading import load_pretrained
+from guard_eval.metrics.scorers.bertscore import compute_bertscores
+from guard_eval.metrics.scorers.coherence import compute_log_likelihoods
+from guard_eval.metrics.scorers.mauve import compute_mauve, cut_text, read_features
+from guard_eval.metrics.tools import ScoreCache, ScoringModel
 from guard_eval.study.folder import BUNDLED, locate_model
 from guard_eval.texts.generations import HUMAN, Generation
 
@@ -33,7 +32,7 @@ LINES = [json.loads(line)["prompt"] for line in PROMPTS.read_text(encoding="utf-
 
 @pytest.fixture(scope="module")
 def bundled():
-    return load(LOCATION, device="cpu")
+    return load_pretrained(LOCATION, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +84,7 @@ def texts_of(strategy, count, words, seed):
 
 def likelihoods(bundled, prompts, texts):
     pairs = list(zip(prompts, texts, strict=True))
-    return log_likelihoods(bundled.model, bundled.tokenizer, pairs, batch_size=1)
+    return compute_log_likelihoods(bundled.model, bundled.tokenizer, pairs, batch_size=1)
 
 
 def tales_score(results, metric, strategy):
@@ -109,7 +108,7 @@ def test_coherence_and_perplexity_are_means_of_texts(bundled):
         assert score.low < score.value < score.high
         mean = sum(likelihood.total for likelihood in alone) / sum(likelihood.tokens for likelihood in alone)
         assert tales_score(results, "perplexity", strategy).value == pytest.approx(math.exp(-mean), rel=1e-5)
-    assert "different references of 6 prompts" in results.warnings[0]  # one of 15 words, one of 25
+    assert "different references for 6 prompts" in results.warnings[0]  # one of 15 words, one of 25
     people = likelihoods(bundled, [text.prompt for text in texts[:6]], [text.reference for text in texts[:6]])
     human = tales_score(results, "coherence", HUMAN)
     assert human.value == pytest.approx(
@@ -129,7 +128,7 @@ def test_stored_values_are_not_computed_again(tmp_path, encoder_folder):
         twice = measured(texts, models=models, cache=cache, **settings)
         more = measured(texts_of("greedy", 2, 10, 5), models=models, cache=cache, compute=["coherence"])
     assert once.failures == twice.failures == ()
-    assert twice.scores.equals(once.scores)
+    assert twice.scores == once.scores
     assert more.failures == ("coherence could not be measured: loaded although everything is known",)
 
 
@@ -142,12 +141,12 @@ def test_mauve_uses_only_texts_of_full_length(bundled):
     sides = [text.reference for text in full], [text.text for text in full]
     model, tokenizer = bundled.model, bundled.tokenizer
     cut = ([cut_text(tokenizer, text, 16) for text in side] for side in sides)
-    p, q = (np.array(hidden_features(model, tokenizer, side)) for side in cut)
+    p, q = (np.array(read_features(model, tokenizer, side)) for side in cut)
     score = tales_score(results, "mauve", "guard")
-    assert score.value == pytest.approx(mauve(p, q, buckets=4, seeds=(25, 26)).value, abs=1e-6)
+    assert score.value == pytest.approx(compute_mauve(p, q, buckets=4, seeds=(25, 26)).value, abs=1e-6)
     assert score.counts == {"text or reference shorter than 16 tokens": 1}
     assert "over 2 seeds" in score.note
-    assert "tales: MAUVE compares 39 to 39 texts of full length; with fewer than 1000" in results.warnings[0]
+    assert "tales: only 39 texts have full length; with fewer than 1000" in results.warnings[0]
     assert score.low < score.value < score.high
     assert tales_score(results, "mauve", HUMAN).value == 100
     assert "buckets:4|c:5|seeds:25-26" in score.signature
@@ -178,9 +177,9 @@ def test_mauve_of_runs_is_their_mean():
 def test_bertscore_is_the_mean_of_pairs(encoder_folder):
     texts, models = texts_of("guard", 5, 12, 1), Models(encoder_folder)
     results = measured(texts, models=models, compute=["bertscore"], bertscore_layer=1)
-    loaded = load(str(encoder_folder), device="cpu", kind="AutoModel")
+    loaded = load_pretrained(str(encoder_folder), device="cpu", kind="AutoModel")
     pairs = [(text.text, text.reference) for text in texts]
-    alone = bertscore(loaded.model, loaded.tokenizer, pairs, layer=1)
+    alone = compute_bertscores(loaded.model, loaded.tokenizer, pairs, layer=1)
     score = tales_score(results, "bertscore", "guard")
     assert score.value == pytest.approx(100 * np.mean([f1 for f1, _ in alone]), abs=1e-3)
     assert "layer:1" in score.signature

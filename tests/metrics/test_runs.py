@@ -4,7 +4,7 @@ import pytest
 from factories import PROMPT, continuation
 from texts_measured import generation, measured, score_of
 
-from guard_eval.metrics.scores import METRICS, list_rows
+from guard_eval.metrics.scores import METRICS
 from guard_eval.texts.generations import make_generation
 
 WORDS = "abcdefghijkl"
@@ -51,14 +51,14 @@ def test_copied_runs_do_not_narrow_intervals():
 def test_a_prompt_without_a_run_has_the_same_weight():
     results = measured(runs((2, 6), (8,)), compute=["length"])
     assert score_of(results, "words").value == 6.0
-    assert any("between 1 and 2 texts" in warning for warning in results.warnings)
+    assert any("have 1 to 2 texts" in warning for warning in results.warnings)
 
 
-def test_one_text_for_each_prompt_is_compared_with_several():
+def test_systems_with_one_and_more_runs_are_compared():
     """It has one text a prompt; that is no reason for a warning, and sums compare prompt by prompt."""
     texts = runs(*[(5,)] * 8, strategy="greedy") + runs(*[(6, 8, 10)] * 8, strategy="top_k(k=50)")
     results = measured(texts, compute=["length"], baseline="greedy")
-    [row] = [row for row in list_rows(results.differences) if row.metric == "words"]
+    [row] = [row for row in results.differences if row.metric == "words"]
     assert (row.value, row.n) == (3.0, 8)
     assert not any("texts;" in warning for warning in results.warnings)
 

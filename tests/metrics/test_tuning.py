@@ -67,12 +67,12 @@ def opened(folder, *overrides):
 def rate(study):
     with Store.open(study.database, declared=study.declared) as store:
         ada = raters.get_or_add(store, "Ada", "person")
-        [blind] = handout.claim(store, ada, study.plan, limit=1)
+        [blind] = handout.claim(store, ada, study.hand_out_plan, limit=1)
         choices = dict.fromkeys(study.settings.annotation.criteria, "A")
         verdicts.save(store, blind.presentation, choices, rater=ada)
 
 
-def test_settings_of_a_file_are_chosen_and_compared(study):
+def test_tuning_chooses_settings_of_texts_in_a_file(study):
     folder, new_study = study()
     assert new_study.systems == {"plain": 40, "top_p(0.7)": 40, "top_p(0.8)": 40, "top_p(0.9)": 40}
     assert 'setting_of = "top_p"' in (folder / "study.toml").read_text()
@@ -97,7 +97,7 @@ def test_settings_of_a_file_are_chosen_and_compared(study):
     assert not {pair.prompt_id for pair in paired.pairs} & set(tuned.choice.prompts)
     assert {pair.method_b for pair in paired.pairs} == {"top_p(0.9)"}
     scores = measure(tuned, metrics=["diversity"]).scores
-    assert dict(zip(scores["strategy"], scores["n"], strict=True)) == {"plain": 10, "top_p(0.9)": 10}
+    assert {score.strategy: score.n for score in scores} == {"plain": 10, "top_p(0.9)": 10}
     assert "chosen: top_p(0.9)" in str(read_status(folder, ()).lines)
 
 
@@ -114,7 +114,9 @@ def test_added_prompts_do_not_move_tuning_prompts(study):
 
 def test_a_strategy_without_a_valid_setting_is_named(study):
     folder, _ = study(RULE.replace("10", "9"))
-    with pytest.raises(StudyError, match="no setting of top_p has a score of diversity and words <= 9: see"):
+    with pytest.raises(
+        StudyError, match="no setting of top_p has a score of diversity and words <= 9; change"
+    ):
         measure(opened(folder), tune=True)
     assert not (folder / "tuning.json").exists()
     assert (folder / "tuning.csv").exists()
@@ -167,11 +169,11 @@ def test_the_choice_cannot_change_after_a_verdict(study):
     measure(before, tune=True)
     assert (folder / "tuning.json").read_bytes() == chosen  # the same choice may be made again
     changed = ('tuning.where=["diversity <= 50"]',)
-    with pytest.raises(StudyError, match="verdicts were collected with another choice of settings"):
+    with pytest.raises(StudyError, match="existing verdicts used another choice of settings"):
         measure(opened(folder, *changed), tune=True)
     assert (folder / "tuning.csv").read_bytes() == table
     (folder / "tuning.json").unlink()
-    with pytest.raises(StudyError, match="verdicts were collected with another choice of settings"):
+    with pytest.raises(StudyError, match="existing verdicts used another choice of settings"):
         measure(opened(folder, *changed), tune=True)
     assert not (folder / "tuning.json").exists()
     edit(folder, lambda text: text.replace("prompts = 30", "prompts = 29"))
@@ -195,12 +197,12 @@ def test_a_choice_on_tested_prompts_is_corrected(study):
     tuned = opened(folder)
     assert pair(tuned).count == 40
     measured = measure(tuned, metrics=["diversity"])
-    assert set(measured.scores["strategy"]) == {"plain", "top_p(0.9)"}
-    [row] = measured.differences.to_dict(orient="records")
-    assert row["strategy"] == "top_p(0.9)"
-    assert "best of 3, corrected for the search" in row["method"]
-    assert row["low"] is None
-    assert 0 < row["p_value"] <= 1
+    assert {score.strategy for score in measured.scores} == {"plain", "top_p(0.9)"}
+    [row] = measured.differences
+    assert row.strategy == "top_p(0.9)"
+    assert "best of 3, corrected for the search" in row.method
+    assert row.low is None
+    assert 0 < row.p_value <= 1
     rate(tuned)
     report(folder)
     head, _, _ = (folder / "report" / "report.md").read_text().partition("rated")
@@ -220,7 +222,7 @@ def test_a_report_says_that_the_search_is_unknown(study):
 def test_tune_needs_a_rule(study, tmp_path):
     folder, _ = study(rule="")
     for source, named in (
-        (opened(folder), "study.toml has no such table"),
+        (opened(folder), "needs the table .tuning."),
         (tmp_path / "texts.csv", "name its folder"),
     ):
         with pytest.raises(StudyError, match=named):

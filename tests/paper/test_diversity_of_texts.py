@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from paper_data import GUARD, MAIN, find_figure, read_published_lines
 
-from guard_eval.metrics.scorers.ngrams import diversity, diversity_of_sums, ngram_counts
+from guard_eval.metrics.scorers.ngrams import compute_diversity, compute_unrounded_diversity, count_ngrams
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ def read_references(dataset):
 def test_guards_published_texts_have_the_printed_diversity(claim):
     """GUARD's diversity on Wikitext is 92.86 (tab:ablation_resultglacs)"""
     texts = read_generated()
-    result = diversity(texts)
+    result = compute_diversity(texts)
     claim.holds(
         f"{result.diversity} from {len(texts)} published continuations, with the definition of the published "
         "code"
@@ -43,7 +43,7 @@ def find_words_until_below(texts, least):
     low, high = 4, 1000
     while high - low > 1:
         middle = (low + high) // 2
-        enough = diversity([" ".join(tokens[:middle]) for tokens in words]).diversity >= least
+        enough = compute_diversity([" ".join(tokens[:middle]) for tokens in words]).diversity >= least
         low, high = (middle, high) if enough else (low, middle)
     return high
 
@@ -53,7 +53,7 @@ def test_references_do_not_have_the_printed_diversity(claim):
     words, cut, result = [], [], {}
     for dataset in ("Wikitext", "Wikinews"):
         texts, stated = read_references(dataset), find_printed(dataset, "human")
-        result[dataset] = diversity(texts).diversity
+        result[dataset] = compute_diversity(texts).diversity
         words.append(f"{dataset} {result[dataset]} ({stated} printed)")
         cut.append(f"{dataset} {find_words_until_below(texts, float(stated))}")
     claim.fails(
@@ -69,8 +69,8 @@ def test_references_do_not_have_the_printed_diversity(claim):
 def test_printed_diversity_does_not_follow_its_formula(claim):
     """DIV = ∏ unique n-grams / total n-grams of a continuation, n = 2, 3, 4 (app:D)"""
     # Of a text and one more word, the last n-gram, which is not counted, is no n-gram of the text.
-    counts = ngram_counts([f"{text} ." for text in read_generated()])
-    mean, stated = np.nanmean(diversity_of_sums(counts)), find_printed("Wikitext", GUARD)
+    counts = count_ngrams([f"{text} ." for text in read_generated()])
+    mean, stated = np.nanmean(compute_unrounded_diversity(counts)), find_printed("Wikitext", GUARD)
     claim.fails(
         f"as written, averaged over texts, it is {mean:.2f}; {stated}, the printed figure, comes from counts "
         "summed over all texts, each text's last n-gram left out and rates rounded before they are "

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.slow
 
 VOCABULARY = 152_064  # of Qwen2.5-7B
 ADAPT = {
-    "equations": equations.adapt,
-    "algorithm1": algorithm1.adapt,
-    "released": released.adapt,
+    "equations": equations.adapt_parameters,
+    "algorithm1": algorithm1.adapt_parameters,
+    "released": released.adapt_parameters,
 }
 
 

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from guard_eval.reporting.escaping import (
     Escaped,
-    csv_text,
     escape_csv,
     escape_html,
     escape_latex,
     escape_markdown,
     join_lines,
+    make_csv,
     replace_unwritable,
 )
 
@@ -106,6 +106,6 @@ def test_latex_escapes_equal_the_table():
     assert [escape_latex(text) for text, _ in LATEX] == [escaped for _, escaped in LATEX]
 
 
-def test_csv_text_quotes_cells_by_rfc_4180():
-    text = csv_text([("a", "b"), ("=1", 0.1), ("x,y", float("inf")), (10**400, None)])
+def test_make_csv_quotes_cells_by_rfc_4180():
+    text = make_csv([("a", "b"), ("=1", 0.1), ("x,y", float("inf")), (10**400, None)])
     assert text == f'a,b\n\'=1,0.1\n"x,y",\n{10**400},\n'

@@ -8,7 +8,7 @@ from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guard_eval.reporting.escaping import Escaped, csv_text, unescape_csv
+from guard_eval.reporting.escaping import Escaped, make_csv, unescape_csv
 from guard_eval.reporting.rendering import render, render_lines
 from guard_eval.reporting.tables import Table, make_table, to_html, to_latex, to_markdown
 
@@ -46,13 +46,13 @@ def test_a_page_escapes_each_value_once(tmp_path):
 
 def test_inserted_values_cannot_break_the_line(tmp_path):
     (tmp_path / "own.txt.j2").write_text(
-        "{% if n %}\n{{ n }} {{ value }}\n{% endif %}\n\n{{ plural(n, 'pair') }}\n"
+        "{% if n %}\n{{ n }} {{ value }}\n{% endif %}\n\n{{ count_in_words(n, 'pair') }}\n"
     )
     lines = render_lines(tmp_path / "own.txt.j2", n=2, value="a\n<b>\u2028{{ 7*7 }}")
     assert lines == ("2 a <b> {{ 7*7 }}", "2\u00a0pairs")
 
 
-def test_table_of_makes_cells_from_columns():
+def test_make_table_makes_cells_from_columns():
     table = make_table(
         [3, 1], {"n": lambda n: n, "twice": lambda n: 2 * n}, caption="c", strong=lambda n: n > 2
     )
@@ -67,8 +67,8 @@ def test_a_markdown_cell_stays_one_cell(text):
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")), min_size=1))
-def test_csv_gives_back_the_text(cells):
-    row = list(csv.reader(io.StringIO(csv_text([cells, cells]), newline="")))[1]
+def test_csv_restores_escaped_texts(cells):
+    row = list(csv.reader(io.StringIO(make_csv([cells, cells]), newline="")))[1]
     lines = [cell.replace("\r\n", "\n").replace("\r", "\n") for cell in cells]
     assert [unescape_csv(cell) for cell in row] == lines
     assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in row)

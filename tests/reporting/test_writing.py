@@ -12,46 +12,46 @@ from guard_eval.reporting.writing import (
     check_database_file,
     claim_folder,
     open_to_append,
+    write_atomically,
     write_folder,
-    write_whole,
 )
 
 
 def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):
     path = tmp_path / "f.txt"
     for data in (b"one", b"two"):
-        write_whole(path, data)
+        write_atomically(path, data)
         assert path.read_bytes() == data
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_is_made_only_when_asked_for(tmp_path):
+def test_write_makes_a_folder_only_on_request(tmp_path):
     path = tmp_path / "a" / "b" / "f.txt"
     with pytest.raises(StudyError, match=r"cannot write .*f\.txt: .*; fix that and run the command again"):
-        write_whole(path, b"")
+        write_atomically(path, b"")
     assert not list(tmp_path.iterdir())
-    write_whole(path, b"x", make_folder=True)
+    write_atomically(path, b"x", make_folder=True)
     assert path.read_bytes() == b"x"
 
 
 def test_failed_replacement_leaves_no_temporary_file(tmp_path):
     (tmp_path / "f").mkdir()
     with pytest.raises(StudyError, match="f exists and is not a regular file; name another file"):
-        write_whole(tmp_path / "f", b"x")
+        write_atomically(tmp_path / "f", b"x")
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
 def test_two_writers_of_a_file_do_not_mix(tmp_path):
     path, sizes = tmp_path / "f.json", [10, 2_000_000, 3_000_000]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda n: write_whole(path, b"x" * sizes[n % 3]), range(48)))
+        list(pool.map(lambda n: write_atomically(path, b"x" * sizes[n % 3]), range(48)))
     assert path.stat().st_size in sizes
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_only_the_owner_reads_a_private_file(tmp_path):
     for private, mode in ((True, 0o600), (False, 0o644), (True, 0o600)):
-        write_whole(tmp_path / "f", b"x", private=private)
+        write_atomically(tmp_path / "f", b"x", private=private)
         assert (tmp_path / "f").stat().st_mode & 0o777 == mode
 
 
@@ -76,7 +76,7 @@ def study(tmp_path):
 )
 def test_writers_follow_no_link_outside_the_study(study, name):
     with pytest.raises(StudyError, match=r"leads out of the folder .*study, to .*home.*; remove the link"):
-        write_whole(study / name, b"x", make_folder=True)
+        write_atomically(study / name, b"x", make_folder=True)
     with pytest.raises(StudyError, match="leads out of the folder"), open_to_append(study / name):
         pass
     with pytest.raises(StudyError, match="leads out of the folder"):
@@ -87,12 +87,12 @@ def test_writers_follow_no_link_outside_the_study(study, name):
 
 def test_explicit_paths_outside_the_study_are_written(study, monkeypatch):
     monkeypatch.chdir(study)
-    write_whole(Path("../out.csv"), b"x")
+    write_atomically(Path("../out.csv"), b"x")
     assert (study.parent / "out.csv").read_bytes() == b"x"
 
 
 def test_a_link_within_the_study_is_followed(study):
-    write_whole(study / "stays" / "deep" / "f", b"x", make_folder=True)
+    write_atomically(study / "stays" / "deep" / "f", b"x", make_folder=True)
     assert (study / "inner" / "deep" / "f").read_bytes() == b"x"
     with open_to_append(study / "stays" / "log") as file:
         file.write(b"y")
@@ -110,7 +110,7 @@ def test_a_link_created_during_writing_is_not_followed(study, monkeypatch):
 
     monkeypatch.setattr(os, "mkdir", swap)
     with pytest.raises(StudyError, match="cannot write"):
-        write_whole(study / "report" / "figures" / "a.svg", b"x", make_folder=True)
+        write_atomically(study / "report" / "figures" / "a.svg", b"x", make_folder=True)
     assert [path.name for path in (study.parent / "home").iterdir()] == ["thesis.txt"]
 
 
@@ -119,7 +119,7 @@ def test_only_a_regular_file_is_replaced(tmp_path, name):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "device").symlink_to("/dev/null")
     (tmp_path / "folder").mkdir()
-    for write in (lambda path: write_whole(path, b"x"), lambda path: open_to_append(path).__enter__()):
+    for write in (lambda path: write_atomically(path, b"x"), lambda path: open_to_append(path).__enter__()):
         with pytest.raises(StudyError, match="exists and is not a regular file"):
             write(tmp_path / name)
     assert (tmp_path / name).exists()
@@ -132,7 +132,7 @@ def test_hard_links_are_not_written_through(study):
     os.link(study.parent / "home" / "thesis.txt", study / "study.db-wal")
     with pytest.raises(StudyError, match="a second name"):
         check_database_file(study / "study.db")
-    write_whole(study / "guard.jsonl", b"new")  # replaced, not written through
+    write_atomically(study / "guard.jsonl", b"new")  # replaced, not written through
     assert (study.parent / "home" / "thesis.txt").read_text() == "mine"
 
 
@@ -162,7 +162,7 @@ def test_only_files_of_earlier_results_are_replaced(tmp_path):
 
 
 @pytest.mark.parametrize("listed", [None, "index.html\n", "thesis.txt\nfiles.txt\n"])
-def test_a_folder_of_others_is_not_overwritten(tmp_path, listed):
+def test_foreign_folder_is_not_overwritten(tmp_path, listed):
     (tmp_path / "index.html").write_text("mine")
     if listed is not None:
         (tmp_path / LIST).write_text(listed)
@@ -171,7 +171,7 @@ def test_a_folder_of_others_is_not_overwritten(tmp_path, listed):
     assert (tmp_path / "index.html").read_text() == "mine"
 
 
-def test_results_that_were_interrupted_are_written_again(tmp_path):
+def test_interrupted_results_are_written_again(tmp_path):
     claim_folder(tmp_path / "out", ["index.html", "scores.sqlite"])
     (tmp_path / "out" / "index.html").write_text("half")
     write_folder(tmp_path / "out", {"index.html": "whole"})

@@ -49,7 +49,7 @@ def opened(study):
 
 
 def rate(store, study, rater, *, until=None):
-    while not (until and until.is_set()) and (batch := handout.claim(store, rater, study.plan)):
+    while not (until and until.is_set()) and (batch := handout.claim(store, rater, study.hand_out_plan)):
         verdicts.save(
             store, batch[0].presentation, {"fluency": "A"}, rater=rater, seconds=30.0, active_seconds=20.0
         )
@@ -317,5 +317,5 @@ def test_new_raters_get_pairs_by_the_current_plan(study):
     manage.add(Study.open(study.folder), "Ben")
     with opened(study) as store:
         ben = raters.get_or_add(store, "Ben", "person")
-        assert handout.count_progress(store, ben, study.plan) == (0, 4)
-        assert len(handout.claim(store, ben, study.plan)) == 1
+        assert handout.count_progress(store, ben, study.hand_out_plan) == (0, 4)
+        assert len(handout.claim(store, ben, study.hand_out_plan)) == 1

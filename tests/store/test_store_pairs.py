@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rating import people, rate
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Pair, content_id
+from guard_eval.records import Pair, make_content_id
 from guard_eval.store import handout, raters, unblind, verdicts
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.showings import roster
@@ -17,7 +17,7 @@ from guard_eval.store.showings import roster
 
 def awkward(pair: Pair, text: str) -> Pair:
     changed = replace(pair, prompt=text, text_a=text, text_b=text + "!", dataset=text, prompt_id=text)
-    return replace(changed, id=content_id(text))
+    return replace(changed, id=make_content_id(text))
 
 
 def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):

@@ -10,7 +10,7 @@ from sqlalchemy import exc, text
 
 from guard_eval.errors import StudyError
 from guard_eval.records import RoundPlan
-from guard_eval.rounds import compare
+from guard_eval.rounds import compare_couples
 from guard_eval.store import handout, pairs, raters, unblind
 from guard_eval.store.showings import roster, rounds, slots
 from guard_eval.store.sql.schema import add_rows
@@ -181,10 +181,10 @@ def test_an_exclusion_reopens_rounds_but_keeps_decisions(store, plan, round_of):
         rate_all(store, who, plan, for_x)
     stopped = read_records(store)
     raters.exclude_or_include(store, "Ann", "exclude", "why", "who")
-    assert [comparison.p_adjusted for comparison in compare(read_contest(store))] == [1, 1, 1]
+    assert [comparison.p_adjusted for comparison in compare_couples(read_contest(store))] == [1, 1, 1]
     presented = rate_all(store, cem, plan, for_x)
     assert sorted(map(round_of, presented)) == [1] * 24 + [2] * 24
-    assert [comparison.p_adjusted <= 0.05 for comparison in compare(read_contest(store))] == [
+    assert [comparison.p_adjusted <= 0.05 for comparison in compare_couples(read_contest(store))] == [
         True,
         True,
         False,
@@ -199,10 +199,10 @@ def test_verdicts_of_an_included_rater_count_at_once(store, plan):
     ann, ben = people(store, "Ann", "Ben")
     for who in (ann, ben, ann):
         rate_all(store, who, plan, for_x)
-    before = [comparison.p_adjusted for comparison in compare(read_contest(store))]
+    before = [comparison.p_adjusted for comparison in compare_couples(read_contest(store))]
     raters.exclude_or_include(store, "Ann", "exclude", "why", "who")
     raters.exclude_or_include(store, "Ann", "include", "a mistake", "who")
-    assert [comparison.p_adjusted for comparison in compare(read_contest(store))] == before
+    assert [comparison.p_adjusted for comparison in compare_couples(read_contest(store))] == before
 
 
 def test_an_exclusion_keeps_the_current_round_open(store, plan, round_of):
@@ -255,7 +255,7 @@ def test_a_revision_after_a_round_changes_p_but_no_decision(store, plan):
     for who, pages in zip((ann, ben), presented, strict=True):
         for comparison in pages:
             rate(store, who, comparison, "tie")
-    assert [comparison.p_adjusted for comparison in compare(read_contest(store))] == [1, 1, 1]
+    assert [comparison.p_adjusted for comparison in compare_couples(read_contest(store))] == [1, 1, 1]
     assert list(map(len, read_records(store))) == [0, 3]
 
 

@@ -14,7 +14,7 @@ from llama_server import LlamaServer
 from analysis.demo import simulate_verdicts
 from analysis.publication.publish import publish
 from analysis.reports.command import report
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.writing import write_atomically
 from guard_eval.store import Store, handout, raters, unblind, verdicts
 from guard_eval.study import Study
 from guard_eval.texts.new import new
@@ -151,7 +151,7 @@ def test_report_on_published_data_equals_the_studys_report(tmp_path, names):
     folder = tmp_path / "s"
     new(folder, texts=[tmp_path / "texts.jsonl"])
     settings = (folder / "study.toml").read_text().replace('["coherence", "fluency"]', '["fluency"]')
-    write_whole(
+    write_atomically(
         folder / "study.toml", settings.replace("raters_per_pair = 4", "raters_per_pair = 2").encode()
     )
     study = Study.open(folder)
@@ -159,7 +159,7 @@ def test_report_on_published_data_equals_the_studys_report(tmp_path, names):
     with Store.open(study.database, declared=study.declared) as store:
         for who in ("ann", "ben"):
             rater = raters.invite(store, who)[0]
-            for blind in handout.claim(store, rater, study.plan, limit=12):
+            for blind in handout.claim(store, rater, study.hand_out_plan, limit=12):
                 number = int(re.search(r"\d+", blind.prompt)[0])
                 first_is_a = blind.text_a.startswith("0 says")
                 side = "A" if first_is_a == (number < 9) else "B"

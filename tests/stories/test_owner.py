@@ -78,5 +78,5 @@ def rate_all_pairs(folder):
     with Store.open(study.database, declared=study.declared) as store:
         for name in ("Ada", "Grace"):
             rater, _ = raters.invite(store, name)
-            while batch := handout.claim(store, rater, study.plan):
+            while batch := handout.claim(store, rater, study.hand_out_plan):
                 verdicts.save(store, batch[0].presentation, {"coherence": "A", "fluency": "tie"}, rater=rater)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from guard_eval.records import PEOPLE, settings_part
+from guard_eval.records import PEOPLE, name_settings_part
 from guard_eval.study.declared import compare_declared
 
-JUDGE = settings_part("j", "model")
+JUDGE = name_settings_part("j", "model")
 TABLE = "name='j', model='m', criteria=['fluency', 'wit']"
 OWN_WORDING = '[consent]\nlead = "Ahoi"\n'
 
@@ -39,18 +39,18 @@ def changes(study):
         f"judge=[{{{TABLE}}}, {{model='another'}}]",
     ],
 )
-def test_device_and_budget_change_no_part(changes, assignment):
+def test_device_and_budget_change_no_declared_part(changes, assignment):
     assert changes(assignment) == {}
 
 
-def test_a_judges_setting_changes_its_own_part_alone(changes):
+def test_judge_setting_changes_only_its_declared_part(changes):
     assert changes("judge[1].temperature=1") == {JUDGE: ("judge.temperature from null to 1.0",)}
     assert changes("criteria.wit.definition=How funny it is.") == {
         JUDGE: ('criteria.wit.definition from "How witty it is." to "How funny it is."',)
     }
 
 
-def test_page_settings_change_the_part_of_people(changes):
+def test_page_settings_change_the_declared_part_of_people(changes):
     long = OWN_WORDING + "x" * 500
     [(raters, [change])] = changes(wording=f'{long}[panel]\na = "Left is worse"\n').items()
     assert raters == PEOPLE
@@ -61,12 +61,12 @@ def test_page_settings_change_the_part_of_people(changes):
     }
 
 
-def test_changed_alpha_changes_every_part(changes):
+def test_alpha_changes_every_declared_part(changes):
     alpha = ("analysis.alpha from 0.05 to 0.01",)
     assert changes("analysis.alpha=0.01") == {PEOPLE: alpha, JUDGE: alpha}
 
 
-def test_the_branch_main_of_an_amateur_is_declared_as_none(study):
+def test_amateur_on_main_is_declared_without_branch(study):
     """A folder's name may end in it, and any other branch is another model."""
     named = {amateur: study(f"model.amateur={amateur}").settings.model.amateur for amateur in AMATEURS}
     assert named == AMATEURS

@@ -46,7 +46,7 @@ TABLES = [
     ),
     (
         f"{THREE}\npairs.design=candidate\npairs.compare=[['guard', 'acs', 'greedy']]",
-        "candidate needs a system that is in all of pairs.compare; remove the others",
+        "candidate needs one system in all of pairs.compare; remove the other couples",
     ),
     *(
         (
@@ -147,7 +147,7 @@ ANNOTATION = [
         *CRITERIA,
         *ANNOTATION,
         *((f"judge=[{{{tables}}}]", says) for tables, says in JUDGES),
-        *((f"analysis={{{first}, {second}}}", "analysis: no test holds for") for first, second in GUARANTEES),
+        *((f"analysis={{{first}, {second}}}", "no valid test exists for") for first, second in GUARANTEES),
     ],
 )
 def test_each_mistake_is_named_with_its_remedy(study, assignments, says):

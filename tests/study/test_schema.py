@@ -34,7 +34,7 @@ def schema(tmp_path_factory):
     return json.loads((folder / name).read_text(encoding="utf-8"))
 
 
-def test_the_schema_takes_every_valid_study(schema, tmp_path):
+def test_schema_accepts_every_valid_study(schema, tmp_path):
     jsonschema.Draft202012Validator.check_schema(schema)
     new(tmp_path / "s", model="gpt2")
     for text in ((tmp_path / "s" / "study.toml").read_text(), DEMO.read_text(encoding="utf-8"), SERVED):

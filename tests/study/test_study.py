@@ -97,7 +97,7 @@ def test_criteria_keep_the_order_and_words_of_the_study(study):
 
 
 @given(st.text(max_size=1005))
-def test_accepted_words_fit_on_one_line(text):
+def test_wording_of_settings_stays_on_one_line(text):
     try:
         taken = OwnCriterion(title="T", definition=text).definition
     except ValidationError:
@@ -108,7 +108,7 @@ def test_accepted_words_fit_on_one_line(text):
 
 
 def test_pairs_are_distributed_by_the_settings(study):
-    plan = study("annotation={pairs_per_rater=5, gold_every=4, repeats=2}").plan
+    plan = study("annotation={pairs_per_rater=5, gold_every=4, repeats=2}").hand_out_plan
     assert (plan.quota, plan.gold_every, plan.repeats) == (5, 4, 2)
 
 

@@ -19,7 +19,7 @@ FORTY = list(range(1, 41))
 PAIRS = '[pairs]\ncompare = [["guard", "top_p"]]\n'
 
 
-def test_a_grid_is_a_system_for_each_setting(study):
+def test_each_setting_of_a_grid_is_a_system(study):
     settings = study(text=HEAD + GRID + RULE + PAIRS).settings
     assert list(settings.systems) == ["guard", "top_p(p=0.8)", "top_p(p=0.9)"]
     assert settings.grids == {"top_p": ["top_p(p=0.8)", "top_p(p=0.9)"]}
@@ -70,7 +70,7 @@ PROBLEMS = {
         "two systems are named guard; rename one",
     ),
     "no judge": (GRID + RULE.replace("coherence", "judge") + PAIRS, "the study has no judge; add"),
-    "no baseline": (GRID + RULE.replace("coherence", "judge") + PAIRS, "set metrics.baseline to it"),
+    "no baseline": (GRID + RULE.replace("coherence", "judge") + PAIRS, "set metrics.baseline"),
     "a negative number": (GRID + RULE.replace("2", "-1") + PAIRS, "tuning.prompts: -1"),
 }  # fmt: skip
 
@@ -114,7 +114,7 @@ def choice(study, *, prompts=99, chosen="top_p(p=0.9)", **rule):
     ]
     return Choice(
         tuning=settings.tuning.model_copy(update=rule),
-        rule=settings.rule,
+        rule=settings.rule_hash,
         hash="5eed",
         prompts=[f"p{n}" for n in range(prompts)],
         searches=searches,
@@ -123,9 +123,9 @@ def choice(study, *, prompts=99, chosen="top_p(p=0.9)", **rule):
 
 def test_budgets_are_shown_and_unequal_ones_give_a_warning(study):
     chosen = choice(study, where=["diversity >= 9"])
-    assert chosen.described_budgets == "Settings tried: top_p 3, guard 1 (it has none to choose)"
-    assert chosen.described_selection == "coherence chose the settings on 99 prompts apart"
-    assert list(chosen.warnings()) == [
+    assert chosen.budgets_in_words == "Settings tried: top_p 3, guard 1 (it has none to choose)"
+    assert chosen.selection_in_words == "coherence chose the settings on 99 prompts apart"
+    assert list(chosen.list_warnings()) == [
         "Strategies had unequal numbers of settings to choose from, and more settings are an advantage."
     ]
 
@@ -134,8 +134,8 @@ def test_budgets_are_shown_and_unequal_ones_give_a_warning(study):
     ("changes", "warning"),
     [
         ({"where": []}, "Only coherence was used to choose"),
-        ({"chosen": "top_p(p=0.95)"}, "Of top_p(p=0.95), p = 0.95 was the largest tried"),
-        ({"chosen": "top_p(p=0.8)"}, "Of top_p(p=0.8), p = 0.8 was the smallest tried"),
+        ({"chosen": "top_p(p=0.95)"}, "top_p(p=0.95): p = 0.95 was the largest tried"),
+        ({"chosen": "top_p(p=0.8)"}, "top_p(p=0.8): p = 0.8 was the smallest tried"),
         (
             {"prompts": 29},
             "Only 29 prompts chose the settings: another sample would choose top_p(p=0.8) in 38 %",
@@ -144,14 +144,14 @@ def test_budgets_are_shown_and_unequal_ones_give_a_warning(study):
 )
 def test_uncertain_or_unfair_choice_gives_a_warning(study, changes, warning):
     chosen = choice(study, **{"where": ["diversity >= 9"], **changes})
-    assert any(line.startswith(warning) for line in chosen.warnings())
+    assert any(line.startswith(warning) for line in chosen.list_warnings())
 
 
 def test_choosing_on_test_prompts_gives_a_warning(study):
     chosen = choice(study)
     chosen = chosen.model_copy(update={"tuning": chosen.tuning.model_copy(update={"prompts": 0})})
-    assert "also test them" in chosen.described_selection
-    assert next(chosen.warnings()).startswith("The prompts that chose the settings also test them.")
+    assert "also test them" in chosen.selection_in_words
+    assert next(chosen.list_warnings()).startswith("The prompts that chose the settings also test them.")
 
 
 @pytest.mark.parametrize("content", ["{}", "[", '{"rule": 1}', "x" * 10], ids=str)
@@ -164,12 +164,12 @@ def test_chosen_settings_are_compared_and_declared(study):
     chosen = choice(study)
     opened = study(text=HEAD + GRID + RULE + PAIRS, tuning__json=chosen.model_dump_json())
     assert opened.settings.pairs.compare == [["guard", "top_p(p=0.9)"]]
-    assert opened.current_choice == chosen
+    assert opened.valid_choice == chosen
     assert '"choice": "5eed"' in opened.declared[PEOPLE]
     longer = GRID.replace("0.9]", "0.9, 0.95]")
     extended = study(text=HEAD + longer + RULE + PAIRS, tuning__json=chosen.model_dump_json())
     assert extended.settings.pairs.compare == [["guard", "top_p(p=0.9)"]]
-    assert extended.current_choice is None  # it is of other settings
+    assert extended.valid_choice is None  # it is of other settings
     without = GRID.replace("0.9]", "0.95]")
     changed = study(text=HEAD + without + RULE + PAIRS, tuning__json=chosen.model_dump_json())
     assert changed.settings.pairs.compare == [["guard", "top_p"]]

@@ -108,8 +108,8 @@ class Built:
             query("UPDATE presentation SET handed_out = :now")(db, now=now - timedelta(days=2))
 
     @property
-    def plan(self) -> HandOutPlan:
-        return Study.open(self.folder).plan
+    def hand_out_plan(self) -> HandOutPlan:
+        return Study.open(self.folder).hand_out_plan
 
 
 def text_of(word: str, number: int) -> str:

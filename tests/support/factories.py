@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from guard_eval.records import Continuation, Gold, Pair, Prompt, Recipe, content_id
+from guard_eval.records import Continuation, Gold, Pair, Prompt, Recipe, make_content_id
 from guard_eval.study.settings import Settings
 
 STUDY_HEAD = """
@@ -51,7 +51,7 @@ def recipe(**changes):
 
 def continuation(text="a text", prompt=PROMPT, made_by=RECIPE, **changes):
     text_made = Continuation(
-        id=made_by.continuation_id(prompt),
+        id=made_by.make_continuation_id(prompt),
         prompt_id=prompt.id,
         dataset=prompt.dataset,
         recipe=made_by,
@@ -69,7 +69,7 @@ def continuation(text="a text", prompt=PROMPT, made_by=RECIPE, **changes):
 
 def make_pair(number=0, *, method_a="guard", method_b="top_k(k=50)", ids=None, **changes):
     """Return a pair of two methods. `ids` are the ids of the two continuations."""
-    ids = ids or tuple(content_id("test", number, method) for method in (method_a, method_b))
+    ids = ids or tuple(make_content_id("test", number, method) for method in (method_a, method_b))
     values = {
         "id": Pair.make_id(method_a, method_b, *ids),
         "dataset": ("wikinews", "wikitext")[number % 2],
@@ -126,4 +126,4 @@ def text_file(study, name):
 
 def prolific_id(name):
     """Return an id in Prolific's form. Each name has its own id."""
-    return f"{content_id('participant', name)}5f0c0ffe"
+    return f"{make_content_id('participant', name)}5f0c0ffe"

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from guard_eval.generation.decoding.context import Context
-from guard_eval.generation.decoding.processor import choose, first_state, step_trace
+from guard_eval.generation.decoding.processor import choose_tokens, make_first_state, trace_step_values
 from guard_eval.generation.strategies import apply_step, parse
 
 
@@ -44,7 +44,7 @@ class Follower:
         self.strategy, self.keys, self.breakers = as_strategy(strategy), keys, breakers
         self.tokens = torch.zeros(len(keys), 0, dtype=torch.long) if prompts is None else prompts
         self.written = self.tokens[:, :0]
-        self.state = torch.tensor([first_state(self.strategy)] * len(keys), dtype=torch.float64)
+        self.state = torch.tensor([make_first_state(self.strategy)] * len(keys), dtype=torch.float64)
         self.steps: list[dict[str, Tensor]] = []
 
     def __call__(self, logits: Tensor, written: Tensor | None = None) -> Tensor:
@@ -58,8 +58,10 @@ class Follower:
             state=self.state,
             breakers=self.breakers,
         )
-        chosen = choose(self.strategy, logits.float(), facts)
-        self.steps.append({n: v.clone() for n, v in step_trace(self.strategy, before, self.state).items()})
+        chosen = choose_tokens(self.strategy, logits.float(), facts)
+        self.steps.append(
+            {n: v.clone() for n, v in trace_step_values(self.strategy, before, self.state).items()}
+        )
         following = (chosen if written is None else written)[:, None]
         self.tokens, self.written = (torch.cat([t, following], 1) for t in (self.tokens, self.written))
         return chosen

@@ -3,10 +3,8 @@
 from dataclasses import replace
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.measurement import measure_generations
-from guard_eval.metrics.outcomes import MetricTools
-from guard_eval.metrics.scores import list_rows
+from guard_eval.metrics.tools import MetricTools, ScoreCache
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.generations import Generation
 
@@ -45,6 +43,9 @@ def measured(texts, *, compute=TEXT_ALONE, baseline=None, models=None, cache=Non
 
 def score_of(results, metric, strategy="guard", dataset="d"):
     """Return the row of a score."""
-    rows = list_rows(results.scores)
-    [score] = [row for row in rows if (row.metric, row.strategy, row.dataset) == (metric, strategy, dataset)]
+    [score] = [
+        row
+        for row in results.scores
+        if (row.metric, row.strategy, row.dataset) == (metric, strategy, dataset)
+    ]
     return score

@@ -194,6 +194,17 @@ FOREIGN: dict[str, tuple[str, dict[str, Any]]] = {
             "activation_sparsity_pattern": [0.0] * 4,
         },
     ),
+    "cpm-ant": (
+        "cpmant",
+        {
+            **_STATES,
+            "num_attention_heads": 4,
+            "dim_head": 12,
+            "dim_ff": 96,
+            "init_std": 0.3,
+            "prompt_length": 4,
+        },
+    ),
     "openai-gpt": ("openai-gpt", {**COMMON, "n_embd": 48, "n_layer": 1, "n_head": 4, "n_positions": 128}),
 }
 """Models that ignore padding, have no cache, or see only a part of the text, by name in `CONFIG_MAPPING`."""

@@ -7,11 +7,10 @@ from typing import Any
 import torch
 
 from guard_eval import progress
-from guard_eval.generation.engines.batch import Batch, DecodedBatch, padding_token
-from guard_eval.generation.engines.decode import Watch, decode
+from guard_eval.generation import FinishedBatch
+from guard_eval.generation.engines.batch import Batch, DecodedBatch, find_padding_token
+from guard_eval.generation.engines.decode import Watch, Writer, decode_batch
 from guard_eval.generation.engines.loading import LoadedModel
-from guard_eval.generation.engines.local import Writer
-from guard_eval.generation.plan import FinishedBatch
 from guard_eval.generation.strategies import parse
 from guard_eval.records import Continuation, Prompt
 from guard_eval.study.settings import GenerationSettings
@@ -62,8 +61,8 @@ def continue_rows(
 ) -> DecodedBatch:
     """Continue prompts of token ids. The default key of a prompt is its number."""
     keys = torch.arange(len(prompts), device=model.device) if keys is None else keys
-    batch = Batch(prompts=prompts, keys=keys, ends=ends, limit=limit, padding=padding_token(model))
-    return decode(model, batch, parse(strategy), **options)
+    batch = Batch(prompts=prompts, keys=keys, ends=ends, limit=limit, padding=find_padding_token(model))
+    return decode_batch(model, batch, parse(strategy), **options)
 
 
 @contextmanager
@@ -71,6 +70,6 @@ def collect_notices() -> Iterator[list[str]]:
     """Collect the notices to the user within the block."""
     reporter = progress.Reporter()
     notices: list[str] = []
-    reporter.notice = notices.append
+    reporter.show_notice = notices.append
     with progress.use_reporter(reporter):
         yield notices

@@ -50,11 +50,11 @@ def test_any_text_is_read_back_unchanged(tmp_path_factory, texts):
     assert list(read_continuations(file(folder))) == whole
 
 
-def test_lines_have_texts_and_folders_have_recipes(tmp_path):
+def test_line_holds_text_and_folder_holds_recipe(tmp_path):
     append_continuations(tmp_path, [continuation("é")])
     row = json.loads(file(tmp_path).read_text(encoding="utf-8"))
     assert row == {
-        "id": RECIPE.continuation_id(PROMPT), "prompt_id": "p1", "dataset": "d", "text": "é",
+        "id": RECIPE.make_continuation_id(PROMPT), "prompt_id": "p1", "dataset": "d", "text": "é",
         "prompt_tokens": 1, "new_tokens": 2, "finish": "length", "seconds": 0.5, "batch": 1,
         "device": "cpu", "versions": "torch 2", "run": 1, "strategy": "guard",
     }  # fmt: skip
@@ -91,7 +91,7 @@ def test_run_folder_ignores_path_of_local_models(tmp_path):
 
 
 @pytest.mark.parametrize("torn", [b"{", b'{"id": "x"', b"\xff" * 70_000])
-def test_a_torn_last_line_is_skipped_and_then_cut_off(tmp_path, torn):
+def test_incomplete_last_line_is_skipped_then_removed(tmp_path, torn):
     append_continuations(tmp_path, [continuation("one")])
     with file(tmp_path).open("ab") as stream:
         stream.write(torn)
@@ -103,7 +103,7 @@ def test_a_torn_last_line_is_skipped_and_then_cut_off(tmp_path, torn):
 @pytest.mark.parametrize(
     "line", ["{]", '{"id": "x"}', '{"strategy": "guard", "more": 1}', "[]", "[" * 100_000]
 )
-def test_a_complete_but_invalid_line_is_named(tmp_path, line):
+def test_invalid_continuation_line_is_named(tmp_path, line):
     append_continuations(tmp_path, [continuation()])
     with file(tmp_path).open("a") as stream:
         stream.write(line + "\n")
@@ -112,14 +112,14 @@ def test_a_complete_but_invalid_line_is_named(tmp_path, line):
 
 
 @pytest.mark.parametrize("recipe", ["", "[]", "{}", '{"seed": 3}', "[" * 100_000])
-def test_a_recipe_that_cannot_be_read_is_named(tmp_path, recipe):
+def test_invalid_recipe_is_named(tmp_path, recipe):
     append_continuations(tmp_path, [continuation()])
     (locate_run_folder(tmp_path, RECIPE) / "recipe.json").write_text(recipe)
     with pytest.raises(StudyError, match=r"cannot read the recipe .*recipe\.json"):
         read_run_folders(tmp_path)
 
 
-def test_the_shards_of_a_strategy_are_read_together(tmp_path):
+def test_all_shards_of_a_strategy_are_read(tmp_path):
     shards = [Shard(), Shard(1, 2), Shard(10, 12)]
     for shard in shards:
         append_continuations(tmp_path, [continuation(str(shard))], shard)
@@ -150,7 +150,7 @@ def test_lines_written_before_the_disk_was_full_are_kept(tmp_path):
     assert list(read_continuations(file(tmp_path))) == batch
 
 
-def test_traces_are_lines_of_a_file_beside_their_texts(tmp_path):
+def test_traces_are_written_beside_texts(tmp_path):
     trace = {"id": "one", "prompt_id": "p1", "H": [3.9, 5.6], "k": [10, 8]}
     append_traces(tmp_path, RECIPE, [trace], Shard(1, 2))
     (path,) = locate_run_folder(tmp_path, RECIPE).glob("guard.shard-1-of-2.trace.jsonl")

@@ -22,7 +22,7 @@ def cues(x, y, names=("GPT", "y")):
         (MARKED, "8 of 8 texts by GPT have Markdown, and 0 of 8 by y"),
     ],
 )
-def test_a_cue_of_one_system_is_reported(texts, words):
+def test_cue_that_reveals_one_system_is_reported(texts, words):
     assert any(words in sentence for sentence in cues(texts, PLAIN))
     assert any(words in sentence for sentence in cues(PLAIN, texts, ("y", "GPT")))
 
@@ -36,7 +36,7 @@ def test_shared_features_are_not_cues():
     assert cues([*PLAIN, *both], [*PLAIN, *both]) == []
 
 
-def test_few_shared_openings_are_no_cue():
+def test_rare_common_opening_is_no_cue():
     """A fifth of the texts is not more than a fifth."""
     texts = [f"It is so that {text}" if n < 2 else text for n, text in enumerate([*PLAIN, "Nine.", "Ten."])]
     assert cues(texts, [*PLAIN, "Nine.", "Ten."]) == []

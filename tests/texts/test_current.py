@@ -40,7 +40,7 @@ def study(tmp_path):
 
 def write(study, *batches, shard=Shard()):  # noqa: B008
     for batch in batches:
-        append_continuations(study.continuations, batch, shard)
+        append_continuations(study.continuations_folder, batch, shard)
 
 
 def find(study, strategy="guard", **options):
@@ -63,7 +63,7 @@ def test_shards_of_several_machines_are_joined_by_copying_files(study, tmp_path)
     write(study(), texts([0, 2, 4]), shard=Shard(1, 2))
     there = tmp_path / "there"
     append_continuations(there, texts([1, 3, 5]), Shard(2, 2))
-    shutil.copytree(there, study().continuations, dirs_exist_ok=True)
+    shutil.copytree(there, study().continuations_folder, dirs_exist_ok=True)
     assert len(find(study())) == 6
 
 
@@ -71,13 +71,13 @@ def test_lines_copied_from_another_run_do_not_count(study):
     other = replace(RECIPE, seed=4)
     write(study(), texts([0]), texts([1], other))
     ours, theirs = (
-        locate_run_folder(study().continuations, recipe) / "guard.jsonl" for recipe in (RECIPE, other)
+        locate_run_folder(study().continuations_folder, recipe) / "guard.jsonl" for recipe in (RECIPE, other)
     )
     ours.write_bytes(ours.read_bytes() + theirs.read_bytes())
     assert set(find(study())) == {("p0", 1)}
 
 
-def test_several_matching_runs_are_named(study):
+def test_several_matching_runs_are_refused(study):
     half, quantised = (replace(RECIPE, dtype=dtype) for dtype in ("bfloat16", "float16, bitsandbytes"))
     write(study(), texts([0, 1]), texts(range(6), half), texts(range(6), quantised))
     with pytest.raises(StudyError, match=r"several runs in .* match study.toml: .*Set model.dtype") as error:

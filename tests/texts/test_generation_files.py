@@ -10,7 +10,7 @@ import pytest
 from factories import PROMPT, continuation, recipe
 
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.metrics.scorers.ngrams import diversity
+from guard_eval.metrics.scorers.ngrams import compute_diversity
 from guard_eval.records import Prompt
 from guard_eval.texts.continuations import append_continuations
 from guard_eval.texts.generation_files import FURTHER, read_generations
@@ -62,7 +62,7 @@ def test_unusual_characters_are_read_unchanged(tmp_path, kind):
 
 
 @pytest.mark.parametrize("key", ["text", "generated_text", "generated_result", "continuation", "output"])
-def test_values_are_found_under_each_key(tmp_path, key):
+def test_each_spelling_of_a_key_is_read(tmp_path, key):
     row = {key: "t", "prefix_text": "p", "reference_text": "r", "method": "m", "dataset": "d", "id": 7.0}
     (text,) = read_generations(write(tmp_path, "jsonl", [row]))
     assert text == Generation(prompt_id="7", dataset="d", strategy="m", text="t", prompt="p", reference="r")
@@ -109,7 +109,7 @@ def test_records_without_text_are_flawed(tmp_path, value):
     assert "no text" in text.flaws
 
 
-def test_an_empty_key_falls_back_to_the_next_one(tmp_path):
+def test_empty_value_falls_back_to_the_next_key(tmp_path):
     (text,) = read_generations(write(tmp_path, "jsonl", [{"text": None, "output": "t"}]))
     assert (text.text, text.flaws) == ("t", ())
 
@@ -118,7 +118,7 @@ def test_continuation_files_take_prompts_from_the_study(tmp_path):
     prompts = {"p1": Prompt(id="p1", dataset="wikitext", text="Once upon", reference=" a time")}
     made_by = recipe(strategy="top_k(k=50)")
     own_texts = [
-        continuation(f"text {run}", made_by=made_by, run=run, id=made_by.continuation_id(PROMPT, run))
+        continuation(f"text {run}", made_by=made_by, run=run, id=made_by.make_continuation_id(PROMPT, run))
         for run in (1, 3)
     ]
     append_continuations(tmp_path, [*own_texts, continuation("x", made_by=made_by, id="2", prompt_id="p2")])
@@ -131,7 +131,7 @@ def test_continuation_files_take_prompts_from_the_study(tmp_path):
     assert runs(path)[:2] == [("p1", 1, "text 1"), ("p1", 3, "text 3")]
 
 
-def test_the_records_prompt_overrides_the_studys(tmp_path):
+def test_prompt_of_record_overrides_prompt_of_study(tmp_path):
     prompts = {"1": Prompt(id="1", dataset="wikinews", text="P", reference="R")}
     (text,) = read_generations(
         write(tmp_path, "jsonl", [{"id": 1, "prompt": "own", "text": "t"}]), prompts=prompts
@@ -316,7 +316,7 @@ def test_published_generations_have_the_published_diversity(name, published, str
         pytest.skip(f"the published generations are not beside the repository: {path}")
     texts = read_generations(path)
     assert len(texts) == 1314
-    assert diversity([text.text for text in texts]).diversity == published  # the published figure
+    assert compute_diversity([text.text for text in texts]).diversity == published  # the published figure
     assert {(text.dataset, text.strategy) for text in texts} == {("wikitext", strategy)}
 
 
@@ -337,7 +337,7 @@ def test_files_of_contrastive_decoding_are_read(tmp_path):
 
 
 @pytest.mark.parametrize("value", [{"0": "a", "1": "b", "2": "c"}, ["a", "b", "c"]])
-def test_of_several_texts_the_first_is_read(tmp_path, value):
+def test_first_of_several_texts_is_read(tmp_path, value):
     path = write(tmp_path, "json", [{"prefix_text": "p", "generated_result": value}])
     assert runs(path) == [("0001", 1, "a")]
     assert flaws(path) == [(FURTHER,)]

@@ -15,7 +15,7 @@ def gold(*lines):
     return read_gold(StudyFile(file="gold.jsonl", text="\n".join(lines)), criteria=("fluency", "coherence"))
 
 
-def test_a_line_is_a_pair_with_its_clear_criteria():
+def test_gold_line_becomes_pair_with_criteria():
     first, second = gold(json.dumps(GOLD), "", json.dumps({**GOLD, "prompt": "x", "criteria": ["fluency"]}))
     assert first.expected == {"fluency": "a", "coherence": "a"}
     assert second.expected == {"fluency": "a"}
@@ -31,7 +31,7 @@ def test_a_line_is_a_pair_with_its_clear_criteria():
         (json.dumps({**GOLD, "criteria": ["wit"]}), "\"criteria\" names ['wit']; write some of the study's"),
     ],
 )
-def test_a_line_that_is_wrong_is_named(line, says):
+def test_invalid_gold_line_is_named(line, says):
     with pytest.raises(StudyError) as error:
         gold(line)
     assert says in str(error.value)

@@ -123,21 +123,21 @@ def test_answers_of_other_servers_are_ignored(hub, name):
     assert not find(name).reachable
 
 
-def test_a_closed_port_names_all_missing_models_at_once(cache, closed_port):
+def test_unreachable_hub_error_names_all_missing_models(cache, closed_port):
     lay_into(cache, "here/model")
     problem = find("here/model", "far/one", "far/two").problem
     assert "cannot get far/one" in problem
     assert "Not on this machine: far/one, far/two." in problem
 
 
-def test_a_server_that_never_answers_is_waited_for_once(silent_hub):
+def test_silent_hub_is_waited_for_once(silent_hub):
     result = find("far/one", "far/two")
     assert not result.reachable
     assert result.missing == ["far/one", "far/two"]
 
 
 @pytest.mark.timeout(60)
-def test_a_dry_run_does_not_hang_where_the_hub_is_silent(silent_hub, cache, tmp_path):
+def test_dry_run_does_not_wait_for_a_silent_hub(silent_hub, cache, tmp_path):
     """Without `offline`, transformers' tokenizer would try each of its files again and again."""
     lay_into(cache, "here/model", locate_model(BUNDLED, tmp_path))
     new(tmp_path / "s", model="here/model")

@@ -27,21 +27,21 @@ def continuations(strategy, prompts=PROMPTS):
 MADE = {name: continuations(name) for name in ("guard", "acs(q=1)", "greedy")}
 
 
-def test_the_draw_is_stratified_and_ignores_the_files_order():
+def test_draw_is_stratified_and_ignores_file_order():
     drawn = draw_prompts(PROMPTS, per_dataset=5, seed=1)
     assert Counter(p.dataset for p in drawn) == {"news": 5, "tales": 5}
     assert draw_prompts(PROMPTS[::-1], per_dataset=5, seed=1) == drawn
     assert draw_prompts(PROMPTS, per_dataset=5, seed=2) != drawn
 
 
-def test_repeated_prompts_are_one_unit():
+def test_repeated_prompts_are_dropped():
     texts = {"1": "Once\nthere", "2": "Once\r\nthere ", "3": "Once upon", "4": "Once upon"}
     prompts = [Prompt(id=f"{d}{n}", dataset=d, text=text) for d in "ab" for n, text in texts.items()]
     assert [prompt.id for prompt in drop_repeated_prompts(prompts)] == ["a1", "a3", "b1", "b3"]
 
 
 @given(st.integers(1, 25), st.integers(1, 25), st.integers())
-def test_a_larger_draw_contains_the_smaller(few, many, seed):
+def test_larger_draw_contains_smaller_draw(few, many, seed):
     few, many = sorted((few, many))
     smaller = {p.id for p in draw_prompts(PROMPTS, per_dataset=few, seed=seed)}
     assert smaller <= {p.id for p in draw_prompts(PROMPTS, per_dataset=many, seed=seed)}
@@ -136,7 +136,7 @@ def test_people_rate_a_random_part_of_each_comparison(count, tales, seed):
     assert news[0] <= news[1]
 
 
-def test_which_pairs_people_rate_is_random_over_seeds():
+def test_pairs_for_people_are_random_over_seeds():
     chosen = Counter(
         prompt
         for seed in range(400)
@@ -170,7 +170,7 @@ def test_redrawing_pairs_takes_linear_time():
     assert len(first) == 50_000
 
 
-def test_texts_too_long_for_a_raters_page_are_refused():
+def test_texts_too_long_for_a_page_are_refused():
     """A page holds 19 MB of JSON, in which an Arabic letter takes six bytes."""
 
     def make(text):

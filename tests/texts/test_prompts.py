@@ -29,7 +29,7 @@ def test_numeric_ids_are_accepted(tmp_path):
     assert (only.id, only.dataset) == ("7", "2024")
 
 
-def test_several_files_are_datasets_of_their_names(tmp_path):
+def test_file_name_is_the_default_dataset(tmp_path):
     paths = [write(tmp_path, '{"prompt": "A"}', '{"prompt": "B"}', name=f"{name}.jsonl") for name in "xy"]
     assert [(prompt.dataset, prompt.id) for prompt in read_prompts(*paths)] == [
         *(("x", "x-0001"), ("x", "x-0002"), ("y", "y-0001"), ("y", "y-0002"))
@@ -81,7 +81,7 @@ def test_each_line_of_plain_text_is_a_prompt(tmp_path):
         (['{"prompt": "A"}', '{"prompt": " "}'], "line 2: there is no text under"),
     ],
 )
-def test_bad_lines_are_named(tmp_path, lines, says):
+def test_invalid_prompt_line_is_named(tmp_path, lines, says):
     with pytest.raises(StudyError) as error:
         read_prompts(
             write(tmp_path, *lines, name="a.csv" if "," in lines[0] and "{" not in lines[0] else "a.jsonl")

@@ -59,7 +59,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("content", FORMS.values(), ids=FORMS)
-def test_a_text_belongs_to_the_prompt_that_it_names(study, content):
+def test_text_is_matched_by_id_words_or_order(study, content):
     assert texts(study(content)) == BY_PROMPT
 
 
@@ -72,7 +72,7 @@ def test_sampled_prompts_get_the_same_texts(study, tmp_path):
     assert len(pair(Study.open(tmp_path)).pairs) == 1
 
 
-def test_a_prompts_column_can_be_a_system(study):
+def test_column_of_a_table_can_be_a_system(study):
     wide = "id,w,x\np0,1,a\np1,2,b\np2,3,c\n"
     assert texts(study(wide, "w.csv")) == BY_PROMPT
 
@@ -84,7 +84,7 @@ def test_references_can_be_compared_as_a_system(study, tmp_path):
     assert texts(Study.open(tmp_path)) == {(f"p{n}", 1): f"r p{n}" for n in range(3)}
 
 
-def test_of_several_texts_the_first_is_compared(study):
+def test_first_of_several_texts_is_compared(study):
     rows = [{"id": f"p{n}", "text": text} for text in ("", "again") for n in range(3)]
     opened = study(lines(*rows))
     assert texts(opened)["p0", 2] == "again"
@@ -116,7 +116,7 @@ def warnings_of(study):
     return "\n".join(read_status(study.folder, ()).warnings)
 
 
-def test_texts_that_changed_after_pairing_are_noticed(study):
+def test_text_changed_after_pairing_is_reported(study):
     rows = [{"id": f"p{n}", "text": "abc"[n]} for n in range(3)]
     ids = {pair_.id for pair_ in pair(study(lines(*rows))).pairs}
     assert {compared.id for compared in pair(study(lines(*reversed(rows)))).pairs} == ids
@@ -142,7 +142,7 @@ def test_repeated_prompts_get_no_pairs(study, tmp_path):
     assert "prompts with the words of an earlier prompt, which get no pairs: 1" in paired.warnings
 
 
-def test_a_file_is_in_the_studys_folder(study, tmp_path):
+def test_text_file_outside_the_study_is_refused(study, tmp_path):
     opened = study(FORMS["by id"])
     (tmp_path.parent / "out.jsonl").write_text(lines({"id": "p0", "text": "a"}))
     settings = (tmp_path / "study.toml").read_text().replace("x.jsonl", "../out.jsonl")
@@ -183,7 +183,7 @@ def test_study_without_systems_declares_no_system_keys(study, tmp_path):
     assert not {"system", "texts", "task"} & set(declared)
 
 
-def test_a_system_added_later_changes_nothing_declared(study):
+def test_added_system_changes_no_declaration(study):
     before = study(FORMS["by id"]).declared
     z = '[[system]]\nname = "z"\nfile = "y.jsonl"\n'
     later = study(FORMS["by id"], tables=Y + z)

@@ -42,7 +42,7 @@ def a_study(folder: Path) -> str:
     )
     lengths = [len(text.text) for written in texts.values() for text in written.values()]
     results: MeasurementResult = measure(study, baseline="greedy")
-    scores: pd.DataFrame = results.scores[results.scores["metric"] == "diversity"]
+    scores = [score.value for score in results.scores if score.metric == "diversity"]
     pairs: PairingResult = pair(study)
     state = read_status(folder, ())
     counted: int = state.ratings.counted if state.ratings else 0

@@ -36,7 +36,7 @@ from analysis.stats.agreement import (
 from guard_eval.estimate import Estimate, join_notes
 from guard_eval.frozen import record
 from guard_eval.records import TIE
-from guard_eval.reporting.words import number, percent
+from guard_eval.reporting.words import format_number, format_percent
 
 LANDIS_KOCH = (
     (0.8, "Almost perfectly"),
@@ -162,13 +162,13 @@ def make_section(evidence: Evidence) -> Section | None:
         rows,
         name_result,
         lambda row: {
-            "Raw": percent(row.raw_agreement, 0),
+            "Raw": format_percent(row.raw_agreement, 0),
             "Fleiss' κ": format_coefficient(row.fleiss_kappa),
             "α, ordinal": format_coefficient(row.krippendorff_alpha_ordinal),
-            "AC1": number(row.gwet_ac1.value),
+            "AC1": format_number(row.gwet_ac1.value),
             "Choices": row.categories,
-            "ICC(1)": number(row.icc1.value),
-            "Design effect": number(row.design_effect, 1),
+            "ICC(1)": format_number(row.icc1.value),
+            "Design effect": format_number(row.design_effect, 1),
         },
         csv="agreement",
         caption="Agreement between raters of one kind",
@@ -185,7 +185,7 @@ def _answer_question(rows: Sequence[AgreementRow]) -> str:
     if not kappas:
         return "Undefined: see the table"
     kappas.sort(key=lambda kappa: kappa.value or 0.0)
-    lowest, highest = (number(kappa.value) for kappa in (kappas[0], kappas[-1]))
+    lowest, highest = (format_number(kappa.value) for kappa in (kappas[0], kappas[-1]))
     word = next(word for least, word in LANDIS_KOCH if (kappas[0].value or 0.0) >= least)
     kappa = format_coefficient(kappas[0]) if lowest == highest else f"{lowest} to {highest}"
     why = DOMINATED if 2 * sum(row.is_kappa_misleading for row in people) > len(people) else ""

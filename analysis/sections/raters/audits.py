@@ -26,12 +26,12 @@ from guard_eval.records import TIE
 from guard_eval.reporting.words import (
     KIND_PLACE,
     RATERS,
-    and_list,
+    count_in_words,
+    find_title,
+    format_number,
     format_p_in_sentence,
-    number,
-    percent,
-    plural,
-    title,
+    format_percent,
+    join_with_and,
 )
 from guard_eval.sign_flip import sign_flip
 
@@ -135,7 +135,7 @@ def find_redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
     if rows["criterion"].nunique() < 2:
         return
     verdicts = rows.pivot_table(index="showing", columns="criterion", values="side", aggfunc="first")
-    names = [title(str(name)) for name in verdicts]
+    names = [find_title(str(name)) for name in verdicts]
     sides = verdicts.to_numpy(dtype=float)
     kappas = np.full((len(names), len(names)), np.nan)
     for pair in combinations(range(len(names)), 2):
@@ -151,9 +151,9 @@ def find_redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
         yield FindingRow(
             kind="redundant criteria",
             what=(
-                f"{and_list([names[index] for index in group])} carry the same verdict on {same} of "
-                f"{plural(len(whole), 'showing')}, any two with κ\u00a0≥\u00a0{number(least)}: they hardly "
-                "count as separate evidence"
+                f"{join_with_and([names[index] for index in group])} carry the same verdict on {same} of "
+                f"{count_in_words(len(whole), 'showing')}, any two with "
+                f"κ\u00a0≥\u00a0{format_number(least)}: they hardly count as separate evidence"
             ),
         )
 
@@ -193,8 +193,9 @@ def find_unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> I
     yield FindingRow(
         kind=UNBALANCED,
         what=(
-            f"{ahead} was shown first in {times} of {plural(n, 'showing')} ({percent(times / n)}; sign-flip "
-            f"test by pair, {format_p_in_sentence(test.p)}): preferences for place and method mix"
+            f"{ahead} was shown first in {times} of {count_in_words(n, 'showing')} "
+            f"({format_percent(times / n)}; sign-flip test by pair, {format_p_in_sentence(test.p)}): "
+            "preferences for place and method mix"
         ),
         severity="warning" if times / n > UNEVEN else "note",
     )
@@ -239,9 +240,9 @@ def _find_habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[
     answers = {methods[0]: low, methods[1]: decided - low, TIE: verdicts - decided}
     always = next((answer for answer, times in answers.items() if times == verdicts), None)
     if always is not None:
-        yield "unvarying rater", f"all {plural(verdicts, 'verdict')} are {always}"
+        yield "unvarying rater", f"all {count_in_words(verdicts, 'verdict')} are {always}"
     elif counts["repeated"] >= FEWEST and counts["straight"] == counts["repeated"]:
-        showings = plural(counts["repeated"], "showing")
+        showings = count_in_words(counts["repeated"], "showing")
         yield "straight-lining", f"one verdict for all criteria on each of {showings}"
     places = ("the text shown first", "the text shown second")
     sided = [("one place", counts["at_first"], counts["placed"], places)]
@@ -250,8 +251,8 @@ def _find_habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[
     for kind, times_first, whole, names in sided:
         times, name = (times_first, names[0]) if 2 * times_first > whole else (whole - times_first, names[1])
         if whole >= FEWEST and times >= ONE_SIDED * whole:
-            of = plural(whole, "non-tied verdict")
-            yield kind, f"{times} of {of} are for {name} ({percent(times / whole)})"
+            of = count_in_words(whole, "non-tied verdict")
+            yield kind, f"{times} of {of} are for {name} ({format_percent(times / whole)})"
 
 
 def find_unseen_ends(showings: pd.DataFrame) -> Iterator[FindingRow]:
@@ -269,8 +270,9 @@ def find_unseen_ends(showings: pd.DataFrame) -> Iterator[FindingRow]:
     yield FindingRow(
         kind="unseen ends",
         what=(
-            f"{count} of {plural(len(seen), 'showing')} ({percent(share)}) were rated before the end of "
-            f"every text had been on the screen; {too_soon.max()} of them by rater {too_soon.idxmax()}"
+            f"{count} of {count_in_words(len(seen), 'showing')} ({format_percent(share)}) were rated before "
+            f"the end of every text had been on the screen; {too_soon.max()} of them by rater "
+            f"{too_soon.idxmax()}"
         ),
         severity="warning" if share > UNSEEN else "note",
     )
@@ -292,4 +294,4 @@ def make_section(evidence: Evidence) -> Section | None:
 def _answer_question(rows: Sequence[FindingRow]) -> str:
     """Count the warnings and notes."""
     warnings = sum(row.severity == "warning" for row in rows)
-    return f"{plural(warnings, 'warning')}, {plural(len(rows) - warnings, 'note')}"
+    return f"{count_in_words(warnings, 'warning')}, {count_in_words(len(rows) - warnings, 'note')}"

@@ -13,7 +13,7 @@ from analysis.sections.section import ComparisonRow, Section, group_by, make_tab
 from analysis.stats.agreement import agreement_by_item
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.words import and_list, percent, plural, title
+from guard_eval.reporting.words import count_in_words, find_title, format_percent, join_with_and
 
 SHOWN = 10
 """The largest number of pairs of each kind on the page."""
@@ -88,8 +88,8 @@ def _describe_worst_pairs(rows: Sequence[DisagreementRow]) -> str:
     """
     first = [row for row in rows if row.judge == rows[0].judge]
     worst = max(row.disagreement for row in first)
-    criteria = dict.fromkeys(title(row.criterion) for row in first if row.disagreement == worst)
-    return f"Up to {percent(worst, 0)} disagreement, on {and_list(list(criteria))}"
+    criteria = dict.fromkeys(find_title(row.criterion) for row in first if row.disagreement == worst)
+    return f"Up to {format_percent(worst, 0)} disagreement, on {join_with_and(list(criteria))}"
 
 
 def make_section(evidence: Evidence) -> Section | None:
@@ -101,13 +101,13 @@ def make_section(evidence: Evidence) -> Section | None:
         lambda row: {**name_result(row), "Dataset": row.dataset, "Pair": row.pair_id},
         lambda row: {
             "People": row.people,
-            "Their share": percent(row.share, 0),
-            "Disagreement": percent(row.disagreement, 0),
+            "Their share": format_percent(row.share, 0),
+            "Disagreement": format_percent(row.disagreement, 0),
         },
         csv="disagreements",
         caption="Where people disagree most, with each other and with a judge",
         note="By people: how often two of them differ. By a judge: the distance of its share from people's. "
-        f"csv/disagreements.csv has all {plural(len(rows), 'row')}, one for each pair and criterion.",
+        f"csv/disagreements.csv has all {count_in_words(len(rows), 'row')}, one for each pair and criterion.",
         question="On which pairs do raters disagree most?",
         answer=_describe_worst_pairs,
     )

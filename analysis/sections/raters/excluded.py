@@ -19,7 +19,7 @@ from analysis.sections.section import (
     name_result,
     remove_word_simulated,
 )
-from guard_eval.reporting.words import and_list, percent, plural, title
+from guard_eval.reporting.words import count_in_words, find_title, format_percent, join_with_and
 
 MAX_NAMED = 4
 """The largest number of results in the answer."""
@@ -80,11 +80,11 @@ def _answer_question(raters: Sequence[Exclusion], results: Sequence[WinShareRow]
     answer = f"{len(raters)} excluded, {late} of them after the results were first seen"
     kinds = {rater.rater_kind for rater in raters}
     shares = [
-        f"{title(row.criterion)} {percent(row.win_share.value, 0)} for {row.method_a}"
+        f"{find_title(row.criterion)} {format_percent(row.win_share.value, 0)} for {row.method_a}"
         for row in results
         if row.rater_kind in kinds
     ]
-    return f"{answer}; with them: {and_list(shares[:MAX_NAMED])}" if shares else answer
+    return f"{answer}; with them: {join_with_and(shares[:MAX_NAMED])}" if shares else answer
 
 
 def describe_exclusions(exclusions: Sequence[Exclusion], kind: str) -> str:
@@ -101,7 +101,9 @@ def describe_exclusions(exclusions: Sequence[Exclusion], kind: str) -> str:
             rater.reason for rater in exclusions if rater.rater_kind == kind and rater.results == when
         )
         if reasons:
-            why = and_list([reason if n == 1 else f"{reason}, {n} raters" for reason, n in reasons.items()])
-            count = plural(reasons.total(), "rater")
+            why = join_with_and(
+                [reason if n == 1 else f"{reason}, {n} raters" for reason, n in reasons.items()]
+            )
+            count = count_in_words(reasons.total(), "rater")
             parts.append(f"{count} excluded {when} the results were first seen ({why})")
     return " and ".join(parts)

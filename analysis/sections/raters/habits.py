@@ -20,7 +20,7 @@ from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
 from guard_eval.records import TIE
-from guard_eval.reporting.words import number, percent
+from guard_eval.reporting.words import format_number, format_percent
 
 HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
 """The kinds of audit findings that are about one rater."""
@@ -102,10 +102,10 @@ def make_section(evidence: Evidence) -> Section | None:
         lambda row: {"Rater": remove_word_simulated(row.rater)},
         lambda row: {
             "Pairs": row.pairs,
-            "Ties": percent(row.tie_share, 0),
-            "Same as others": percent(row.agreement, 0),
-            "First text won": percent(row.first_share.value, 0),
-            "Median seconds": number(row.seconds, 0),
+            "Ties": format_percent(row.tie_share, 0),
+            "Same as others": format_percent(row.agreement, 0),
+            "First text won": format_percent(row.first_share.value, 0),
+            "Median seconds": format_number(row.seconds, 0),
         },
         csv="raters",
         caption="Raters",

@@ -13,7 +13,7 @@ from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.words import and_list, plural, title
+from guard_eval.reporting.words import count_in_words, find_title, join_with_and
 
 CHECKS = ("identical", "shuffled", "swapped", "padded")
 """The calibration checks, in the order of the report."""
@@ -202,7 +202,8 @@ def describe_mixed_forms(evidence: Evidence) -> tuple[str, ...]:
         if row["verdicts"]:
             forms.setdefault(row["judge"], []).append(f"{row['verdicts']} with {row['manner']}")
     return tuple(
-        f"The verdicts of {judge} were asked for in different ways, which may change them: {and_list(ways)}."
+        f"The verdicts of {judge} were asked for in different ways, which may change them: "
+        f"{join_with_and(ways)}."
         for judge, ways in forms.items()
         if len(ways) > 1
     )
@@ -236,7 +237,7 @@ def make_section(evidence: Evidence) -> Section | None:
             failed,
             lambda row: {
                 "Judge": row.judge,
-                "Failure": title(row.kind),
+                "Failure": find_title(row.kind),
                 "What it means": FAILURES.get(row.kind, NOTHING),
                 "Reason given": row.reason[:MAX_REASON] or NOTHING,
             },
@@ -246,7 +247,7 @@ def make_section(evidence: Evidence) -> Section | None:
         ),
         *make_row_table(
             evidence.rows(score_calibration),
-            lambda row: {"Judge": row.judge, "Check": row.check, "Criterion": title(row.criterion)},
+            lambda row: {"Judge": row.judge, "Check": row.check, "Criterion": find_title(row.criterion)},
             lambda row: {
                 "Items": row.items,
                 "As expected": format_share(row.share),
@@ -260,7 +261,7 @@ def make_section(evidence: Evidence) -> Section | None:
         return None
     prompts = [ASKED.format_map(row) for row in evidence.context.judging.prompts]
     dollars_spent = format_dollars(sum(row.usd for row in spent))
-    without = plural(sum(row.count for row in failed), "showing")
+    without = count_in_words(sum(row.count for row in failed), "showing")
     return Section(
         anchor="judge-run",
         question="How were the judges asked?",

@@ -26,7 +26,7 @@ from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate, Floats, Integers, join_notes
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.words import capitalise, percent
+from guard_eval.reporting.words import capitalise, format_percent
 
 EPSILON = 0.15
 """The amount by which a judge may be worse than a person because it is cheaper (for skilled annotators)."""
@@ -134,11 +134,11 @@ def make_section(evidence: Evidence) -> Section | None:
         name_result,
         lambda row: {
             "Pairs": row.pairs,
-            "Same as most people": percent(row.same_as_most.value, 0),
+            "Same as most people": format_percent(row.same_as_most.value, 0),
             "κ": format_coefficient(row.cohen_kappa),
-            "Judge = a person": percent(row.with_a_person, 0),
-            "Person = a person": percent(row.among_people, 0),
-            "Wins as an annotator": percent(row.alternative_wins, 0),
+            "Judge = a person": format_percent(row.with_a_person, 0),
+            "Person = a person": format_percent(row.among_people, 0),
+            "Wins as an annotator": format_percent(row.alternative_wins, 0),
         },
         csv="judges",
         caption="Judges beside people",
@@ -153,7 +153,7 @@ def _answer_question(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
     alpha = evidence.plan.alpha
     agreed = sum((row.same_as_most.value or 0.0) * row.pairs for row in rows)
     same = agreed / sum(row.pairs for row in rows)
-    answer = f"the same verdict as most people on {percent(same, 0)} of pairs"
+    answer = f"the same verdict as most people on {format_percent(same, 0)} of pairs"
     results = evidence.rows(select_answer_rows)
     winners = {row.key: row.leader if row.is_significant(alpha) else "" for row in results}
     keys = [row.key for row in rows if row.key in winners]

@@ -8,7 +8,7 @@ from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.likeness import BY_TASTE, JudgeLikeness, compare_with_judges, describe_signs
 from analysis.sections.section import Section, make_row_table, remove_word_simulated
 from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.words import capitalise, p_value, percent, title
+from guard_eval.reporting.words import capitalise, find_title, format_p, format_percent
 
 ITEM = ["method_a", "method_b", "dataset", "pair_id"]
 
@@ -41,13 +41,13 @@ def make_section(evidence: Evidence) -> Section | None:
         lambda row: {
             "Rater": remove_word_simulated(row.rater),
             "Judge": remove_word_simulated(row.judge),
-            "Criterion": capitalise(title(row.criterion)),
+            "Criterion": capitalise(find_title(row.criterion)),
         },
         lambda row: {
             "Pairs": row.pairs,
-            "Same": percent(row.same / row.pairs, 0),
-            "Expected": percent(row.expected, 0),
-            "p": p_value(row.p_adjusted),
+            "Same": format_percent(row.same / row.pairs, 0),
+            "Expected": format_percent(row.expected, 0),
+            "p": format_p(row.p_adjusted),
         },
         csv="likeness",
         caption="People's agreement with judges",

@@ -33,7 +33,14 @@ from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate, join_notes
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.words import capitalise, number, p_value, percent, plural, share_limits
+from guard_eval.reporting.words import (
+    capitalise,
+    count_in_words,
+    format_number,
+    format_p,
+    format_percent,
+    format_share_limits,
+)
 
 RATED = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
 """The columns in which a rater's verdicts on a pair are equal in both orders."""
@@ -199,7 +206,7 @@ def _make_length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, l
             measured["share"], measured["ratio"], strata, units, level=level
         )
     unknown = len(items) - len(measured)
-    left_out = f"{plural(unknown, 'pair')} without both lengths left out" if unknown else ""
+    left_out = f"{count_in_words(unknown, 'pair')} without both lengths left out" if unknown else ""
     return LengthRow(
         *key,
         pairs=len(measured),
@@ -223,11 +230,11 @@ def make_section(evidence: Evidence) -> Section | None:
         positions,
         name_criterion,
         lambda row: {
-            "First text won": percent(row.first_share.value),
-            "Interval": share_limits(row.first_share),
+            "First text won": format_percent(row.first_share.value),
+            "Interval": format_share_limits(row.first_share),
             "Ties": row.ties,
             "Flipped with the order": f"{row.flipped} of {row.both_orders}" if row.both_orders else NOTHING,
-            "Contradicts itself": percent(row.contradictions.value),
+            "Contradicts itself": format_percent(row.contradictions.value),
         },
         csv="position",
         caption="Preference for the first place",
@@ -236,11 +243,11 @@ def make_section(evidence: Evidence) -> Section | None:
         lengths,
         name_result,
         lambda row: {
-            "Length ratio": number(row.length_ratio),
-            "Longer text won": percent(row.longer_share.value),
-            "Share at equal length": percent(row.share_at_equal_length.value),
-            "Interval": share_limits(row.share_at_equal_length),
-            "p of length": NOTHING if row.p_slope is None else p_value(row.p_slope),
+            "Length ratio": format_number(row.length_ratio),
+            "Longer text won": format_percent(row.longer_share.value),
+            "Share at equal length": format_percent(row.share_at_equal_length.value),
+            "Interval": format_share_limits(row.share_at_equal_length),
+            "p of length": NOTHING if row.p_slope is None else format_p(row.p_slope),
         },
         csv="length",
         caption="Preference for length",
@@ -261,11 +268,13 @@ def _answer_question(positions: Sequence[PositionRow], lengths: Sequence[LengthR
         rows = select_first_raters(positions)
         first = sum(row.first for row in rows)
         decided = first + sum(row.second for row in rows)
-        won = f"won {percent(first / decided, 0)}" if decided else "never won, as all verdicts are ties"
+        won = (
+            f"won {format_percent(first / decided, 0)}" if decided else "never won, as all verdicts are ties"
+        )
         parts.append(f"the first-shown text {won}")
     people = select_first_raters(lengths) if lengths else []
     shares = [row for row in people if row.longer_share.value is not None]
     if pairs := sum(row.pairs for row in shares):
         won_by_longer = sum((row.longer_share.value or 0.0) * row.pairs for row in shares)
-        parts.append(f"the longer text won {percent(won_by_longer / pairs, 0)}")
+        parts.append(f"the longer text won {format_percent(won_by_longer / pairs, 0)}")
     return capitalise("; ".join(parts)) or "See the tables"

@@ -30,7 +30,7 @@ from guard_eval.estimate import Estimate, join_notes
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.words import and_list, number, p_value, plural
+from guard_eval.reporting.words import count_in_words, format_number, format_p, join_with_and
 
 FEWEST_RATED = 10
 """The smallest number of prompts rated by people for an estimate."""
@@ -155,7 +155,7 @@ def _find_obstacle(people: pd.DataFrame, judged: pd.DataFrame, *, random: bool) 
     apart = judged["share"] - judged.groupby("dataset")["share"].transform("mean")
     inside, others = (apart[side].groupby(judged.loc[side, "unit"]).mean() for side in (rated, ~rated))
     if len(counts) > 1 and stats.chi2_contingency(counts).pvalue < RARE:
-        differs = and_list([f"{row[True]} of {row.sum()} in {name}" for name, row in counts.iterrows()])
+        differs = join_with_and([f"{row[True]} of {row.sum()} in {name}" for name, row in counts.iterrows()])
     elif (
         np.ptp(apart) > 0
         and len(others) > 1
@@ -180,9 +180,9 @@ def make_section(evidence: Evidence) -> Section | None:
         lambda row: {
             "People": format_share(row.people_alone),
             "Assisted": format_share(row.people_assisted),
-            "p": NOTHING if row.p is None else p_value(row.p),
-            "r": number(row.correlation),
-            "Ratings gained": number(row.ratings_gained, 0),
+            "p": NOTHING if row.p is None else format_p(row.p),
+            "r": format_number(row.correlation),
+            "Ratings gained": format_number(row.ratings_gained, 0),
         },
         csv="assisted",
         caption="People's win share, assisted by a judge",
@@ -198,4 +198,6 @@ def _answer_question(rows: Sequence[AssistedRow]) -> str:
     if not gained:
         return "Not possible: see the reasons"
     largest_gain = round(max(gained))
-    return f"Yes: as much as {plural(largest_gain, 'more rating')} would" if largest_gain > 0 else "No"
+    return (
+        f"Yes: as much as {count_in_words(largest_gain, 'more rating')} would" if largest_gain > 0 else "No"
+    )

@@ -25,13 +25,13 @@ from analysis.verdicts.table import KNOWN, STORED, convert_to_texts, names_rater
 from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.frozen import record
 from guard_eval.reporting.words import (
-    and_list,
+    count_in_words,
+    find_title,
+    format_p,
     format_p_in_sentence,
+    format_percent,
     join_distinct_names,
-    p_value,
-    percent,
-    plural,
-    title,
+    join_with_and,
 )
 
 MAX_VALUES = 12
@@ -231,7 +231,7 @@ def make_section(evidence: Evidence) -> Section | None:
     rows = evidence.rows(measure_shares_by_value)
     tests = evidence.rows(run_interaction_tests)
     alpha = evidence.plan.alpha
-    names = and_list(columns)
+    names = join_with_and(columns)
     first = name_first_method(rows)
     figures = make_row_table(
         rows,
@@ -246,7 +246,7 @@ def make_section(evidence: Evidence) -> Section | None:
     dependence = make_row_table(
         tests,
         lambda row: {**name_result(row), "Column": row.column},
-        lambda row: {"p of the interaction": p_value(row.deciding_p), "Values": row.groups},
+        lambda row: {"p of the interaction": format_p(row.deciding_p), "Values": row.groups},
         csv="interactions",
         caption=f"Does the share depend on {names}?",
     )
@@ -272,17 +272,17 @@ def _describe_columns(evidence: Evidence, tests: Sequence[InteractionRow]) -> It
     yield f"Interaction: {methods or 'not tested if comparisons stop early'}."
     for name in list_split_columns(evidence):
         if missing := convert_to_texts(evidence.frame[name]).isna().sum():
-            yield f"{plural(missing, 'verdict')} without {name} are left out."
+            yield f"{count_in_words(missing, 'verdict')} without {name} are left out."
     if evidence.context.explored:
-        yield f"Chosen after the plan, and no claim: {and_list(evidence.context.explored)}."
+        yield f"Chosen after the plan, and no claim: {join_with_and(evidence.context.explored)}."
 
 
 def _describe_dependence(test: InteractionRow, values: Sequence[ValueRow]) -> str:
     """Say where the first method is preferred most and least."""
     ranked = sorted(values, key=lambda row: row.win_share.value or 0.0)
     largest, smallest = (
-        f"{percent(row.win_share.value, 0)} where {row.column} is {row.value}"
+        f"{format_percent(row.win_share.value, 0)} where {row.column} is {row.value}"
         for row in (ranked[-1], ranked[0])
     )
-    interaction_p = format_p_in_sentence(test.deciding_p)
-    return f"{title(test.criterion)}: {test.method_a} has {largest}, {smallest}; interaction {interaction_p}"
+    p = format_p_in_sentence(test.deciding_p)
+    return f"{find_title(test.criterion)}: {test.method_a} has {largest}, {smallest}; interaction {p}"

@@ -22,7 +22,7 @@ from analysis.stats.equivalence import HALF, compute_conservative_error, run_two
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
-from guard_eval.reporting.words import and_list, percent
+from guard_eval.reporting.words import format_percent, join_with_and
 
 Conclusion = Literal["equivalent", "different", "different but negligible", "undecided"]
 OTHER_TEST = "with this setting there is no test of equivalence; remove this setting, or remove margin"
@@ -116,7 +116,7 @@ def make_section(evidence: Evidence) -> Section | None:
         evidence.rows(run_equivalence_tests),
         lambda row: {**name_result(row), "Conclusion": row.conclusion},
         lambda row: {
-            "Margin": percent(row.margin),
+            "Margin": format_percent(row.margin),
             **make_share_cells(row, evidence.plan.alpha, p="p of equivalence"),
         },
         csv="equivalence",
@@ -130,4 +130,4 @@ def make_section(evidence: Evidence) -> Section | None:
 def _answer_question(rows: Sequence[EquivalenceRow]) -> str:
     """Count the results by conclusion."""
     counts = Counter(row.conclusion for row in rows)
-    return and_list([f"{count} {conclusion}" for conclusion, count in counts.most_common()])
+    return join_with_and([f"{count} {conclusion}" for conclusion, count in counts.most_common()])

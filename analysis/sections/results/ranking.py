@@ -35,14 +35,14 @@ from guard_eval.frozen import record
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
     KIND_PLACE,
-    and_list,
     capitalise,
+    count_in_words,
+    find_title,
+    format_number,
     format_p_in_sentence,
-    number,
-    percent,
-    plural,
-    share_limits,
-    title,
+    format_percent,
+    format_share_limits,
+    join_with_and,
 )
 from guard_eval.rounds import METHOD
 from guard_eval.rubric import COMPOSITE
@@ -294,7 +294,7 @@ def _rank_group(evidence: Evidence, group: _ConnectedGroup) -> _Ranking:
         difference = replace(difference, p=p, method=CLUSTERS.format(unit=by_unit.name))
     assistant = evidence.plan.assisted_by if not group.judge else None
     notes = (
-        f"never compared with {and_list(group.apart)}, which have no rank here" if group.apart else "",
+        f"never compared with {join_with_and(group.apart)}, which have no rank here" if group.apart else "",
         why_infinite,
         SMOOTHED if is_smoothed else "",
         why_none or caution,
@@ -381,7 +381,7 @@ def make_section(evidence: Evidence) -> Section | None:
     return Section(
         anchor="ranking",
         question="How do the methods rank?",
-        answer=f"{plural(len(methods), 'method')}, {plural(len(tables), 'ranking')}",
+        answer=f"{count_in_words(len(methods), 'method')}, {count_in_words(len(tables), 'ranking')}",
         notes=(HOW_TO_READ,),
         tables=tables,
         is_open=True,
@@ -396,13 +396,13 @@ def _make_ranking_table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
         lambda row: {
             "Rank": row.rank,
             "Ranks possible": row.possible_ranks,
-            "Expected share": percent(row.share),
-            "Interval": share_limits(row.expected_share),
-            "Strength": number(row.strength),
+            "Expected share": format_percent(row.share),
+            "Interval": format_share_limits(row.expected_share),
+            "Strength": format_number(row.strength),
             "Left after round": row.left_after,
         },
         csv="ranking",
-        caption=f"{capitalise(title(rows[0].criterion))}, judged by {name_raters(rows[0])}",
+        caption=f"{capitalise(find_title(rows[0].criterion))}, judged by {name_raters(rows[0])}",
         note=_describe_basis(rows[0]),
     )
 
@@ -411,5 +411,5 @@ def _describe_basis(row: RankingRow) -> str:
     """Describe a ranking: its comparisons and units, the p-value for any difference, and its note."""
     p = row.p_any_difference_adjusted
     difference = "no test" if p is None else format_p_in_sentence(p)
-    basis = f"{row.comparisons} comparisons of {plural(row.units, row.unit)}"
+    basis = f"{row.comparisons} comparisons of {count_in_words(row.units, row.unit)}"
     return f"{basis}; any difference: {difference}. {capitalise(row.note)}".strip()

@@ -23,8 +23,22 @@ from analysis.sections.section import (
 from guard_eval.estimate import NO_DATA, Estimate
 from guard_eval.frozen import record
 from guard_eval.records import Contest
-from guard_eval.reporting.words import and_list, number, number_limits, p_value, percent, plural
-from guard_eval.rounds import METHOD, SHAPE, Comparison, compare, find_stopping, first_passage_p
+from guard_eval.reporting.words import (
+    count_in_words,
+    format_limits,
+    format_number,
+    format_p,
+    format_percent,
+    join_with_and,
+)
+from guard_eval.rounds import (
+    METHOD,
+    SHAPE,
+    Comparison,
+    compare_couples,
+    compute_first_passage_p,
+    find_stopping_couples,
+)
 
 UNSUPPORTED = "recorded as stopped, but the present verdicts do not support it: some were changed or excluded"
 HOW_TO_READ = (
@@ -60,8 +74,8 @@ def summarise_rounds(evidence: Evidence) -> list[RoundsRow]:
     rows = []
     for who, recorded in evidence.context.contests.items():
         contest = replace(recorded, plan=replace(recorded.plan, alpha=evidence.plan.alpha))
-        duels = compare(contest)
-        due = find_stopping(replace(contest, stopped={}), duels)
+        duels = compare_couples(contest)
+        due = find_stopping_couples(replace(contest, stopped={}), duels)
         for duel in duels:
             stopped = contest.stopped.get(duel.couple)
             rows.append(
@@ -70,8 +84,8 @@ def summarise_rounds(evidence: Evidence) -> list[RoundsRow]:
                     *who,
                     contest.plan.criterion,
                     lead=estimate_lead(duel, contest),
-                    ahead=duel.ahead,
-                    behind=duel.behind,
+                    ahead=duel.leader,
+                    behind=duel.follower,
                     prompts=len(duel.leads),
                     stopped_after=stopped,
                     p=duel.p,
@@ -101,7 +115,7 @@ def estimate_lead(compared: Comparison, contest: Contest) -> Estimate:
 @lru_cache
 def find_critical_value(alpha: float, sizes: tuple[int, ...]) -> float:
     """Return the largest statistic whose p is `alpha`."""
-    return float(optimize.brentq(lambda peak: first_passage_p(peak, sizes) - alpha, 0.01, 20.0))
+    return float(optimize.brentq(lambda peak: compute_first_passage_p(peak, sizes) - alpha, 0.01, 20.0))
 
 
 def find_eliminated_systems(rows: Sequence[RoundsRow], alpha: float) -> dict[str, int]:
@@ -122,14 +136,16 @@ def describe_rounds(evidence: Evidence) -> Iterator[str]:
         contest = evidence.context.contests[who]
         decided = sum(row.is_significant(alpha) for row in rows)
         eliminated = sorted(find_eliminated_systems(rows, alpha))
-        suffix = f"; {and_list(eliminated)} left" if eliminated else ""
+        suffix = f"; {join_with_and(eliminated)} left" if eliminated else ""
         done = contest.sizes[: contest.done]
-        rated = sum(size * len(contest.active_couples(number)) for number, size in enumerate(done, start=1))
+        rated = sum(
+            size * len(contest.list_active_couples(number)) for number, size in enumerate(done, start=1)
+        )
         yield (
             f"After {len(done)} of {len(contest.sizes)} rounds, judged by {name_raters(rows[0])}, "
-            f"{decided} of {plural(len(rows), 'comparison')} {'is' if decided == 1 else 'are'} decided"
-            f"{suffix}. They took "
-            f"{percent(rated / len(rows) / sum(contest.sizes), 0)} of the ratings of all pairs."
+            f"{decided} of {count_in_words(len(rows), 'comparison')} {'is' if decided == 1 else 'are'} "
+            f"decided{suffix}. They took "
+            f"{format_percent(rated / len(rows) / sum(contest.sizes), 0)} of the ratings of all pairs."
         )
 
 
@@ -141,9 +157,9 @@ def make_section(evidence: Evidence) -> Section | None:
         rows,
         name_result,
         lambda row: {
-            "Lead": number(row.lead.value, 1, scale=100, sign="+"),
-            "Limits": number_limits(row.lead, 1, scale=100),
-            "p": p_value(row.p_adjusted),
+            "Lead": format_number(row.lead.value, 1, scale=100, sign="+"),
+            "Limits": format_limits(row.lead, 1, scale=100),
+            "p": format_p(row.p_adjusted),
             "Prompts": row.prompts,
             "Stopped after round": row.stopped_after,
         },

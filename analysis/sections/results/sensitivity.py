@@ -35,12 +35,12 @@ from guard_eval.estimate import Estimate, join_notes
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import (
-    and_list,
+    count_in_words,
+    find_title,
     format_p_in_sentence,
+    format_share_limits,
     join_first,
-    plural,
-    share_limits,
-    title,
+    join_with_and,
 )
 
 FIXED = "exact sign-flip test"
@@ -139,7 +139,7 @@ def _analyse_in_all_ways(
     if 0 < len(untied) < len(scores):
         items_left = score_items(untied)
         lost = len(items) - len(items_left)
-        note = f"{plural(lost, 'pair')} had ties only" if lost else ""
+        note = f"{count_in_words(lost, 'pair')} had ties only" if lost else ""
         yield UNTIED, estimate_share_of_these_raters(items_left, level=level).with_note(note)
     if are_sample and raters <= MAX_LEFT_OUT:
         yield LEFT_OUT, _leave_out_critical_rater(scores, level)
@@ -191,7 +191,7 @@ def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
     if not apart:
         return f"Yes: all {len(others)} are on the same side of {alpha:g}"
     differences = [
-        f"{'a' if row.is_significant(alpha) else 'no'} difference on {title(row.criterion)} "
+        f"{'a' if row.is_significant(alpha) else 'no'} difference on {find_title(row.criterion)} "
         f"({format_p_in_sentence(row.deciding_p)}) with {row.analysis.split(',')[0].removeprefix('with ')}"
         for row in apart
     ]
@@ -223,10 +223,14 @@ def _answer_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow]) -> 
 
     def name(row: SensitivityRow) -> str:
         against = "" if is_single else f" of {row.method_a} against {row.method_b}"
-        return f"{title(row.criterion)}{against}"
+        return f"{find_title(row.criterion)}{against}"
 
     sure = [name(row) for row in estimated if row.is_significant(evidence.plan.alpha)]
     raters = max(row.raters or 0 for row in evidence.rows(count_coverage) if not row.judge)
-    shares = [f"{name(row)} {share_limits(row.win_share, 0)}\u00a0%" for row in estimated[:MAX_NAMED]]
-    lead = f"Yes on {and_list(sure[:MAX_NAMED])}" if sure else f"Unknown with {plural(raters, 'rater')}"
-    return f"{lead}: {and_list(shares)}{f' for {first}' if is_single else ''}"
+    shares = [f"{name(row)} {format_share_limits(row.win_share, 0)}\u00a0%" for row in estimated[:MAX_NAMED]]
+    lead = (
+        f"Yes on {join_with_and(sure[:MAX_NAMED])}"
+        if sure
+        else f"Unknown with {count_in_words(raters, 'rater')}"
+    )
+    return f"{lead}: {join_with_and(shares)}{f' for {first}' if is_single else ''}"

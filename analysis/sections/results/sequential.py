@@ -21,7 +21,7 @@ from analysis.sections.section import Section, make_table_section, name_result
 from analysis.stats.sequential import run_anytime_test
 from guard_eval.estimate import join_notes
 from guard_eval.frozen import record
-from guard_eval.reporting.words import number, plural
+from guard_eval.reporting.words import count_in_words, format_number
 from guard_eval.rubric import COMPOSITE
 
 
@@ -141,7 +141,7 @@ def make_section(evidence: Evidence) -> Section | None:
         lambda row: {
             "Prompts": row.units,
             "Waiting": row.waiting,
-            "Evidence (log e)": number(row.log_e_value, 1),
+            "Evidence (log e)": format_number(row.log_e_value, 1),
             "Reached after": row.reached_after,
             **make_share_cells(row, evidence.plan.alpha),
         },
@@ -156,4 +156,4 @@ def make_section(evidence: Evidence) -> Section | None:
 def _answer_question(rows: Sequence[SequentialRow]) -> str:
     """Count the results that reached the error rate."""
     reached = sum(row.reached_after is not None for row in rows)
-    return f"{reached} of {plural(len(rows), 'result')} reached the declared error rate"
+    return f"{reached} of {count_in_words(len(rows), 'result')} reached the declared error rate"

@@ -39,9 +39,16 @@ from analysis.sections.section import (
 from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.estimate import Estimate, adjust, explain_missing_p, join_notes
 from guard_eval.frozen import record
-from guard_eval.joint_flips import max_t
+from guard_eval.joint_flips import compute_max_t_p
 from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.words import KIND_PLACE, and_list, p_value, percent, plural, share_limits
+from guard_eval.reporting.words import (
+    KIND_PLACE,
+    count_in_words,
+    format_p,
+    format_percent,
+    format_share_limits,
+    join_with_and,
+)
 from guard_eval.rubric import COMPOSITE
 
 NO_EVIDENCE = "no evidence"
@@ -387,7 +394,7 @@ def correct_p_values(
         values = adjusted[: len(family)]
         if flipped:
             scores = pd.concat([flipped[index] for index in family], axis=1).fillna(0.0)
-            drawn = max_t(scores.to_numpy(), seed=evidence.seed)
+            drawn = compute_max_t_p(scores.to_numpy(), seed=evidence.seed)
             # Holm's p is an upper bound without random draws; no corrected p is below the uncorrected p.
             values = [
                 None if value is None else max(rows[index].p or 0.0, min(value, p * (1 + further)))
@@ -454,7 +461,7 @@ def conclude_in_words(row: TestedRow, alpha: float) -> str:
 
 def write_p(row: TestedRow, alpha: float) -> str:
     """Return the deciding p as text, or the reason why there is none."""
-    return conclude_in_words(row, alpha) if row.deciding_p is None else p_value(row.deciding_p)
+    return conclude_in_words(row, alpha) if row.deciding_p is None else format_p(row.deciding_p)
 
 
 def make_share_cells(row: ShareRow, alpha: float, first: str = "", p: str = "p") -> dict[str, str]:
@@ -467,8 +474,8 @@ def make_share_cells(row: ShareRow, alpha: float, first: str = "", p: str = "p")
         p: The heading of the p-values.
     """
     return {
-        f"Share of {first}" if first else "Win share": percent(row.win_share.value),
-        "Interval": share_limits(row.win_share),
+        f"Share of {first}" if first else "Win share": format_percent(row.win_share.value),
+        "Interval": format_share_limits(row.win_share),
         p: write_p(row, alpha),
     }
 
@@ -493,11 +500,11 @@ def make_section(evidence: Evidence) -> Section | None:
         strong=lambda row: row.dataset == ALL,
     )
     names = sorted({row.dataset for row in rows} - {ALL})
-    by_dataset = f", by dataset ({and_list(names)})" if names and not evidence.is_ranked else ""
+    by_dataset = f", by dataset ({join_with_and(names)})" if names and not evidence.is_ranked else ""
     return Section(
         anchor="shares",
         question="What are the figures?",
-        answer=f"{plural(len(evidence.rows(measure_total_shares)), 'result')}{by_dataset}",
+        answer=f"{count_in_words(len(evidence.rows(measure_total_shares)), 'result')}{by_dataset}",
         notes=NOTES,
         tables=table,
     )

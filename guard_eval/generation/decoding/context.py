@@ -14,7 +14,7 @@ class Context:
     """The history of B texts at a step. −1 marks a position without a token.
 
     Attributes:
-        keys: `noise.row_key` of each text, `[B]`, int64.
+        keys: `noise.make_row_key` of each text, `[B]`, int64.
         step: The number of tokens written before: 0, 1, …. Draws depend on it and on the key.
         tokens: The prompt and the new tokens, `[B, P + t]`, with the last token at the end.
         written: Only the new tokens, `[B, t]`.

@@ -20,8 +20,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.candidates import find_best, top_candidates
-from guard_eval.generation.decoding.entropy import aggregate, arctanh, log_normaliser, shannon_entropy
+from guard_eval.generation.decoding.candidates import find_best, find_top_candidates
+from guard_eval.generation.decoding.entropy import (
+    average_window,
+    clamped_arctanh,
+    log_normaliser,
+    shannon_entropy,
+)
 from guard_eval.generation.strategies import AdaptiveContrastiveSearch, ContrastiveSearch
 
 K_MIN, K_RANGE = 5, 10
@@ -45,12 +50,12 @@ class Proposal:
     alpha: Tensor
 
 
-def unit_vectors(hidden: Tensor) -> Tensor:
+def normalise_vectors(hidden: Tensor) -> Tensor:
     """Scale hidden states `[..., D]` to length 1, in float32."""
     return torch.nn.functional.normalize(hidden.float(), dim=-1)
 
 
-def degeneration_penalty(candidates: Tensor, context: Tensor, present: Tensor) -> Tensor:
+def compute_degeneration_penalty(candidates: Tensor, context: Tensor, present: Tensor) -> Tensor:
     """Return the largest cosine between a candidate's hidden state and that of any token so far.
 
     Args:
@@ -97,7 +102,7 @@ class Proposer:
     def __call__(self, logits: Tensor, step: int) -> Proposal:
         """Return the candidates of a step 0, 1, … for its logits `[B, V]`, float32."""
         if isinstance(self._strategy, ContrastiveSearch):
-            values, ids = top_candidates(logits, self._strategy.k)
+            values, ids = find_top_candidates(logits, self._strategy.k)
             alpha = torch.full_like(values[:, 0], self._strategy.alpha, dtype=torch.float64)
             allowed = torch.ones_like(ids, dtype=torch.bool)
         else:
@@ -107,7 +112,7 @@ class Proposer:
 
     def _adapt_candidates(self, logits: Tensor, step: int, q: float) -> tuple[Tensor, Tensor, Tensor]:
         """Return ACS's candidates `[B, k]`, whether each is allowed `[B, k]`, and α_t `[B]`."""
-        values, ids = top_candidates(logits, K_MIN + K_RANGE)
+        values, ids = find_top_candidates(logits, K_MIN + K_RANGE)
         vocabulary = logits.shape[-1]
         entropy, _ = shannon_entropy(logits, values[:, :1])
         exponent = q * self._deviate_from_median(entropy, self._entropies, step, math.log(vocabulary))
@@ -135,8 +140,8 @@ class Proposer:
         history[:, step] = entropy
         if step == 0:
             return torch.zeros_like(entropy)
-        median = aggregate(history[:, :step].T, "median")
-        return arctanh((entropy - median) / log_size)
+        median = average_window(history[:, :step].T, "median")
+        return clamped_arctanh((entropy - median) / log_size)
 
 
 def contrast_models(expert: Tensor, amateur: Tensor, *, alpha: float, amateur_tau: float) -> Tensor:

@@ -77,7 +77,7 @@ def _subtract_maximum(logits: Tensor, best: Tensor | None) -> tuple[Tensor, Tens
     return (logits.float() - best).clamp_(min=_NOTHING), best
 
 
-def aggregate(window: Tensor, how: Aggregation, *, lower: bool = False) -> Tensor:
+def average_window(window: Tensor, how: Aggregation, *, lower: bool = False) -> Tensor:
     """Return the average of each text's window, `[n, B]` → `[B]`, n ≥ 1.
 
     Args:
@@ -116,7 +116,7 @@ def _median(ordered: Tensor, *, lower: bool) -> Tensor:
     return (ordered[n // 2 - 1] + ordered[n // 2]) / 2
 
 
-def arctanh(x: Tensor, edge: float = CLAMP) -> Tensor:
+def clamped_arctanh(x: Tensor, edge: float = CLAMP) -> Tensor:
     """Clamp `x` to ±`edge`, and return arctanh, which is then finite."""
     return x.clamp(-edge, edge).arctanh()
 
@@ -125,7 +125,7 @@ def apply_mapping(x: Tensor, mapping: Mapping, edge: float) -> Tensor:
     """Return arctanh(x) with `x` clamped to ±`edge`, or sign(x) · ln(1 + |x|)."""
     match mapping:
         case "arctanh":
-            return arctanh(x, edge)
+            return clamped_arctanh(x, edge)
         case "log":
             return x.abs().log1p().copysign(x)
         case _:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from guard_eval.records import content_id
+from guard_eval.records import make_content_id
 
 _BITS = 52
 """The number of random bits of a uniform number. With 53 bits, (2^53 − ½) / 2^53 would round to 1."""
@@ -27,10 +27,10 @@ _MIX_1 = _to_int64(0xBF58476D1CE4E5B9)
 _MIX_2 = _to_int64(0x94D049BB133111EB)
 
 
-def row_key(seed: int, prompt_id: str, strategy: str, run: int = 1) -> int:
+def make_row_key(seed: int, prompt_id: str, strategy: str, run: int = 1) -> int:
     """Return the 64-bit seed, as a signed number, of all draws for a prompt, a strategy and a run."""
     further = [] if run == 1 else [run]
-    return _to_int64(int(content_id("noise", seed, prompt_id, strategy, *further), 16))
+    return _to_int64(int(make_content_id("noise", seed, prompt_id, strategy, *further), 16))
 
 
 def advance_keys(keys: Tensor, steps: Tensor) -> Tensor:
@@ -45,7 +45,7 @@ def draw_uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
     """Return uniform random numbers between 0 and 1, without 0 and 1.
 
     Args:
-        keys: The `row_key` of each row, `[B]`, int64.
+        keys: The `make_row_key` of each row, `[B]`, int64.
         step: The step 0, 1, ….
         ids: The token ids, `[B, n]`, int64.
 
@@ -53,7 +53,7 @@ def draw_uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
         The numbers, `[B, n]`, float64, with 52 random bits each.
     """
     step_seeds = _mix_bits(keys + _to_int64((step + 1) * _GAMMA))
-    return map_to_unit_interval(split_mix(step_seeds, ids))
+    return map_to_unit_interval(compute_split_mix(step_seeds, ids))
 
 
 def map_to_unit_interval(bits: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ def draw_gumbel_noise(keys: Tensor, step: int, ids: Tensor) -> Tensor:
     return draw_uniform(keys, step, ids).log_().neg_().log_().neg_()
 
 
-def split_mix(seeds: Tensor, index: Tensor) -> Tensor:
+def compute_split_mix(seeds: Tensor, index: Tensor) -> Tensor:
     """Return the SplitMix64 numbers of the seeds `[B]` at the positions `index` `[B, n]`, as `[B, n]`."""
     return _mix_bits(seeds[:, None] + (index + 1) * _GAMMA)
 
@@ -88,13 +88,13 @@ def _shift_right(z: Tensor, bits: int) -> Tensor:
     return (z >> bits).bitwise_and_(torch.iinfo(torch.int64).max >> (bits - 1))
 
 
-def draw(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
+def draw_tokens(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
     """Draw one token per row, `[B]`, with probabilities in proportion to the weights (Gumbel-max method).
 
     Args:
         log_weights: The logarithms of the weights, up to a constant, `[B, V]`. A token with −inf is never
             drawn. Each row has at least one finite number.
-        keys: The `row_key` of each row, `[B]`.
+        keys: The `make_row_key` of each row, `[B]`.
         step: The step 0, 1, ….
     """
     if log_weights.device.type != "cpu":  # the host would wait for the number of possible tokens
@@ -117,6 +117,6 @@ def draw(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
 
 
 def _draw_with_noise_for_all(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
-    """Draw one token per row like `draw`, with noise for every token."""
+    """Draw one token per row like `draw_tokens`, with noise for every token."""
     ids = torch.arange(log_weights.shape[1], device=keys.device).expand(len(keys), -1)
     return draw_gumbel_noise(keys, step, ids).add_(log_weights).argmax(-1)

@@ -1,6 +1,6 @@
-"""Run a strategy: one step with `choose`, or all steps in `generate` as transformers' `LogitsProcessor`.
+"""Run one step of a strategy (`choose_tokens`), or all steps as a processor of transformers' `generate`.
 
-Every engine calls `choose`. Engines differ only in where they keep tokens and state.
+Every engine calls `choose_tokens`. Engines differ only in where they keep tokens and state.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
-from transformers import LogitsProcessor
+from transformers import LogitsProcessor, PreTrainedTokenizerBase
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.decoding import penalties, sampling  # noqa: F401 (they register their functions)
-from guard_eval.generation.decoding.candidates import scatter
+from guard_eval.generation.decoding.candidates import mask_all_except
 from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.guard import step as guard_step  # noqa: F401
-from guard_eval.generation.decoding.noise import draw, row_key
+from guard_eval.generation.decoding.noise import draw_tokens, make_row_key
 from guard_eval.generation.strategies import (
     DRY_BREAKERS,
     Dry,
@@ -29,25 +29,26 @@ from guard_eval.generation.strategies import (
     Strategy,
     Truncation,
     apply_step,
+    convert_numpy_number,
     draws_tokens,
     initial_state,
     is_user_defined,
     list_steps,
     read_strategy,
     signature,
-    to_python,
     trace_values,
     update_state,
 )
 from guard_eval.generation.strategies.own import find_defining_file
 
+_Result = TypeVar("_Result")
 _NEW_PROCESSOR = (
     "a StrategyProcessor follows the texts of one call of generate, one a row; make a new one for each call, "
     "give it the call's attention_mask, and use num_beams=1"
 )
 
 
-def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
+def choose_tokens(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
     """Choose the next tokens `[B]` from logits `[B, V]`, float32, and update `context.state` in place.
 
     Of equal logits, the smallest token id wins.
@@ -64,20 +65,20 @@ def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
             if is_user_defined(step)
             else apply_step(step, logits, step_context)
         )
-    tokens = draw(logits, context.keys, context.step) if draws_tokens(strategy) else logits.argmax(-1)
+    tokens = draw_tokens(logits, context.keys, context.step) if draws_tokens(strategy) else logits.argmax(-1)
     for (step, state), before in zip(steps, inputs, strict=True):
         if state.shape[1]:
             _call_registered(update_state, step, state, before, tokens)
     return tokens
 
 
-def first_state(strategy: Strategy) -> list[float]:
+def make_first_state(strategy: Strategy) -> list[float]:
     """Return the state at the beginning of a text: one list with the numbers of all steps of a chain."""
-    return [number for numbers in _first_states(strategy) for number in numbers]
+    return [number for numbers in _make_first_states(strategy) for number in numbers]
 
 
 @cache
-def _first_states(strategy: Strategy) -> list[list[float]]:
+def _make_first_states(strategy: Strategy) -> list[list[float]]:
     """Return, for each step of a chain, the numbers that it remembers at the beginning of a text."""
 
     def read_numbers(step: Step) -> list[float]:
@@ -88,7 +89,7 @@ def _first_states(strategy: Strategy) -> list[list[float]]:
 
 def _pair_with_states(strategy: Strategy, state: Tensor) -> list[tuple[Step, Tensor]]:
     """Return each step of a chain with a view of its part of the state `[B, S]`."""
-    sizes = [len(numbers) for numbers in _first_states(strategy)]
+    sizes = [len(numbers) for numbers in _make_first_states(strategy)]
     return list(zip(list_steps(strategy), torch.split(state, sizes, 1), strict=True))
 
 
@@ -97,7 +98,7 @@ def needs_sequence_breakers(strategy: Strategy) -> bool:
     return any(isinstance(step, Dry) and step.breakers != "none" for step in list_steps(strategy))
 
 
-def step_trace(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, Tensor]:
+def trace_step_values(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, Tensor]:
     """Return the values that a strategy adapted at a step, by name, with the shape `[B]`."""
     pairs = zip(_pair_with_states(strategy, before), _pair_with_states(strategy, after), strict=True)
     values: dict[str, Tensor] = {}
@@ -124,7 +125,7 @@ def _apply_user_strategy(step: Step, logits: Tensor, context: Context) -> Tensor
     return result.float()
 
 
-def _call_registered(function: Callable[..., Any], step: object, *arguments: object) -> Any:  # noqa: ANN401
+def _call_registered(function: Callable[..., _Result], step: object, *arguments: object) -> _Result:
     """Call a registered function. If a user's own function fails, the error names the file."""
     try:
         return function(step, *arguments)
@@ -168,7 +169,7 @@ class StrategyProcessor(LogitsProcessor):
     on the position in the batch or on torch's random generator.
 
     Args:
-        strategy: Any strategy that needs only logits, or its signature.
+        strategy: A strategy that needs only logits, or its signature.
         seed: A whole number.
         prompt_ids: A name for each row. Default: the prompt's tokens. Rows with the same name are several
             runs of the prompt, with different draws.
@@ -187,31 +188,31 @@ class StrategyProcessor(LogitsProcessor):
         seed: int = 0,
         prompt_ids: Sequence[str] | None = None,
         attention_mask: Tensor | None = None,
-        tokenizer: Any = None,  # noqa: ANN401 (transformers' classes are untyped)
+        tokenizer: PreTrainedTokenizerBase | None = None,
     ) -> None:
         strategy = read_strategy(strategy)
         if not isinstance(strategy, LogitStrategy):
             raise StudyError(f"{strategy} needs more of the model than logits; use guard_eval.generate")
-        seed = to_python(seed)
-        if type(seed) is not int:
+        whole_number = convert_numpy_number(seed)
+        if type(whole_number) is not int:
             raise StudyError(f"seed = {seed!r:.60} must be a whole number")
         if isinstance(prompt_ids, str):
             raise StudyError(
                 f"prompt_ids = {prompt_ids!r:.60} is one name; give a list with a name for each row"
             )
-        if needs_sequence_breakers(strategy) and tokenizer is None:
-            raise StudyError(f"{strategy} finds its breakers by the model's tokenizer; give tokenizer=")
+        self._breakers = torch.empty(0)
+        if needs_sequence_breakers(strategy):
+            if tokenizer is None:
+                raise StudyError(f"{strategy} finds its breakers by the model's tokenizer; give tokenizer=")
+            self._breakers = torch.tensor(find_sequence_breaker_ids(tokenizer))
         self.strategy = strategy
         self.keys: Tensor | None = None
         self.compiled = False
         self.on_step: Callable[[DecodedStep], None] | None = None
         self.on_broken: Callable[[Tensor], None] = self._refuse_rows_without_probabilities
-        self._seed = seed
+        self._seed = whole_number
         self._prompt_ids = prompt_ids
         self._mask = attention_mask
-        self._breakers = torch.tensor(
-            find_sequence_breaker_ids(tokenizer) if needs_sequence_breakers(strategy) else []
-        )
         self._context: Context | None = None
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -230,10 +231,10 @@ class StrategyProcessor(LogitsProcessor):
         logits = scores.float().masked_fill(broken[:, None], 0)
         state = self._context.state
         before = state.clone() if self.on_step else state
-        tokens = choose(self.strategy, logits, self._context)
+        tokens = choose_tokens(self.strategy, logits, self._context)
         if self.on_step:
-            self.on_step(DecodedStep(scores, tokens, step_trace(self.strategy, before, state)))
-        return scatter(scores, tokens[:, None], torch.zeros_like(scores[:, :1]))
+            self.on_step(DecodedStep(scores, tokens, trace_step_values(self.strategy, before, state)))
+        return mask_all_except(scores, tokens[:, None], torch.zeros_like(scores[:, :1]))
 
     def _refuse_rows_without_probabilities(self, broken: Tensor) -> None:
         """Raise a `StudyError` if rows are broken, `[B]`: the model gave no probabilities for them."""
@@ -261,9 +262,9 @@ class StrategyProcessor(LogitsProcessor):
             for prompt_id in prompt_ids:  # a repeated prompt is another run, with different draws
                 earlier[prompt_id] += 1
                 run = earlier[prompt_id]
-                keys.append(row_key(self._seed, prompt_id, signature(self.strategy), run))
+                keys.append(make_row_key(self._seed, prompt_id, signature(self.strategy), run))
             self.keys = torch.tensor(keys, device=prompts.device)
-        state = torch.tensor([first_state(self.strategy)] * len(prompts), dtype=torch.float64)
+        state = torch.tensor([make_first_state(self.strategy)] * len(prompts), dtype=torch.float64)
         return Context(
             keys=self.keys,
             step=0,
@@ -287,7 +288,7 @@ class StrategyProcessor(LogitsProcessor):
         return replace(last, step=last.step + 1, tokens=tokens, written=written)
 
 
-def find_sequence_breaker_ids(tokenizer: Any) -> list[int]:  # noqa: ANN401
+def find_sequence_breaker_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Return the tokens at which DRY's sequences end, by DRY's public definition.
 
     Each breaker is encoded after a letter, because some tokenizers add a token before a text. The last token

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.candidates import keep_largest, scatter, sort_values
+from guard_eval.generation.decoding.candidates import keep_largest, mask_all_except, sort_logits
 from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.entropy import log_normaliser, shannon_entropy
 from guard_eval.generation.strategies import (
@@ -76,7 +76,7 @@ def top_p(strategy: TopP, logits: Tensor, context: object) -> Tensor:  # noqa: A
     """
     if strategy.p == 1:  # rounding must not remove a token
         return logits
-    ordered = sort_values(logits)
+    ordered = sort_logits(logits)
     p = ordered.softmax(-1)
     before = p.cumsum(-1, dtype=torch.float64) - p
     count = (before < strategy.p).sum(-1)
@@ -84,7 +84,7 @@ def top_p(strategy: TopP, logits: Tensor, context: object) -> Tensor:  # noqa: A
 
 
 @apply_step.register
-def typical(strategy: Typical, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+def typical_sampling(strategy: Typical, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Keep the tokens whose −ln p is nearest to the entropy, until their probability reaches τ.
 
     The token that reaches τ is kept. Of equally near tokens, smaller ids come first.
@@ -97,7 +97,7 @@ def typical(strategy: Typical, logits: Tensor, context: object) -> Tensor:  # no
     p = ordered.exp()
     before = p.cumsum(-1) - p
     removed = before >= strategy.tau * p.sum(-1, keepdim=True)
-    return scatter(logits, ids, ordered.float().masked_fill(removed, -torch.inf))
+    return mask_all_except(logits, ids, ordered.float().masked_fill(removed, -torch.inf))
 
 
 @apply_step.register
@@ -108,12 +108,12 @@ def min_p(strategy: MinP, logits: Tensor, context: object) -> Tensor:  # noqa: A
 
 
 @apply_step.register
-def adaptive(strategy: AdaptiveDecoding, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+def adaptive_decoding(strategy: AdaptiveDecoding, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Keep the tokens that add more than ε to the confidence, and always the most likely token."""
     values, ids = torch.sort(logits, dim=-1, descending=True, stable=True)
     admitted = confidence_gain(values.double().softmax(-1)) > strategy.epsilon
     admitted[:, 0] = True
-    return scatter(logits, ids, values.masked_fill(~admitted, -torch.inf))
+    return mask_all_except(logits, ids, values.masked_fill(~admitted, -torch.inf))
 
 
 def confidence_gain(p: Tensor) -> Tensor:
@@ -182,7 +182,7 @@ def mirostat(_strategy: Mirostat, logits: Tensor, context: Context) -> Tensor:
     """
     mu = context.state[:, 0]
     size = logits.shape[-1]
-    ordered = sort_values(logits)
+    ordered = sort_logits(logits)
     head = ordered[:, :ZIPF_TOKENS].double()
     index = torch.arange(1, head.shape[-1], dtype=torch.float64, device=logits.device)
     t = (1 / index).log1p()
@@ -204,13 +204,13 @@ def mirostat(_strategy: Mirostat, logits: Tensor, context: Context) -> Tensor:
 
 
 @initial_state.register
-def first_mu(strategy: Mirostat) -> list[float]:
+def make_first_mu(strategy: Mirostat) -> list[float]:
     """Return the first μ, which is 2τ."""
     return [2 * strategy.tau]
 
 
 @update_state.register
-def next_mu(strategy: Mirostat, state: Tensor, logits: Tensor, tokens: Tensor) -> None:
+def update_mu(strategy: Mirostat, state: Tensor, logits: Tensor, tokens: Tensor) -> None:
     """Change μ to μ − η (S − τ), where S = −log2 p is the surprise of the drawn token.
 
     p is the probability in the whole vocabulary, as in the authors' program, not among the k tokens.

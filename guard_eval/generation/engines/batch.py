@@ -11,14 +11,14 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
 from transformers import GenerationConfig
 
 from guard_eval.generation.engines import Model, Output, Tokenizer
-from guard_eval.generation.engines.encoding import ends_with_stop
+from guard_eval.generation.engines.encoding import ends_with_stop_string
 from guard_eval.generation.engines.loading import SMALL
 from guard_eval.generation.strategies import Strategy
 
@@ -99,7 +99,7 @@ def process_in_batches(
         sizes.shrink(len(batch))
 
 
-def padding_token(model: Model) -> int:
+def find_padding_token(model: Model) -> int:
     """Return the token that pads prompts: the model's padding token, because some models look at it."""
     return getattr(model.config.get_text_config(), "pad_token_id", None) or 0
 
@@ -115,13 +115,13 @@ class Batch:
 
     Attributes:
         prompts: The token ids of each prompt, at least one.
-        keys: The `noise.row_key` of each prompt, `[B]`, on the model's device.
+        keys: The `noise.make_row_key` of each prompt, `[B]`, on the model's device.
         ends: The tokens that end a text.
         limit: The largest number of new tokens.
         tokenizer: The tokenizer. Only DRY's breakers and stop strings need it.
         stop: Strings at which a text ends.
         absent: Tokens that are never written, because the tokenizer has no text for them.
-        padding: The token that pads prompts; see `padding_token`.
+        padding: The token that pads prompts; see `find_padding_token`.
         width: Prompts are padded to at least this number of tokens.
     """
 
@@ -142,7 +142,7 @@ class Batch:
         mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in self.prompts]
         return torch.tensor(ids, device=self.keys.device), torch.tensor(mask, device=self.keys.device)
 
-    def find_stopped(self, ids: Tensor, scores: object = None, *, start: int) -> Tensor:  # noqa: ARG002
+    def find_stopped_texts(self, ids: Tensor, scores: object = None, *, start: int) -> Tensor:  # noqa: ARG002
         """Return whether each text has just reached a stop string, `[B]`.
 
         This is a stopping criterion of transformers.
@@ -153,7 +153,7 @@ class Batch:
             start: The length of the prompts, P.
         """
         rows = ids[:, start:].tolist()
-        stopped = [ends_with_stop(self.tokenizer, row, self.stop) for row in rows]
+        stopped = [ends_with_stop_string(self.tokenizer, row, self.stop) for row in rows]
         return torch.tensor(stopped, device=ids.device)
 
 
@@ -170,7 +170,7 @@ class DecodedBatch:
     failed_at: list[int | None]
 
     @classmethod
-    def from_uncut_rows(cls, batch: Batch, rows: list[list[int]], broken: Sequence[Tensor]) -> DecodedBatch:
+    def cut_rows(cls, batch: Batch, rows: list[list[int]], broken: Sequence[Tensor]) -> DecodedBatch:
         """Cut each row after the end token, and find the rows without probabilities.
 
         Args:
@@ -195,7 +195,7 @@ def run_generate(
     processor: Callable[[Tensor, Tensor], Tensor],
     *,
     stops: Sequence[Callable[..., Tensor]] = (),
-    **options: Any,  # noqa: ANN401 (options of `GenerationConfig`)
+    **options: object,
 ) -> Output:
     """Continue prompts `[B, P]` with transformers' `generate`, without the model's own settings.
 

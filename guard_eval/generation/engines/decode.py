@@ -1,25 +1,49 @@
-"""Continue a batch of prompts: transformers' `generate` runs with a strategy as the logits processor.
+"""Write texts with a model and a strategy, batch by batch, with transformers' `generate`.
 
-`generate` has a beam search, and contrastive decoding changes the scores of that search. Contrastive search
-and ACS need the hidden states of all candidates, so this module has another loop for them.
+A strategy is a processor of the logits of `generate`, which also has a beam search. Contrastive decoding
+changes the scores of that search. Contrastive search and ACS need the hidden states of all candidates, so
+this module has another loop for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from guard_eval.errors import StudyError, get_first_line
+from guard_eval.generation import FinishedBatch, PlannedText
 from guard_eval.generation.decoding.contrastive import Proposer, choose_candidate, contrast_models
+from guard_eval.generation.decoding.noise import make_row_key
 from guard_eval.generation.decoding.processor import DecodedStep, StrategyProcessor
 from guard_eval.generation.engines import Model
-from guard_eval.generation.engines.batch import Batch, DecodedBatch, padding_token, run_generate
+from guard_eval.generation.engines.batch import (
+    Batch,
+    BatchSizes,
+    DecodedBatch,
+    find_padding_token,
+    is_out_of_memory,
+    process_in_batches,
+    run_generate,
+)
+from guard_eval.generation.engines.encoding import (
+    EncodedPrompt,
+    describe_prompts,
+    encode_planned_texts,
+    label_prompt,
+    list_control_tokens,
+    list_end_ids,
+    list_ids_without_text,
+    make_continuation,
+)
+from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.engines.passes import RowPasses
-from guard_eval.generation.engines.probe import Abilities
+from guard_eval.generation.engines.probe import Abilities, check_abilities
 from guard_eval.generation.strategies import (
     AdaptiveContrastiveSearch,
     BeamSearch,
@@ -27,13 +51,14 @@ from guard_eval.generation.strategies import (
     ContrastiveSearch,
     Strategy,
 )
+from guard_eval.study.settings import GenerationSettings
 
 Watch = Callable[[DecodedStep], None]
-"""A function that `decode` calls after each step of a batch."""
+"""A function that `decode_batch` calls after each step of a batch."""
 
 
 @torch.inference_mode()
-def decode(
+def decode_batch(
     model: Model,
     batch: Batch,
     strategy: Strategy,
@@ -60,13 +85,13 @@ def decode(
     abilities = Abilities.for_model(model)
     tokens = ids.shape[1] + batch.limit
     static = static and abilities.can_use_cache(tokens, static=True)
-    options: dict[str, Any] = {"use_cache": static or abilities.can_use_cache(tokens)}
+    options: dict[str, object] = {"use_cache": static or abilities.can_use_cache(tokens)}
     processor: Callable[[Tensor, Tensor], Tensor]
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
         score = None
         if isinstance(strategy, ContrastiveDecoding):
-            score = _Amateur(amateur, strategy, ids, mask, batch.limit)
-        processor = partial(_check_beams, len(ids), score, broken)
+            score = _AmateurScorer(amateur, strategy, ids, mask, batch.limit)
+        processor = partial(_note_broken_prompts, len(ids), score, broken)
         options |= {
             "num_beams": strategy.beams,
             "early_stopping": False,
@@ -86,17 +111,17 @@ def decode(
         ids,
         mask,
         processor,
-        stops=[partial(batch.find_stopped, start=ids.shape[1])] if batch.stop else (),
+        stops=[partial(batch.find_stopped_texts, start=ids.shape[1])] if batch.stop else (),
         max_new_tokens=batch.limit,
         eos_token_id=list(batch.ends) or None,
         pad_token_id=batch.ends[0] if batch.ends else 0,
         suppress_tokens=list(batch.absent) or None,
         **options,
     )
-    return DecodedBatch.from_uncut_rows(batch, rows[:, ids.shape[1] :].tolist(), broken)
+    return DecodedBatch.cut_rows(batch, rows[:, ids.shape[1] :].tolist(), broken)
 
 
-def _check_beams(
+def _note_broken_prompts(
     prompts: int,
     score: Callable[[Tensor, Tensor], Tensor] | None,
     failures: list[Tensor],
@@ -117,7 +142,7 @@ def _check_beams(
     return scores.masked_fill(broken.repeat_interleave(best.shape[1])[:, None], 0)
 
 
-class _Amateur:
+class _AmateurScorer:
     """Score hypotheses by the contrast of an expert and an amateur. The amateur has a separate cache."""
 
     def __init__(
@@ -126,7 +151,7 @@ class _Amateur:
         self._strategy = strategy
         self._start = ids.shape[1]
         first = -1 if strategy.amateur_prompt == "last" else 0
-        padded = ids.masked_fill(mask == 0, padding_token(model))
+        padded = ids.masked_fill(mask == 0, find_padding_token(model))
         prompts = padded[:, first:].repeat_interleave(strategy.beams, 0)
         masks = mask[:, first:].repeat_interleave(strategy.beams, 0)
         cached = Abilities.for_model(model).can_use_cache_as_amateur(prompts.shape[1] + limit)
@@ -136,7 +161,7 @@ class _Amateur:
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         written = input_ids[:, self._start :]
         if written.shape[1]:
-            amateur, _ = self._rows.extend(self._find_parents(written[:, :-1]), written[:, -1:])
+            amateur, _ = self._rows.extend(self._find_parent_beams(written[:, :-1]), written[:, -1:])
         else:
             amateur, _ = self._rows.read_prompts()
         self._written = written
@@ -150,7 +175,7 @@ class _Amateur:
         )
         return pad(contrasted, (0, scores.shape[1] - shared), value=-torch.inf)
 
-    def _find_parents(self, texts: Tensor) -> Tensor:
+    def _find_parent_beams(self, texts: Tensor) -> Tensor:
         """Return the index of the earlier hypothesis that each text continues, `[rows]`, by their tokens."""
         beams = self._strategy.beams
         prompts = len(texts) // beams
@@ -168,7 +193,7 @@ def _search_contrastively(
     padded: tuple[Tensor, Tensor],
     on_step: Watch | None,
 ) -> DecodedBatch:
-    """Continue a batch with contrastive search or ACS; see `decode`. `padded` has the ids and the mask."""
+    """Continue a batch with contrastive search or ACS; see `decode_batch`. `padded` is ids and mask."""
     ids, mask = padded
     start = ids.shape[1]
     propose = Proposer(strategy, len(ids), batch.limit, ids.device)
@@ -197,8 +222,184 @@ def _search_contrastively(
         ids = torch.cat([ids, tokens], 1)
         running &= ~((tokens == ends).any(-1) | broken)
         if batch.stop:
-            running &= ~batch.find_stopped(ids, start=start)
+            running &= ~batch.find_stopped_texts(ids, start=start)
         if step + 1 == batch.limit or not running.any():
             break
         logits = passes.append_candidates(index)
-    return DecodedBatch.from_uncut_rows(batch, ids[:, start:].tolist(), failures)
+    return DecodedBatch.cut_rows(batch, ids[:, start:].tolist(), failures)
+
+
+@dataclass(kw_only=True)
+class Writer:
+    """A writer of texts with one model, one strategy and the same settings.
+
+    Attributes:
+        loaded: The model.
+        strategy: The strategy.
+        settings: The settings of `[generation]`.
+        seed: The seed of all random draws.
+        amateur: The second model of contrastive decoding. Other strategies do not use it.
+        trace: Whether batches also have the values that the strategy adapts.
+        on_step: See `decode_batch`. `on_step` is not called if `trace` is true.
+    """
+
+    loaded: LoadedModel
+    strategy: Strategy
+    settings: GenerationSettings
+    seed: int
+    amateur: LoadedModel | None = None
+    trace: bool = False
+    on_step: Watch | None = None
+
+    def __post_init__(self) -> None:
+        """Choose the first batch size. Calls of `write` adapt the size to the memory."""
+        if not isinstance(self.strategy, ContrastiveDecoding):
+            self.amateur = None
+        self._models = [loaded.model for loaded in (self.loaded, self.amateur) if loaded is not None]
+        self._recipe = self.loaded.make_recipe(self.strategy, self.settings, self.seed, amateur=self.amateur)
+        self._sizes = BatchSizes.choose(self.settings.batch_size, self.loaded.model, self.strategy)
+        tokenizer = self.loaded.tokenizer
+        stop = self._recipe.stop
+        control = list_control_tokens(tokenizer)
+        self._new_batch = partial(
+            Batch,
+            ends=list_end_ids(self.loaded, stop),
+            limit=self._recipe.max_new_tokens,
+            tokenizer=tokenizer,
+            stop=[string for string in stop if string not in control],
+            absent=list_ids_without_text(self.loaded),
+            padding=find_padding_token(self.loaded.model),
+        )
+        self._width = 0  # for a static cache, prompts are padded to this number of tokens
+        self._largest_batch = 0
+        self._failed: list[str] = []
+        self._errors: dict[str, list[str]] = {}
+
+    def write(self, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
+        """Yield finished batches of texts, the longest prompts first.
+
+        Raises:
+            StudyError: Before the first batch: a prompt is empty, or the model cannot run the strategy.
+                Later: memory runs out with a single row. After the last batch: prompts are too long, or the
+                model fails or gives no probabilities for some prompts. The message names all of them.
+        """
+        if isinstance(self.strategy, ContrastiveDecoding) and self.amateur is None:
+            raise StudyError(
+                f"{self.strategy} needs a second, smaller model; name it as model.amateur, or give amateur"
+            )
+        check_abilities(self._models[0], self.strategy, *self._models[1:])
+        rows, problem = encode_planned_texts(self.loaded, texts, self._recipe)
+        single = [label_prompt(row.prompt) for row in rows if len(row.ids) == 1]
+        if single and not all(Abilities.for_model(model).forgets_earlier_texts for model in self._models):
+            raise StudyError(
+                f"{describe_prompts(single)}: this {type(self.loaded.model).__name__} mixes a prompt of one "
+                "token with the text that it read before; make the prompt longer, or remove it"
+            )
+        self._failed.clear()
+        self._errors.clear()
+        sizes = self._sizes
+        self._width = len(rows[0].ids) if self.settings.compile and rows else 0
+        need_padding = len({len(row.ids) for row in rows}) > 1
+        if need_padding and not all(
+            Abilities.for_model(model).can_pad(len(rows[0].ids)) for model in self._models
+        ):
+            sizes = BatchSizes(1)
+            self._width = 0
+        try:
+            yield from (
+                batch for _, batch in process_in_batches(rows, self._write_batch, sizes) if batch.texts
+            )
+        except torch.OutOfMemoryError as error:
+            raise StudyError(
+                f"memory ran out on {self.loaded.device} with a single prompt; "
+                "lower generation.max_prompt_tokens, or name a smaller model"
+            ) from error
+        problems = [problem] if problem else []
+        if self._failed:
+            problems.append(
+                f"the model {self.loaded.name!r} gave no probabilities (NaN or infinite logits) for "
+                f"{describe_prompts(self._failed)}; try model.dtype = float32, or remove them"
+            )
+        problems += [
+            f"{type(self.loaded.model).__name__} fails with {self.strategy} for {describe_prompts(names)} "
+            f"({reason}); lower max_prompt_tokens or max_new_tokens, or name another model"
+            for reason, names in self._errors.items()
+        ]
+        if problems:
+            raise StudyError("; ".join(problems))
+
+    def _write_batch(self, rows: Sequence[EncodedPrompt]) -> FinishedBatch:
+        """Generate one text per prompt, or no text if the model's probabilities are invalid."""
+        began = time.perf_counter()
+        steps: list[dict[str, list[float]]] = []
+        callback_errors: list[Exception] = []
+
+        def watch(step: DecodedStep) -> None:
+            if self.trace:
+                steps.append({name: values.tolist() for name, values in step.adapted.items()})
+            elif self.on_step:
+                try:
+                    self.on_step(step)
+                except Exception as error:
+                    callback_errors.append(error)
+                    raise
+
+        filled = list(rows)
+        if self._width:
+            # A model with a static cache is compiled for each shape, so a smaller batch gets further rows.
+            filled += [rows[-1]] * (self._largest_batch - len(rows))
+        self._largest_batch = max(self._largest_batch, len(rows))
+        recipe = self._recipe
+        model = self.loaded.model
+        keys = [make_row_key(recipe.seed, row.prompt.id, recipe.strategy, row.run) for row in filled]
+        batch = self._new_batch(
+            prompts=[row.ids for row in filled],
+            keys=torch.tensor(keys, device=model.device),
+            width=self._width,
+        )
+        try:
+            decoded = decode_batch(
+                model,
+                batch,
+                self.strategy,
+                amateur=self.amateur and self.amateur.model,
+                static=self._width > 0,
+                on_step=watch if self.trace or self.on_step else None,
+            )
+        except Exception as error:  # another library's model may raise anything
+            if error in callback_errors or isinstance(error, StudyError) or is_out_of_memory(error):
+                raise
+            if len(rows) == 1:
+                reason = f"{type(error).__name__}: {get_first_line(error)}"
+                self._errors.setdefault(reason, []).append(label_prompt(rows[0].prompt))
+                return FinishedBatch([], [])
+            single = [self._write_batch([row]) for row in rows]  # the model may fail for a single row
+            return FinishedBatch(
+                [text for finished in single for text in finished.texts],
+                [trace for finished in single for trace in finished.traces],
+            )
+        seconds = (time.perf_counter() - began) / len(rows)
+        return self._finish_batch(rows, decoded, steps, seconds)
+
+    def _finish_batch(
+        self,
+        rows: Sequence[EncodedPrompt],
+        decoded: DecodedBatch,
+        steps: Sequence[dict[str, list[float]]],
+        seconds: float,
+    ) -> FinishedBatch:
+        batch = FinishedBatch([], [])
+        for index, row in enumerate(rows):
+            failure = decoded.failed_at[index]
+            if failure is not None:
+                self._failed.append(f"{label_prompt(row.prompt)} at step {failure + 1}")
+                continue
+            text = make_continuation(
+                self.loaded, self._recipe, row, decoded.tokens[index], seconds=seconds, batch=len(rows)
+            )
+            batch.texts.append(text)
+            if steps and steps[0]:
+                written = steps[: text.new_tokens]
+                series = {name: [step[name][index] for step in written] for name in steps[0]}
+                batch.traces.append({"id": text.id, "prompt_id": text.prompt_id, **series})
+        return batch

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from types import FrameType
-from typing import Any, Literal, NoReturn
+from typing import Literal, NoReturn
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
@@ -22,7 +22,7 @@ from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines import Tokenizer
 from guard_eval.generation.engines.loading import LoadedModel
-from guard_eval.records import Continuation, Prompt, Recipe, content_id
+from guard_eval.records import Continuation, Prompt, Recipe, make_content_id
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _NAMED = 20
@@ -44,7 +44,7 @@ class EncodedPrompt:
     run: int = 1
 
 
-def encode_texts(
+def encode_planned_texts(
     loaded: LoadedModel, texts: Sequence[tuple[Prompt, int]], recipe: Recipe
 ) -> tuple[list[EncodedPrompt], str]:
     """Encode the prompts of planned texts. Return those that fit, the longest first, and a message.
@@ -52,10 +52,10 @@ def encode_texts(
     The message names the prompts that are too long for the model. It is empty if there are none.
 
     Raises:
-        StudyError: See `encode`.
+        StudyError: See `encode_prompts`.
     """
     prompts = [prompt for prompt, _ in texts]
-    rows = encode(
+    rows = encode_prompts(
         loaded, prompts, recipe.max_prompt_tokens, chat=recipe.chat, chat_template=recipe.chat_template
     )
     if not recipe.chat:
@@ -72,13 +72,13 @@ def encode_texts(
     longer = {label_prompt(row.prompt): None for row in rows if len(row.ids) > room}
     remedy = f"set max_prompt_tokens to {room} or less, or lower max_new_tokens"
     return fitting, (
-        f"{name_prompts([*longer])}: with max_new_tokens = {recipe.max_new_tokens} more than the {context} "
-        f"tokens that the model {loaded.name!r} can hold ({len(planned[0].ids)} in the longest prompt); "
-        + (remedy if room > 0 else f"set max_new_tokens below {context}")
+        f"{describe_prompts([*longer])}: too long for the model {loaded.name!r}, which can hold {context} "
+        f"tokens. The longest prompt has {len(planned[0].ids)} tokens, and max_new_tokens is "
+        f"{recipe.max_new_tokens}; {remedy if room > 0 else f'set max_new_tokens below {context}'}"
     )
 
 
-def encode(
+def encode_prompts(
     loaded: LoadedModel,
     prompts: Sequence[Prompt],
     max_prompt_tokens: int,
@@ -106,7 +106,7 @@ def encode(
     """
     encode_text = partial(_encode_plain, loaded.tokenizer, limit=max_prompt_tokens)
     if chat:
-        switches = _read_switches(loaded, chat_template)
+        switches = _read_template_settings(loaded, chat_template)
         encode_text = partial(_encode_chat, loaded.tokenizer, switches=switches, limit=max_prompt_tokens)
     rows = []
     refused: dict[str, str] = {}
@@ -114,7 +114,7 @@ def encode(
         label = label_prompt(prompt)
         try:
             ids = encode_text(prompt.text)
-            _check_ids(loaded, ids)
+            _refuse_unknown_tokens(loaded, ids)
             rows.append(EncodedPrompt(prompt, ids))
         except StudyError as error:
             refused[label] = str(error)
@@ -124,11 +124,11 @@ def encode(
                 "or name another model"
             ) from None
     if refused:
-        raise StudyError(f"{name_prompts([*refused])}: {next(iter(refused.values()))}")
+        raise StudyError(f"{describe_prompts([*refused])}: {next(iter(refused.values()))}")
     return rows
 
 
-def _read_switches(loaded: LoadedModel, settings: str) -> dict[str, Any]:
+def _read_template_settings(loaded: LoadedModel, settings: str) -> dict[str, object]:
     """Read the settings of a model's chat template from JSON.
 
     Raises:
@@ -140,31 +140,31 @@ def _read_switches(loaded: LoadedModel, settings: str) -> dict[str, Any]:
             f"generation.chat = true, but the model {loaded.name!r} has no chat template; "
             "set generation.chat = false, or name a model that was trained to chat"
         )
-    switches: dict[str, Any] = json.loads(settings or "{}")
+    switches: dict[str, object] = json.loads(settings or "{}")
     for name in switches:
         if name in _OPTIONS_OF_TEMPLATES or not re.search(rf"\b{name}\b", str(template)):
             raise StudyError(
-                f"generation.chat_template: the template of {loaded.name!r} reads no {name!r}; remove it, or "
-                "see the model's page for the settings of its template"
+                f"generation.chat_template: the template of {loaded.name!r} does not use {name!r}; remove "
+                "it, or look up the template's settings on the model's page"
             )
     return switches
 
 
-def _check_ids(loaded: LoadedModel, ids: Sequence[int]) -> None:
+def _refuse_unknown_tokens(loaded: LoadedModel, ids: Sequence[int]) -> None:
     """Raise an error if a prompt has tokens that the model does not know."""
     largest = max(ids)
     size = loaded.model.config.get_text_config().vocab_size
     if largest >= size:
         token = loaded.tokenizer.convert_ids_to_tokens(largest)
         raise StudyError(
-            f"has {token!r}, which the tokenizer numbers {largest}, but the model {loaded.name!r} has {size} "
-            "tokens; remove it, or put the tokenizer beside the model that it was trained with"
+            f"has {token!r}, which is token {largest} of the tokenizer, but the model {loaded.name!r} has "
+            f"only {size} tokens; remove {token!r}, or use the tokenizer that the model was trained with"
         )
 
 
 def _notify_of_control_tokens(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> None:
     """Warn of control tokens in prompts. Without a chat template, the model does not read them as text."""
-    control = control_tokens(loaded.tokenizer).items()
+    control = list_control_tokens(loaded.tokenizer).items()
     spelled = {
         label_prompt(row.prompt): token
         for row in rows
@@ -173,17 +173,17 @@ def _notify_of_control_tokens(loaded: LoadedModel, rows: Sequence[EncodedPrompt]
     }
     if spelled:
         tokens = ", ".join(sorted(set(spelled.values())))
-        named = name_prompts(list(spelled))
-        progress.notice(f"{named}: the model reads {tokens} as a control token, not as text")
+        named = describe_prompts(list(spelled))
+        progress.show_notice(f"{named}: the model reads {tokens} as a control token, not as text")
 
 
 def label_prompt(prompt: Prompt) -> str:
     """Return a prompt's id, or the beginning of its text if the id is a hash of the text."""
-    has_hash_as_id = prompt.id == content_id("prompt", prompt.text)
+    has_hash_as_id = prompt.id == make_content_id("prompt", prompt.text)
     return repr(prompt.text[:_SHOWN_CHARACTERS] if has_hash_as_id else prompt.id)
 
 
-def name_prompts(names: Sequence[str]) -> str:
+def describe_prompts(names: Sequence[str]) -> str:
     """Name prompts for a message. A long list ends with the number of further prompts.
 
     >>> name_prompts(["'a'"]), name_prompts(["'a'", "'b'"])
@@ -200,18 +200,18 @@ def _encode_plain(tokenizer: Tokenizer, text: str, *, limit: int) -> list[int]:
         StudyError: The model cannot read the prompt. The message gives the reason.
     """
     if _LONE_SURROGATE.search(text):
-        raise StudyError("not valid Unicode (a lone surrogate); fix or remove it")
+        raise StudyError("not valid Unicode (a lone surrogate); correct the prompt, or remove it")
     # The text is cut below, so the tokenizer's warning about long texts would mislead.
     ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-    start = _find_start(tokenizer)
+    start = _find_prefix_ids(tokenizer)
     if not ids and not start and tokenizer.bos_token_id is not None:
         start = [tokenizer.bos_token_id]
     if not ids and not start:
-        raise StudyError("empty, and the model has no token to start from; remove it")
+        raise StudyError("empty, and the model has no token to start from; remove the prompt")
     return start + ids[max(0, len(ids) + len(start) - limit) :]
 
 
-def _find_start(tokenizer: Tokenizer) -> list[int]:
+def _find_prefix_ids(tokenizer: Tokenizer) -> list[int]:
     """Return the tokens that a tokenizer adds before every text."""
     text_ids = tokenizer("a", add_special_tokens=False)["input_ids"]
     ids: list[int] = tokenizer("a")["input_ids"]
@@ -222,7 +222,7 @@ def _find_start(tokenizer: Tokenizer) -> list[int]:
     return []
 
 
-def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[str, Any]) -> list[int]:
+def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[str, object]) -> list[int]:
     """Encode a prompt in the chat template. A long prompt keeps only the last `limit` tokens.
 
     Errors: see `_encode_plain`.
@@ -242,11 +242,12 @@ def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[
     except Exception as error:  # a template is a program, so it may raise any exception
         reason = error if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
         raise StudyError(
-            f"refused by the model's chat template: {reason}; set generation.chat = false, or remove it"
+            f"refused by the model's chat template: {reason}; set generation.chat = false, or remove the "
+            "prompt"
         ) from error
     ids: list[int] = encoded["input_ids"]
     if not ids:
-        raise StudyError("left empty by the model's chat template; set generation.chat = false")
+        raise StudyError("the model's chat template returns no tokens; set generation.chat = false")
     return ids
 
 
@@ -282,14 +283,14 @@ def _cut_to_last_tokens(tokenizer: Tokenizer, text: str, limit: int) -> str:
     return text[start:]
 
 
-def control_tokens(tokenizer: Tokenizer) -> dict[str, int]:
+def list_control_tokens(tokenizer: Tokenizer) -> dict[str, int]:
     """Return the ids of the tokenizer's control tokens, by token. Control tokens are not part of a text."""
     added = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
     names = [*added, *tokenizer.all_special_tokens]  # in some tokenizers, one of the two lists is incomplete
     return {name: tokenizer.convert_tokens_to_ids(name) for name in names}
 
 
-def eos_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:
+def list_end_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:
     """Return the tokens that end a text: the tokenizer's, the model's, and the control tokens in `stop`.
 
     If there are no such tokens, only the length limit ends a text.
@@ -300,7 +301,7 @@ def eos_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:
     """
     settings = getattr(loaded.model.generation_config, "eos_token_id", None)
     listed = settings if isinstance(settings, list) else [settings]
-    named = [loaded.tokenizer.eos_token_id, *stop_ids(loaded.tokenizer, stop), *listed]
+    named = [loaded.tokenizer.eos_token_id, *list_stop_ids(loaded.tokenizer, stop), *listed]
     ids = [token for token in named if token is not None]
     if wrong := [token for token in ids if type(token) is not int]:  # `true` would be token 1
         raise StudyError(
@@ -311,13 +312,13 @@ def eos_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:
     return sorted({token for token in ids if 0 <= token < size})  # −1 means that the model has no end token
 
 
-def stop_ids(tokenizer: Tokenizer, stop: Sequence[str]) -> list[int]:
+def list_stop_ids(tokenizer: Tokenizer, stop: Sequence[str]) -> list[int]:
     """Return the ids of the stop strings that are control tokens. The text itself never has such strings.
 
     Raises:
         StudyError: A stop string mixes a control token with other text.
     """
-    control = control_tokens(tokenizer)
+    control = list_control_tokens(tokenizer)
     for string in stop:
         if string not in control and (tokens := [token for token in control if token in string]):
             raise StudyError(
@@ -333,10 +334,10 @@ def list_ids_without_text(loaded: LoadedModel) -> list[int]:
     End tokens are left out, because they need no text.
     """
     size = loaded.model.config.get_text_config().vocab_size
-    return sorted(set(range(size)) - set(loaded.tokenizer.get_vocab().values()) - set(eos_ids(loaded)))
+    return sorted(set(range(size)) - set(loaded.tokenizer.get_vocab().values()) - set(list_end_ids(loaded)))
 
 
-def continuation_text(tokenizer: Tokenizer, prompt_ids: list[int], new_ids: list[int]) -> str:
+def decode_continuation(tokenizer: Tokenizer, prompt_ids: list[int], new_ids: list[int]) -> str:
     """Return the text that the new tokens add to the prompt's text, without special tokens.
 
     The new tokens are decoded together with the prompt. Without it, SentencePiece would drop the first space.
@@ -346,7 +347,7 @@ def continuation_text(tokenizer: Tokenizer, prompt_ids: list[int], new_ids: list
     return both[len(before) :] if both.startswith(before) else _decode_ids(tokenizer, new_ids)
 
 
-def find_stop(text: str, strings: Sequence[str]) -> int | None:
+def find_stop_string(text: str, strings: Sequence[str]) -> int | None:
     """Return the position of the first stop string in a text, or None if there is no stop string.
 
     >>> find_stop("END, and more", ["more", "END"]), find_stop("a text", ["END"])
@@ -356,12 +357,12 @@ def find_stop(text: str, strings: Sequence[str]) -> int | None:
     return min((position for position in positions if position >= 0), default=None)
 
 
-def ends_with_stop(tokenizer: Tokenizer, new: Sequence[int], strings: Sequence[str]) -> bool:
+def ends_with_stop_string(tokenizer: Tokenizer, new: Sequence[int], strings: Sequence[str]) -> bool:
     """Return whether the last new token completes one of the strings."""
     # Most tokens have at least one byte, but special tokens have none, and some decoders also need earlier
     # tokens. So more tokens are decoded than the longest string has bytes.
     window = 4 * max((len(string.encode()) for string in strings), default=0) + 8
-    return find_stop(_decode_ids(tokenizer, list(new[-window:])), strings) is not None
+    return find_stop_string(_decode_ids(tokenizer, list(new[-window:])), strings) is not None
 
 
 def make_continuation(
@@ -372,19 +373,21 @@ def make_continuation(
     A text ends before the first stop string. Engines may write further tokens, which are cut here. An
     incomplete character at the end is removed.
     """
-    text = continuation_text(loaded.tokenizer, row.ids, new).rstrip(_REPLACEMENT)
-    finish: Literal["eos", "length", "stop"] = "eos" if new[-1] in eos_ids(loaded) else "length"
-    if new[-1] in stop_ids(loaded.tokenizer, recipe.stop):
+    text = decode_continuation(loaded.tokenizer, row.ids, new).rstrip(_REPLACEMENT)
+    finish: Literal["eos", "length", "stop"] = "eos" if new[-1] in list_end_ids(loaded) else "length"
+    if new[-1] in list_stop_ids(loaded.tokenizer, recipe.stop):
         finish = "stop"
-    index = find_stop(text, recipe.stop)
+    index = find_stop_string(text, recipe.stop)
     count = len(new)
     if index is not None:
         finish = "stop"
         count = 1  # the loop finds the smallest number of tokens whose text has the stop string
-        while find_stop(continuation_text(loaded.tokenizer, row.ids, new[:count]), recipe.stop) is None:
+        while (
+            find_stop_string(decode_continuation(loaded.tokenizer, row.ids, new[:count]), recipe.stop) is None
+        ):
             count += 1
     return Continuation(
-        id=recipe.continuation_id(row.prompt, row.run),
+        id=recipe.make_continuation_id(row.prompt, row.run),
         prompt_id=row.prompt.id,
         dataset=row.prompt.dataset,
         recipe=recipe,

@@ -18,9 +18,9 @@ from transformers.quantizers.auto import AutoHfQuantizer
 from transformers.utils import GENERATION_CONFIG_NAME
 from transformers.utils.hub import cached_file
 
-from guard_eval.errors import StudyError, first_line
+from guard_eval.errors import StudyError, get_first_line
 from guard_eval.generation.engines import Model, Tokenizer
-from guard_eval.generation.engines.packed import pack
+from guard_eval.generation.engines.packed import pack_linear_layers
 from guard_eval.generation.strategies import ContrastiveDecoding, Strategy, signature
 from guard_eval.generation.strategies.own import hash_own_source
 from guard_eval.records import Recipe
@@ -68,7 +68,7 @@ class LoadedModel:
         """The facts that distinguish this model's texts from the texts of other runs."""
         return {"revision": self.revision, "dtype": self.dtype}
 
-    def recipe(
+    def make_recipe(
         self,
         strategy: Strategy,
         settings: GenerationSettings,
@@ -112,7 +112,7 @@ class ModelFiles:
         """Find a model's files, and read the model's settings.
 
         Args:
-            location: A folder or a Hub id; see `load`.
+            location: A folder or a Hub id; see `load_pretrained`.
             revision: A branch, tag or commit of the Hub.
 
         Raises:
@@ -139,7 +139,7 @@ class ModelFiles:
         return str(settings.get("quant_method", "quantised")) if settings else None
 
     @property
-    def _quantisation_settings(self) -> dict[str, Any]:
+    def _quantisation_settings(self) -> dict[str, object]:
         settings: Any = getattr(self.config, "quantization_config", None) or {}
         return settings if isinstance(settings, dict) else dict(settings.to_dict())
 
@@ -151,9 +151,9 @@ class ModelFiles:
             raise StudyError(f"model.dtype = {name!r} is unknown; choose from: auto, {', '.join(_DTYPES)}")
         return _DTYPES[name]
 
-    def expected_dtype(self, name: str, device: str) -> str | None:
+    def predict_dtype(self, name: str, device: str) -> str | None:
         """Return the future `LoadedModel.dtype`, or None if the model's settings do not name it."""
-        dtype = self.choose_dtype(name, expected_device(device))
+        dtype = self.choose_dtype(name, predict_device_kind(device))
         if dtype == "auto":
             dtype = self.config.get_text_config().dtype or self.config.dtype
         return None if dtype is None else self.name_dtype(dtype)
@@ -198,13 +198,15 @@ class ModelFiles:
             tokenizer = AutoTokenizer.from_pretrained(self.source, trust_remote_code=False, **self.version)
             ordinary = tokenizer.get_vocab().keys() - {*tokenizer.all_special_tokens}
         except Exception as error:  # broken files raise any kind of exception in transformers
-            raise StudyError(missing.format(first_line(error))) from error
+            raise StudyError(missing.format(get_first_line(error))) from error
         if len(ordinary) < 2:
             raise StudyError(missing.format("its vocabulary is empty"))
         return tokenizer
 
-    def describe(self, name: str, *, dtype: str = "", device: str = "", versions: str = "") -> LoadedModel:
-        """Return the model as `load` does, but without the weights.
+    def describe_model(
+        self, name: str, *, dtype: str = "", device: str = "", versions: str = ""
+    ) -> LoadedModel:
+        """Return the model as `load_pretrained` does, but without the weights.
 
         Raises:
             StudyError: The folder has no weights or no tokenizer, or the model does not continue texts.
@@ -213,7 +215,7 @@ class ModelFiles:
             raise StudyError(f"the model {self.source!r} has no weights; put a whole model into this folder")
         self.check_causal()
         try:
-            ends: Any = GenerationConfig.from_pretrained(self.source, **self.version)  # type: ignore[arg-type]
+            ends: object = GenerationConfig.from_pretrained(self.source, **self.version)  # type: ignore[arg-type]
         except OSError:
             ends = None
         return LoadedModel(
@@ -227,7 +229,7 @@ class ModelFiles:
         )
 
 
-def load(
+def load_pretrained(
     location: str,
     *,
     name: str | None = None,
@@ -275,7 +277,7 @@ def load(
     if small and model.device.type == "cpu" and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
     if is_causal and device_map is None:
-        pack(model)
+        pack_linear_layers(model)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
@@ -287,7 +289,7 @@ def load(
     )
 
 
-def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
+def check_shared_vocabulary(expert: LoadedModel, amateur: LoadedModel) -> None:
     """Raise a `StudyError` if expert and amateur of contrastive decoding have different vocabularies."""
     first, second = (model.tokenizer.get_vocab() for model in (expert, amateur))
     if first != second:
@@ -299,7 +301,7 @@ def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
         )
 
 
-def expected_device(device: str) -> Literal["cpu", "cuda"]:
+def predict_device_kind(device: str) -> Literal["cpu", "cuda"]:
     """Return the kind of device that a setting names, even if this machine has no such device."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
@@ -314,7 +316,7 @@ def find_device(name: str) -> torch.device:
         raise StudyError(
             f"model.device = {name!r}, but PyTorch finds {count} GPUs here; write one of: {', '.join(names)}"
         )
-    return torch.device(expected_device(name) if name == "auto" else name)
+    return torch.device(predict_device_kind(name) if name == "auto" else name)
 
 
 def _locate_files(location: str, revision: str) -> tuple[str, dict[str, str]]:
@@ -349,14 +351,18 @@ def _read_weights(
     dtype: torch.dtype | str,
     device_map: DeviceMap,
 ) -> Model:
-    options: dict[str, Any] = {**files.version, "dtype": dtype, "device_map": device_map}
     logging = transformers.utils.logging
     verbosity = logging.get_verbosity()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # callers show a bar
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # missing weights are refused below
     try:
         model, report = getattr(transformers, kind).from_pretrained(
-            files.source, trust_remote_code=False, output_loading_info=True, **options
+            files.source,
+            trust_remote_code=False,
+            output_loading_info=True,
+            dtype=dtype,
+            device_map=device_map,
+            **files.version,
         )
     except Exception as error:
         raise _explain_load_error(files.source, files.version, error) from error
@@ -374,7 +380,7 @@ def _read_weights(
 
 def _explain_load_error(source: str, version: dict[str, str], error: Exception) -> StudyError:
     """Return a `StudyError` that explains why transformers could not read a model."""
-    reason = first_line(error)
+    reason = get_first_line(error)
     if isinstance(error, pickle.UnpicklingError):  # PyTorch's message advises to run the file's code
         reason = "its weights (.bin) are broken, or contain code, which is never run"
     if "trust_remote_code" in str(error):

@@ -57,7 +57,7 @@ class PackedLinear(nn.Module):
 
 
 @cache
-def can_pack() -> bool:
+def can_pack_weights() -> bool:
     """Return whether oneDNN can multiply by packed weights on this CPU. A small product is tried."""
     try:
         product = PackedLinear(torch.eye(2, 3), None)(torch.ones(4, 3))
@@ -66,22 +66,22 @@ def can_pack() -> bool:
     return bool(torch.equal(product, torch.ones(4, 2)))
 
 
-def pack(model: Model) -> None:
+def pack_linear_layers(model: Model) -> None:
     """Pack a model's linear layers in place, if the model is on a CPU in float32 and oneDNN can pack.
 
     The model runs on a few tokens before and after. Layers are unpacked again if the model reads their
     weights directly. All layers are unpacked if the model fails or the logits differ.
     """
     is_on_cpu_in_float32 = model.device.type == "cpu" and model.dtype == torch.float32
-    if not is_on_cpu_in_float32 or not can_pack():
+    if not is_on_cpu_in_float32 or not can_pack_weights():
         return
-    before = _try_tokens(model)
+    before = _compute_test_logits(model)
     if before is None:
         return
     for parent, name, layer in _find_layers(model, nn.Linear):
         if layer.weight.dtype == torch.float32 and layer.weight.numel() >= _SMALL:
             setattr(parent, name, PackedLinear(layer.weight, layer.bias))
-    after = _try_tokens(model)
+    after = _compute_test_logits(model)
     is_equal = after is not None and torch.allclose(after, before, rtol=1e-3, atol=1e-3 * float(before.std()))
     for parent, name, layer in _find_layers(model, PackedLinear):
         if layer.is_read or not is_equal:
@@ -100,7 +100,7 @@ def _find_layers(model: Model, kind: type[nn.Module]) -> Iterator[tuple[nn.Modul
 
 
 @torch.inference_mode()
-def _try_tokens(model: Model) -> Tensor | None:
+def _compute_test_logits(model: Model) -> Tensor | None:
     """Return the logits of a few tokens, or None if the model fails."""
     try:
         ids = torch.arange(1, 9)[None] % model.config.get_text_config().vocab_size

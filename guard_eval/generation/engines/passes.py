@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import inspect
 from functools import cached_property
-from typing import Any
 
 import torch
 import transformers
@@ -20,21 +19,21 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers import DynamicCache
 
-from guard_eval.generation.decoding.contrastive import degeneration_penalty, unit_vectors
+from guard_eval.generation.decoding.contrastive import compute_degeneration_penalty, normalise_vectors
 from guard_eval.generation.engines import Model, Output
 
 _CACHE_NAMES = ("cache", "past_key_values", "cache_params")
 """The names of the cache in `forward`: since transformers 5.24, before 5.24, and for Mamba before 5.24."""
 
 
-def forward(
+def run_model(
     model: Model,
     ids: Tensor,
     mask: Tensor,
     cache: DynamicCache | None = None,
     *,
     keep: int = 1,
-    **options: Any,  # noqa: ANN401
+    **options: object,
 ) -> Output:
     """Run a model on new tokens `[B, n]`, with only the arguments that the model accepts.
 
@@ -54,10 +53,10 @@ def forward(
         "use_cache": cache is not None,
     }
     extras = {name: value for name, value in optional.items() if name in accepted}
-    return model(input_ids=ids, **extras, **_name_cache(model, cache), **options)
+    return model(input_ids=ids, **extras, **_make_cache_argument(model, cache), **options)
 
 
-def _name_cache(model: Model, cache: DynamicCache | None) -> dict[str, DynamicCache]:
+def _make_cache_argument(model: Model, cache: DynamicCache | None) -> dict[str, DynamicCache]:
     """Return the cache as a keyword argument of the model's `forward`. Models have different names for it."""
     if cache is None:
         return {}
@@ -68,10 +67,10 @@ def _name_cache(model: Model, cache: DynamicCache | None) -> dict[str, DynamicCa
     raise TypeError(f"it takes no cache in transformers {transformers.__version__}")
 
 
-def read_states(
+def run_with_hidden_states(
     model: Model, ids: Tensor, mask: Tensor, cache: DynamicCache | None = None, *, keep: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Run a model on new tokens as `forward` does.
+    """Run a model on new tokens as `run_model` does.
 
     Returns:
         The logits of the last `keep` tokens, `[B, keep, V]`, and the hidden states of the last layer,
@@ -80,7 +79,7 @@ def read_states(
     results: list[Tensor] = []
     hook = model.base_model.register_forward_hook(lambda _model, _inputs, output: results.append(output[0]))
     try:
-        output = forward(model, ids, mask, cache, keep=keep, output_hidden_states=True)
+        output = run_model(model, ids, mask, cache, keep=keep, output_hidden_states=True)
     finally:
         hook.remove()
     states: Tensor = output.hidden_states[-1]
@@ -116,7 +115,7 @@ class RowPasses:
         return self._run(tokens)
 
     def _run(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        logits, states = read_states(self._model, tokens, self._mask, self.cache)
+        logits, states = run_with_hidden_states(self._model, tokens, self._mask, self.cache)
         return logits[:, -1], states
 
 
@@ -144,21 +143,21 @@ class TreePasses:
 
     @cached_property
     def _cache_argument(self) -> dict[str, DynamicCache]:
-        return _name_cache(self._model.base_model, self._rows.cache)
+        return _make_cache_argument(self._model.base_model, self._rows.cache)
 
     def prefill(self) -> Tensor:
         """Read the prompts `[R, P]`, and return the logits after them, `[R, V]`, float32."""
         logits, states = self._rows.read_prompts()
-        self._context = pad(unit_vectors(states), (0, 0, 0, self._limit))
+        self._context = pad(normalise_vectors(states), (0, 0, 0, self._limit))
         return logits.float()
 
     def try_candidates(self, ids: Tensor) -> Tensor:
         """Run the candidates `ids` `[R, k]`, and return the degeneration penalty of each, `[R, k]`."""
         self.hidden = self._run_candidates(ids)
-        self._directions = unit_vectors(self.hidden)
+        self._directions = normalise_vectors(self.hidden)
         context = self._context[:, : self._length]
         present = self._present[:, : self._length]
-        return degeneration_penalty(self._directions, context, present)
+        return compute_degeneration_penalty(self._directions, context, present)
 
     def append_candidates(self, index: Tensor) -> Tensor:
         """Append the chosen candidates, `index` `[R]`. Return the logits after them, `[R, V]`, float32."""

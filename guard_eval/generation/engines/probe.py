@@ -7,40 +7,34 @@ when its result is first needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 from weakref import WeakKeyDictionary, ref
 
 import torch
 import transformers
-from pydantic import BaseModel
 from torch import Tensor
 from torch.nn.functional import pad
 
 from guard_eval import progress
-from guard_eval.errors import StudyError, first_line
-from guard_eval.files.opening import read_bytes
+from guard_eval.errors import StudyError, get_first_line
 from guard_eval.generation.engines import Model
-from guard_eval.generation.engines.batch import padding_token, run_generate
+from guard_eval.generation.engines.batch import find_padding_token, run_generate
 from guard_eval.generation.engines.passes import (
     PlainPasses,
     RepeatedPasses,
     RowPasses,
     TreePasses,
-    forward,
-    read_states,
+    run_model,
+    run_with_hidden_states,
 )
 from guard_eval.generation.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, Strategy
-from guard_eval.reporting.writing import write_whole
 
 TOKENS = 8
 """The length of a trial's texts, in tokens."""
 _PADDING = 3
 _STEPS = 6
 _UNLIKELY = -1e4
-_LARGEST_FILE = 1 << 16
 _NO_LIMIT = 1 << 62
 _PASSES: dict[type[TreePasses], str] = {
     TreePasses: "one cache for all candidates of a text",
@@ -51,25 +45,11 @@ Pairs = Iterator[tuple[Tensor, Tensor]]
 """The numbers of a trial, each with the correct numbers."""
 
 
-class TrialResults(BaseModel):
-    """The results of the trials of one model.
-
-    Attributes:
-        made_with: The model's class, and the versions of the libraries.
-        reasons: For each failed trial, why it failed the last time.
-        lengths: For each trial, the longest text that succeeded and the shortest text that failed, in tokens.
-    """
-
-    made_with: tuple[str, str]
-    reasons: dict[str, str] = {}
-    lengths: dict[str, tuple[int, int]] = {}
-
-
 class Abilities:
     """The abilities of one model. Each ability is tried when it is first needed.
 
-    Attributes:
-        results: The results of the trials.
+    For each failed trial, `_reasons` has the reason of the last failure. For each trial, `_lengths` has the
+    longest text that succeeded and the shortest text that failed, in tokens.
     """
 
     _of_models: ClassVar[WeakKeyDictionary[Model, Abilities]] = WeakKeyDictionary()
@@ -78,7 +58,8 @@ class Abilities:
         self._reference = ref(model)
         self._name = type(model).__name__
         self._told: set[str] = set()
-        self.results = TrialResults(made_with=(self._name, ""))
+        self._reasons: dict[str, str] = {}
+        self._lengths: dict[str, tuple[int, int]] = {}
 
     @classmethod
     def for_model(cls, model: Model) -> Abilities:
@@ -88,12 +69,12 @@ class Abilities:
     @property
     def can_continue_text(self) -> bool:
         """Whether the model can continue a text with positions that start at 0."""
-        return self._works_at(TOKENS, "one text", self._compare_text)
+        return self._passes_trial(TOKENS, "one text", self._compare_text)
 
     @property
-    def starts_anew(self) -> bool:
+    def forgets_earlier_texts(self) -> bool:
         """Whether the logits of a prompt of one token do not depend on the text that was read before."""
-        return self._works_at(TOKENS, "a prompt of one token", self._compare_start)
+        return self._passes_trial(TOKENS, "a prompt of one token", self._compare_start)
 
     def can_use_cache(self, tokens: int, *, static: bool = False) -> bool:
         """Return whether logits with a cache are correct for texts of up to `tokens` tokens.
@@ -101,73 +82,62 @@ class Abilities:
         With `static`, the cache has fixed shapes.
         """
         if static:
-            options = {"cache_implementation": "static", "disable_compile": True}
-            compare = partial(self._compare_cache, tokens, **options)
-            return self._works_at(tokens, "a static cache", compare, "another cache")
-        return self._works_at(tokens, "a cache", partial(self._compare_cache, tokens), "no cache")
+            compare = partial(
+                self._compare_cache, tokens, cache_implementation="static", disable_compile=True
+            )
+            return self._passes_trial(tokens, "a static cache", compare, "another cache")
+        return self._passes_trial(tokens, "a cache", partial(self._compare_cache, tokens), "no cache")
 
     def can_use_cache_as_amateur(self, tokens: int) -> bool:
         """Return whether the model, as an amateur, can use a cache for texts of up to `tokens` tokens."""
-        return self._works_at(tokens, "rows with a cache", partial(self._compare_rows, tokens), "no cache")
+        return self._passes_trial(
+            tokens, "rows with a cache", partial(self._compare_rows, tokens), "no cache"
+        )
 
     def can_pad(self, tokens: int) -> bool:
         """Return whether logits are correct if texts are padded to `tokens` tokens."""
-        return self._works_at(tokens, "padded rows", partial(self._compare_padding, tokens), "single rows")
+        return self._passes_trial(
+            tokens, "padded rows", partial(self._compare_padding, tokens), "single rows"
+        )
 
     def can_use_cache_for_beams(self, tokens: int) -> bool:
         """Return whether beam search can use a cache for texts of up to `tokens` tokens."""
         compare = partial(self._compare_beams, tokens)
-        return self._works_at(tokens, "beams with a cache", compare, "beams without a cache")
+        return self._passes_trial(tokens, "beams with a cache", compare, "beams without a cache")
 
     def choose_passes(self, tokens: int) -> type[TreePasses]:
         """Return the fastest kind of passes whose results are correct for texts of up to `tokens` tokens.
 
         Raises:
-            StudyError: No kind of passes gives correct results.
+            ValueError: No kind of passes gives correct results. The message names the failed trials.
         """
         for kind, what in _PASSES.items():
-            if self._works_at(tokens, what, partial(self._compare_passes, kind, tokens), "another way"):
+            if self._passes_trial(tokens, what, partial(self._compare_passes, kind, tokens), "another way"):
                 return kind
-        raise StudyError(
-            f"this {self._name} does not give the hidden states of candidates; tried {self.failed_trials}. "
-            "Leave the strategy out, or name another model"
-        )
-
-    def save(self, path: Path) -> None:
-        """Save the results to a file."""
-        write_whole(path, self.results.model_dump_json(indent=2).encode())
-
-    def load(self, path: Path, versions: str) -> None:
-        """Read the results from a file, if the model class and the versions of libraries are the same."""
-        self.results.made_with = self._name, versions
-        with suppress(OSError, ValueError):
-            results = TrialResults.model_validate_json(read_bytes(path, limit=_LARGEST_FILE))
-            if results.made_with == self.results.made_with:
-                self.results = results
+        raise ValueError(self.failed_trials)
 
     @property
     def failed_trials(self) -> str:
         """The failed trials, each with the reason."""
-        return "; ".join(f"{what} ({reason})" for what, reason in self.results.reasons.items())
+        return "; ".join(f"{what} ({reason})" for what, reason in self._reasons.items())
 
-    def _works_at(self, tokens: int, what: str, compare: Callable[[], Pairs], remedy: str = "") -> bool:
+    def _passes_trial(self, tokens: int, what: str, compare: Callable[[], Pairs], remedy: str = "") -> bool:
         """Return whether a trial succeeds for texts of up to `tokens` tokens. Run the trial if necessary.
 
         If the trial fails, tell the user once, with the slower way that is used instead.
         """
-        reasons = self.results.reasons
-        right, wrong = self.results.lengths.get(what, (0, _NO_LIMIT))
+        right, wrong = self._lengths.get(what, (0, _NO_LIMIT))
         if right < tokens < wrong:
             if problem := self._run_trial(compare):
-                reasons[what] = problem
+                self._reasons[what] = problem
                 wrong = tokens
             else:
                 right = tokens
-            self.results.lengths[what] = right, wrong
+            self._lengths[what] = right, wrong
         succeeds = tokens <= right
         if remedy and not succeeds and what not in self._told:
-            reason = reasons.get(what, "in an earlier run")
-            progress.notice(f"{self._name}: {what} fail ({reason}); {remedy} instead")
+            reason = self._reasons[what]
+            progress.show_notice(f"{self._name}: {what} failed a trial ({reason}); instead: {remedy}")
             self._told.add(what)
         return succeeds
 
@@ -180,7 +150,7 @@ class Abilities:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # noqa: BLE001 (a model may raise any exception)
-            return first_line(error)
+            return get_first_line(error)
         # NaN is not a failure here, because it is reported later together with the prompt.
         return f"logits differ by {distance:.2g}" if distance > tolerance else ""
 
@@ -190,7 +160,7 @@ class Abilities:
         self._generate(ids, _force_one_token, 1)
         yield self._run_one_pass(ids)[0], self._model(input_ids=ids).logits[0, -1]
 
-    def _compare_cache(self, tokens: int, **options: Any) -> Pairs:  # noqa: ANN401 (those of `_generate`)
+    def _compare_cache(self, tokens: int, **options: object) -> Pairs:
         """Compare logits of single steps with a cache and logits of one pass over the text."""
         # Tokens are not repeated, because repeated tokens could hide an error in a model's recurrent state.
         text = self._draw_ids(max(tokens, 2 * TOKENS))
@@ -201,7 +171,7 @@ class Abilities:
             forced[:, text[0, following]] = 0
             return forced
 
-        steps = self._generate(text[:, :-_STEPS], follow_text, _STEPS + 1, **options)
+        steps = self._generate(text[:, :-_STEPS], follow_text, _STEPS + 1, None, **options)
         yield from zip(torch.cat(steps), self._run_one_pass(text, _STEPS + 1), strict=True)
 
     def _compare_rows(self, tokens: int) -> Pairs:
@@ -220,9 +190,11 @@ class Abilities:
     def _compare_padding(self, tokens: int) -> Pairs:
         """Compare logits of a short text in a batch with a long text and logits of the short text alone."""
         long = self._draw_text(tokens)
-        short = long[:, -_PADDING:]
+        short = long[:, -_PADDING:].clone()
         padding = long.shape[1] - _PADDING
-        padded = torch.cat([long, pad(short, (padding, 0), value=padding_token(self._model))])
+        token = find_padding_token(self._model)
+        short[:, 1] = token  # some models take this token for padding, although the mask says otherwise
+        padded = torch.cat([long, pad(short, (padding, 0), value=token)])
         mask = torch.ones_like(padded)
         mask[1, :padding] = 0
         use_cache = self.can_use_cache(TOKENS)
@@ -230,7 +202,7 @@ class Abilities:
         alone = self._generate(short, _force_one_token, _STEPS, use_cache=use_cache)
         for actual, expected in zip(together, alone, strict=True):
             yield actual[1], expected[0]
-        yield forward(self._model, padded, mask).logits[1, -1], self._run_one_pass(short)[0]
+        yield run_model(self._model, padded, mask).logits[1, -1], self._run_one_pass(short)[0]
 
     def _compare_start(self) -> Pairs:
         """Compare the logits of one token before and after another text was read."""
@@ -242,7 +214,7 @@ class Abilities:
     def _compare_beams(self, tokens: int) -> Pairs:
         """Compare logits of two beams whose rows were exchanged and logits of the same texts alone."""
         ids = self._draw_text(tokens)
-        first, second = _forced_tokens(self._vocabulary)
+        first, second = _choose_forced_tokens(self._vocabulary)
         beams = self._generate(ids, _force_beam_exchange, 3, num_beams=2)
         ends = torch.tensor([[second, first], [second, second]], device=ids.device)
         texts = torch.cat([ids.repeat(2, 1), ends], 1)
@@ -255,9 +227,11 @@ class Abilities:
         mask = torch.ones_like(ids)
         padding = _PADDING if self.can_pad(TOKENS) else 0
         mask[:, :padding] = 0
-        ids[:, :padding] = padding_token(self._model)
+        ids[:, :padding] = find_padding_token(self._model)
         text = torch.cat([ids[:, padding:], candidates[:, :, 1].T], 1)
-        every_logits, states = read_states(self._model, text, torch.ones_like(text), keep=_STEPS + 1)
+        every_logits, states = run_with_hidden_states(
+            self._model, text, torch.ones_like(text), keep=_STEPS + 1
+        )
         logits = every_logits[0]
         hidden = states[0, -_STEPS:]
         passes = kind(self._model, ids, mask, _STEPS)
@@ -290,7 +264,7 @@ class Abilities:
 
     def _run_one_pass(self, ids: Tensor, keep: int = 1) -> Tensor:
         """Run a text `[1, n]` in one pass without a cache, and return the last logits, `[keep, V]`."""
-        output = forward(self._model, ids, torch.ones_like(ids), keep=keep)
+        output = run_model(self._model, ids, torch.ones_like(ids), keep=keep)
         return output.logits[0, -keep:]  # type: ignore[no-any-return]
 
     def _generate(
@@ -299,7 +273,7 @@ class Abilities:
         force: Callable[[Tensor, Tensor], Tensor],
         steps: int,
         mask: Tensor | None = None,
-        **options: Any,  # noqa: ANN401
+        **options: object,
     ) -> tuple[Tensor, ...]:
         """Generate with tokens that `force` chooses, and return the model's logits at each step, `[B, V]`."""
         output = run_generate(
@@ -307,6 +281,7 @@ class Abilities:
             ids,
             torch.ones_like(ids) if mask is None else mask,
             force,
+            stops=(),
             pad_token_id=0,
             output_logits=True,
             return_dict_in_generate=True,
@@ -316,7 +291,7 @@ class Abilities:
         return output.logits  # type: ignore[no-any-return]
 
 
-def _forced_tokens(vocabulary: int) -> tuple[int, int]:
+def _choose_forced_tokens(vocabulary: int) -> tuple[int, int]:
     """Return the two tokens that trials write. They exist in a vocabulary of any size."""
     return 1 % vocabulary, 2 % vocabulary
 
@@ -324,13 +299,13 @@ def _forced_tokens(vocabulary: int) -> tuple[int, int]:
 def _force_one_token(_input_ids: Tensor, scores: Tensor) -> Tensor:
     """Return scores that make the same token likely in all rows."""
     forced = torch.full_like(scores, _UNLIKELY)
-    forced[:, _forced_tokens(scores.shape[1])[0]] = 0
+    forced[:, _choose_forced_tokens(scores.shape[1])[0]] = 0
     return forced
 
 
 def _force_beam_exchange(input_ids: Tensor, scores: Tensor) -> Tensor:
     """Return scores for two tokens that are more likely after the second token, so both beams follow it."""
-    first, second = _forced_tokens(scores.shape[1])
+    first, second = _choose_forced_tokens(scores.shape[1])
     forced = torch.full_like(scores, _UNLIKELY)
     forced[:, first] = torch.where(input_ids[:, -1] == second, 0, -10)
     forced[:, second] = forced[:, first] - 1
@@ -355,8 +330,14 @@ def check_abilities(model: Model, strategy: Strategy, amateur: Model = None) -> 
         abilities = Abilities.for_model(tested)
         if not abilities.can_continue_text:
             raise StudyError(
-                f"this {type(tested).__name__} continues no text: {abilities.failed_trials}, with "
-                f"transformers {transformers.__version__}; name another model"
+                f"this {type(tested).__name__} cannot continue a text with transformers "
+                f"{transformers.__version__}: {abilities.failed_trials}; name another model"
             )
     if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
-        Abilities.for_model(model).choose_passes(TOKENS)
+        try:
+            Abilities.for_model(model).choose_passes(TOKENS)
+        except ValueError as error:
+            raise StudyError(
+                f"this {type(model).__name__} cannot run contrastive search or ACS, because trials failed: "
+                f"{error}. Leave the strategy out, or name another model"
+            ) from error

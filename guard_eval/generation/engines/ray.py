@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from guard_eval import progress
-from guard_eval.errors import MissingExtraError, StudyError, first_line
-from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan, PlannedText
+from guard_eval.errors import MissingExtraError, StudyError, get_first_line
+from guard_eval.generation import FinishedBatch, PlannedText
+from guard_eval.generation.plan import Engine, GenerationPlan
 from guard_eval.generation.strategies import own
 from guard_eval.records import Recipe
 from guard_eval.study.folder import Study
@@ -66,7 +67,7 @@ def open_ray(plan: GenerationPlan) -> Iterator[Engine]:
     try:
         resources = sum_resources(ray.nodes())
         count, device = choose_workers(resources, device=model.one_device, workers=plan.workers)
-        progress.notice(f"{plan.total} texts by {model.name}: {count} workers, {device}")
+        progress.show_notice(f"{plan.missing_count} texts by {model.name}: {count} workers, {device}")
         on_cpu = device == "cpu"
         options = {"num_cpus": 1, "num_gpus": 0 if on_cpu else 1, "scheduling_strategy": "SPREAD"}
         new_worker = partial(
@@ -74,7 +75,7 @@ def open_ray(plan: GenerationPlan) -> Iterator[Engine]:
             replace(plan.study, folder=plan.study.folder.resolve()),
             device=device,
             threads=max(1, int(resources["CPU"]) // count) if on_cpu else 1,
-            sources=own.texts,
+            sources=own.sources,
         )
         smallest_chunk = 32 if on_cpu else 256
         size = plan.study.settings.generation.batch_size
@@ -109,7 +110,7 @@ class Worker:
         from guard_eval.generation.engines.local import StudyModels  # noqa: PLC0415
 
         for path, text in self._sources.items():
-            own.use_text(path, text)
+            own.load_source(path, text)
         os.environ.pop("OMP_NUM_THREADS", None)  # set by Ray; without it, a small model uses one thread
         torch.set_num_threads(self._threads)
         return StudyModels(self._study, device=self._device)  # the worker sees only its own GPU
@@ -265,7 +266,9 @@ def choose_workers(
 
 def _connect_to_ray(ray: RayObject, address: str | None) -> None:
     """Connect Ray to the cluster at `address`, or start a cluster on this machine if there is no address."""
-    progress.notice(f"joining the Ray cluster at {address}" if address else "starting Ray on this machine")
+    progress.show_notice(
+        f"joining the Ray cluster at {address}" if address else "starting Ray on this machine"
+    )
     options: dict[str, object] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
         options |= {"object_store_memory": _STORE_BYTES, "include_dashboard": False}
@@ -277,5 +280,5 @@ def _connect_to_ray(ray: RayObject, address: str | None) -> None:
             ray.init(address or "local", **options)
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
         raise StudyError(
-            f"cannot start or reach Ray: {first_line(error)}; check it with: ray status"
+            f"cannot start or reach Ray: {get_first_line(error)}; check it with: ray status"
         ) from error

@@ -34,7 +34,7 @@ _MODULE = "guard_eval_own_"
 """The first part of the name of a file's module. The second part is a hash of the file's text."""
 
 _classes: dict[str, type[Step]] = {}
-texts: dict[str, str] = {}
+sources: dict[str, str] = {}
 """The source code of the files in use, by path. Workers on other machines get this source code."""
 spellings: dict[str, Strategy] = {}
 """The parsed strategies that use a user's own strategy, by the text that was parsed."""
@@ -42,25 +42,25 @@ recorded: dict[str, RecordedStrategy] = {}
 """The strategies that studies have recorded, by signature. They are used if the file is not loaded."""
 
 
-def use_file(path: Path) -> None:
+def load_strategies(path: Path) -> None:
     """Load the strategies of a Python file for this process and its child processes.
 
     Raises:
         StudyError: The file cannot be read or run, the file has no strategy, or a name is already in use.
     """
     path = path.absolute()
-    use_text(str(path), read_text(path))
+    load_source(str(path), read_text(path))
     files = filter(None, [*os.environ.get(VARIABLE, "").split(os.pathsep), str(path)])
     os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys(files))
 
 
-def use_text(path: str, text: str) -> None:
+def load_source(path: str, text: str) -> None:
     """Load the strategies from a file's source code. Errors name `path`."""
-    if texts.get(path) != text:
+    if sources.get(path) != text:
         for kind in _run_file(f"{_MODULE}{_hash_text(text)}", path, text):
             _check_class(kind, path)
             _classes[get_strategy_name(kind)] = kind
-        texts[path] = text
+        sources[path] = text
 
 
 def list_own_strategies() -> dict[str, type[Step]]:
@@ -70,8 +70,8 @@ def list_own_strategies() -> dict[str, type[Step]]:
         StudyError: A file of strategies is broken.
     """
     for path in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
-        if path not in texts:
-            use_file(Path(path))
+        if path not in sources:
+            load_strategies(Path(path))
     return dict(_classes)
 
 
@@ -84,16 +84,16 @@ def hash_own_source(strategy: Strategy) -> str | None:
     )
 
 
-def find_unloaded(signatures: Iterable[str]) -> list[str]:
+def list_unloaded(signatures: Iterable[str]) -> list[str]:
     """Return the strategies that a study has recorded, but that no loaded file defines."""
     return [name for name in signatures if name in recorded and not list_own_strategies()]
 
 
-def check_loaded(signatures: Iterable[str]) -> None:
+def refuse_unloaded(signatures: Iterable[str]) -> None:
     """Raise a `StudyError` if the file of one of these strategies is not loaded."""
-    for name in find_unloaded(signatures):
+    for name in list_unloaded(signatures):
         raise StudyError(
-            f"the strategy {name} is your own, and texts by it need its file; name it: --code FILE.py"
+            f"the strategy {name} is your own, and it needs the file that defines it; add --code FILE.py"
         )
 
 
@@ -152,7 +152,8 @@ def _hash_source(kind: type) -> str:
         return _hash_text(inspect.getsource(kind) + inspect.getsource(apply_step.dispatch(kind)))
     except (OSError, TypeError) as error:
         raise StudyError(
-            f"{kind.__name__} has no source that can be read, and texts are known by that; write a file"
+            f"the source code of {kind.__name__} cannot be read, but its texts are stored with a hash of the "
+            "code; put the class into a file"
         ) from error
 
 

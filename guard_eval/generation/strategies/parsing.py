@@ -7,7 +7,7 @@ import re
 from dataclasses import fields
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.generation.strategies import own
@@ -108,7 +108,7 @@ def _build_strategy(text: str, tree: ast.expr | None) -> Strategy:
             pass
         case _:
             raise SyntaxError
-    kind: type[Any] | None = STRATEGIES.get(name) or own.list_own_strategies().get(name)
+    kind = STRATEGIES.get(name) or own.list_own_strategies().get(name)
     if kind is None:
         names = [*STRATEGIES, *own.list_own_strategies()]
         remedy = "(one of your own: --code FILE.py names its file)"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import MISSING, dataclass, fields
+from dataclasses import Field as DataclassField
 from functools import cache, singledispatch
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast, dataclass_transform, get_type_hints
 
@@ -37,7 +38,7 @@ _Word = Annotated[str, Field(pattern="^[A-Za-z0-9_]{1,40}$")]
 """A word in a signature. It can be a part of a file name."""
 
 
-STRATEGIES: dict[str, type[Any]] = {}
+STRATEGIES: dict[str, type[_StrategyBase]] = {}
 """The strategies by their names in signatures."""
 
 
@@ -54,6 +55,7 @@ class _StrategyBase:
 
     draws: ClassVar[bool] = False
     source: ClassVar[str] = ""
+    __dataclass_fields__: ClassVar[dict[str, DataclassField[object]]]
 
     def __init_subclass__(cls, *, name: str = "", source: str = "") -> None:
         if name:
@@ -75,9 +77,9 @@ class _StrategyBase:
         return Chain(steps=(*list_steps(self), *list_steps(other)))
 
     def __post_init__(self) -> None:
-        checks = _parameter_checks(cast("Any", type(self)))
-        for field in fields(cast("Any", self)):
-            argument = to_python(getattr(self, field.name))
+        checks = _make_parameter_checks(cast("Any", type(self)))
+        for field in fields(self):
+            argument = convert_numpy_number(getattr(self, field.name))
             try:
                 value = checks[field.name].validate_python(argument)
             except ValidationError as error:
@@ -97,7 +99,7 @@ class _StrategyBase:
 
 
 @cache
-def _parameter_checks(kind: Any) -> dict[str, TypeAdapter[Any]]:  # noqa: ANN401 (a class)
+def _make_parameter_checks(kind: type[Any]) -> dict[str, TypeAdapter[object]]:
     config = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
     hints = get_type_hints(kind, include_extras=True)
     hints = {name: _Word if hint is str else hint for name, hint in hints.items()}
@@ -404,7 +406,7 @@ def trace_values(strategy: object, before: _Tensor, after: _Tensor) -> dict[str,
     return {f"{name}.{number + 1}": before[:, number] for number in range(before.shape[1])}
 
 
-def to_python(value: Any) -> Any:  # noqa: ANN401 (a value from the user)
+def convert_numpy_number(value: Any) -> object:  # noqa: ANN401 (a value from the user)
     """Convert a NumPy number to a Python number. Return other values unchanged."""
     return value.item() if getattr(value, "shape", None) == () else value
 
@@ -446,9 +448,9 @@ class Chain(_StrategyBase):
             )
 
 
-def list_steps(strategy: Any) -> tuple[Any, ...]:  # noqa: ANN401 (also values that are not steps)
-    """Return the steps of a chain. Any other strategy is the only step."""
-    return strategy.steps if isinstance(strategy, Chain) else (strategy,)
+def list_steps(strategy: object) -> tuple[Step, ...]:
+    """Return the steps of a chain. Another strategy is the only step."""
+    return strategy.steps if isinstance(strategy, Chain) else (cast("Step", strategy),)
 
 
 LogitStrategy = Greedy | Step | Chain | Guard
@@ -471,7 +473,7 @@ def signature(strategy: Strategy) -> str:
         return " + ".join(map(signature, strategy.steps))
     neutral = {"temperature", "length_penalty", "breakers"}
     parameters = []
-    for field in sorted(fields(cast("Any", strategy)), key=lambda field: field.name in neutral):
+    for field in sorted(fields(strategy), key=lambda field: field.name in neutral):
         value = getattr(strategy, field.name)
         hidden = isinstance(strategy, Guard) or field.name in neutral
         if not (hidden and value == field.default):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -15,30 +15,31 @@ from guard_eval.generation.engines.batch import BatchSizes, process_in_batches
 BATCH_ROWS = 64
 
 Item = TypeVar("Item")
+Value = TypeVar("Value")
 
 
 def read_in_batches(
     rows: Sequence[Item | None],
-    length: Callable[[Item], int],
-    read_rows: Callable[[Sequence[Item]], Iterable[Any]],
+    count_tokens: Callable[[Item], int],
+    read_rows: Callable[[Sequence[Item]], Iterable[Value]],
     *,
     max_rows: int = BATCH_ROWS,
-) -> list[Any]:
+) -> list[Value | None]:
     """Return a value for each row, in the order of the rows. If memory runs out, batches are halved.
 
     Rows of about the same length are read together.
 
     Args:
         rows: The rows for the model. A row that is None has the value None.
-        length: A function that returns the number of tokens in a row.
+        count_tokens: A function that counts the tokens of a row.
         read_rows: A function that returns a value for each row of a batch.
         max_rows: The largest number of rows in a batch.
     """
     present = [(index, row) for index, row in enumerate(rows) if row is not None]
-    present.sort(key=lambda pair: length(pair[1]), reverse=True)
-    values: list[Any] = [None] * len(rows)
+    present.sort(key=lambda pair: count_tokens(pair[1]), reverse=True)
+    values: list[Value | None] = [None] * len(rows)
 
-    def read_batch(batch: Sequence[tuple[int, Item]]) -> Iterable[Any]:
+    def read_batch(batch: Sequence[tuple[int, Item]]) -> Iterable[Value]:
         return read_rows([row for _, row in batch])
 
     for batch, results in process_in_batches(present, read_batch, BatchSizes(max_rows)):

@@ -17,8 +17,9 @@ from transformers import GPT2Tokenizer, RobertaTokenizer
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines import Model, Tokenizer
-from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcome
+from guard_eval.metrics.outcomes import Group, Outcome, make_mean_outcome
 from guard_eval.metrics.scorers.batches import pad_rows, read_in_batches
+from guard_eval.metrics.tools import MetricTools
 
 LAYERS = {
     "roberta-large": 17,
@@ -34,7 +35,7 @@ LAYERS = {
 """For each model, the layer that agrees best with people, as measured by the metric's authors."""
 
 
-def default_layer(name: str) -> int:
+def find_default_layer(name: str) -> int:
     """Return the layer that the metric's authors chose for a model, by the last part of the model's name.
 
     Raises:
@@ -43,12 +44,12 @@ def default_layer(name: str) -> int:
     if layer := LAYERS.get(name.rstrip("/").rsplit("/", 1)[-1]):
         return layer
     raise StudyError(
-        f"no layer of the model {name!r} is known to be best for BERTScore; set metrics.bertscore_layer, "
-        "or take a model such as roberta-large"
+        f"the best layer of the model {name!r} for BERTScore is not known; set metrics.bertscore_layer, or "
+        "use a model such as roberta-large"
     )
 
 
-def token_limit(model: Model, tokenizer: Tokenizer) -> int:
+def find_token_limit(model: Model, tokenizer: Tokenizer) -> int:
     """Return the largest number of tokens that an encoder can read, including special tokens."""
     limits = [getattr(model.config.get_text_config(), "max_position_embeddings", None)]
     for name, module in model.named_modules():
@@ -58,7 +59,7 @@ def token_limit(model: Model, tokenizer: Tokenizer) -> int:
     return int(min(filter(None, [*limits, tokenizer.model_max_length])))
 
 
-def bertscore(
+def compute_bertscores(
     model: Model,
     tokenizer: Tokenizer,
     pairs: Sequence[Sequence[str]],
@@ -82,7 +83,7 @@ def bertscore(
     Raises:
         StudyError: The model has no such layer.
     """
-    limit = token_limit(model, tokenizer)
+    limit = find_token_limit(model, tokenizer)
     encoded = [_encode_texts(tokenizer, pair) for pair in pairs]
     cut_pairs = [[_cut_row(row, limit) for row in pair] for pair in encoded]
     match = partial(_score_pairs, model, tokenizer, layer)
@@ -142,23 +143,23 @@ def _embed_tokens(
     last = len(states) - 1
     if not 0 <= layer <= last:
         raise StudyError(
-            f"BERTScore's layer {layer}: the model has {last} layers; set metrics.bertscore_layer from 0 to "
-            f"{last}"
+            f"BERTScore cannot use layer {layer}, because the model has {last} layers; set "
+            f"metrics.bertscore_layer from 0 to {last}"
         )
     is_special = (ids == tokenizer.cls_token_id) | (ids == tokenizer.sep_token_id)
     vectors = torch.nn.functional.normalize(states[layer].float(), dim=-1)
     return vectors, real, real & ~is_special
 
 
-def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
+def yield_outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
     """Yield BERTScore's F1 of each strategy against the references."""
     settings = tools.settings
     encoder = tools.models.open(settings.bertscore_model, kind="AutoModel")
-    layer = settings.bertscore_layer or default_layer(settings.bertscore_model)
+    layer = settings.bertscore_layer or find_default_layer(settings.bertscore_model)
     texts = [text for group in groups for text in group.texts]
     pairs = [(text.text, text.reference) for text in texts if text.reference is not None]
-    stored = tools.compute_or_read_cached(
-        ["bertscore", layer], encoder, pairs, partial(bertscore, layer=layer)
+    stored = tools.read_or_compute(
+        ["bertscore", layer], encoder, pairs, partial(compute_bertscores, layer=layer)
     )
     signature = f"bertscore|{encoder.signature}|layer:{layer}|idf:no|rescaled:no|F1"
     for group in groups:
@@ -172,4 +173,4 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
             "not a finite number": sum(not math.isfinite(f1) for f1 in f1s),
         }
         note = "no text has a reference" if missing == len(scores) else ""
-        yield mean_outcome("bertscore", group, values, signature=signature, counts=counts, note=note)
+        yield make_mean_outcome("bertscore", group, values, signature=signature, counts=counts, note=note)

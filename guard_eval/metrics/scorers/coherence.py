@@ -10,14 +10,16 @@ import inspect
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from guard_eval.estimate import divide_sums
 from guard_eval.generation.engines import Model, Tokenizer
-from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcome, outcome_of_sums, ratio
+from guard_eval.metrics.outcomes import Facts, Group, Outcome, make_mean_outcome, make_outcome_of_sums
 from guard_eval.metrics.scorers.batches import BATCH_ROWS, pad_rows, read_in_batches
+from guard_eval.metrics.tools import MetricTools
 
 MAX_LOGITS = {"cpu": 2**26, "cuda": 2**29}
 """The largest number of logits in a batch, in float32: 0.25 GiB on a CPU and 2 GiB on a GPU."""
@@ -48,7 +50,7 @@ class _Row(NamedTuple):
     text_cut: bool
 
 
-def log_likelihoods(
+def compute_log_likelihoods(
     model: Model,
     tokenizer: Tokenizer,
     pairs: Iterable[Sequence[str]],
@@ -133,12 +135,12 @@ def _score_rows(model: Model, rows: Sequence[_Row]) -> list[LogLikelihood]:
     ]
 
 
-def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
+def yield_outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
     """Yield the coherence and the perplexity of each group. The references are also a group."""
     scorer = tools.models.open(tools.settings.coherence_model)
     texts = [text for group in groups for text in group.texts]
     pairs = [(text.prompt, text.text) for text in texts if text.prompt is not None]
-    stored = tools.compute_or_read_cached(["coherence"], scorer, pairs, log_likelihoods)
+    stored = tools.read_or_compute(["coherence"], scorer, pairs, compute_log_likelihoods)
     signature = f"{scorer.signature}|prompt and text tokenised apart"
     for group in groups:
         scores = [None if text.prompt is None else stored[text.prompt, text.text] for text in group.texts]
@@ -147,7 +149,7 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools
         # The total log-likelihood and the number of tokens of each text.
         sums = np.array([score[:2] if score else (math.nan, math.nan) for score in scores])
         finite = np.isfinite(sums[:, 0])
-        facts: dict[str, Any] = {
+        facts: Facts = {
             "counts": {
                 "without a prompt": missing,
                 "prompt cut to the scoring model's context": sum(score.prompt_cut for score in scored),
@@ -158,8 +160,10 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools
         }
         if "coherence" in metrics:
             facts["signature"] = f"coherence|{signature}|mean over tokens, then texts"
-            yield mean_outcome("coherence", group, sums[:, 0] / sums[:, 1], **facts)
+            yield make_mean_outcome("coherence", group, sums[:, 0] / sums[:, 1], **facts)
         if "perplexity" in metrics:
             facts |= {"signature": f"perplexity|{signature}|over all tokens", "n": int(finite.sum())}
             rows = np.where(finite[:, None], sums, 0.0)
-            yield outcome_of_sums("perplexity", group, rows, lambda sums: np.exp(-ratio(sums)), **facts)
+            yield make_outcome_of_sums(
+                "perplexity", group, rows, lambda sums: np.exp(-divide_sums(sums)), **facts
+            )

@@ -5,27 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcome, outcome_of_runs
+from guard_eval.metrics.outcomes import Group, Outcome, make_mean_outcome, make_outcome_of_runs
+from guard_eval.metrics.tools import MetricTools
 from guard_eval.texts.generations import HUMAN
 
 SHARED_TIME = "texts of one batch share its time, so there is no interval over prompts"
 
 
-def outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) -> Iterator[Outcome]:
+def yield_outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) -> Iterator[Outcome]:
     """Yield the lengths of each group's texts. For texts by a model, also yield the speed."""
     for group in groups:
         written = group.strategy != HUMAN
         if "length" in metrics:
-            yield from _lengths(group, written=written)
+            yield from _yield_lengths(group, written=written)
         if "speed" in metrics and written:
-            yield from _speeds(group)
+            yield from _yield_speeds(group)
 
 
-def _lengths(group: Group, *, written: bool) -> Iterator[Outcome]:
+def _yield_lengths(group: Group, *, written: bool) -> Iterator[Outcome]:
     """Yield words per text and, if known, tokens per text and the share of texts that the model ended."""
     words = [len(text.text.split()) for text in group.texts]
     signature = "words|tokens:whitespace|mean over all texts, empty ones too"
-    yield mean_outcome("words", group, words, signature=signature)
+    yield make_mean_outcome("words", group, words, signature=signature)
     if not written:
         return
     values: dict[str, Sequence[float | None]] = {
@@ -35,10 +36,12 @@ def _lengths(group: Group, *, written: bool) -> Iterator[Outcome]:
     for metric, series in values.items():
         if any(value is not None for value in series):  # a file of texts may lack these values
             numbers = [math.nan if value is None else value for value in series]
-            yield mean_outcome(metric, group, numbers, signature=f"{metric}|as generated|mean over texts")
+            yield make_mean_outcome(
+                metric, group, numbers, signature=f"{metric}|as generated|mean over texts"
+            )
 
 
-def _speeds(group: Group) -> Iterator[Outcome]:
+def _yield_speeds(group: Group) -> Iterator[Outcome]:
     """Yield the tokens per second and the time per text of all runs together, if times are known."""
     timed = [text for text in group.texts if text.seconds]
     if not timed:
@@ -50,7 +53,9 @@ def _speeds(group: Group) -> Iterator[Outcome]:
         speeds["tokens_per_second"] = sum(tokens) / seconds
     for metric, value in speeds.items():
         signature = f"{metric}|wall time of batches|{_describe_machines(group)}"
-        yield outcome_of_runs(metric, group, [value], n=len(timed), note=SHARED_TIME, signature=signature)
+        yield make_outcome_of_runs(
+            metric, group, [value], n=len(timed), note=SHARED_TIME, signature=signature
+        )
 
 
 def _describe_machines(group: Group) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -25,9 +25,9 @@ from scipy.special import rel_entr
 from guard_eval.errors import MissingExtraError
 from guard_eval.estimate import Floats
 from guard_eval.generation.engines import Model, Tokenizer
-from guard_eval.metrics.cache import ScoringInput
-from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, outcome_of_runs
+from guard_eval.metrics.outcomes import Group, Outcome, make_outcome_of_runs
 from guard_eval.metrics.scorers.batches import pad_rows, read_in_batches
+from guard_eval.metrics.tools import MetricTools, ScoringInput
 from guard_eval.study.settings import MetricSettings
 
 SEEDS = (25, 26, 27, 28, 29)
@@ -75,7 +75,7 @@ class Mauve:
         return statistics.fmean(self.values) if self.values else math.nan
 
 
-def mauve(
+def compute_mauve(
     p: Features,
     q: Features,
     *,
@@ -113,7 +113,7 @@ def mauve(
     for p_labels, q_labels in labels:
         p_hist = _count_labels(p_labels, number) / len(p)
         q_hist = _count_labels(q_labels, number) / len(q)
-        values.append(float(area_under_divergence_curve(p_hist, q_hist)))
+        values.append(float(integrate_divergence_curve(p_hist, q_hist)))
     return Mauve(values=tuple(values), n=n, buckets=number, labels=labels)
 
 
@@ -122,14 +122,14 @@ def _count_labels(labels: Labels, buckets: int) -> NDArray[np.int64]:
     return np.bincount(labels, minlength=buckets)
 
 
-def area_under_divergence_curve(p_hist: ArrayLike, q_hist: ArrayLike) -> Floats:
+def integrate_divergence_curve(p_hist: ArrayLike, q_hist: ArrayLike) -> Floats:
     """Return MAUVE, in percent, of each pair of histograms, `[..., k]` → `[...]`.
 
     The divergence curve is (exp(-c KL(Q‖R)), exp(-c KL(P‖R))) with R = λP + (1 - λ)Q at 25 values of λ, and
     ends at (1, 0) and (0, 1). MAUVE is defined as the mean of the areas between the curve and each axis. The
     two areas of a polygon from (1, 0) to (0, 1) are equal, so only one area is computed.
 
-    >>> float(area_under_divergence_curve([0.5, 0.5], [0.5, 0.5]).round(9))
+    >>> float(integrate_divergence_curve([0.5, 0.5], [0.5, 0.5]).round(9))
     100.0
     """
     p, q = np.broadcast_arrays(np.asarray(p_hist, dtype=np.float64), np.asarray(q_hist, dtype=np.float64))
@@ -147,7 +147,7 @@ def area_under_divergence_curve(p_hist: ArrayLike, q_hist: ArrayLike) -> Floats:
     return total
 
 
-def contributions(result: Mauve) -> Floats:
+def compute_contributions(result: Mauve) -> Floats:
     """Return the contribution of each prompt to the score, `[n]`. Their mean is the score.
 
     Contributions are the jackknife's pseudo-values with fixed buckets: without a prompt, the prompt's
@@ -166,8 +166,8 @@ def contributions(result: Mauve) -> Floats:
         q_counts = _count_labels(q, result.buckets)
         p_without = np.clip(p_counts - one_less, 0, None) / (n - 1)
         q_without = np.clip(q_counts - one_less, 0, None) / (n - 1)
-        change_by_reference = area_under_divergence_curve(p_without, q_counts / n) - value
-        change_by_text = area_under_divergence_curve(p_counts / n, q_without) - value
+        change_by_reference = integrate_divergence_curve(p_without, q_counts / n) - value
+        change_by_text = integrate_divergence_curve(p_counts / n, q_without) - value
         change += (change_by_reference[p] + change_by_text[q]) / len(result.values)
     return np.asarray(result.value + (n - 1) * (change.mean() - change))
 
@@ -221,7 +221,7 @@ def cut_text(tokenizer: Tokenizer, text: str, tokens: int) -> str | None:
     return cut
 
 
-def hidden_features(
+def read_features(
     model: Model, tokenizer: Tokenizer, texts: Sequence[str | None], *, batch_size: int = BATCH_ROWS
 ) -> list[Features | None]:
     """Return the last layer's hidden state at the last token of each text, `[d]`. None stays None.
@@ -254,7 +254,7 @@ def _read_last_states(model: Model, rows: Sequence[Sequence[int]]) -> Features:
     return values
 
 
-def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
+def yield_outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
     """Yield MAUVE of each strategy against the references of the same prompts.
 
     As in the published scripts, all texts and references are cut to the same number of tokens. Pairs with a
@@ -266,11 +266,13 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
     inputs: list[ScoringInput] = [(text.text,) for text in compared]
     inputs += [(text.reference or "",) for text in compared]
 
-    def compute(model: Model, tokenizer: Tokenizer, texts: Sequence[ScoringInput]) -> Iterable[Any]:
+    def compute(
+        model: Model, tokenizer: Tokenizer, texts: Sequence[ScoringInput]
+    ) -> Iterable[Features | None]:
         cut_texts = [cut_text(tokenizer, text, length) for (text,) in texts]
-        return hidden_features(model, tokenizer, cut_texts)
+        return read_features(model, tokenizer, cut_texts)
 
-    features = tools.compute_or_read_cached(["MAUVE", length], reader, inputs, compute)
+    features = tools.read_or_compute(["MAUVE", length], reader, inputs, compute)
     for group in groups:
         yield _measure_group(group, tools.settings, reader.signature, features)
 
@@ -287,7 +289,7 @@ def _measure_group(
     for run in group.run_indices:
         # The pairs in which both the text and the reference are long enough.
         complete = [index for index in run if references[index] is not None and texts[index] is not None]
-        result = mauve(
+        result = compute_mauve(
             np.array([references[index] for index in complete]),
             np.array([texts[index] for index in complete]),
             buckets=settings.mauve_buckets,
@@ -295,7 +297,7 @@ def _measure_group(
         )
         results.append(result)
         if result.values:
-            parts[complete] = np.stack([contributions(result), np.ones(len(complete))], axis=1)
+            parts[complete] = np.stack([compute_contributions(result), np.ones(len(complete))], axis=1)
     defined = [result for result in results if result.values]
     noise = 0.0
     if defined and len(seeds) > 1:
@@ -306,7 +308,7 @@ def _measure_group(
     tokens = settings.mauve_tokens
     buckets = " or ".join(dict.fromkeys(str(result.buckets) for result in defined or results))
     definition = f"tokens:{tokens}, full length only|buckets:{buckets}|c:{SCALING:g}"
-    return outcome_of_runs(
+    return make_outcome_of_runs(
         "mauve",
         group,
         [result.value for result in results],

@@ -12,13 +12,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from guard_eval import progress
 from guard_eval.estimate import Floats
-from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, outcome_of_runs, outcome_of_sums
+from guard_eval.metrics.outcomes import (
+    Group,
+    Outcome,
+    make_outcome_of_runs,
+    make_outcome_of_sums,
+)
+from guard_eval.metrics.tools import MetricTools
 
 Gram = tuple[str, ...]
 ORDERS = (2, 3, 4)
@@ -27,7 +32,7 @@ EPSILON = 0.1
 """Self-BLEU replaces a count of zero by this value: smoothing method 1 of Chen and Cherry (2014)."""
 
 
-def ngrams(words: Sequence[str], n: int) -> Iterable[Gram]:
+def list_ngrams(words: Sequence[str], n: int) -> Iterable[Gram]:
     """Return the n-grams of a text, in order."""
     return zip(*(words[start:] for start in range(n)), strict=False)
 
@@ -45,25 +50,25 @@ class Diversity:
     rep: dict[int, float | None]
 
 
-def diversity(texts: Sequence[str]) -> Diversity:
+def compute_diversity(texts: Sequence[str]) -> Diversity:
     """Return the `simctg` diversity of texts.
 
-    >>> diversity(["the cat saw the cat and ran"])  # 5 bigrams are counted, 4 differ; 4 of 4; 3 of 3
+    >>> compute_diversity(["the cat saw the cat and ran"])  # 5 bigrams are counted, 4 differ; 4 of 4; 3 of 3
     Diversity(diversity=80.0, rep={2: 20.0, 3: 0.0, 4: 0.0})
     """
-    return _round_as_published(ngram_counts(texts).sum(axis=0))
+    return _round_as_published(count_ngrams(texts).sum(axis=0))
 
 
 def _round_as_published(sums: Floats) -> Diversity:
-    """Compute the diversity from sums of `ngram_counts`, `[6]`, with the rounding of the published code."""
-    rates = [None if math.isnan(rate) else round(rate, 2) for rate in repetition_of_sums(sums).tolist()]
+    """Compute the diversity from sums of `count_ngrams`, `[6]`, with the rounding of the published code."""
+    rates = [None if math.isnan(rate) else round(rate, 2) for rate in compute_repetition(sums).tolist()]
     unrepeated = [1 - rate / 100 for rate in rates if rate is not None]
     is_defined = len(unrepeated) == len(ORDERS)
     product = round(100 * math.prod(unrepeated), 2) if is_defined else None
     return Diversity(diversity=product, rep=dict(zip(ORDERS, rates, strict=True)))
 
 
-def ngram_counts(texts: Sequence[str]) -> Floats:
+def count_ngrams(texts: Sequence[str]) -> Floats:
     """Count the different n-grams and all n-grams of each text, `[texts, 6]`, n = 2, 3, 4.
 
     The last n-gram of a text does not count.
@@ -72,26 +77,26 @@ def ngram_counts(texts: Sequence[str]) -> Floats:
     for row, text in zip(counts, texts, strict=True):
         words = text.split()
         for index, n in enumerate(ORDERS):
-            grams = Counter(ngrams(words[:-1], n))
+            grams = Counter(list_ngrams(words[:-1], n))
             row[2 * index] = len(grams)
             row[2 * index + 1] = grams.total()
     return counts
 
 
-def repetition_of_sums(sums: Floats) -> Floats:
-    """Compute rep-2, rep-3 and rep-4 in percent, `[..., 3]`, from sums of `ngram_counts`, `[..., 6]`."""
+def compute_repetition(sums: Floats) -> Floats:
+    """Compute rep-2, rep-3 and rep-4 in percent, `[..., 3]`, from sums of `count_ngrams`, `[..., 6]`."""
     different = sums[..., ::2]
     all_grams = sums[..., 1::2]
     with np.errstate(invalid="ignore"):
         return np.asarray(100 * (1 - different / all_grams))
 
 
-def diversity_of_sums(sums: Floats) -> Floats:
-    """Compute the diversity in percent without rounding, `[...]`, from sums of `ngram_counts`."""
-    return np.asarray(100 * np.prod(1 - repetition_of_sums(sums) / 100, axis=-1))
+def compute_unrounded_diversity(sums: Floats) -> Floats:
+    """Compute the diversity in percent without rounding, `[...]`, from sums of `count_ngrams`."""
+    return np.asarray(100 * np.prod(1 - compute_repetition(sums) / 100, axis=-1))
 
 
-def distinct(texts: Sequence[str], n: int) -> float:
+def compute_distinct(texts: Sequence[str], n: int) -> float:
     """Return the share of different n-grams among all n-grams, in percent (Li et al. 2016).
 
     The value is NaN if no text has an n-gram.
@@ -99,14 +104,14 @@ def distinct(texts: Sequence[str], n: int) -> float:
     The value falls as texts are added, because n-grams occur in several texts. So compare only equal numbers
     of texts of about equal length.
 
-    >>> distinct(["a b a", "a c"], 1)  # a, b, c of five
+    >>> compute_distinct(["a b a", "a c"], 1)  # a, b, c of five
     60.0
     """
-    grams = Counter(gram for text in texts for gram in ngrams(text.split(), n))
+    grams = Counter(gram for text in texts for gram in list_ngrams(text.split(), n))
     return 100 * len(grams) / grams.total() if grams else math.nan
 
 
-def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
+def compute_self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
     """Return the BLEU of each text against all other texts in percent, `[texts]`. Self-BLEU is the mean.
 
     BLEU is the sentence BLEU of Papineni et al. (2002) with equal weights for each n up to `max_n`. The
@@ -118,7 +123,7 @@ def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
     An n-gram's largest count in the other texts is the largest count of all texts, or the second largest if
     the text itself has the largest. So the time grows with the number of n-grams, not of pairs of texts.
 
-    >>> self_bleus(["the cat sat down", "the cat sat there"]).round(2)  # (3/4 · 2/3 · 1/2 · 0.1)^(1/4)
+    >>> compute_self_bleus(["the cat sat down", "the cat sat there"]).round(2)  # (3/4·2/3·1/2·0.1)^(1/4)
     array([39.76, 39.76])
     """
     words = [text.split() for text in texts]
@@ -127,8 +132,8 @@ def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
     log_precision = np.zeros(len(texts))
     shares_word = np.zeros(len(texts), dtype=bool)
     for n in range(1, max_n + 1):
-        counts = [Counter(ngrams(row, n)) for row in words]
-        largest = _largest_counts(counts)
+        counts = [Counter(list_ngrams(row, n)) for row in words]
+        largest = _find_largest_counts(counts)
         for index in scored:
             matches = _count_matches(counts[index], largest)
             total = len(words[index]) - n + 1
@@ -146,7 +151,7 @@ def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
     return scores
 
 
-def _largest_counts(counts: Sequence[Counter[Gram]]) -> dict[Gram, tuple[int, int]]:
+def _find_largest_counts(counts: Sequence[Counter[Gram]]) -> dict[Gram, tuple[int, int]]:
     """Return, for each n-gram, the largest and the second largest of its counts in single texts."""
     largest: dict[Gram, tuple[int, int]] = {}
     for grams in counts:
@@ -166,46 +171,56 @@ def _count_matches(grams: Counter[Gram], largest: Mapping[Gram, tuple[int, int]]
     return matches
 
 
-def outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) -> Iterator[Outcome]:
+def yield_outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) -> Iterator[Outcome]:
     """Yield the n-gram metrics of each group."""
-    with progress.task("texts", total=len(groups), unit="groups") as advance:
+    with progress.show_task("texts", total=len(groups), unit="groups") as advance:
         for group in groups:
             texts = [text.text for text in group.texts]
-            yield from _repetitions(group, texts, metrics)
+            yield from _yield_repetitions(group, texts, metrics)
             if "distinct" in metrics:
-                yield from _distinct(group, texts)
+                yield from _yield_distinct(group, texts)
             if "self_bleu" in metrics:
-                yield _self_bleu(group, texts)
+                yield _measure_self_bleu(group, texts)
             advance(1)
 
 
-def _repetitions(group: Group, texts: Sequence[str], metrics: Sequence[str]) -> Iterator[Outcome]:
+def _yield_repetitions(group: Group, texts: Sequence[str], metrics: Sequence[str]) -> Iterator[Outcome]:
     """Yield the diversity and the repetition rates of a group."""
-    counts = ngram_counts(texts)
+    counts = count_ngrams(texts)
     published = _round_as_published(group.sum_by_prompt(counts).sum(axis=0))
-    facts: dict[str, Any] = {"n": len(texts), "reason": TOO_SHORT}
     if "diversity" in metrics:
-        short = {"shorter than five words": int((counts[:, -1] == 0).sum())}
-        signature = "simctg|tokens:whitespace|n:2-4|last:dropped|rep:rounded2"
-        outcome = outcome_of_sums(
-            "diversity", group, counts, diversity_of_sums, counts=short, signature=signature, **facts
+        outcome = make_outcome_of_sums(
+            "diversity",
+            group,
+            counts,
+            compute_unrounded_diversity,
+            n=len(texts),
+            counts={"shorter than five words": int((counts[:, -1] == 0).sum())},
+            reason=TOO_SHORT,
+            signature="simctg|tokens:whitespace|n:2-4|last:dropped|rep:rounded2",
         )
         yield replace(outcome, value=published.diversity)
     for index, n in enumerate(ORDERS if "repetition" in metrics else ()):
-        signature = f"rep-{n}|tokens:whitespace|last:dropped|rounded2"
-        rate = partial(_select_rate, index)
-        outcome = outcome_of_sums(f"rep_{n}", group, counts, rate, signature=signature, **facts)
+        outcome = make_outcome_of_sums(
+            f"rep_{n}",
+            group,
+            counts,
+            partial(_select_rate, index),
+            n=len(texts),
+            reason=TOO_SHORT,
+            signature=f"rep-{n}|tokens:whitespace|last:dropped|rounded2",
+        )
         yield replace(outcome, value=published.rep[n])
 
 
 def _select_rate(index: int, sums: Floats) -> Floats:
-    return np.asarray(repetition_of_sums(sums)[..., index])
+    return np.asarray(compute_repetition(sums)[..., index])
 
 
-def _distinct(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
+def _yield_distinct(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
     for n in (1, 2):
-        values = [distinct([texts[index] for index in run], n) for run in group.run_indices]
-        yield outcome_of_runs(
+        values = [compute_distinct([texts[index] for index in run], n) for run in group.run_indices]
+        yield make_outcome_of_runs(
             f"distinct_{n}",
             group,
             values,
@@ -216,13 +231,13 @@ def _distinct(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
         )
 
 
-def _self_bleu(group: Group, texts: Sequence[str]) -> Outcome:
-    scores = [self_bleus([texts[index] for index in run]) for run in group.run_indices]
+def _measure_self_bleu(group: Group, texts: Sequence[str]) -> Outcome:
+    scores = [compute_self_bleus([texts[index] for index in run]) for run in group.run_indices]
     defined = [run[~np.isnan(run)].tolist() for run in scores]
     means = [math.fsum(run) / len(run) if run else math.nan for run in defined]
     too_short = sum(len(text.split()) < max(ORDERS) for text in texts)
     has_pairs = max(map(len, scores)) > 1
-    return outcome_of_runs(
+    return make_outcome_of_runs(
         "self_bleu",
         group,
         means,

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
-from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id, settings_part
+from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, make_content_id, name_settings_part
 from guard_eval.store import notes
 from guard_eval.store.showings import rounds
 from guard_eval.store.showings.rounds import MOST_ROUNDS, PLAYING
@@ -49,6 +49,9 @@ _FORMS = query("""
     WHERE instruction.settings = :settings AND request.state = 'answered' AND request.failure IS NULL
     GROUP BY instruction.form ORDER BY count(*) DESC, instruction.form
 """)
+
+# A lease ends too late if the clock was set back after the request.
+_SHORTEN = query("UPDATE request SET leased_until = :until WHERE state = 'open' AND leased_until > :until")
 
 _LOSE = query("""
     UPDATE request SET state = 'lost' WHERE state = 'open' AND batch IS NULL AND leased_until <= :now
@@ -295,8 +298,8 @@ def read_questions(
     """
     rated = {(row.pair_id, row.number) for row in _JUDGED(db, judge=name)}
     failed = {(pair_id, number) for judge, pair_id, number in read_failures(db) if judge == name}
-    rows = _PAIRS(db, part=settings_part(name, "model"), ahead=ahead)
-    pairs = sorted(rows, key=lambda row: content_id(plan.seed, name, row.pair_id))
+    rows = _PAIRS(db, part=name_settings_part(name, "model"), ahead=ahead)
+    pairs = sorted(rows, key=lambda row: make_content_id(plan.seed, name, row.pair_id))
     questions = [
         _make_question(row, number)
         for row in pairs
@@ -317,7 +320,7 @@ def next_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) 
     while plan.rounds is not None and failed.issuperset(
         (question.pair_id, question.number) for question in questions
     ):
-        if not rounds.close_round(db, now, settings_part(name, "model"), plan.rounds):
+        if not rounds.close_round(db, now, name_settings_part(name, "model"), plan.rounds):
             break
         questions = read_questions(db, name, plan, ahead=1)
     return questions
@@ -331,7 +334,7 @@ def _make_question(row: SqlRow, number: int) -> Question:
 
 
 def _list_numbers(plan: HandOutPlan, position: int) -> range:
-    drawn = int(content_id(plan.seed, "order", position // 2), 16) % 2
+    drawn = int(make_content_id(plan.seed, "order", position // 2), 16) % 2
     return range(drawn, plan.slots, 2) if plan.one_order else range(plan.slots)
 
 
@@ -364,6 +367,7 @@ def reserve_requests(
     cost of all requests of the study, in billionths of a US dollar. `batch` is our name for the requests'
     batch.
     """
+    _SHORTEN(db, until=now + LEASE)
     # runs with an expired lease were killed, and their requests may have cost money
     _LOSE(db, now=now)
     live: dict[str, Reservation] = dict(_read_active_requests(db, [request.key for request in planned]))
@@ -475,6 +479,7 @@ class Batch:
 
 def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tuple[list[Batch], int]:
     """Take over the judge's batches of ended runs; return these batches, and the number of other batches."""
+    _SHORTEN(db, until=now + LEASE)
     _ADOPT(db, rater=judge.id, run=run, now=now, until=now + LEASE)
     rows = _BATCHES(db, rater=judge.id).all()
     mine = [Batch(name=row.batch, provider_id=row.provider_id) for row in rows if row.run == run]

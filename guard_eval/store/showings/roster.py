@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from guard_eval.errors import StudyError
-from guard_eval.records import HandOutPlan, content_id
+from guard_eval.records import HandOutPlan, make_content_id
 from guard_eval.store import raters
 from guard_eval.store.showings.slots import apply_plan
 from guard_eval.store.sql.database import Store
@@ -90,10 +90,10 @@ def _assign_raters(pairs: _Pairs, people: Sequence[int], slots: int, seed: int) 
     load: Counter[int] = Counter()
     load_of_comparison: Counter[tuple[int, tuple[str, str]]] = Counter()
     seats = []
-    for pair_id in sorted(pairs, key=lambda pair_id: (pairs[pair_id], content_id(seed, pair_id))):
+    for pair_id in sorted(pairs, key=lambda pair_id: (pairs[pair_id], make_content_id(seed, pair_id))):
         comparison = pairs[pair_id]
         burdens = {
-            who: (load_of_comparison[who, comparison], load[who], content_id(seed, "seat", pair_id, who))
+            who: (load_of_comparison[who, comparison], load[who], make_content_id(seed, "seat", pair_id, who))
             for who in people
         }
         for who in sorted(people, key=burdens.__getitem__)[:slots]:
@@ -134,7 +134,7 @@ def _mirror_components(pairs: _Pairs, components: Sequence[_Sides], key: tuple[i
     leads: Counter[tuple[int, str]] = Counter()
     sides: _Sides = {}
     for drawn, component in sorted(
-        (content_id(*key, "side", *min(component)), component) for component in components
+        (make_content_id(*key, "side", *min(component)), component) for component in components
     ):
         added = count_side_imbalance(pairs, component)
         pull = sum(count * leads[group] for group, count in added.items())

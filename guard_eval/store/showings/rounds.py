@@ -95,16 +95,16 @@ def read_contest(db: Connection, group: str, plan: RoundPlan | None = None, *, n
 
 def close_round(db: Connection, now: datetime, group: str, plan: RoundPlan) -> bool:
     """Record the decisions after the finished round; return False if no round remains."""
-    from guard_eval.rounds import compare, find_stopping  # noqa: PLC0415 (numpy, once a round)
+    from guard_eval.rounds import compare_couples, find_stopping_couples  # noqa: PLC0415 (numpy, once a round)
 
     contest = read_contest(db, group, plan, now=1)
-    if contest.done > len(contest.sizes) or not contest.active_couples(contest.done):
+    if contest.done > len(contest.sizes) or not contest.list_active_couples(contest.done):
         return False
-    compared = compare(contest)
+    compared = compare_couples(contest)
     p_values = [[*comparison.couple, comparison.p_adjusted] for comparison in compared]
     grounds = {"plan": asdict(plan), "p": p_values, "prompts": len(contest.prompts)}
     same = {"part": group, "number": contest.done}
     add_rows(db, "closed_round", [{**same, "grounds": grounds, "at": now}])
-    stopping = find_stopping(contest, compared)
+    stopping = find_stopping_couples(contest, compared)
     add_rows(db, "stopped", [{**same, "method_a": a, "method_b": b} for a, b in stopping])
     return True

@@ -16,7 +16,7 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.records import PEOPLE, HandOutPlan, content_id
+from guard_eval.records import PEOPLE, HandOutPlan, make_content_id
 from guard_eval.store.settings import put_value, read_value
 from guard_eval.store.showings import rounds
 from guard_eval.store.showings.rounds import PLAYING
@@ -250,7 +250,7 @@ def open_slots(db: Connection, pool: str, pair_ids: Sequence[str]) -> None:
 
 def draw_position(*key: object) -> int:
     """Draw a position in the order of hand-out, for a pair or for the start of a rater's search."""
-    return int(content_id("ring", *key)[:8], 16) % _RING_END
+    return int(make_content_id("ring", *key)[:8], 16) % _RING_END
 
 
 def find_open_slots(

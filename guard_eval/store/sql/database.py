@@ -17,7 +17,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from guard_eval.database_url import UNREADABLE, check_url
+from guard_eval.database_url import UNREADABLE, check_database_url
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.reporting.writing import check_database_file
 from guard_eval.store.sql.schema import SCHEMA, TABLE_NAMES, query, write_schema
@@ -311,7 +311,7 @@ def parse_url(address: str) -> URL:
         StudyError: The URL is not plain, or means an SQLite database without a file.
         MissingExtraError: PostgreSQL's driver is not installed.
     """
-    url = make_url(check_url(address))
+    url = make_url(check_database_url(address))
     if url.drivername.lower().startswith("sqlite"):
         if url.database in {None, "", ":memory:"}:
             raise StudyError(f"{UNREADABLE}; verdicts must outlive the program, so SQLite needs a file")

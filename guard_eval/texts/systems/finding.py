@@ -144,7 +144,7 @@ def explain_missing(study: Study, name: str) -> str:
         ]
         if others := describe_other_runs(parts[0]):
             return (
-                f"no run in {study.continuations} matches study.toml: {'; '.join(others)}. Take the change "
-                f"back, or run: {study.command('generate')}"
+                f"no run in {study.continuations_folder} matches study.toml: {'; '.join(others)}. Take the "
+                f"change back, or run: {study.command('generate')}"
             )
     return f"run: {study.command('generate')}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 
-from guard_eval.records import Prompt, clean_for_raters, content_id
+from guard_eval.records import Prompt, clean_for_raters, make_content_id
 from guard_eval.texts.generation_files import ECHO
 from guard_eval.texts.generations import Generation
 
@@ -121,7 +121,7 @@ def assign_prompt(text: Generation, prompt: Prompt, number: int) -> Generation:
         flaws = (*flaws, ECHO)
     return replace(
         text,
-        id=content_id("text", prompt.id, prompt.text, text.text),
+        id=make_content_id("text", prompt.id, prompt.text, text.text),
         prompt_id=prompt.id,
         dataset=prompt.dataset,
         prompt=prompt.text,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from guard_eval.records import Prompt, content_id
+from guard_eval.records import Prompt, make_content_id
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.generations import Generation
@@ -36,7 +36,7 @@ def name_text_file(name: str, ending: str = ".jsonl") -> str:
     plain = re.sub(r"[^A-Za-z0-9._=-]+", "_", name).strip("._-")[:60]
     if plain == name:
         return f"{TEXTS}/{name}{ending}"
-    return f"{TEXTS}/{plain or 'system'}-{content_id(name)[:6]}{ending}"
+    return f"{TEXTS}/{plain or 'system'}-{make_content_id(name)[:6]}{ending}"
 
 
 def locate_served_texts(study: Study, system: System) -> Path:
@@ -44,11 +44,11 @@ def locate_served_texts(study: Study, system: System) -> Path:
     return study.folder / name_text_file(system.name, ".served.jsonl")
 
 
-def build_request(study: Study, system: System, prompt: Prompt, number: int) -> dict[str, Any]:
+def build_request(study: Study, system: System, prompt: Prompt, number: int) -> dict[str, object]:
     """Return the body of the request for a system's text for a prompt. Numbers of texts are 1, 2, …."""
     generation = study.settings.generation
     served = system.served_model
-    body: dict[str, Any] = {"model": served.model}
+    body: dict[str, object] = {"model": served.model}
     if system.chat:
         body["messages"] = [{"role": "user", "content": prompt.text}]
     else:
@@ -58,13 +58,13 @@ def build_request(study: Study, system: System, prompt: Prompt, number: int) -> 
         body["temperature"] = system.temperature
     if generation.stop:
         body["stop"] = generation.stop
-    body["seed"] = int(content_id(study.settings.seed, "served", prompt.id, number), 16) % 2**31
+    body["seed"] = int(make_content_id(study.settings.seed, "served", prompt.id, number), 16) % 2**31
     return body | system.body
 
 
-def hash_request(system: System, body: Mapping[str, Any]) -> str:
+def hash_request(system: System, body: Mapping[str, object]) -> str:
     """Return the hash of a request: of the server, the body, and the headers that can change an answer."""
-    return content_id("request", system.base_url, system.answering_headers, body)
+    return make_content_id("request", system.base_url, system.answering_headers, body)
 
 
 def find_served_texts(study: Study, system: System, prompts: Mapping[str, Prompt]) -> SystemTexts:
@@ -94,9 +94,9 @@ def find_served_texts(study: Study, system: System, prompts: Mapping[str, Prompt
     return texts
 
 
-def append_served_text(study: Study, system: System, row: Mapping[str, Any]) -> None:
+def append_served_text(study: Study, system: System, row: Mapping[str, object]) -> None:
     """Append an answer to the file of a served system, and sync the file so that a crash loses nothing."""
-    append_lines(locate_served_texts(study, system), [dict(row)])
+    append_lines(locate_served_texts(study, system), [row])
 
 
 def append_attempt(study: Study, system: System, attempt: str, cost: int) -> None:
@@ -105,16 +105,14 @@ def append_attempt(study: Study, system: System, attempt: str, cost: int) -> Non
 
 
 def read_total_cost(study: Study) -> int:
-    """Return the cost of all served systems, in billionths of a dollar.
+    """Return the cost of all served systems, also of removed systems, in billionths of a dollar.
 
     A request without an answer counts with its highest possible cost.
     """
     spent: dict[str, int] = {}
-    for system in study.settings.systems.values():
-        if system.source == "server":
-            for row in _read_rows(_locate_attempts(study, system), _OF_ATTEMPTS):
-                spent[row["attempt"]] = row["cost"]
-            for row in _read_rows(locate_served_texts(study, system), _OF_TEXTS):
+    for ending, kinds in ((".requests.jsonl", _OF_ATTEMPTS), (".served.jsonl", _OF_TEXTS)):
+        for path in (study.folder / TEXTS).glob(f"*{ending}"):
+            for row in _read_rows(path, kinds):
                 if type(row.get("cost")) is int:
                     spent[str(row.get("attempt"))] = row["cost"]
     return sum(spent.values())

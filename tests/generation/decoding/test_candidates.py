@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guard_eval.generation.decoding.candidates import find_best, top_candidates
+from guard_eval.generation.decoding.candidates import find_best, find_top_candidates
 
 
 @pytest.mark.parametrize("vocabulary", [1, 7, 15, 128, 129, 1000, 2048, 5000, 40_001])
@@ -17,7 +17,7 @@ def test_top_candidates_equal_a_stable_sort_with_ties(vocabulary: int, n: int):
     logits[2] = logits[2].round()
     logits[3, : vocabulary // 2] = -torch.inf
     for scores in (logits, torch.randn(2, vocabulary, generator=generator)):
-        values, ids = top_candidates(scores, n)
+        values, ids = find_top_candidates(scores, n)
         expected = torch.sort(scores, dim=-1, descending=True, stable=True)
         assert torch.equal(ids, expected.indices[:, :n])
         assert torch.equal(values, expected.values[:, :n])
@@ -27,7 +27,7 @@ def test_top_candidates_equal_a_stable_sort_with_ties(vocabulary: int, n: int):
     st.lists(st.sampled_from([-torch.inf, -2.5, -0.0, 0.0, 1e-45, 3.25, 3.4e38]), min_size=1, max_size=300)
 )
 def test_top_candidates_order_every_kind_of_float(row: list[float]):
-    _, ids = top_candidates(torch.tensor([row]), 15)
+    _, ids = find_top_candidates(torch.tensor([row]), 15)
     by_hand = sorted(range(len(row)), key=lambda token: (-row[token], token))
     assert ids[0].tolist() == by_hand[:15]
 

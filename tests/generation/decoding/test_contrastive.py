@@ -6,17 +6,17 @@ import torch
 from guard_eval.generation.decoding.contrastive import (
     Proposal,
     choose_candidate,
+    compute_degeneration_penalty,
     contrast_models,
-    degeneration_penalty,
-    unit_vectors,
+    normalise_vectors,
 )
 
 
 def test_degeneration_penalty_ignores_padding():
-    context = unit_vectors(torch.tensor([[[3.0, 4.0], [0.0, 2.0], [5.0, 0.0]]]))
-    candidates = unit_vectors(torch.tensor([[[1.0, 0.0], [0.0, -1.0]]]))
+    context = normalise_vectors(torch.tensor([[[3.0, 4.0], [0.0, 2.0], [5.0, 0.0]]]))
+    candidates = normalise_vectors(torch.tensor([[[1.0, 0.0], [0.0, -1.0]]]))
     # cosines with (3,4)/5, (0,1), (1,0): .6 0 1 and −.8 −1 0
-    penalty = degeneration_penalty(candidates, context, torch.tensor([[True, True, False]]))
+    penalty = compute_degeneration_penalty(candidates, context, torch.tensor([[True, True, False]]))
     assert penalty[0].tolist() == pytest.approx([0.6, -0.8])
 
 

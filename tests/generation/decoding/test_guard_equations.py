@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from guard_eval.errors import StudyError
-from guard_eval.generation.decoding.entropy import aggregate
+from guard_eval.generation.decoding.entropy import average_window
 from guard_eval.generation.decoding.guard import equations as guard
 from guard_eval.generation.strategies import Guard
 
@@ -36,7 +36,7 @@ def test_adapt_equals_hand_arithmetic():
     alpha = 1 - 1 / (math.exp(exponent) + 1)
     assert alpha == pytest.approx(0.863, abs=1e-3)
 
-    adapted = guard.adapt(column(1, 0.5, 2, 3), f64(2), 8.0, Guard())
+    adapted = guard.adapt_parameters(column(1, 0.5, 2, 3), f64(2), 8.0, Guard())
     assert adapted.k.tolist() == [10]
     assert adapted.q.tolist() == pytest.approx([q])
     assert adapted.log_alpha.exp().tolist() == pytest.approx([alpha])
@@ -44,14 +44,18 @@ def test_adapt_equals_hand_arithmetic():
 
 def test_aggregates_equal_hand_arithmetic():
     window = column(4, 1, 3, 8)
-    assert aggregate(window, "median").tolist() == [3.5]
-    assert aggregate(window, "median", lower=True).tolist() == [3]
-    assert aggregate(window, "mean").tolist() == [4]
+    assert average_window(window, "median").tolist() == [3.5]
+    assert average_window(window, "median", lower=True).tolist() == [3]
+    assert average_window(window, "mean").tolist() == [4]
     # in order 1 3 4 8: quantiles at places .3 and 2.7: 1.6 and 6.8, so (1.6 + 3 + 4 + 6.8) / 4
-    assert aggregate(window, "winsorized").tolist() == pytest.approx([3.85])
+    assert average_window(window, "winsorized").tolist() == pytest.approx([3.85])
     for how in ("median", "mean", "winsorized"):
-        assert aggregate(window[:1], how).tolist() == aggregate(window[:1], how, lower=True).tolist() == [4]
-    assert aggregate(window[:3], "median", lower=True).tolist() == [3]
+        assert (
+            average_window(window[:1], how).tolist()
+            == average_window(window[:1], how, lower=True).tolist()
+            == [4]
+        )
+    assert average_window(window[:3], "median", lower=True).tolist() == [3]
 
 
 def test_released_formulation_refuses_a_window_of_one():

@@ -7,7 +7,7 @@ from stepping import Follower, context
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from guard_eval.generation.decoding.processor import first_state
+from guard_eval.generation.decoding.processor import make_first_state
 from guard_eval.generation.strategies import Guard, apply_step, parse
 
 pytestmark = pytest.mark.slow
@@ -160,7 +160,7 @@ def test_guard_step_never_waits_for_the_device(formulation: str, select: str):
     """On a CPU nothing waits, so there must be enough logits to exclude the CPU's short cuts."""
     logits = bursty_logits(5, 4, 20_000, seed=7)
     strategy = parse(f"guard(formulation={formulation}, select={select}, window=3)")
-    state, tokens = torch.zeros(4, len(first_state(strategy))).double(), some_prompts(4, 3000)
+    state, tokens = torch.zeros(4, len(make_first_state(strategy))).double(), some_prompts(4, 3000)
     with NoHostCopies() as watch:
         for step in range(5):
             text_context = context(torch.arange(4), step, tokens=tokens, written=tokens, state=state)

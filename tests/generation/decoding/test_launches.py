@@ -8,7 +8,7 @@ from torch._inductor.utils import run_and_get_code
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from guard_eval.generation.decoding.guard.step import compile_step, mask_all_but_best
-from guard_eval.generation.decoding.processor import first_state
+from guard_eval.generation.decoding.processor import make_first_state
 from guard_eval.generation.strategies import Guard
 
 pytestmark = [
@@ -47,7 +47,7 @@ def test_compiled_step_makes_at_most_20_calls(formulation):
     """Calls of compiled code and of PyTorch's sort and topk. Without compilation there are about 100."""
     strategy, source = Guard(formulation=formulation), torch.Generator().manual_seed(2)
     logits = torch.randn(ROWS, VOCABULARY, generator=source) * 3
-    state = torch.rand(ROWS, len(first_state(strategy)), generator=source, dtype=torch.float64)
+    state = torch.rand(ROWS, len(make_first_state(strategy)), generator=source, dtype=torch.float64)
     tokens = torch.randint(VOCABULARY, (ROWS, 20), generator=source)
     with torch.inference_mode():
         with Calls() as calls:

@@ -58,11 +58,11 @@ def turn(strategy: Wave, state, logits, tokens):
 @pytest.fixture
 def examples(own_registry, tmp_path):
     (tmp_path / "mine.py").write_text(EXAMPLES, encoding="utf-8")
-    own.use_file(tmp_path / "mine.py")
+    own.load_strategies(tmp_path / "mine.py")
     assert list(own.list_own_strategies()) == ["last_tokens", "wave"]
 
 
-def test_own_signatures_are_parsed_back(examples):
+def test_signatures_of_user_strategies_are_parsed_back(examples):
     assert signature(parse("last_tokens")) == "last_tokens(n=3)"
     assert signature(parse("dry + wave(kind=down)")).endswith(" + wave(kind=down)")
     assert parse(signature(parse("last_tokens(n=7)"))) == parse("last_tokens(n=7)")
@@ -74,18 +74,18 @@ def test_own_signatures_are_parsed_back(examples):
         parse("wawe")
 
 
-def test_processes_find_the_file_by_the_environment(examples, tmp_path, monkeypatch):
+def test_child_processes_load_the_users_strategies(examples, tmp_path, monkeypatch):
     own._classes.clear()
-    own.texts.clear()
+    own.sources.clear()
     assert parse("wave").kind == "up"  # of the variable, as a process that was started finds it
     monkeypatch.delenv(own.VARIABLE)
     own._classes.clear()
-    own.texts.clear()
+    own.sources.clear()
     with pytest.raises(StudyError, match=r"--code FILE\.py names its file"):
         parse("wave")
 
 
-def test_source_hash_covers_all_own_steps(examples, tmp_path):
+def test_source_hash_covers_all_user_defined_steps(examples, tmp_path):
     first = own.hash_own_source(parse("wave"))
     assert own.hash_own_source(parse("dry + wave(kind=down)")) == first
     assert own.hash_own_source(parse("wave + last_tokens")) == f"{first}+{first}"
@@ -93,7 +93,7 @@ def test_source_hash_covers_all_own_steps(examples, tmp_path):
     with pytest.raises(
         StudyError, match=r"'last_tokens' is a strategy of .*mine\.py; rename the class LastTokens"
     ):
-        own.use_text("other.py", EXAMPLES + "# other\n")
+        own.load_source("other.py", EXAMPLES + "# other\n")
 
 
 BAD_FILES = {
@@ -113,10 +113,10 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("text", BAD_FILES)
-def test_bad_files_are_named_with_a_remedy(own_registry, tmp_path, text):
+def test_broken_strategy_files_are_refused_with_a_remedy(own_registry, tmp_path, text):
     (tmp_path / "mine.py").write_text(text, encoding="utf-8")
     with pytest.raises(StudyError) as error:
-        own.use_file(tmp_path / "mine.py")
+        own.load_strategies(tmp_path / "mine.py")
     assert "mine.py" in str(error.value)
     assert BAD_FILES[text] in str(error.value)
     assert own.list_own_strategies() == {}
@@ -135,9 +135,9 @@ BAD_FUNCTIONS = {
 
 
 @pytest.mark.parametrize("body", BAD_FUNCTIONS)
-def test_an_error_in_an_own_function_names_the_file(own_registry, body):
+def test_error_in_a_users_function_names_the_file(own_registry, body):
     function = IDENTITY.replace("return logits", body)
-    own.use_text("mine.py", HEAD + CLASS.format(name="A", body=PLAIN) + function)
+    own.load_source("mine.py", HEAD + CLASS.format(name="A", body=PLAIN) + function)
     says = re.escape(BAD_FUNCTIONS[body])
     with pytest.raises(StudyError, match=rf"mine\.py: the function of A .*{says}"):
         Follower("a", torch.tensor([1]))(torch.zeros(1, 9))
@@ -156,8 +156,8 @@ def test_an_error_in_an_own_function_names_the_file(own_registry, body):
         ),
     ],
 )
-def test_own_strategy_refuses_bad_values(own_registry, lines, value, says):
-    own.use_text("mine.py", HEAD + CLASS.format(name="A", body=f"    {lines}\n") + IDENTITY)
+def test_user_strategy_refuses_bad_parameters(own_registry, lines, value, says):
+    own.load_source("mine.py", HEAD + CLASS.format(name="A", body=f"    {lines}\n") + IDENTITY)
     with pytest.raises(StudyError, match=re.escape(says)):
         parse(f"a({value})")
 
@@ -165,7 +165,7 @@ def test_own_strategy_refuses_bad_values(own_registry, lines, value, says):
 @pytest.mark.parametrize("numbers", ["5", "['x']"])
 def test_initial_state_must_be_a_list_of_numbers(own_registry, numbers):
     state = f"@initial_state.register(A)\ndef _(strategy):\n    return {numbers}\n"
-    own.use_text("mine.py", HEAD + CLASS.format(name="A", body=PLAIN) + IDENTITY + state)
+    own.load_source("mine.py", HEAD + CLASS.format(name="A", body=PLAIN) + IDENTITY + state)
     with pytest.raises(StudyError, match=r"mine\.py: the function of A failed: (TypeError|ValueError)"):
         Follower("a", torch.tensor([1]))
 
@@ -181,7 +181,7 @@ def without_the_best(strategy: InAProgram, logits: torch.Tensor, context: object
     return logits
 
 
-def test_own_strategy_works_without_a_file():
+def test_strategy_defined_in_a_program_works():
     logits = torch.tensor([[1.0, 5.0, 4.0]])
     before = logits.clone()
     chain = Chain(steps=(InAProgram(), InAProgram()))
@@ -190,7 +190,7 @@ def test_own_strategy_works_without_a_file():
     assert len(own.hash_own_source(InAProgram())) == 16
 
 
-def test_trace_names_states_by_their_position(examples):
+def test_trace_numbers_the_values_of_a_state(examples):
     follower = Follower("wave", torch.tensor([1, 2]))
     for step in torch.randn(3, 2, 9, generator=torch.Generator().manual_seed(1)):
         follower(step)

@@ -6,7 +6,7 @@ import pytest
 from small_tokenizers import bytes_of
 from tiny_models import VOCABULARY, tiny
 
-from guard_eval.generation.engines.loading import LoadedModel, load
+from guard_eval.generation.engines.loading import LoadedModel, load_pretrained
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "models"
 
@@ -33,7 +33,9 @@ def gpt2_folder(tmp_path_factory) -> Path:
 def loaded(request, llama_folder, gpt2_folder) -> LoadedModel:
     """Load the model that `@pytest.mark.parametrize("loaded", [...], indirect=True)` names."""
     if request.param in {"llama", "gpt2"}:
-        return load(str(llama_folder if request.param == "llama" else gpt2_folder), name=request.param)
+        return load_pretrained(
+            str(llama_folder if request.param == "llama" else gpt2_folder), name=request.param
+        )
     if not (SHARED / request.param).is_dir():
         pytest.skip(f"{SHARED / request.param} is not available")
-    return load(str(SHARED / request.param), name=request.param)
+    return load_pretrained(str(SHARED / request.param), name=request.param)

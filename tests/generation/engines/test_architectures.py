@@ -36,14 +36,14 @@ def generated(model, prompt: list[int], **settings) -> list[int]:
 
 
 @every_kind
-def test_greedy_equals_generate(kind):
+def test_greedy_search_equals_that_of_transformers(kind):
     expected = [generated(tiny(kind), prompt, eos_token_id=list(MANY_ENDS)) for prompt in PROMPTS]
     assert continue_rows(tiny(kind), PROMPTS, "greedy", ends=MANY_ENDS).tokens == expected
 
 
 @every_kind
 @pytest.mark.parametrize(("beams", "power", "ends"), [(5, 1.0, (0,)), (3, -1.0, MANY_ENDS)])
-def test_beam_search_equals_generate(kind, beams, power, ends):
+def test_beam_search_equals_that_of_transformers(kind, beams, power, ends):
     settings = {"num_beams": beams, "eos_token_id": list(ends), "length_penalty": power}
     expected = [generated(tiny(kind), prompt, early_stopping=False, **settings) for prompt in PROMPTS]
     strategy = f"beam(beams={beams}, length_penalty={power})"
@@ -124,36 +124,22 @@ def slow_search(model, follow_a_text) -> list[list[int]]:
     return texts
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "gpt-neo",
-        "falcon-alibi",
-        "llama4",
-        "jamba",
-        "mamba",
-        "mamba2",
-        "falcon-mamba",
-        "lfm2",
-        "gemma3n",
-        "openai-gpt",
-        "roformer",
-    ],
-)
-def test_contrastive_search_in_one_batch_equals_the_definition(kind):
-    expected = slow_search(tiny(kind), lambda: lambda _p: (4, 0.6))
-    assert continue_rows(tiny(kind), PROMPTS, "contrastive(k=4, alpha=0.6)").tokens == expected
+IN_BATCHES = [
+    *("gpt-neo", "falcon-alibi", "llama4", "jamba", "mamba", "mamba2", "falcon-mamba", "lfm2", "gemma3n"),
+    *("openai-gpt", "roformer"),
+]
 
 
-@pytest.mark.parametrize("kind", ["rwkv", "trocr"])
-def test_contrastive_search_row_by_row_equals_the_definition(kind):
+@pytest.mark.parametrize("kind", [*IN_BATCHES, "rwkv", "trocr"])
+def test_contrastive_search_of_other_kinds_equals_the_definition(kind):
+    batches = [PROMPTS] if kind in IN_BATCHES else [[prompt] for prompt in PROMPTS]
     expected = slow_search(tiny(kind), lambda: lambda _p: (4, 0.6))
-    strategy = "contrastive(k=4, alpha=0.6)"
-    assert [continue_rows(tiny(kind), [prompt], strategy).tokens[0] for prompt in PROMPTS] == expected
+    decoded = [continue_rows(tiny(kind), batch, "contrastive(k=4, alpha=0.6)") for batch in batches]
+    assert [tokens for batch in decoded for tokens in batch.tokens] == expected
 
 
 @pytest.mark.parametrize("kind", ["rwkv", "mamba", "lfm2", "openai-gpt"])
-def test_beam_search_with_a_cache_equals_search_without_one(kind):
+def test_beam_search_is_equal_with_and_without_a_cache(kind):
     model = tiny(kind)
     settings = {"num_beams": 3, "eos_token_id": [0], "early_stopping": False, "use_cache": False}
     expected = [generated(model, prompt, **settings) for prompt in PROMPTS]
@@ -162,7 +148,7 @@ def test_beam_search_with_a_cache_equals_search_without_one(kind):
 
 
 @pytest.mark.parametrize("kind", ["lfm2", "openai-gpt", "recurrent-gemma"])
-def test_an_amateur_with_a_cache_equals_one_without(kind, monkeypatch):
+def test_amateur_scores_are_equal_with_and_without_a_cache(kind, monkeypatch):
     strategy, expert = "contrastive_decoding(beams=3, amateur_prompt=whole)", tiny("llama")
     cached = continue_rows(expert, PROMPTS, strategy, amateur=tiny(kind)).tokens
     monkeypatch.setattr(Abilities, "can_use_cache_as_amateur", lambda *_: False)

@@ -58,7 +58,7 @@ def run(model, prompts, strategy, amateur=None):
         ("top_p", "nothing", 4),
     ],
 )
-def test_a_step_with_nan_logits_is_named(strategy, value, after):
+def test_step_with_broken_logits_is_reported(strategy, value, after):
     """A single text, with NaN from the first or from a later step."""
     model, amateur = tiny("llama"), tiny("gpt2")
     Breaking(model, *VALUES[value], after, strategy=strategy, amateur=amateur)
@@ -80,7 +80,7 @@ def test_a_broken_text_does_not_change_other_texts(strategy, value):
         assert result.tokens[row] == whole.tokens[row]
 
 
-def test_an_amateur_with_nan_logits_is_named():
+def test_broken_logits_of_an_amateur_are_reported():
     expert, amateur = tiny("llama"), tiny("gpt2")
     strategy = "contrastive_decoding(beams=3)"
     run(expert, PROMPTS, strategy, amateur)
@@ -88,7 +88,7 @@ def test_an_amateur_with_nan_logits_is_named():
     assert run(expert, PROMPTS[:1], strategy, amateur).failed_at == [3]
 
 
-def test_a_broken_second_beam_is_named():
+def test_broken_logits_of_a_second_beam_are_reported():
     """Token 9 has a NaN embedding, so the hypothesis that writes it is broken, whatever its rank."""
     clean = tiny("llama")
     first = run(clean, PROMPTS[:1], "greedy").tokens[0][0]
@@ -102,7 +102,7 @@ def test_a_broken_second_beam_is_named():
 
 
 @pytest.mark.parametrize("strategy", ["contrastive(k=4)", "acs"])
-def test_a_candidate_with_nan_state_is_named(strategy):
+def test_broken_hidden_state_of_a_candidate_is_reported(strategy):
     """The logits of a candidate are computed only if it is chosen, and comparisons with NaN are false."""
     model = tiny("llama")
     with torch.inference_mode():

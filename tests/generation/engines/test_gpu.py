@@ -8,7 +8,7 @@ from written_texts import continue_rows
 
 from guard_eval.generation.decoding import Context, StrategyProcessor
 from guard_eval.generation.decoding.contrastive import Proposer
-from guard_eval.generation.decoding.processor import choose, first_state
+from guard_eval.generation.decoding.processor import choose_tokens, make_first_state
 from guard_eval.generation.engines.batch import BatchSizes, process_in_batches
 from guard_eval.generation.strategies import STRATEGIES, LogitStrategy, parse
 
@@ -34,19 +34,19 @@ def no_waiting():
 
 @pytest.mark.parametrize("name", [*GUARDS, *OTHERS])
 @torch.inference_mode()
-def test_a_step_does_not_wait_for_the_gpu(name, no_waiting):
+def test_decoding_step_does_not_wait_for_the_gpu(name, no_waiting):
     logits = [torch.randn(4, 5000, device="cuda") * 3 for _ in range(12)]
     ids, processor = torch.randint(0, 5000, (4, 9), device="cuda"), StrategyProcessor(name)
-    state = torch.tensor([first_state(parse(name))] * 4, dtype=torch.float64, device="cuda")
+    state = torch.tensor([make_first_state(parse(name))] * 4, dtype=torch.float64, device="cuda")
     text_context = Context(torch.arange(4, device="cuda"), 1, ids, ids, state)
-    choose(processor.strategy, logits[0], text_context)
+    choose_tokens(processor.strategy, logits[0], text_context)
     no_waiting()
     for step in logits[1:]:
-        choose(processor.strategy, step, text_context)
+        choose_tokens(processor.strategy, step, text_context)
 
 
 @torch.inference_mode()
-def test_a_proposal_does_not_wait_for_the_gpu(no_waiting):
+def test_contrastive_candidates_do_not_wait_for_the_gpu(no_waiting):
     logits = torch.randn(4, 5000, device="cuda") * 3
     for strategy in ("contrastive", "acs"):
         propose = Proposer(parse(strategy), 4, 9, logits.device)

@@ -119,18 +119,21 @@ def test_runs_differ_if_tokens_are_drawn(loaded):
     ],
     ids=str,
 )
-def test_generate_names_wrong_values(loaded, options, message):
+def test_generate_refuses_wrong_values(loaded, options, message):
     with pytest.raises(StudyError, match=message):
         generate(**{"prompts": "x", "model": loaded} | options)
 
 
 @a_llama
-def test_show_text_names_a_text_that_is_too_long(loaded):
-    with pytest.raises(StudyError, match=r"the prompt 'Once\\x1b': with max_new_tokens = 1000000 more"):
-        show_text(loaded, "Once\x1b", max_new_tokens=10**6)
+def test_error_of_a_callback_is_not_blamed_on_the_model(loaded):
+    def fail(_step):
+        raise OSError("No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        generate("the cat", "greedy", loaded, on_step=fail, progress=False, **SHORT)
 
 
-def test_measure_names_wrong_texts_and_metrics():
+def test_measure_refuses_wrong_texts_and_metrics():
     with pytest.raises(StudyError, match="measure got a list; give it what generate returned"):
         measure(["x"])
     with pytest.raises(StudyError, match="'divers'"):

@@ -18,7 +18,12 @@ from safetensors.torch import load_file, save_file
 from transformers import BertConfig, T5Config
 
 from guard_eval.errors import StudyError
-from guard_eval.generation.engines.loading import ModelFiles, check_amateur, hash_model_folder, load
+from guard_eval.generation.engines.loading import (
+    ModelFiles,
+    check_shared_vocabulary,
+    hash_model_folder,
+    load_pretrained,
+)
 from guard_eval.study.system_settings import Spread
 
 pytestmark = pytest.mark.slow
@@ -29,17 +34,17 @@ def folder(llama_folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(llama_folder, tmp_path / "model"))
 
 
-def test_load_reads_a_folder(folder):
-    loaded = load(str(folder))
+def test_load_pretrained_reads_a_folder(folder):
+    loaded = load_pretrained(str(folder))
     assert loaded.name == str(folder)
-    assert load(str(folder), name="bundled").name == "bundled"
+    assert load_pretrained(str(folder), name="bundled").name == "bundled"
     assert (loaded.dtype, loaded.device) == ("float32", "cpu")
     assert not loaded.model.training
     assert loaded.revision == hash_model_folder(folder)
-    assert load(str(folder), dtype="bfloat16").dtype == "bfloat16"
+    assert load_pretrained(str(folder), dtype="bfloat16").dtype == "bfloat16"
 
 
-def test_revision_equals_a_hash_by_hand(tmp_path):
+def test_revision_of_a_folder_equals_a_hash_by_hand(tmp_path):
     contents = {"config.json": b"{}", "model.safetensors": b"weights", "tokenizer.json": b"[]"}
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
@@ -49,28 +54,10 @@ def test_revision_equals_a_hash_by_hand(tmp_path):
     assert hash_model_folder(tmp_path) == f"sha256:{hashlib.sha256(lines.encode()).hexdigest()[:16]}"
 
 
-def refused(location: object, match: str, load=load, **options: str) -> None:
+def refused(location: object, match: str, load=load_pretrained, **options: str) -> None:
     with pytest.raises(StudyError, match=match) as caught:
         load(str(location), **options)
     assert "\n" not in str(caught.value)
-
-
-def remove(pattern):
-    return lambda folder: [path.unlink() for path in folder.glob(pattern)]
-
-
-def name_tokenizer(kind):
-    """Remove the tokenizer's files but the name of its class, which loads without words."""
-
-    def break_folder(folder):
-        remove("tokenizer*")(folder)
-        (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
-
-    return break_folder
-
-
-def break_weights(folder):
-    (folder / "model.safetensors").write_bytes(b"not a model")
 
 
 class Program:
@@ -80,57 +67,54 @@ class Program:
         return pytest.fail, ("the weights were run",)
 
 
-def weights_of(content):
-    def break_folder(folder):
-        (folder / "model.safetensors").unlink()
-        (folder / "pytorch_model.bin").write_bytes(content)
-
-    return break_folder
+def name_tokenizer(kind):
+    """Remove the tokenizer's files but the name of its class, which loads without words."""
+    return {"tokenizer*": None, "tokenizer_config.json": json.dumps({"tokenizer_class": kind}).encode()}
 
 
-def write(name, content):
-    return lambda folder: (folder / name).write_text(content)
-
-
-def add(name, value):
-    def break_folder(folder):
-        path = folder / "config.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
-
-    return break_folder
+def give_pickle(content):
+    return {"model.safetensors": None, "pytorch_model.bin": content}
 
 
 @pytest.mark.parametrize(
-    ("break_folder", "says"),
+    ("files", "says"),
     [
-        (shutil.rmtree, "there is no such folder"),
-        (remove("*"), "cannot load the model in"),
-        (remove("config.json"), "cannot load the model in .* put a whole model into it"),
-        (remove("model.safetensors"), "cannot load the model in .* put a whole model into it"),
-        (break_weights, "cannot load the model in"),
-        (weights_of(b"junk"), "cannot load the model in .* put a whole model into it"),
-        (
-            weights_of(pickle.dumps(Program(), protocol=2)),
-            "broken, or contain code",
-        ),
-        (write("adapter_config.json", "{}"), "has only an adapter"),
-        (remove("tokenizer*"), "has no tokenizer"),
+        ({"*": None}, "cannot load the model in"),
+        ({"config.json": None}, "cannot load the model in .* put a whole model into it"),
+        ({"model.safetensors": None}, "cannot load the model in .* put a whole model into it"),
+        ({"model.safetensors": b"not a model"}, "cannot load the model in"),
+        (give_pickle(b"junk"), "cannot load the model in .* put a whole model into it"),
+        (give_pickle(pickle.dumps(Program(), protocol=2)), "broken, or contain code"),
+        ({"adapter_config.json": b"{}"}, "has only an adapter"),
+        ({"tokenizer*": None}, "has no tokenizer"),
         (name_tokenizer("BertTokenizer"), "has no tokenizer"),
         (name_tokenizer("T5Tokenizer"), "has no tokenizer"),
         (name_tokenizer("GPT2Tokenizer"), "has no tokenizer"),
-        (write("tokenizer_config.json", "[]"), "no tokenizer that can be read: .* put its files into it"),
-        (write("tokenizer.json", "{"), "no tokenizer that can be read: .* put its files into it"),
-        (write("generation_config.json", "{"), "cannot load the model in .*generation_config.json"),
-        (write("config.json", "[1]"), "cannot load the model in"),
-        (
-            add("quantization_config", {"quant_method": "mine"}),
-            "is quantised by 'mine', which .* does not know",
-        ),
+        ({"tokenizer_config.json": b"[]"}, "no tokenizer that can be read: .* put its files into it"),
+        ({"tokenizer.json": b"{"}, "no tokenizer that can be read: .* put its files into it"),
+        ({"generation_config.json": b"{"}, "cannot load the model in .*generation_config.json"),
+        ({"config.json": b"[1]"}, "cannot load the model in"),
     ],
 )
-def test_an_incomplete_folder_is_refused(folder, break_folder, says):
-    break_folder(folder)
+def test_an_incomplete_folder_is_refused(folder, files, says):
+    """Files are removed (None) or get another content."""
+    for pattern, content in files.items():
+        for path in folder.glob(pattern):
+            path.unlink()
+        if content is not None:
+            (folder / pattern).write_bytes(content)
     refused(folder, says)
+
+
+def test_unknown_folders_and_quantisations_are_refused(folder):
+    change_config(folder, quantization_config={"quant_method": "mine"})
+    refused(folder, "is quantised by 'mine', which .* does not know")
+    refused(folder / "none", "there is no such folder")
+
+
+def change_config(folder, **settings):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +131,7 @@ def test_unknown_devices_and_types_are_refused(folder, option, value, says):
     refused(folder, says, **{option: value})
 
 
-@pytest.mark.parametrize("load", [load, partial(load, kind="AutoModel")])
+@pytest.mark.parametrize("load", [load_pretrained, partial(load_pretrained, kind="AutoModel")])
 def test_missing_weights_are_refused(folder, load):
     path = folder / "model.safetensors"
     weights = load_file(path)
@@ -166,14 +150,10 @@ def test_a_model_that_is_not_causal_is_refused(tmp_path, config):
     refused(tmp_path, f"is a {config.architectures[0]}, which does not continue texts")
 
 
-@pytest.mark.parametrize("load", [load, partial(load, kind="AutoModel")])
+@pytest.mark.parametrize("load", [load_pretrained, partial(load_pretrained, kind="AutoModel")])
 def test_code_in_a_model_is_never_run(folder, tmp_path, load):
-    config = json.loads((folder / "config.json").read_text())
-    config |= {
-        "model_type": "mine",
-        "auto_map": dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForCausalLM"), "mine.Mine"),
-    }
-    (folder / "config.json").write_text(json.dumps(config))
+    classes = dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForCausalLM"), "mine.Mine")
+    change_config(folder, model_type="mine", auto_map=classes)
     (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Mine: pass\n")
     refused(folder, "comes with its own code, which is never run", load)
     assert not (tmp_path / "ran").exists()
@@ -182,7 +162,7 @@ def test_code_in_a_model_is_never_run(folder, tmp_path, load):
 @pytest.mark.parametrize("spread", [*get_args(Spread), {"": "cpu"}], ids=str)
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_map_works_without_gpus(folder, spread):
-    plain, mapped = load(str(folder)), load(str(folder), device_map=spread)
+    plain, mapped = load_pretrained(str(folder)), load_pretrained(str(folder), device_map=spread)
     assert (mapped.device, mapped.dtype) == ("cpu", "float32")
     ids = torch.tensor([[5, 6, 7]])
     ours, theirs = plain.model(input_ids=ids).logits, mapped.model(input_ids=ids).logits
@@ -191,18 +171,16 @@ def test_a_device_map_works_without_gpus(folder, spread):
 
 def test_a_quantised_model_keeps_its_arithmetic(folder):
     """Without its package, such a model cannot be loaded."""
-    config = json.loads((folder / "config.json").read_text())
-    config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True}
-    (folder / "config.json").write_text(json.dumps(config))
+    change_config(folder, quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True})
     files = ModelFiles.open(str(folder), "main")
     assert files.choose_dtype("auto", "cpu") == "auto"
-    assert files.expected_dtype("auto", "cpu") == "float32, bitsandbytes"
+    assert files.predict_dtype("auto", "cpu") == "float32, bitsandbytes"
     refused(folder, "cannot load the model in .*bitsandbytes")
 
 
 @pytest.fixture
 def expert(llama_folder):
-    return load(str(llama_folder), name="expert")
+    return load_pretrained(str(llama_folder), name="expert")
 
 
 def test_an_amateur_with_another_vocabulary_is_refused(expert, folder):
@@ -212,7 +190,7 @@ def test_an_amateur_with_another_vocabulary_is_refused(expert, folder):
     vocabulary[a], vocabulary[b] = vocabulary[b], vocabulary[a]
     (folder / "tokenizer.json").write_text(json.dumps(tokens))
     with pytest.raises(StudyError, match=r"'expert' and its amateur .* only one of them has .* as token 7"):
-        check_amateur(expert, load(str(folder)))
+        check_shared_vocabulary(expert, load_pretrained(str(folder)))
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -234,8 +212,8 @@ def test_a_hub_model_has_its_commit_as_revision(llama_folder, tmp_path):
     (cache / "refs").mkdir()
     (cache / "refs" / "main").write_text(commit)
     code = (
-        "from guard_eval.generation.engines.loading import load\n"
-        "loaded = load('me/tiny')\n"
+        "from guard_eval.generation.engines.loading import load_pretrained\n"
+        "loaded = load_pretrained('me/tiny')\n"
         "print(loaded.name, loaded.revision, loaded.dtype)\n"
     )
     result = python(code, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path))
@@ -243,7 +221,7 @@ def test_a_hub_model_has_its_commit_as_revision(llama_folder, tmp_path):
 
 
 @pytest.mark.parametrize("package", ["torch", "transformers"])
-def test_an_import_without_torch_names_the_extra(package):
+def test_import_without_torch_names_the_extra(package):
     code = (
         f"import sys; sys.modules[{package!r}] = None\n"
         "from guard_eval.errors import MissingExtraError\n"
@@ -256,7 +234,7 @@ def test_an_import_without_torch_names_the_extra(package):
 
 
 @pytest.mark.parametrize(("setting", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_waiting_threads_leave_cores_to_others(setting, expected, monkeypatch):
+def test_waiting_threads_keep_no_core_busy(setting, expected, monkeypatch):
     """The variable is set before PyTorch is loaded and reads it. A user's own setting stays.
 
     The import loads no heavy library.

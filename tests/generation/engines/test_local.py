@@ -5,10 +5,10 @@ import torch
 from written_texts import write
 
 from guard_eval.errors import StudyError
-from guard_eval.generation.engines import local
-from guard_eval.generation.engines.decode import decode
-from guard_eval.generation.engines.encoding import continuation_text, eos_ids
-from guard_eval.generation.engines.loading import load
+from guard_eval.generation.engines import decode
+from guard_eval.generation.engines.decode import decode_batch
+from guard_eval.generation.engines.encoding import decode_continuation, list_end_ids
+from guard_eval.generation.engines.loading import load_pretrained
 from guard_eval.generation.strategies import parse
 from guard_eval.records import Prompt
 from guard_eval.study.settings import GenerationSettings
@@ -23,11 +23,11 @@ a_story = pytest.mark.parametrize("loaded", ["stories260k"], indirect=True)
 
 
 @a_llama
-def test_a_writer_returns_full_continuations(loaded):
+def test_writer_fills_every_field_of_a_continuation(loaded):
     batches = list(write(loaded, PROMPTS, "top_k(k=5)", **SETTINGS))
     assert [[c.prompt_id for c in batch] for batch in batches] == [["p4", "p3"], ["p2", "p1"], ["p0"]]
     settings = GenerationSettings(max_new_tokens=8, max_prompt_tokens=32)
-    made_by = loaded.recipe(parse("top_k(k=5)"), settings, 1)
+    made_by = loaded.make_recipe(parse("top_k(k=5)"), settings, 1)
     assert made_by.model == "llama"
     assert made_by.strategy == "top_k(k=5)"
     assert made_by.dtype == "float32"
@@ -35,7 +35,7 @@ def test_a_writer_returns_full_continuations(loaded):
         for c in batch:
             prompt = PROMPTS[int(c.prompt_id[1])]
             assert c.recipe == made_by
-            assert c.id == made_by.continuation_id(prompt)
+            assert c.id == made_by.make_continuation_id(prompt)
             assert c.dataset == "set"
             assert c.batch == len(batch)
             assert c.prompt_tokens == len(loaded.tokenizer(prompt.text)["input_ids"])
@@ -46,15 +46,15 @@ def test_a_writer_returns_full_continuations(loaded):
 
 
 @a_story
-def test_a_static_cache_has_one_shape(loaded, monkeypatch):
+def test_static_cache_gets_batches_of_one_shape(loaded, monkeypatch):
     """Batches have 4, 4 and 2 rows. The last one is filled up, and prompts are padded to the longest."""
     shapes = []
 
     def seen(model, batch, strategy, **more):
         shapes.append(tuple(batch.pad_prompts()[0].shape))
-        return decode(model, batch, strategy, **more)
+        return decode_batch(model, batch, strategy, **more)
 
-    monkeypatch.setattr(local, "decode", seen)
+    monkeypatch.setattr(decode, "decode_batch", seen)
     limits = {"seed": 1, "max_new_tokens": 6, "max_prompt_tokens": 32}
     prompts = [Prompt(id=f"p{n}", dataset="", text="Once upon a time " * (1 + n % 3)) for n in range(10)]
     texts = {
@@ -77,7 +77,7 @@ def test_a_text_ends_at_the_end_token(loaded, monkeypatch):
     list(write(loaded, PROMPTS[:1], "greedy", on_step=note, **SETTINGS))
     index = next(n for n, token in enumerate(new) if n >= 2 and token not in new[:n])
     monkeypatch.setattr(loaded.model.generation_config, "eos_token_id", [0, new[index]])
-    assert eos_ids(loaded) == sorted({0, new[index]})
+    assert list_end_ids(loaded) == sorted({0, new[index]})
     ended = next(write(loaded, PROMPTS[:1], "greedy", **SETTINGS))[0]
     assert (ended.finish, ended.new_tokens) == ("eos", index + 1)
     assert ended.text == loaded.tokenizer.decode(new[: index + 1])
@@ -92,18 +92,18 @@ def test_prompt_plus_continuation_is_the_whole_text(loaded):
     for cut in range(1, len(ids)):
         before = loaded.tokenizer.decode(ids[:cut], skip_special_tokens=True)
         if whole.startswith(before):
-            assert before + continuation_text(loaded.tokenizer, ids[:cut], ids[cut:]) == whole
+            assert before + decode_continuation(loaded.tokenizer, ids[:cut], ids[cut:]) == whole
             joined += 1
     assert joined > len(ids) // 2
     start, longer = (loaded.tokenizer(text)["input_ids"] for text in ("the cat", "the cat sat"))
     assert longer[: len(start)] == start
-    assert continuation_text(loaded.tokenizer, start, longer[len(start) :]) == " sat"
+    assert decode_continuation(loaded.tokenizer, start, longer[len(start) :]) == " sat"
 
 
 @a_llama
-def test_prompts_beyond_the_context_are_named(loaded):
+def test_prompts_too_long_for_the_model_are_reported(loaded):
     texts: list = []
-    says = r"'p2', 'p3', 'p4': .* = 120 more than the 128 .*max_prompt_tokens to 8 or less"
+    says = r"'p2', 'p3', 'p4': .* can hold 128 tokens.* is 120; set max_prompt_tokens to 8 or less"
     batches = write(loaded, PROMPTS, "greedy", **{**SETTINGS, "max_new_tokens": 120})
     with pytest.raises(StudyError, match=says):
         texts.extend(batches)
@@ -115,29 +115,19 @@ def test_prompts_beyond_the_context_are_named(loaded):
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "guard", "top_k", "contrastive"])
-def test_nan_logits_name_prompt_and_step(llama_folder, strategy):
+def test_broken_logits_are_reported_with_prompt_and_step(llama_folder, strategy):
     """One token's embedding is NaN, so a text breaks as soon as it has that token."""
-    broken = load(str(llama_folder))
+    broken = load_pretrained(str(llama_folder))
     broken.tokenizer.eos_token = broken.model.generation_config.eos_token_id = None
     start = broken.tokenizer("the cat")["input_ids"]
     clean = next(write(broken, PROMPTS[:1], strategy, **SETTINGS))[0]
-    assert clean.new_tokens == 8
+    assert (list_end_ids(broken), clean.new_tokens, clean.finish) == ([], 8, "length")
     poisoned = next(token for token in broken.tokenizer(" house")["input_ids"] if token not in start)
     with torch.no_grad():
         broken.model.get_input_embeddings().weight[poisoned] = torch.nan
     bad = Prompt(id="bad", dataset="d", text="the cat house")
     with pytest.raises(StudyError, match=r"'bad' at step 1;"):
         list(write(broken, [PROMPTS[0], bad], strategy, **SETTINGS))
-
-
-def test_a_tokenizer_without_special_tokens_works(llama_folder):
-    bare = load(str(llama_folder))
-    bare.tokenizer.eos_token = None
-    bare.model.generation_config.eos_token_id = None
-    assert bare.tokenizer.pad_token_id is bare.tokenizer.eos_token_id is None
-    assert eos_ids(bare) == []
-    texts = [c for batch in write(bare, PROMPTS, "greedy", **SETTINGS) for c in batch]
-    assert {(c.new_tokens, c.finish) for c in texts} == {(8, "length")}
 
 
 @a_llama

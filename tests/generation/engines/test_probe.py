@@ -13,7 +13,7 @@ from written_texts import collect_notices, continue_rows, write
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines import packed
 from guard_eval.generation.engines.loading import LoadedModel
-from guard_eval.generation.engines.packed import PackedLinear, can_pack, pack
+from guard_eval.generation.engines.packed import PackedLinear, can_pack_weights, pack_linear_layers
 from guard_eval.generation.engines.passes import RepeatedPasses, TreePasses
 from guard_eval.generation.engines.probe import Abilities, check_abilities
 from guard_eval.generation.library import load_model
@@ -29,9 +29,9 @@ TEXT = "the cat sat on the mat and the dog ran to the old red house"
 
 
 def load_foreign(kind: str) -> LoadedModel:
-    """Return a small random model with packed layers, as `load` does."""
+    """Return a small random model with packed layers, as `load_pretrained` does."""
     model = tiny(kind)
-    pack(model)
+    pack_linear_layers(model)
     return LoadedModel(
         model=model, tokenizer=bytes_of([TEXT] * 3, VOCABULARY), name=kind, revision="sha256:0",
         dtype="float32", device="cpu", versions="",
@@ -40,14 +40,14 @@ def load_foreign(kind: str) -> LoadedModel:
 
 @pytest.fixture
 def packing(monkeypatch):
-    if not can_pack():
+    if not can_pack_weights():
         pytest.skip("oneDNN does not pack weights here")
     monkeypatch.setattr(packed, "_SMALL", 0)
 
 
 @pytest.mark.usefixtures("packing")
 @pytest.mark.parametrize("kind", FOREIGN)
-def test_foreign_models_write_equal_texts_in_batches(kind):
+def test_other_architectures_write_equal_texts_in_batches(kind):
     """Texts equal transformers' greedy search without packed layers and without a batch."""
     loaded, reference = load_foreign(kind), tiny(kind)
     texts = {c.prompt_id: c.text for b in write(loaded, PROMPTS, "greedy", batch_size=3, **LIMITS) for c in b}
@@ -63,20 +63,20 @@ def test_foreign_models_write_equal_texts_in_batches(kind):
         assert texts[prompt.id] == expected.rstrip("\N{REPLACEMENT CHARACTER}")
 
 
-@pytest.mark.parametrize("kind", ["rwkv", "xlnet", "prophetnet", "trocr"])
+@pytest.mark.parametrize("kind", ["rwkv", "xlnet", "prophetnet", "trocr", "cpm-ant"])
 def test_models_that_ignore_padding_write_row_by_row(kind):
     with collect_notices() as notices:
         sizes = [len(b) for b in write(load_foreign(kind), PROMPTS, "greedy", batch_size=3, **LIMITS)]
     assert sizes == [1, 1, 1]
-    assert any("padded rows fail (logits differ by" in text for text in notices)
+    assert any("padded rows failed a trial (logits differ by" in text for text in notices)
     assert [len(b) for b in write(load_foreign("gpt-neo"), PROMPTS, "greedy", batch_size=3, **LIMITS)] == [3]
 
 
 @pytest.mark.usefixtures("packing")
 @pytest.mark.parametrize("kind", ["mamba", "falcon-mamba", "jamba"])
-def test_layers_with_weights_in_use_are_not_packed(kind):
+def test_layers_whose_weights_are_read_are_not_packed(kind):
     plain, model = tiny(kind), tiny(kind)
-    pack(model)
+    pack_linear_layers(model)
     kinds = {name.split(".")[-1]: type(layer) for name, layer in model.named_modules()}
     assert kinds["dt_proj"] is torch.nn.Linear
     assert kinds["out_proj"] is PackedLinear
@@ -109,33 +109,33 @@ def test_contrastive_search_accepts_both_cache_names():
         assert continue_rows(renamed, prompts, strategy, limit=8) == expected
 
 
-def test_a_refused_model_names_the_failed_trials():
+def test_refusal_of_a_model_names_the_failed_trials():
     model = tiny("llama")
     model.model.layers[1].mlp.up_proj = torch.nn.Linear(7, 7)
     with pytest.raises(
-        StudyError, match=r"LlamaForCausalLM continues no text: one text \(mat1 and mat2 .*name"
+        StudyError, match=r"LlamaForCausalLM cannot continue a text .*: one text \(mat1 and mat2 .*name"
     ):
         check_abilities(model, Greedy())
     with pytest.raises(
         StudyError,
-        match=r"XLNetLMHeadModel does not give .* tried .*a cache for each candidate \(it takes no",
+        match=r"XLNetLMHeadModel cannot run contrastive .*a cache for each candidate \(it takes no",
     ):
         check_abilities(tiny("xlnet"), ContrastiveSearch())
 
 
-def test_a_model_with_other_positions_is_refused():
+def test_model_whose_positions_start_elsewhere_is_refused():
     """RoBERTa counts positions from the one after its padding, and `generate` from 0."""
     sizes = {"num_hidden_layers": 2, "hidden_size": 48, "num_attention_heads": 4, "intermediate_size": 96}
     model = RobertaForCausalLM(
         RobertaConfig(is_decoder=True, vocab_size=VOCABULARY, initializer_range=0.3, **sizes)
     )
     with pytest.raises(
-        StudyError, match=r"RobertaForCausalLM continues no text: one text \(logits differ by"
+        StudyError, match=r"RobertaForCausalLM cannot continue a text .*: one text \(logits differ by"
     ):
         check_abilities(model.eval(), Greedy())
 
 
-def test_a_wrong_cache_is_not_used():
+def test_cache_with_wrong_logits_is_not_used():
     """MiniMax forgets its window: beyond nine tokens a step with the cache has other logits than one pass."""
     model = tiny("minimax")
     expected = []
@@ -148,7 +148,7 @@ def test_a_wrong_cache_is_not_used():
     with collect_notices() as notices:
         written = [continue_rows(model, [prompt], "greedy", ends=(), limit=8) for prompt in ROWS]
     assert [text.tokens[0] for text in written] == expected
-    assert any("a cache fail (logits differ by" in text for text in notices)
+    assert any("a cache failed a trial (logits differ by" in text for text in notices)
 
 
 def test_prompts_are_padded_with_the_models_own_token():
@@ -164,18 +164,20 @@ def test_a_prompt_of_one_token_is_refused_if_the_model_remembers():
     prompts = [Prompt(id="one", dataset="d", text="t"), *PROMPTS]
     assert len(load_foreign("gpt2").tokenizer("t")["input_ids"]) == 1
     assert list(write(load_foreign("gpt2"), prompts, "greedy", **LIMITS))
-    with pytest.raises(StudyError, match="the prompt 'one': a RecurrentGemmaForCausalLM mixes"):
+    with pytest.raises(StudyError, match="the prompt 'one': this RecurrentGemmaForCausalLM mixes"):
         list(write(load_foreign("recurrent-gemma"), prompts, "greedy", **LIMITS))
 
 
-@pytest.mark.parametrize("strategy", ["guard", "beam(beams=2)"])
-def test_a_failing_model_is_named_with_its_prompts(strategy):
+@pytest.mark.parametrize("strategy", ["guard", "beam(beams=2)", "contrastive", "acs"])
+def test_prompts_for_which_a_model_fails_are_reported(strategy):
     """Its table of positions has 16 rows, and its settings do not say so."""
     loaded = load_foreign("gpt2")
     loaded.model.transformer.wpe = torch.nn.Embedding(16, loaded.model.config.n_embd)
+    prompts = [*PROMPTS[:2], Prompt(id="long", dataset="set", text=TEXT)]
     texts = []
-    with pytest.raises(StudyError, match=r"GPT2LMHeadModel fails with .* for the prompt 'p2' \(IndexError: "):
-        texts.extend(write(loaded, PROMPTS, strategy, batch_size=4, seed=1, max_new_tokens=9))
+    says = r"GPT2LMHeadModel fails with .* for the prompt 'long' \(.*index out of range"
+    with pytest.raises(StudyError, match=says):
+        texts.extend(write(loaded, prompts, strategy, batch_size=4, seed=1, max_new_tokens=9))
     assert {text.prompt_id for batch in texts for text in batch} == {"p0", "p1"}
 
 
@@ -200,43 +202,6 @@ def test_a_failed_length_is_not_tried_again(monkeypatch):
     assert tried == [
         (TreePasses, 40), (RepeatedPasses, 40), (TreePasses, 30), (RepeatedPasses, 64), (TreePasses, 12)
     ]  # fmt: skip
-
-
-def test_trial_results_are_used_for_equal_versions(tmp_path, monkeypatch):
-    """A later run with the same versions tries nothing, and repeats the notice."""
-    model, other, path = tiny("rwkv"), tiny("rwkv"), tmp_path / "probe.json"
-    Abilities.for_model(model).load(path, "torch 2")
-    assert not Abilities.for_model(model).can_pad(20)
-    Abilities.for_model(model).choose_passes(20)
-    Abilities.for_model(model).save(path)
-    for versions, is_used in [("torch 3", False), ("torch 2", True)]:
-        Abilities.for_model(other).load(path, versions)
-        assert (Abilities.for_model(other).results == Abilities.for_model(model).results) == is_used
-    monkeypatch.setattr(Abilities, "_run_trial", None)
-    with collect_notices() as notices:
-        assert not Abilities.for_model(other).can_pad(20)
-        assert Abilities.for_model(other).choose_passes(20) is Abilities.for_model(model).choose_passes(20)
-    assert notices[0].startswith("RwkvForCausalLM: padded rows fail (logits differ by")
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"model": 3, "results": []}', "\x00", "9" * 99_999])
-def test_a_broken_file_of_results_is_not_used(tmp_path, content):
-    path = tmp_path / "probe.json"
-    path.write_text(content)
-    model = tiny("llama")
-    Abilities.for_model(model).load(path, "torch 2")
-    assert Abilities.for_model(model).results.reasons == {}
-    Abilities.for_model(model).load(tmp_path / "none.json", "torch 2")
-
-
-def test_a_file_of_results_without_reasons_is_read(tmp_path):
-    path = tmp_path / "probe.json"
-    path.write_text('{"made_with": ["LlamaForCausalLM", "torch 2"], "lengths": {"padded rows": [0, 9]}}')
-    model = tiny("llama")
-    Abilities.for_model(model).load(path, "torch 2")
-    with collect_notices() as notices:
-        assert not Abilities.for_model(model).can_pad(20)
-    assert notices == ["LlamaForCausalLM: padded rows fail (in an earlier run); single rows instead"]
 
 
 def test_trials_of_a_small_model_take_under_a_second():

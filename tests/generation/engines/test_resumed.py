@@ -119,5 +119,7 @@ def test_a_dry_run_uses_the_template_settings(folder):
     chat = Study.open(folder, ["generation.chat=true", "generation.chat_template={brief = true}"])
     assert "would make" in " ".join(generate_texts(chat, dry_run=True).lines)
     misspelt = Study.open(folder, ["generation.chat=true", "generation.chat_template={breif = true}"])
-    with pytest.raises(StudyError, match=r"generation\.chat_template: the template of .* reads no 'breif'"):
+    with pytest.raises(
+        StudyError, match=r"generation\.chat_template: the template of .* does not use 'breif'"
+    ):
         generate_texts(misspelt, dry_run=True)

@@ -11,7 +11,7 @@ from transformers.generation.logits_process import (
 )
 from written_texts import continue_rows
 
-from guard_eval.generation.decoding.noise import draw_gumbel_noise, row_key
+from guard_eval.generation.decoding.noise import draw_gumbel_noise, make_row_key
 from guard_eval.generation.decoding.processor import find_sequence_breaker_ids
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.strategies import parse, signature
@@ -48,7 +48,7 @@ def test_chains_equal_chains_of_transformers(loaded):
         TopPLogitsWarper(0.9),
     ]
     for prompt in encoded(loaded):
-        key = torch.tensor([row_key(3, " ".join(map(str, prompt)), signature(parse(COMBINED)))])
+        key = torch.tensor([make_row_key(3, " ".join(map(str, prompt)), signature(parse(COMBINED)))])
         text = list(prompt)
         for step in range(STEPS):
             ids = torch.tensor([text])

@@ -12,8 +12,8 @@ from written_texts import write, write_planned
 
 from guard_eval.generation.engines.encoding import (
     EncodedPrompt,
-    continuation_text,
-    ends_with_stop,
+    decode_continuation,
+    ends_with_stop_string,
     make_continuation,
 )
 from guard_eval.generation.engines.loading import LoadedModel
@@ -87,10 +87,10 @@ def test_new_tokens_end_at_the_stop_string(tokens, stops):
     )  # fmt: skip
     prompt = BYTES("\nthe cat a")["input_ids"]
     tokens = [token for token in tokens if token != BYTES.eos_token_id] or [5]
-    texts = [continuation_text(BYTES, prompt, tokens[:count]) for count in range(1, len(tokens) + 1)]
+    texts = [decode_continuation(BYTES, prompt, tokens[:count]) for count in range(1, len(tokens) + 1)]
     count = next((n for n, text in enumerate(texts, 1) if any(stop in text for stop in stops)), None)
     row = EncodedPrompt(Prompt(id="p", dataset="d", text="x"), prompt)
-    by = loaded.recipe(parse("greedy"), GenerationSettings(stop=stops), 1)
+    by = loaded.make_recipe(parse("greedy"), GenerationSettings(stop=stops), 1)
     text = make_continuation(loaded, by, row, tokens, seconds=1.0, batch=1)
     assert text.new_tokens == (count or len(tokens))
     assert text.finish == ("length" if count is None else "stop")
@@ -101,10 +101,10 @@ def test_new_tokens_end_at_the_stop_string(tokens, stops):
 def test_stop_strings_of_several_tokens_are_found():
     stops, end = ["🍓", "\n\n"], BYTES.eos_token_id
     berry = BYTES("x🍓")["input_ids"]
-    ends = [ends_with_stop(BYTES, berry[:count], stops) for count in range(1, len(berry) + 1)]
+    ends = [ends_with_stop_string(BYTES, berry[:count], stops) for count in range(1, len(berry) + 1)]
     assert ends.index(True) == len(berry) - 1
     apart = [*BYTES("a\n")["input_ids"], end, end, *BYTES("\n")["input_ids"]]
-    assert ends_with_stop(BYTES, apart, stops)
+    assert ends_with_stop_string(BYTES, apart, stops)
 
 
 @pytest.mark.parametrize("loaded", ["llama"], indirect=True)

@@ -7,8 +7,8 @@ from written_texts import write
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines import encoding
-from guard_eval.generation.engines.encoding import encode
-from guard_eval.generation.engines.loading import load
+from guard_eval.generation.engines.encoding import encode_prompts
+from guard_eval.generation.engines.loading import load_pretrained
 from guard_eval.records import Prompt
 
 TEMPLATE = (
@@ -20,13 +20,13 @@ PROMPT = Prompt(id="p", dataset="d", text="the cat sat on the mat and the dog ra
 
 @pytest.fixture
 def chat(llama_folder):
-    loaded = load(str(llama_folder), name="talker")
+    loaded = load_pretrained(str(llama_folder), name="talker")
     loaded.tokenizer.chat_template = TEMPLATE
     return loaded
 
 
 def read_by_model(loaded, prompt, limit):
-    return loaded.tokenizer.decode(encode(loaded, [prompt], limit, chat=True)[0].ids)
+    return loaded.tokenizer.decode(encode_prompts(loaded, [prompt], limit, chat=True)[0].ids)
 
 
 def test_chat_sends_the_prompt_as_the_user(chat):
@@ -49,7 +49,9 @@ def test_a_cut_within_a_character_keeps_the_character(chat):
 
 def test_chat_reads_control_tokens_in_a_prompt_as_text(chat):
     end = chat.tokenizer.eos_token_id
-    ids = encode(chat, [Prompt(id="x", dataset="d", text="the <|endoftext|> cat")], 64, chat=True)[0].ids
+    ids = encode_prompts(chat, [Prompt(id="x", dataset="d", text="the <|endoftext|> cat")], 64, chat=True)[
+        0
+    ].ids
     assert ids[0] == end
     assert end not in ids[1:]
 
@@ -64,25 +66,25 @@ def test_chat_changes_the_recipe_and_the_text(chat):
 
 def test_a_model_without_a_template_is_refused(llama_folder):
     with pytest.raises(StudyError, match=r"'plain' has no chat template; set generation.chat = false"):
-        encode(load(str(llama_folder), name="plain"), [PROMPT], 8, chat=True)
+        encode_prompts(load_pretrained(str(llama_folder), name="plain"), [PROMPT], 8, chat=True)
 
 
-def test_a_template_that_refuses_a_prompt_is_named(chat):
+def test_prompt_refused_by_a_template_is_reported(chat):
     chat.tokenizer.chat_template = "{{ raise_exception('only pictures here') }}"
     other = replace(PROMPT, id="q")
     with pytest.raises(StudyError, match=r"the prompts 'p', 'q': refused by .*: only pictures here; set gen"):
-        encode(chat, [PROMPT, other], 8, chat=True)
+        encode_prompts(chat, [PROMPT, other], 8, chat=True)
 
 
-def test_all_empty_prompts_are_named(llama_folder):
-    loaded = load(str(llama_folder), name="plain")
+def test_all_empty_prompts_are_reported(llama_folder):
+    loaded = load_pretrained(str(llama_folder), name="plain")
     prompts = [replace(PROMPT, id=f"p{n}", text="" if n % 2 else "the cat") for n in range(50)]
     with pytest.raises(
         StudyError, match=r"the prompts 'p1', 'p3', .*, 'p39' and 5 more: empty, and the model"
     ):
-        encode(loaded, prompts, 8)
+        encode_prompts(loaded, prompts, 8)
     with pytest.raises(StudyError, match="the prompt 'p1': empty"):
-        encode(loaded, prompts[:3], 8)
+        encode_prompts(loaded, prompts[:3], 8)
 
 
 @pytest.mark.timeout(60)
@@ -93,10 +95,10 @@ def test_an_endless_template_is_stopped(chat, monkeypatch):
     with pytest.raises(
         StudyError, match=r"'p': the chat template of 'talker' does not end; set generation.chat"
     ):
-        encode(chat, [PROMPT] * 1000, 8, chat=True)
+        encode_prompts(chat, [PROMPT] * 1000, 8, chat=True)
     monkeypatch.setattr(encoding, "_TEMPLATE_SECONDS", 100)
     chat.tokenizer.chat_template = "{{ messages[0].content }}"
-    assert encode(chat, [PROMPT], 8, chat=True)
+    assert encode_prompts(chat, [PROMPT], 8, chat=True)
 
 
 @pytest.mark.parametrize(
@@ -105,10 +107,10 @@ def test_an_endless_template_is_stopped(chat, monkeypatch):
         ("{{ 'a' + 1 }}", "TypeError: can only concatenate str"),
         ("{{ 1 / 0 }}", "ZeroDivisionError: division by zero; set generation.chat = false"),
         ("{% for n in range(10 ** 9) %}{% endfor %}", "OverflowError"),
-        ("{{ '' }}", "left empty by the model's chat template; set generation.chat = false"),
+        ("{{ '' }}", "the model's chat template returns no tokens; set generation.chat = false"),
     ],
 )
-def test_an_exception_in_a_template_is_named(chat, template, says):
+def test_exception_in_a_template_is_reported(chat, template, says):
     chat.tokenizer.chat_template = template
     with pytest.raises(StudyError, match=f"the prompt 'p': .*{says}"):
-        encode(chat, [PROMPT], 8, chat=True)
+        encode_prompts(chat, [PROMPT], 8, chat=True)

@@ -22,13 +22,13 @@ from written_texts import collect_notices, write
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines.encoding import (
-    control_tokens,
-    encode,
-    eos_ids,
+    encode_prompts,
+    list_control_tokens,
+    list_end_ids,
     list_ids_without_text,
-    stop_ids,
+    list_stop_ids,
 )
-from guard_eval.generation.engines.loading import load
+from guard_eval.generation.engines.loading import load_pretrained
 from guard_eval.records import Prompt
 
 pytestmark = pytest.mark.slow
@@ -50,17 +50,17 @@ def write_texts(loaded, strategy="greedy", prompts=PROMPTS, **options):
 
 def test_a_token_before_every_prompt_stays(folder):
     """A token after it is removed."""
-    loaded = load(str(folder))
-    plain = encode(loaded, PROMPTS, 32)[0].ids
+    loaded = load_pretrained(str(folder))
+    plain = encode_prompts(loaded, PROMPTS, 32)[0].ids
     tokenizer = loaded.tokenizer
     tokenizer.add_special_tokens({"cls_token": "<first>", "sep_token": "<last>"})
     first, last = tokenizer.convert_tokens_to_ids(["<first>", "<last>"])
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="<first> $A <last>", special_tokens=[("<first>", first), ("<last>", last)]
     )
-    assert encode(loaded, PROMPTS, 32)[0].ids == [first, *plain]
-    assert encode(loaded, PROMPTS, 3)[0].ids == [first, *plain[-2:]]
-    assert encode(loaded, [Prompt(id="e", dataset="d", text="")], 3)[0].ids == [first]
+    assert encode_prompts(loaded, PROMPTS, 32)[0].ids == [first, *plain]
+    assert encode_prompts(loaded, PROMPTS, 3)[0].ids == [first, *plain[-2:]]
+    assert encode_prompts(loaded, [Prompt(id="e", dataset="d", text="")], 3)[0].ids == [first]
 
 
 def test_a_tokenizer_needs_no_latin_letters(folder):
@@ -70,22 +70,20 @@ def test_a_tokenizer_needs_no_latin_letters(folder):
     for path in folder.glob("tokenizer*"):
         path.unlink()
     PreTrainedTokenizerFast(tokenizer_object=bases, eos_token="<eos>").save_pretrained(folder)
-    (text,) = write_texts(load(str(folder)), prompts=[Prompt(id="p", dataset="d", text="ACG GGT")])
+    (text,) = write_texts(load_pretrained(str(folder)), prompts=[Prompt(id="p", dataset="d", text="ACG GGT")])
     assert set(text.text.split()) <= {"ACG", "GGT", "T"}
 
 
 def test_unused_extra_tokens_are_accepted(folder):
     """The tokenizer gets more tokens than the model's 320, as in fine-tuned models with a padding token."""
-    tokenizer = load(str(folder)).tokenizer
+    tokenizer = load_pretrained(str(folder)).tokenizer
     tokenizer.add_tokens([f"<extra{number}>" for number in range(40)])
     tokenizer.save_pretrained(folder)
-    enlarged = load(str(folder))
+    enlarged = load_pretrained(str(folder))
     assert len(enlarged.tokenizer) > 320
     assert write_texts(enlarged)
     spelled = Prompt(id="bad", dataset="d", text="the <extra39>")
-    with pytest.raises(
-        StudyError, match=r"'bad': has '<extra39>', which the tokenizer numbers 327, .* 320 tok"
-    ):
+    with pytest.raises(StudyError, match=r"'bad': has '<extra39>', which is token 327 .* 320 tok"):
         write_texts(enlarged, prompts=[spelled])
 
 
@@ -94,7 +92,7 @@ def test_unused_extra_tokens_are_accepted(folder):
 )
 def test_tokens_without_text_are_never_written(folder, name):
     """The model has 320 tokens and its tokenizer 288. The last rows of the model become likely."""
-    loaded = load(str(folder))
+    loaded = load_pretrained(str(folder))
     size = len(loaded.tokenizer)
     loaded.model.get_output_embeddings().weight.data[size:] *= 9
     steps = []
@@ -107,7 +105,7 @@ def test_tokens_without_text_are_never_written(folder, name):
 
 def test_an_incomplete_character_is_left_out(folder):
     """The text of n tokens is the beginning of the text of more tokens, wherever a character is cut."""
-    loaded = load(str(folder))
+    loaded = load_pretrained(str(folder))
     whole = write_texts(loaded, "temperature(tau=3)", max_new_tokens=30)[0].text
     for limit in range(1, 30):
         text = write_texts(loaded, "temperature(tau=3)", max_new_tokens=limit)[0].text
@@ -116,12 +114,12 @@ def test_an_incomplete_character_is_left_out(folder):
 
 
 def test_a_stop_string_that_is_a_control_token_ends_the_text(folder):
-    loaded = load(str(folder))
+    loaded = load_pretrained(str(folder))
     tokens = []
     write_texts(loaded, on_step=lambda step: tokens.append(int(step.tokens[0])))
     token = loaded.tokenizer.convert_ids_to_tokens(tokens[5])
     loaded.tokenizer.add_special_tokens({"additional_special_tokens": [token]})
-    assert control_tokens(loaded.tokenizer)[token] == tokens[5]
+    assert list_control_tokens(loaded.tokenizer)[token] == tokens[5]
     (text,) = write_texts(loaded, stop=[token])
     assert (text.finish, text.new_tokens) == ("stop", tokens.index(tokens[5]) + 1)
     with pytest.raises(StudyError, match=r"would never be met: .* is a control token"):
@@ -130,15 +128,15 @@ def test_a_stop_string_that_is_a_control_token_ends_the_text(folder):
 
 @pytest.mark.parametrize(("value", "ends"), [(-1, [0]), ([7, -1], [0, 7]), (10_000, [0]), (None, [0])])
 def test_an_end_token_unknown_to_the_model_is_ignored(folder, value, ends):
-    loaded = load(str(folder))
+    loaded = load_pretrained(str(folder))
     loaded.model.generation_config.eos_token_id = value
-    assert eos_ids(loaded) == ends
+    assert list_end_ids(loaded) == ends
     assert write_texts(loaded)
 
 
 @pytest.mark.parametrize("value", ["</s>", "2", "", 2.0, True, [[2]], [True], {"a": 1}], ids=repr)
 def test_an_end_token_must_be_a_number(folder, value):
-    loaded = load(str(folder))
+    loaded = load_pretrained(str(folder))
     loaded.model.generation_config.eos_token_id = value
     number = value[0] if isinstance(value, list) else value
     with pytest.raises(
@@ -150,7 +148,7 @@ def test_an_end_token_must_be_a_number(folder, value):
 
 def test_an_end_token_without_a_spelling_ends_a_text(folder):
     """The model has 320 tokens and its tokenizer 288. One of the others is a likely end token."""
-    loaded = load(str(folder))
+    loaded = load_pretrained(str(folder))
     loaded.model.generation_config.eos_token_id = 310
     assert 310 not in list_ids_without_text(loaded)
     assert 311 in list_ids_without_text(loaded)
@@ -186,20 +184,20 @@ def words():
     ],
     ids=["byt5", "canine", "perceiver", "t5", "bert"],
 )
-def test_published_tokenizers_keep_only_first_tokens(folder, tokenizer, before, after):
+def test_only_tokens_before_a_prompt_are_kept(folder, tokenizer, before, after):
     """Tokens before a prompt stay, and tokens after it are removed."""
-    loaded = replace(load(str(folder)), tokenizer=tokenizer)
+    loaded = replace(load_pretrained(str(folder)), tokenizer=tokenizer)
     loaded.model.config.vocab_size = 60_000
     whole = tokenizer("the cat sat")["input_ids"]
     text = tokenizer("the cat sat", add_special_tokens=False)["input_ids"]
     assert whole == whole[:before] + text + whole[len(whole) - after :]
-    assert encode(loaded, PROMPTS, 32)[0].ids == whole[: len(whole) - after]
+    assert encode_prompts(loaded, PROMPTS, 32)[0].ids == whole[: len(whole) - after]
 
 
-def test_a_prompt_with_a_control_token_is_named(folder):
+def test_control_token_in_a_prompt_is_reported(folder):
     prompts = [*PROMPTS, Prompt(id="odd", dataset="d", text="the <|endoftext|> cat")]
     with collect_notices() as notices:
-        write_texts(load(str(folder)), prompts=prompts)
+        write_texts(load_pretrained(str(folder)), prompts=prompts)
     assert notices == ["the prompt 'odd': the model reads <|endoftext|> as a control token, not as text"]
 
 
@@ -208,17 +206,17 @@ TEMPLATE = (
 )
 
 
-def test_a_chat_template_gets_its_own_settings(folder):
-    loaded = load(str(folder))
+def test_chat_template_gets_its_settings(folder):
+    loaded = load_pretrained(str(folder))
     loaded.tokenizer.chat_template = TEMPLATE
 
     def ids(settings: dict) -> list[int]:
-        return encode(loaded, PROMPTS, 32, chat=True, chat_template=json.dumps(settings))[0].ids
+        return encode_prompts(loaded, PROMPTS, 32, chat=True, chat_template=json.dumps(settings))[0].ids
 
     assert loaded.tokenizer.decode(ids({})) == "the cat sat:"
     assert loaded.tokenizer.decode(ids({"enable_thinking": False})) == "the cat sat: no"
     for name in ("enable_thnking", "chat_template", "tokenize"):
-        with pytest.raises(StudyError, match=rf"the template of .* reads no '{name}'"):
+        with pytest.raises(StudyError, match=rf"the template of .* does not use '{name}'"):
             ids({name: False})
     (text,) = write_texts(loaded, chat=True, chat_template={"enable_thinking": False})
     assert text.recipe.chat_template == '{"enable_thinking": false}'
@@ -226,8 +224,8 @@ def test_a_chat_template_gets_its_own_settings(folder):
 
 
 @pytest.mark.parametrize("kind", ["byt5", "perceiver", "canine"])
-def test_control_tokens_of_tokenizers_in_python_are_known(kind):
+def test_control_tokens_of_python_tokenizers_are_found(kind):
     """ByT5 ends a text with a token that is not among its added tokens."""
     tokenizer = byte_tokens(kind)
-    assert set(tokenizer.all_special_tokens) <= set(control_tokens(tokenizer))
-    assert stop_ids(tokenizer, [tokenizer.eos_token]) == [tokenizer.eos_token_id]
+    assert set(tokenizer.all_special_tokens) <= set(list_control_tokens(tokenizer))
+    assert list_stop_ids(tokenizer, [tokenizer.eos_token]) == [tokenizer.eos_token_id]

@@ -15,13 +15,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.entropy import aggregate
+from guard_eval.generation.decoding.entropy import average_window
 from guard_eval.generation.decoding.guard.equations import (
     AdaptedParameters,
     amplification,
     candidate_number,
     combine_deltas,
-    deltas,
+    compute_deltas,
     entropy_gaps,
     local_weight,
     log_penalty,
@@ -31,10 +31,12 @@ from guard_eval.generation.decoding.guard.equations import (
 from guard_eval.generation.strategies import Guard
 
 
-def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> AdaptedParameters:
-    """Return k_t and ln α_t with the numbers that lead to them. Arguments are as in `equations.adapt`."""
+def adapt_parameters(
+    entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard
+) -> AdaptedParameters:
+    """Return k_t and ln α_t with the numbers that lead to them. See `equations`."""
     entropy = entropies[-1]
-    local = aggregate(entropies[-strategy.window :], strategy.aggregation)
+    local = average_window(entropies[-strategy.window :], strategy.aggregation)
     if len(entropies) < strategy.window:
         change = torch.zeros_like(overall)
         difference = torch.zeros_like(overall)
@@ -45,7 +47,7 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
         difference = relative_difference(overall, local)
         gaps = entropy_gaps(entropy, local, overall)
     q = amplification(change, difference)
-    both = deltas(q, gaps, log_vocabulary, strategy.mapping)
+    both = compute_deltas(q, gaps, log_vocabulary, strategy.mapping)
     weight = local_weight(both)
     exponent = combine_deltas(weight, both)
     k = candidate_number(exponent).floor()

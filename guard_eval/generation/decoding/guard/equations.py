@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.entropy import CLAMP, aggregate, apply_mapping
+from guard_eval.generation.decoding.entropy import CLAMP, apply_mapping, average_window
 from guard_eval.generation.strategies import Guard, Mapping
 
 EPSILON = 1e-6
@@ -69,7 +69,7 @@ def entropy_gaps(entropy: Tensor, local: Tensor, overall: Tensor) -> Tensor:
     return torch.stack([entropy - local, local - overall])
 
 
-def deltas(
+def compute_deltas(
     q: Tensor,
     gaps: Tensor,
     log_size: Tensor | float,
@@ -114,7 +114,9 @@ def log_penalty(exponent: Tensor) -> Tensor:
     return torch.nn.functional.logsigmoid(exponent)
 
 
-def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> AdaptedParameters:
+def adapt_parameters(
+    entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard
+) -> AdaptedParameters:
     """Return k_t and ln α_t with the numbers that lead to them.
 
     Args:
@@ -128,16 +130,16 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
     window = entropies[:-1]
     if len(window):
         before = window[-1]
-        local = aggregate(window, strategy.aggregation)
+        local = average_window(window, strategy.aggregation)
     else:  # so all differences are 0
         before = local = overall = entropy
     change = relative_change(entropy, before)
     difference = relative_difference(local, overall)
     q = amplification(change, difference)
     gaps = entropy_gaps(entropy, local, overall)
-    for_k = deltas(q, gaps, log_vocabulary, strategy.mapping)
+    for_k = compute_deltas(q, gaps, log_vocabulary, strategy.mapping)
     weight = local_weight(for_k)
     k = candidate_number(combine_deltas(weight, for_k)).floor()
-    for_alpha = deltas(q, gaps, k.log(), strategy.mapping)
+    for_alpha = compute_deltas(q, gaps, k.log(), strategy.mapping)
     log_alpha = log_penalty(combine_deltas(weight, for_alpha))
     return AdaptedParameters(k, log_alpha, q, change, difference, for_k[0], for_k[1], weight)

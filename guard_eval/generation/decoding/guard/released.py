@@ -17,12 +17,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.entropy import aggregate
+from guard_eval.generation.decoding.entropy import average_window
 from guard_eval.generation.decoding.guard.equations import (
     AdaptedParameters,
     candidate_number,
     combine_deltas,
-    deltas,
+    compute_deltas,
     local_weight,
     log_penalty,
     relative_change,
@@ -39,25 +39,27 @@ def damped_amplification(change: Tensor, difference: Tensor) -> Tensor:
     return 0.9 + 0.1 * (1 + change.clamp(0, 1) + difference.clamp(0, 1))
 
 
-def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> AdaptedParameters:
-    """Return k_t and ln α_t with the numbers that lead to them. Arguments are as in `equations.adapt`."""
+def adapt_parameters(
+    entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard
+) -> AdaptedParameters:
+    """Return k_t and ln α_t with the numbers that lead to them. See `equations`."""
     entropy = entropies[-1]
     before = entropies[max(-2, -len(entropies))]  # at the first step, this is the current entropy
     change = relative_change(entropy, before, EPSILON)
     if len(entropies) < strategy.window:
         # The shorter window's value is set to H_glob,t, so that δ_glob and r_difference are 0.
-        local = aggregate(entropies, strategy.aggregation, lower=True)
+        local = average_window(entropies, strategy.aggregation, lower=True)
         shorter = overall
     else:
-        local = aggregate(entropies[-strategy.window :], strategy.aggregation, lower=True)
-        shorter = aggregate(entropies[1 - strategy.window :], strategy.aggregation, lower=True)
+        local = average_window(entropies[-strategy.window :], strategy.aggregation, lower=True)
+        shorter = average_window(entropies[1 - strategy.window :], strategy.aggregation, lower=True)
     difference = relative_difference(shorter, overall, EPSILON)
     q = damped_amplification(change, difference)
     gaps = torch.stack([entropy - local, shorter - overall])
-    for_k = deltas(q, gaps, log_vocabulary, strategy.mapping, CLAMP)
+    for_k = compute_deltas(q, gaps, log_vocabulary, strategy.mapping, CLAMP)
     weight = local_weight(for_k, EPSILON)
     k = candidate_number(combine_deltas(weight, for_k))
-    for_alpha = deltas(q, gaps, (k + EPSILON).log(), strategy.mapping, CLAMP)
+    for_alpha = compute_deltas(q, gaps, (k + EPSILON).log(), strategy.mapping, CLAMP)
     weight_for_alpha = local_weight(for_alpha, EPSILON)
     log_alpha = log_penalty(combine_deltas(weight_for_alpha, for_alpha))
     return AdaptedParameters(k.floor(), log_alpha, q, change, difference, for_k[0], for_k[1], weight)

@@ -13,7 +13,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.candidates import find_best, scatter, top_candidates
+from guard_eval.generation.decoding.candidates import find_best, find_top_candidates, mask_all_except
 from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.entropy import shannon_entropy, smoothed_entropy
 from guard_eval.generation.decoding.guard import algorithm1, equations, released
@@ -22,9 +22,9 @@ from guard_eval.generation.decoding.guard.released import keep_unpenalised_if_al
 from guard_eval.generation.strategies import Formulation, Guard, apply_step, initial_state, trace_values
 
 _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], AdaptedParameters]] = {
-    "equations": equations.adapt,
-    "algorithm1": algorithm1.adapt,
-    "released": released.adapt,
+    "equations": equations.adapt_parameters,
+    "algorithm1": algorithm1.adapt_parameters,
+    "released": released.adapt_parameters,
 }
 
 TOTAL = 0
@@ -55,7 +55,7 @@ def score_candidates(
     Source: `eq:hglob` to `eq:alphat`, or the formulation.
     """
     measure = smoothed_entropy if strategy.formulation == "released" else shannon_entropy
-    values, ids = top_candidates(logits.float(), K_MIN + K_RANGE)
+    values, ids = find_top_candidates(logits.float(), K_MIN + K_RANGE)
     entropy, log_z = measure(logits, values[:, :1])
     # H_glob,t is a mean with decaying weights, so both sums decay at each step.
     total = entropy + strategy.decay * state[:, TOTAL]
@@ -86,10 +86,10 @@ def mask_all_but_best(
     """
     ids, scores, after = score_candidates(strategy, logits, state, step, tokens)
     if strategy.select == "sample":
-        return scatter(logits, ids, scores.to(logits.dtype)), after
+        return mask_all_except(logits, ids, scores.to(logits.dtype)), after
     best = find_best(scores, ids)[:, None]
     zeros = torch.zeros_like(best, dtype=logits.dtype)
-    return scatter(logits, ids.gather(1, best), zeros), after
+    return mask_all_except(logits, ids.gather(1, best), zeros), after
 
 
 @cache
@@ -110,7 +110,7 @@ def guard(strategy: Guard, logits: Tensor, context: Context) -> Tensor:
 
 
 @initial_state.register
-def first_state(strategy: Guard) -> list[float]:
+def make_first_state(strategy: Guard) -> list[float]:
     """Return the state before the first step, which is all zeros."""
     return [0.0] * (ENTROPIES + strategy.window)
 

@@ -15,18 +15,19 @@ import torch
 import transformers
 
 from guard_eval import progress
-from guard_eval.errors import MissingExtraError, StudyError, first_line
+from guard_eval.errors import MissingExtraError, StudyError, get_first_line
+from guard_eval.generation import FinishedBatch, PlannedText
 from guard_eval.generation.engines.encoding import (
     EncodedPrompt,
-    encode_texts,
-    eos_ids,
+    encode_planned_texts,
+    list_end_ids,
     make_continuation,
 )
 from guard_eval.generation.engines.loading import LoadedModel, ModelFiles
 from guard_eval.generation.engines.vllm import VllmObject
 from guard_eval.generation.engines.vllm.plugin import PROCESSOR
-from guard_eval.generation.engines.vllm.request import extra_args
-from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan, PlannedText
+from guard_eval.generation.engines.vllm.request import make_extra_args
+from guard_eval.generation.plan import Engine, GenerationPlan
 from guard_eval.generation.strategies import Greedy, parse
 from guard_eval.records import Recipe
 from guard_eval.study.folder import Study
@@ -62,11 +63,13 @@ def open_vllm(plan: GenerationPlan) -> Iterator[Engine]:
     if find_spec("vllm") is None:
         raise MissingExtraError("vllm", "vllm")
     location = study.locate_model(model.name)
-    described = describe(location, name=model.name, revision=model.revision, dtype=model.dtype)
-    texts = [text for texts in plan.missing.values() for text in texts]
-    rows, _ = encode_texts(described, texts, described.recipe(Greedy(), generation, study.settings.seed))
-    progress.notice("loading the model")
-    llm = start(
+    described = describe_model(location, name=model.name, revision=model.revision, dtype=model.dtype)
+    texts = [text for texts in plan.missing_texts.values() for text in texts]
+    rows, _ = encode_planned_texts(
+        described, texts, described.make_recipe(Greedy(), generation, study.settings.seed)
+    )
+    progress.show_notice("loading the model")
+    llm = start_vllm(
         described,
         location,
         max_model_len=max((len(row.ids) for row in rows), default=1) + generation.max_new_tokens,
@@ -76,7 +79,7 @@ def open_vllm(plan: GenerationPlan) -> Iterator[Engine]:
         **({} if generation.batch_size == "auto" else {"max_num_seqs": generation.batch_size}),
     )
     described = replace(described, dtype=str(llm.llm_engine.model_config.dtype).removeprefix("torch."))
-    progress.notice(str(described))
+    progress.show_notice(str(described))
     try:
         yield Engine(described.revision_and_dtype, partial(_write_strategy, study, llm, described))
     finally:
@@ -95,15 +98,17 @@ def _write_strategy(
     Raises:
         StudyError: Some prompts are too long. The error is raised after the last chunk.
     """
-    recipe = described.recipe(parse(strategy), study.settings.generation, study.settings.seed, engine=ENGINE)
-    rows, problem = encode_texts(described, texts, recipe)
+    recipe = described.make_recipe(
+        parse(strategy), study.settings.generation, study.settings.seed, engine=ENGINE
+    )
+    rows, problem = encode_planned_texts(described, texts, recipe)
     yield from write_chunks(llm, described, rows, recipe)
     if problem:
         raise StudyError(problem)
 
 
-def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedModel:
-    """Describe a model before vLLM loads the weights; see `ModelFiles.describe`."""
+def describe_model(location: str, *, name: str, revision: str, dtype: str) -> LoadedModel:
+    """Describe a model before vLLM loads the weights; see `ModelFiles.describe_model`."""
     for variable, value in _ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
     import vllm  # noqa: PLC0415 (this module can be imported without vLLM)
@@ -111,8 +116,8 @@ def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedMo
 
     files = ModelFiles.open(location, revision)
     on_cpu = current_platform.is_cpu()
-    expected = files.expected_dtype(dtype, "cpu" if on_cpu else "cuda") or "auto"
-    return files.describe(
+    expected = files.predict_dtype(dtype, "cpu" if on_cpu else "cuda") or "auto"
+    return files.describe_model(
         name,
         dtype=expected.partition(",")[0],  # without the name of a quantisation
         device="cpu" if on_cpu else current_platform.get_device_name(),
@@ -121,7 +126,7 @@ def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedMo
     )
 
 
-def start(described: LoadedModel, location: str, **options: VllmObject) -> VllmObject:
+def start_vllm(described: LoadedModel, location: str, **options: VllmObject) -> VllmObject:
     """Start vLLM with a model and options of `vllm.LLM`. Raise a `StudyError` if vLLM refuses the model."""
     from vllm import LLM  # noqa: PLC0415
 
@@ -144,7 +149,7 @@ def start(described: LoadedModel, location: str, **options: VllmObject) -> VllmO
         return LLM(location, **{**settings, **options})
     except (ValueError, RuntimeError, OSError, NotImplementedError) as error:
         raise StudyError(
-            f"vLLM cannot run the model {described.name!r}: {first_line(error)}; "
+            f"vLLM cannot run the model {described.name!r}: {get_first_line(error)}; "
             "its own messages are above, and --engine local runs any causal language model"
         ) from error
 
@@ -166,7 +171,7 @@ def write_chunks(
         began = time.perf_counter()
         outputs = llm.generate(
             [{"prompt_token_ids": row.ids} for row in chunk],
-            [sampling_params(described, recipe, row) for row in chunk],
+            [make_sampling_params(described, recipe, row) for row in chunk],
             use_tqdm=False,
         )
         seconds = (time.perf_counter() - began) / len(chunk)
@@ -178,16 +183,16 @@ def write_chunks(
         yield FinishedBatch(texts, [])
 
 
-def sampling_params(described: LoadedModel, recipe: Recipe, row: EncodedPrompt) -> VllmObject:
+def make_sampling_params(described: LoadedModel, recipe: Recipe, row: EncodedPrompt) -> VllmObject:
     """Return vLLM's `SamplingParams` for a prompt."""
     from vllm import SamplingParams  # noqa: PLC0415
 
     strategy = parse(recipe.strategy)
-    ours = extra_args(strategy, seed=recipe.seed, prompt_id=row.prompt.id, run=row.run)
+    ours = make_extra_args(strategy, seed=recipe.seed, prompt_id=row.prompt.id, run=row.run)
     return SamplingParams(
         temperature=0,  # take the likeliest token, because the strategy masks all others
         max_tokens=recipe.max_new_tokens,
-        stop_token_ids=eos_ids(described, recipe.stop),
+        stop_token_ids=list_end_ids(described, recipe.stop),
         stop=list(recipe.stop),
         include_stop_str_in_output=bool(recipe.stop),  # `make_continuation` removes the string
         detokenize=bool(recipe.stop),

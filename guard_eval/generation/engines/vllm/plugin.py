@@ -27,13 +27,13 @@ from torch import Tensor
 from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.noise import advance_keys
 from guard_eval.generation.decoding.processor import (
-    choose,
+    choose_tokens,
     find_sequence_breaker_ids,
-    first_state,
+    make_first_state,
     needs_sequence_breakers,
 )
 from guard_eval.generation.engines.vllm import VllmObject
-from guard_eval.generation.engines.vllm.request import StrategyRequest, read_request
+from guard_eval.generation.engines.vllm.request import StrategyRequest, read_strategy_request
 from guard_eval.generation.strategies import Guard, LogitStrategy, is_user_defined, list_steps
 
 PROCESSOR = "guard_eval.generation.engines.vllm.plugin:StrategyProcessor"
@@ -118,7 +118,9 @@ class _Requests(ABC):
     def _find_states(
         self, strategy_request: StrategyRequest, prompt: Tensor, written: int
     ) -> dict[int, Tensor]:
-        first = torch.tensor(first_state(strategy_request.strategy), dtype=torch.float64, device=self._device)
+        first = torch.tensor(
+            make_first_state(strategy_request.strategy), dtype=torch.float64, device=self._device
+        )
         if written == 0 or not len(first):
             return {written: first}
         for earlier in [*self._at.values(), *reversed(self._left)]:
@@ -143,7 +145,7 @@ class _Requests(ABC):
             groups.setdefault((strategy, _find_step(strategy, request.step)), []).append(request)
         for (strategy, phase), group in groups.items():
             numbers = [[request.line, request.strategy_request.key, request.step] for request in group]
-            lines, keys, steps = to_device(numbers, self._device).T
+            lines, keys, steps = copy_to_device(numbers, self._device).T
             texts = self._read_texts(group)
             longest = max(request.step for request in group)
             age = torch.arange(longest, 0, -1, device=self._device)
@@ -151,7 +153,7 @@ class _Requests(ABC):
             states = torch.stack([request.states[request.step] for request in group])
             breakers = self._breakers if needs_sequence_breakers(strategy) else keys[:0]
             context = Context(advance_keys(keys, steps - phase), phase, texts, written, states, breakers)
-            tokens = choose(strategy, logits[lines].float(), context)
+            tokens = choose_tokens(strategy, logits[lines].float(), context)
             for request, state in zip(group, context.state, strict=True):
                 request.states[request.step + 1] = state
                 request.states.pop(request.step + 1 - KEPT_STEPS, None)
@@ -168,7 +170,7 @@ class _Requests(ABC):
         tokenizer = AutoTokenizer.from_pretrained(
             model.tokenizer, revision=model.tokenizer_revision, trust_remote_code=False
         )
-        return to_device(find_sequence_breaker_ids(tokenizer), self._device)
+        return copy_to_device(find_sequence_breaker_ids(tokenizer), self._device)
 
 
 def _find_step(strategy: LogitStrategy, step: int) -> int:
@@ -182,7 +184,7 @@ def _find_step(strategy: LogitStrategy, step: int) -> int:
     return step if any(map(is_user_defined, list_steps(strategy))) else 0
 
 
-def to_device(values: Sequence[int] | Sequence[Sequence[int]], device: torch.device) -> Tensor:
+def copy_to_device(values: Sequence[int] | Sequence[Sequence[int]], device: torch.device) -> Tensor:
     """Copy whole numbers to a device as int64. Do not wait for the device to finish its work."""
     on_cpu = torch.tensor(values, pin_memory=device.type == "cuda")
     return on_cpu.to(device, non_blocking=True)
@@ -205,7 +207,7 @@ class ProcessorForRunnerV2(_Requests):
         """
         self._remove_from_batch(req_idx)
         self._new.pop(req_idx, None)
-        strategy_request = read_request(sampling_params)
+        strategy_request = read_strategy_request(sampling_params)
         if strategy_request is None:
             return False
         if self._speculates:
@@ -243,7 +245,7 @@ class ProcessorForRunnerV2(_Requests):
     def _read_texts(self, requests: Sequence[Request]) -> Tensor:
         """Read the tokens of requests from vLLM's memory; see `_Requests`."""
         lengths = [len(request.prompt) + request.step for request in requests]
-        slots, ends = to_device([[request.slot for request in requests], lengths], self._device)
+        slots, ends = copy_to_device([[request.slot for request in requests], lengths], self._device)
         columns = ends[:, None] - torch.arange(max(lengths), 0, -1, device=ends.device)
         tokens: Tensor = self._states.all_token_ids.gpu[slots[:, None], columns.clamp(min=0)].long()
         return tokens.masked_fill(columns < 0, -1)
@@ -268,7 +270,7 @@ class ProcessorForRunnerV1(_Requests):
         for index in [*batch_update.removed, *(added[0] for added in batch_update.added)]:
             self._remove_from_batch(index)
         for index, parameters, prompt, outputs in batch_update.added:
-            if strategy_request := read_request(parameters):
+            if strategy_request := read_strategy_request(parameters):
                 if self._asynchronous:
                     raise RuntimeError(_ASYNCHRONOUS)
                 tokens = torch.tensor(prompt or [], dtype=torch.long, device=self._device)
@@ -290,7 +292,7 @@ class ProcessorForRunnerV1(_Requests):
         """Read the tokens of requests from vLLM's lists; see `_Requests`."""
         texts = [[*request.prompt.tolist(), *request.outputs] for request in requests]
         longest = max(map(len, texts))
-        return to_device([[-1] * (longest - len(text)) + text for text in texts], self._device)
+        return copy_to_device([[-1] * (longest - len(text)) + text for text in texts], self._device)
 
 
 def make_processor(
@@ -312,6 +314,8 @@ def __getattr__(name: str) -> object:
     members = {
         "__module__": __name__,
         "__new__": lambda _class, *arguments: make_processor(*arguments),
-        "validate_params": staticmethod(read_request),  # over HTTP, a refused request gets status 400
+        "validate_params": staticmethod(
+            read_strategy_request
+        ),  # over HTTP, a refused request gets status 400
     }
     return globals().setdefault(name, type(name, (InterfaceV2, InterfaceV1), members))

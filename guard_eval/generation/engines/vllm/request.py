@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from guard_eval.errors import StudyError
-from guard_eval.generation.decoding.noise import row_key
+from guard_eval.generation.decoding.noise import make_row_key
 from guard_eval.generation.engines.vllm import VllmObject
 from guard_eval.generation.strategies import LogitStrategy, Strategy, draws_tokens, parse, signature
 
@@ -41,19 +41,19 @@ _NEUTRAL: dict[str, float | None] = {
 
 @dataclass(frozen=True)
 class StrategyRequest:
-    """A strategy and the text's `noise.row_key`. The key is 0 if the strategy does not draw."""
+    """A strategy and the text's `noise.make_row_key`. The key is 0 if the strategy does not draw."""
 
     strategy: LogitStrategy
     key: int
 
 
-def extra_args(strategy: Strategy, *, seed: int, prompt_id: str, run: int = 1) -> dict[str, str | int]:
+def make_extra_args(strategy: Strategy, *, seed: int, prompt_id: str, run: int = 1) -> dict[str, str | int]:
     """Return the `extra_args` with which vLLM writes the same text as the other engines."""
     further: dict[str, str | int] = {} if run == 1 else {RUN: run}
     return {STRATEGY: signature(strategy), SEED: seed, PROMPT_ID: prompt_id, **further}
 
 
-def read_request(parameters: VllmObject) -> StrategyRequest | None:
+def read_strategy_request(parameters: VllmObject) -> StrategyRequest | None:
     """Return the strategy that a request names, or None if the request names no strategy.
 
     Raises:
@@ -92,4 +92,4 @@ def read_request(parameters: VllmObject) -> StrategyRequest | None:
         raise StudyError(f"extra_args: {strategy} draws its tokens and needs {SEED}, a whole number")
     prompt_id = arguments.get(PROMPT_ID, "")
     run = arguments.get(RUN, 1)
-    return StrategyRequest(strategy, row_key(arguments[SEED], prompt_id, signature(strategy), run))
+    return StrategyRequest(strategy, make_row_key(arguments[SEED], prompt_id, signature(strategy), run))

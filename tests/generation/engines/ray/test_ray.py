@@ -64,7 +64,7 @@ def texts_of(study):
     """Return the fields of all stored texts that must not depend on the machine, sorted."""
     return sorted(
         (text.recipe.strategy, text.prompt_id, text.id, text.text, text.new_tokens, text.finish)
-        for folder in read_run_folders(study.continuations)
+        for folder in read_run_folders(study.continuations_folder)
         for strategy in study.settings.generation.strategies
         for path in list_continuation_files(folder, strategy)
         for text in read_continuations(path)
@@ -72,7 +72,7 @@ def texts_of(study):
 
 
 def test_ray_writes_the_same_texts_as_the_local_engine(tmp_path, own_registry):
-    own.use_text("nowhere/nearly.py", OWN)
+    own.load_source("nowhere/nearly.py", OWN)
     texts = {}
     for name in ("local", "ray"):
         folder = write_study(tmp_path / name, prompts=6).folder
@@ -156,7 +156,7 @@ def test_no_text_is_lost_or_repeated_after_a_machine_fails(tmp_path, cluster):
     assert generate_texts(study, engine="ray", strategy=["top_k(k=50)"]).missing == 0
 
 
-def test_a_full_cluster_is_named(tmp_path, cluster, monkeypatch):
+def test_cluster_without_room_is_reported(tmp_path, cluster, monkeypatch):
     """Ray still counts a lost machine, so no worker can start, and the command reports it."""
     monkeypatch.setattr(engine, "ROOM_SECONDS", 5.0)
     monkeypatch.setattr(engine, "sum_resources", lambda _nodes: {"CPU": 1.0})

@@ -54,7 +54,7 @@ def run(vllm_study: Study, *, dry_run: bool = False, only: tuple[str, ...] = ())
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_vllm_refusal_names_the_other_command(tmp_path, dry_run):
+def test_vllm_refusal_proposes_the_local_engine(tmp_path, dry_run):
     vllm_study = study(tmp_path / "s", ["acs", "contrastive(k=5, alpha=0.6)", "beam"])
     with pytest.raises(StudyError) as refused:
         run(vllm_study, dry_run=dry_run)
@@ -81,14 +81,14 @@ def test_vllm_writes_all_but_refused_strategies(tmp_path, monkeypatch):
     assert requested == ["guard", "greedy"]
 
 
-def test_vllm_texts_have_own_ids_and_are_found_again(tmp_path):
+def test_vllm_texts_are_stored_apart_and_written_once(tmp_path):
     vllm_study = study(tmp_path / "s", ["guard", "greedy"])
     local = made_with(model="bundled", strategy="guard")
     served = replace(local, engine="vllm")
     prompt = Prompt(id="p0", dataset="d", text="Once upon a time")
     by_hand = b'["p0","Once upon a time","bundled","r","guard",1,8,8,"float32",{"engine":"vllm"}]'
-    assert served.continuation_id(prompt) == hashlib.sha256(by_hand).hexdigest()[:16]
-    append_continuations(vllm_study.continuations, [continuation(prompt=prompt, made_by=served)])
+    assert served.make_continuation_id(prompt) == hashlib.sha256(by_hand).hexdigest()[:16]
+    append_continuations(vllm_study.continuations_folder, [continuation(prompt=prompt, made_by=served)])
     assert json.loads(text_file(vllm_study.folder, "guard.vllm").read_text())["engine"] == "vllm"
     result = find_generated_texts(vllm_study, ["guard"], [prompt])["guard"]
     assert result["p0", 1].recipe == served
@@ -128,15 +128,16 @@ def test_vllm_writes_the_texts_of_transformers(tmp_path):
                 make_command(*arguments, *piece), env=settings, capture_output=True, text=True, check=False
             )
             assert ran.returncode == 0, ran.stderr[-2000:]
-        before = {path.name: path.read_bytes() for path in vllm_study.continuations.glob("*/*.jsonl")}
+        before = {path.name: path.read_bytes() for path in vllm_study.continuations_folder.glob("*/*.jsonl")}
         ran = subprocess.run(
             make_command(*arguments), env=settings, capture_output=True, text=True, check=False
         )
         assert ran.returncode == 0, ran.stderr[-2000:]
-        assert before == {path.name: path.read_bytes() for path in vllm_study.continuations.glob("*/*.jsonl")}
+        after = {path.name: path.read_bytes() for path in vllm_study.continuations_folder.glob("*/*.jsonl")}
+        assert after == before
         texts = [
             (text.recipe.strategy, text.prompt_id, text.text, text.new_tokens, text.finish)
-            for path in vllm_study.continuations.glob("*/*.jsonl")
+            for path in vllm_study.continuations_folder.glob("*/*.jsonl")
             for text in read_continuations(path)
         ]
         by[engine] = sorted(texts)

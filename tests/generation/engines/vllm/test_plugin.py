@@ -8,7 +8,7 @@ from fake_vllm import BatchUpdate, Job, LogitsContext, Model, RunnerV1, RunnerV2
 from slow_guard import SLOW
 from stepping import Follower
 
-from guard_eval.generation.decoding.noise import row_key
+from guard_eval.generation.decoding.noise import make_row_key
 from guard_eval.generation.engines.vllm import plugin
 from guard_eval.generation.engines.vllm.plugin import (
     ProcessorForRunnerV1,
@@ -47,7 +47,7 @@ BREAKERS = [3, 7, 11]
 
 @pytest.fixture(autouse=True)
 def _breakers(monkeypatch, own_registry):
-    own.use_text("mine.py", OWN)
+    own.load_source("mine.py", OWN)
     monkeypatch.setattr(plugin._Requests, "_breakers", torch.tensor(BREAKERS))
 
 
@@ -75,7 +75,7 @@ def alone(job: Job, model: Model) -> list[int]:
         for _ in range(job.limit):
             text.append(oracle.step(model(text).double().tolist()))
     else:
-        key = row_key(3, extra["guard_eval_prompt_id"], name) if extra else 0
+        key = make_row_key(3, extra["guard_eval_prompt_id"], name) if extra else 0
         prompts, breakers = torch.tensor([job.prompt]), torch.tensor(BREAKERS)
         follower = Follower(strategy, torch.tensor([key]), prompts=prompts, breakers=breakers)
         for _ in range(job.limit):
@@ -90,7 +90,7 @@ def alone(job: Job, model: Model) -> list[int]:
     [[name] for name in [*GUARDS, *LOOKING_BACK]] + [[*GUARDS, "", *DRAWN, *LOOKING_BACK]],
     ids=" ".join,
 )
-def test_a_request_has_the_same_text_alone(names, interface):
+def test_text_of_a_request_does_not_depend_on_the_batch(names, interface):
     model, all_jobs = Model(), jobs(names)
     if interface == "V1":
         processor = make_processor(config(ROOM), CPU, False)
@@ -124,7 +124,7 @@ def test_rows_without_a_strategy_stay_equal_to_the_bit():
     assert processor.apply(before) is before
 
 
-def test_a_missing_state_is_an_error():
+def test_lost_state_of_a_request_is_an_error():
     processor, extra = ProcessorForRunnerV1(config(), CPU), parameters({"guard_eval": "guard"})
     with pytest.raises(RuntimeError, match="came back after 3 tokens"):
         processor.update_state(BatchUpdate(1, [], [(0, extra, [1, 2], [5, 6, 7])], []))

@@ -21,9 +21,9 @@ os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 vllm = pytest.importorskip("vllm", reason="vLLM has an environment of its own: make test-vllm")
 
-from guard_eval.generation.decoding.noise import row_key  # noqa: E402
-from guard_eval.generation.engines.encoding import EncodedPrompt, encode, eos_ids  # noqa: E402
-from guard_eval.generation.engines.loading import LoadedModel, load  # noqa: E402
+from guard_eval.generation.decoding.noise import make_row_key  # noqa: E402
+from guard_eval.generation.engines.encoding import EncodedPrompt, encode_prompts, list_end_ids  # noqa: E402
+from guard_eval.generation.engines.loading import LoadedModel, load_pretrained  # noqa: E402
 from guard_eval.generation.engines.vllm import generation  # noqa: E402
 from guard_eval.generation.strategies import parse, signature  # noqa: E402
 from guard_eval.records import Prompt  # noqa: E402
@@ -60,9 +60,9 @@ NEW, SEED, AT_ONCE = 80, 3, 4
 
 def start(location: str, tokens: int = 256, **options):
     """Return vLLM with a model, and the description of the model."""
-    described = generation.describe(location, name=Path(location).name, revision="main", dtype="auto")
+    described = generation.describe_model(location, name=Path(location).name, revision="main", dtype="auto")
     options = {"max_model_len": tokens, "max_num_seqs": AT_ONCE, "enforce_eager": True, **options}
-    return generation.start(described, location, **options), described
+    return generation.start_vllm(described, location, **options), described
 
 
 @pytest.fixture(scope="module", params=["bundled", "stories3m"])
@@ -74,13 +74,13 @@ def location(request) -> str:
 
 @pytest.fixture(scope="module")
 def reference(location) -> LoadedModel:
-    return load(location)
+    return load_pretrained(location)
 
 
 @pytest.fixture(scope="module")
 def rows(reference) -> list[EncodedPrompt]:
     prompts = [Prompt(id=f"p{n}", dataset="d", text=text) for n, text in enumerate(TEXTS * 2)]
-    return encode(reference, prompts, 64)
+    return encode_prompts(reference, prompts, 64)
 
 
 @pytest.fixture(scope="module")
@@ -91,18 +91,19 @@ def engine(location) -> Iterator:
 
 
 def by_transformers(loaded: LoadedModel, rows: list[EncodedPrompt], name: str) -> list[list[int]]:
-    keys = torch.tensor([row_key(SEED, row.prompt.id, signature(parse(name))) for row in rows])
+    keys = torch.tensor([make_row_key(SEED, row.prompt.id, signature(parse(name))) for row in rows])
     prompts = [row.ids for row in rows]
-    return continue_rows(loaded.model, prompts, name, keys=keys, ends=eos_ids(loaded), limit=NEW).tokens
+    return continue_rows(loaded.model, prompts, name, keys=keys, ends=list_end_ids(loaded), limit=NEW).tokens
 
 
 def by_vllm(engine, rows: list[EncodedPrompt], names: list[str]) -> list[list[int]]:
     """Return vLLM's texts of rows with the strategies `names`, in one run, so that they share batches."""
     llm, described = engine
     settings = GenerationSettings(max_new_tokens=NEW)
-    recipes = [described.recipe(parse(name), settings, SEED) for name in names]
+    recipes = [described.make_recipe(parse(name), settings, SEED) for name in names]
     sampling = [
-        generation.sampling_params(described, recipe, row) for recipe, row in zip(recipes, rows, strict=True)
+        generation.make_sampling_params(described, recipe, row)
+        for recipe, row in zip(recipes, rows, strict=True)
     ]
     outputs = llm.generate([{"prompt_token_ids": row.ids} for row in rows], sampling, use_tqdm=False)
     return [list(output.outputs[0].token_ids) for output in outputs]
@@ -128,7 +129,9 @@ def test_vllm_draws_with_the_same_numbers(engine, reference, rows, name):
 def test_vllm_texts_equal_local_texts_but_for_recipes(engine, reference, rows, stop):
     llm, described = engine
     limits = {"max_new_tokens": NEW, "max_prompt_tokens": 64, "stop": list(stop)}
-    recipe = described.recipe(parse("guard"), GenerationSettings(**limits), SEED, engine=generation.ENGINE)
+    recipe = described.make_recipe(
+        parse("guard"), GenerationSettings(**limits), SEED, engine=generation.ENGINE
+    )
     expected = {
         text.prompt_id: text
         for batch in write(

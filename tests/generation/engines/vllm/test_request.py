@@ -4,39 +4,45 @@ import pytest
 from fake_vllm import parameters
 
 from guard_eval.errors import StudyError
-from guard_eval.generation.decoding.noise import row_key
-from guard_eval.generation.engines.vllm.request import extra_args, read_request
+from guard_eval.generation.decoding.noise import make_row_key
+from guard_eval.generation.engines.vllm.request import make_extra_args, read_strategy_request
 from guard_eval.generation.strategies import Guard, TopP
 
 
 def test_requests_without_a_strategy_are_ignored():
-    assert read_request(parameters()) is None
-    assert read_request(parameters({})) is None
+    assert read_strategy_request(parameters()) is None
+    assert read_strategy_request(parameters({})) is None
     assert (
-        read_request(parameters({"guard": 1, "guardian": "x", "other": {"a": 1}}, presence_penalty=1.0))
+        read_strategy_request(
+            parameters({"guard": 1, "guardian": "x", "other": {"a": 1}}, presence_penalty=1.0)
+        )
         is None
     )
 
 
 def test_a_request_names_a_strategy_by_signature():
-    result = read_request(parameters({"guard_eval": "guard(window=4, formulation=released)"}))
+    result = read_strategy_request(parameters({"guard_eval": "guard(window=4, formulation=released)"}))
     assert result is not None
     assert result.strategy == Guard(window=4, formulation="released")
     assert result.key == 0
 
 
-def test_request_key_equals_that_of_other_engines():
-    arguments = extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1")
+def test_random_key_of_a_request_equals_other_engines():
+    arguments = make_extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1")
     assert arguments == {"guard_eval": "top_p(p=0.9)", "guard_eval_seed": 7, "guard_eval_prompt_id": "wiki-1"}
-    result = read_request(parameters(arguments))
+    result = read_strategy_request(parameters(arguments))
     assert result is not None
-    assert result.key == row_key(7, "wiki-1", "top_p(p=0.9)")
-    second = read_request(parameters(extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1", run=2)))
+    assert result.key == make_row_key(7, "wiki-1", "top_p(p=0.9)")
+    second = read_strategy_request(
+        parameters(make_extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1", run=2))
+    )
     assert second is not None
-    assert second.key == row_key(7, "wiki-1", "top_p(p=0.9)", 2) != result.key
-    anonymous = read_request(parameters({"guard_eval": "guard(select=sample)", "guard_eval_seed": 7}))
+    assert second.key == make_row_key(7, "wiki-1", "top_p(p=0.9)", 2) != result.key
+    anonymous = read_strategy_request(
+        parameters({"guard_eval": "guard(select=sample)", "guard_eval_seed": 7})
+    )
     assert anonymous is not None
-    assert anonymous.key == row_key(7, "", "guard(select=sample)")
+    assert anonymous.key == make_row_key(7, "", "guard(select=sample)")
 
 
 @pytest.mark.parametrize(
@@ -67,5 +73,5 @@ def test_request_key_equals_that_of_other_engines():
 )
 def test_bad_requests_are_refused_with_a_remedy(arguments, changes, message):
     with pytest.raises(StudyError) as refused:
-        read_request(parameters(arguments, **changes))
+        read_strategy_request(parameters(arguments, **changes))
     assert message in str(refused.value)

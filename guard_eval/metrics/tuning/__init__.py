@@ -1,1 +1,0 @@
-"""Choose one setting of each strategy by the scores on the tuning prompts."""
