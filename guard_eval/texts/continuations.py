@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain, groupby
 from pathlib import Path
@@ -47,12 +47,12 @@ def locate_run_folder(continuations: Path, recipe: Recipe) -> Path:
     return continuations / make_content_id("run", shared)[:8]
 
 
-def _get_run_fields(recipe: Recipe) -> dict[str, Any]:
+def _get_run_fields(recipe: Recipe) -> dict[str, object]:
     """Return the fields that all recipes of a run share."""
     return {name: getattr(recipe, name) for name in RUN_FIELDS}
 
 
-def read_run_folders(continuations: Path) -> dict[Path, dict[str, Any]]:
+def read_run_folders(continuations: Path) -> dict[Path, Mapping[str, object]]:
     """Return the folders of a study's `continuations`, each with the `RUN_FIELDS` that its texts share.
 
     Raises:
@@ -117,7 +117,7 @@ def append_traces(continuations: Path, recipe: Recipe, batch: Iterable[Trace], s
     append_lines(path, batch)
 
 
-def _make_row(continuation: Continuation) -> dict[str, Any]:
+def _make_row(continuation: Continuation) -> dict[str, object]:
     """Return the line of a text, without the fields that are in recipe.json."""
     row = asdict(continuation)
     recipe = row.pop("recipe")

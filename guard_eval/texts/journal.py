@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from io import FileIO
 from pathlib import Path
@@ -24,7 +24,7 @@ Item = TypeVar("Item")
 _LONGEST_LINE = 2**26
 
 
-def append_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+def append_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
     """Append objects as lines and sync the file. Before and after, remove an incomplete last line.
 
     Raises:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading
@@ -47,7 +46,7 @@ class Record:
 
     where: str
     number: int
-    row: Mapping[str, Any]
+    row: Mapping[str, object]
     further: int = 0
 
 
@@ -86,12 +85,12 @@ def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[R
         yield Record(where=where, number=number, row=rename_known_keys(first), further=len(further))
 
 
-def rename_known_keys(row: Mapping[str, Any]) -> dict[str, Any]:
+def rename_known_keys(row: Mapping[str, object]) -> dict[str, object]:
     """Return a row in which keys such as "Prompt ID" are renamed to `prompt_id`.
 
     An exact key has priority. Otherwise the first key with this meaning is renamed.
     """
-    result: dict[str, Any] = {}
+    result: dict[str, object] = {}
     for key, value in row.items():
         name = _PLAIN.get(simplify_heading(key), key)
         is_taken = name in row or name in result

@@ -155,11 +155,11 @@ def _may_be_part(key: str, value: object) -> bool:
     return len(words) >= _LEAST_WORDS or (bool(words) and all(map(str.isalpha, words)))
 
 
-def _find_prompt(row: Mapping[str, Any]) -> str:
+def _find_prompt(row: Mapping[str, object]) -> str:
     return _find_filled_value(row, (*KEYS["prompt"], *KEYS["prompt_id"]))
 
 
-def _find_filled_value(row: Mapping[str, Any], keys: Iterable[str]) -> str:
+def _find_filled_value(row: Mapping[str, object], keys: Iterable[str]) -> str:
     """Return the first value under these keys as text, or "" without a value."""
     return next((str(row[key]) for key in keys if row.get(key)), "")
 
@@ -191,7 +191,7 @@ def _is_number(value: object) -> bool:
     return True
 
 
-def flatten_sample(row: Mapping[str, Any]) -> dict[str, Any]:
+def flatten_sample(row: Mapping[str, object]) -> dict[str, object]:
     """Return a record. If it is from lm-evaluation-harness, move prompt and text to the top level.
 
     `arguments` is `[[prompt, settings]]`, or in newer versions `{"gen_args_0": {"arg_0": prompt, …}}`.
@@ -207,7 +207,7 @@ def flatten_sample(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _find_innermost_value(value: Any) -> Any:  # noqa: ANN401 (a value of JSON)
+def _find_innermost_value(value: object) -> object:
     """Return the first value inside nested lists and objects."""
     for _ in range(8):
         if isinstance(value, Mapping):
