@@ -142,6 +142,18 @@ def test_rater_names_in_texts_do_not_stop_publishing(tmp_path, name):
     assert publish(study, tmp_path / "out").verdicts == 24
 
 
+def test_error_names_excluded_raters_if_no_verdict_counts(tmp_path):
+    study = make(tmp_path / "study")
+    with Store.open(study.database, declared=study.declared) as store:
+        for name in PEOPLE:
+            store_raters.exclude_or_include(store, name, "exclude", reason="too fast", by="root")
+    words = r"all raters with verdicts in .* are excluded.*raters include"
+    with pytest.raises(StudyError, match=words):
+        report(study.folder)
+    with pytest.raises(StudyError, match=words):
+        publish(study, tmp_path / "out")
+
+
 REFUSED = [
     ("question=What does Quentin Überall like?", "question contains 'Quentin Überall'"),
     ('criteria={wit={title="Wit", definition="as marge defines it"}}', "criteria contains 'marge'"),
