@@ -159,6 +159,14 @@ def test_answer_names_excluded_raters_and_their_effect(rated, ran):
     assert "1\u00a0rater excluded after the results were first seen (too often for the first)" in html
 
 
+def test_report_names_excluded_raters_if_no_others_rated(rated, ran):
+    for name in ("Ann", "Bob", "Cem", "Dee"):
+        exclude(rated, name, "too fast")
+    refused = ran("report", rated.folder).refused()
+    assert "are excluded; include one of them: guard-eval raters include" in refused
+    assert refused.rstrip().endswith("Ann --reason REASON")
+
+
 def test_page_gives_every_share_for_the_same_method(tmp_path):
     analysis.report(Path(__file__).parents[2] / "docs" / "quickstart" / "verdicts.csv", tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
