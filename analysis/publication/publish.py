@@ -19,6 +19,7 @@ import tomli_w
 from analysis.reports.command import report
 from analysis.reports.declared import FILE_NAME, TableSettings
 from analysis.reports.preregistration import hash_plan
+from analysis.reports.study_report import explain_missing_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.files.rows import MOST_BYTES
@@ -95,10 +96,8 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         rows = unblind.read_tidy_rows(store)
         people = store_raters.read_progress(store)
         pairs = store_pairs.read_pairs(store)
-    if not rows:
-        raise StudyError(
-            f"{study.folder} has no verdicts yet. Collect verdicts with: {study.command('annotate')}"
-        )
+        if not rows:
+            raise explain_missing_verdicts(study, store)
     verdicts = _pseudonymise_verdicts(rows, pairs, {rater.name.casefold() for rater in people})
     judged = {row.pair_id for row in verdicts}
     texts = [asdict(pair) for pair in pairs if pair.id in judged]

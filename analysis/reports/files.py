@@ -80,7 +80,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
             name: render(TEMPLATES / f"{name}.j2", page=page) for name in ("index.html", "report.md")
         }
         frames = build_frames(evidence)
-        files["report.json"] = to_json({**_collect_facts(context, screen), "tables": frames})
+        files["report.json"] = to_json({**_collect_report_facts(context, screen), "tables": frames})
         files |= {f"csv/{name}.csv": make_csv_from_frame(frame) for name, frame in frames.items()}
         files["csv/verdicts.csv"] = write_verdicts_csv(evidence.frame)
         files |= {
@@ -138,7 +138,7 @@ def build_frames(evidence: Evidence) -> dict[str, pd.DataFrame]:
     return {name: frame for name, frame in frames.items() if len(frame)}
 
 
-def _collect_facts(context: Context, screen: FirstScreen) -> dict[str, object]:
+def _collect_report_facts(context: Context, screen: FirstScreen) -> dict[str, object]:
     """Return the facts for report.json."""
     return {
         "name": context.name,

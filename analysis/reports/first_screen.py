@@ -202,7 +202,7 @@ def _describe_raters(evidence: Evidence) -> Iterator[str]:
 def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
     """Name the first method of each ranking, and the preferred method of each comparison."""
     alpha = evidence.plan.alpha
-    comparisons = [_group_results(of, alpha) for of in group_by(rows, lambda row: row.methods).values()]
+    comparisons = [_group_by_conclusion(of, alpha) for of in group_by(rows, lambda row: row.methods).values()]
     clear = [groups for groups in comparisons if [word for word, _ in groups] != [NO_EVIDENCE]]
     unclear = [" and ".join(groups[0][1][0].methods) for groups in comparisons if groups not in clear]
     return write_sentences(
@@ -216,7 +216,7 @@ def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_firs
     )
 
 
-def _group_results(rows: Sequence[WinShareRow], alpha: float) -> list[tuple[str, list[WinShareRow]]]:
+def _group_by_conclusion(rows: Sequence[WinShareRow], alpha: float) -> list[tuple[str, list[WinShareRow]]]:
     """Group the results of one comparison by conclusion. Results with a preferred method come first."""
 
     def get_conclusion(row: WinShareRow) -> tuple[str, str]:

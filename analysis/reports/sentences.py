@@ -40,7 +40,7 @@ def write_sentences(name: str, evidence: Evidence, **facts: object) -> tuple[str
     unclear = [
         rows
         for rows in tables
-        if rows[0].is_unclear(evidence.plan.alpha) and not find_circle(evidence, rows[0])
+        if rows[0].shows_no_difference(evidence.plan.alpha) and not find_circle(evidence, rows[0])
     ]
     # One sentence lists several rankings without a difference.
     together = unclear if len(unclear) > 1 and not is_mixed else []

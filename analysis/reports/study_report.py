@@ -71,17 +71,22 @@ def read_study_verdicts(study: Study) -> pd.DataFrame:
 
 def _read_rows(study: Study, store: Store) -> list[TidyRow]:
     """Return the verdicts of a study. Raise an error if there are none."""
-    rows = unblind.read_tidy_rows(store)
-    if closed := _keep_closed_rounds(store, rows):
-        return closed
-    if not rows and (excluded := unblind.read_tidy_rows(store, include_excluded=True)):
-        include = study.command("raters include", excluded[0].rater, "--reason", "REASON")
-        raise StudyError(
+    if rows := _keep_closed_rounds(store, unblind.read_tidy_rows(store)):
+        return rows
+    raise explain_missing_verdicts(study, store)
+
+
+def explain_missing_verdicts(study: Study, store: Store) -> StudyError:
+    """Return the error for a study without verdicts that count."""
+    rows = unblind.read_tidy_rows(store, include_excluded=True)
+    if rows and all(row.excluded for row in rows):
+        include = study.command("raters include", rows[0].rater, "--reason", "REASON")
+        return StudyError(
             f"all raters with verdicts in {study.folder} are excluded; include one of them: {include}"
         )
     collect = f"{study.command('annotate')} or {study.command('judge')}"
     what = "verdicts yet" if study.hand_out_plan.rounds is None else "round that is over"
-    raise StudyError(f"{study.folder} has no {what}; collect verdicts: {collect}")
+    return StudyError(f"{study.folder} has no {what}. Collect verdicts with: {collect}")
 
 
 def _keep_closed_rounds(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:

@@ -97,7 +97,7 @@ class JudgePanel:
 
 
 def add_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
-    """Add the composite to `score_raters` as a new criterion, for raters who judged all of the criteria."""
+    """Add the composite to raters' scores as a new criterion, for raters who judged all of the criteria."""
     group = scores[scores["criterion"].isin(composite.weights)]
     weights = group["criterion"].astype(object).map(composite.weights).astype(float)
     rows = _sum_groups(
@@ -108,7 +108,7 @@ def add_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
 
 
 def add_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tuple[JudgePanel, ...]]:
-    """Add the panel to `score_raters` as a new judge. Simulated judges form a separate panel.
+    """Add the panel to raters' scores as a new judge. Simulated judges form a separate panel.
 
     The score of a judge on a pair is the mean of the verdicts in all orders and samples, from −1 to 1. The
     sign of the score is the judge's vote. If a verdict changes with the order, the vote is a tie. The panel

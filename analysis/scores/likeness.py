@@ -63,8 +63,8 @@ class JudgeLikeness:
         is_rare = self.p_adjusted is not None and self.p_adjusted <= RARE
         return is_rare and self.same / self.pairs >= self.expected + ADVANCE
 
-    def describe(self) -> str:
-        """Describe the figures in a phrase."""
+    def describe_agreement(self) -> str:
+        """Describe in a phrase how often the person agrees with the judge."""
         expected = f"{self.criterion}; {100 * self.expected:.0f}\u00a0% expected"
         return f"agrees with {self.judge} on {self.same} of {self.pairs} pairs ({expected})"
 
@@ -119,7 +119,7 @@ def describe_signs(rows: Iterable[JudgeLikeness], conduct: Conduct) -> dict[str,
                 if counts.get(what)
             ]
             counted = counted or ["no copied text and no program on the page was counted"]
-            signs[name] = "; ".join([closest.describe(), *counted] if closest else counted)
+            signs[name] = "; ".join([closest.describe_agreement(), *counted] if closest else counted)
     return signs
 
 

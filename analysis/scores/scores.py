@@ -90,7 +90,7 @@ class ScoredVerdicts:
 
     @cached_property
     def raters(self) -> pd.DataFrame:
-        """Return `score_raters`, without the panel."""
+        """Return one score per rater and pair (`score_raters`), without the panel."""
         return score_raters(self.frame)
 
     @cached_property
@@ -102,7 +102,7 @@ class ScoredVerdicts:
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """Return `score_raters`, with the declared panel and the declared composite."""
+        """Return one score per rater and pair, with the declared panel and the declared composite."""
         scores, _ = self._scores_and_panels
         if self.composite is not None:
             scores = add_composite(scores, self.composite)
@@ -115,14 +115,14 @@ class ScoredVerdicts:
 
     @cached_property
     def scores_by_kind(self) -> pd.DataFrame:
-        """Return `score_raters` with all judges of one kind in one cell, to compare the judges."""
+        """Return raters' scores with all judges of one kind in one result, to compare the judges."""
         scores = self.raters
         has_judges = (scores["judge"] != "").any()
         return _add_item_numbers(scores.assign(judge="")) if has_judges else scores
 
     @cached_property
     def items(self) -> pd.DataFrame:
-        """Return `score_items`, computed when first needed."""
+        """Return one row per item (`score_items`), computed when first needed."""
         return score_items(self.scores)
 
 
@@ -151,12 +151,14 @@ def score_raters(frame: pd.DataFrame) -> pd.DataFrame:
     index, first = _rank_numbers(groups)
     count = len(first)
     showings = np.bincount(index, minlength=count)
-    net = np.bincount(index, weights=sign_by_method(frame, "verdict"), minlength=count).astype(np.int64)
+    net = np.bincount(index, weights=convert_methods_to_signs(frame, "verdict"), minlength=count).astype(
+        np.int64
+    )
     scores = judged[[*keys, "unit"]].iloc[first].reset_index(drop=True)
     return _add_item_numbers(scores.assign(net=net, showings=showings, verdicts=showings))
 
 
-def sign_by_method(frame: pd.DataFrame, column: str) -> Integers:
+def convert_methods_to_signs(frame: pd.DataFrame, column: str) -> Integers:
     """Return 1 for method_a, −1 for method_b and 0 for other values of a column."""
     is_a = (frame[column] == frame["method_a"]).to_numpy(dtype=np.int64)
     is_b = (frame[column] == frame["method_b"]).to_numpy(dtype=np.int64)
@@ -236,7 +238,7 @@ def group_connected_methods(pairs: Iterable[tuple[str, str]]) -> list[tuple[str,
 
 
 def score_items(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per item of `score_raters`, with the number of `raters` and the win `share`.
+    """Return one row per item of raters' scores, with the number of `raters` and the win `share`.
 
     The share is (1 + mean score) / 2, so a tie counts half. All raters of an item have the same weight.
     """
@@ -291,7 +293,7 @@ class UnitScores:
 
     @classmethod
     def from_items(cls, items: pd.DataFrame) -> UnitScores:
-        """Create the units from `score_items` that are sorted by the number of the item."""
+        """Create the units from items that are sorted by their number."""
         codes, units = pd.factorize(items["unit"].to_numpy())
         strata = np.zeros(len(units), dtype=np.int64)
         strata[codes] = pd.factorize(items["dataset"], sort=True)[0]

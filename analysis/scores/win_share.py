@@ -29,7 +29,7 @@ def sum_scores_by_unit(items: pd.DataFrame) -> pd.Series:
 
 
 def estimate_share_of_these_raters(items: pd.DataFrame, *, level: float) -> Estimate:
-    """Estimate the mean share of `score_items`, with the sign-flip test and the interval from this test.
+    """Estimate the mean share of items, with the sign-flip test and the interval from this test.
 
     Items have equal weights, or the weights in the column `weight`. The test flips the signs of the summed
     scores of the units. The standard error comes from the jackknife within datasets.
@@ -61,7 +61,7 @@ def estimate_share_of_these_raters(items: pd.DataFrame, *, level: float) -> Esti
 
 
 def weigh_by_precision(items: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
-    """Add the column `weight` to `score_items`: one over the variance of the item's mean score.
+    """Add the column `weight` to items: one over the variance of the item's mean score.
 
     The mean of m ratings has the variance τ² + σ²/m. Both terms are estimated about zero, from the products
     of two ratings of an item and from the squares of ratings. Flipped signs do not change these numbers, so
@@ -83,7 +83,7 @@ def weigh_by_precision(items: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFram
 
 
 def estimate_share_of_all_raters(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> Estimate:
-    """Estimate the share for all raters of the same kind, from `score_raters` of one result.
+    """Estimate the share for all raters of the same kind, from raters' scores of one result.
 
     Items and raters are samples, so the error includes the variance between raters (`TwoWayDesign`). A result
     for raters in general is never more certain than one for these raters: p is at least that of `fixed`, and
@@ -91,7 +91,7 @@ def estimate_share_of_all_raters(scores: pd.DataFrame, items: pd.DataFrame, fixe
 
     Args:
         scores: One row per rater and item.
-        items: Their `score_items`, with weights if these are not equal.
+        items: The items of these scores, with weights if these are not equal.
         fixed: The estimate for these raters.
     """
     item, _ = find_item_numbers(scores)

@@ -26,7 +26,7 @@ def find_possible_counts(percentage: str, n: int) -> range:
     >>> find_possible_counts("78.3", 60), len(find_possible_counts("78.3", 150))
     (range(47, 48), 0)
     """
-    half = _half_of_last_digit(percentage)
+    half = _find_rounding_error(percentage)
     low = math.ceil((Fraction(percentage) - half) * n / 100)
     high = math.floor((Fraction(percentage) + half) * n / 100)
     return range(max(low, 0), min(high, n) + 1)
@@ -48,7 +48,7 @@ def can_make_whole(row: Sequence[str]) -> bool:
     >>> can_make_whole(["33.3", "33.3", "33.3"]), can_make_whole(["70", "20", "20"])
     (True, False)
     """
-    rounding = sum((_half_of_last_digit(percentage) for percentage in row), Fraction())
+    rounding = sum((_find_rounding_error(percentage) for percentage in row), Fraction())
     return abs(sum(map(Fraction, row), Fraction()) - 100) <= rounding
 
 
@@ -76,7 +76,7 @@ def find_nearest_percentage(percentage: str, n: int) -> str:
     return max(round_percentage(count, n, _count_decimals(percentage)))
 
 
-def _half_of_last_digit(percentage: str) -> Fraction:
+def _find_rounding_error(percentage: str) -> Fraction:
     return Fraction(1, 2 * 10 ** _count_decimals(percentage))
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -24,7 +23,7 @@ MAX_BYTES = 2**30
 NESTED = "nested"
 """The key in a table's `attrs` for columns with lists or objects, and the place of the first one."""
 
-Record = Mapping[str, Any]
+Record = Mapping[str, object]
 _HALF = re.compile("[\ud800-\udfff]")
 
 

@@ -47,10 +47,7 @@ def find_methods(table: Table) -> None:
     is_joined = bool(table.heading_of("methods"))
     are_named = table.has_columns(*METHODS) or find_method_headings(table.names, SYSTEMS)
     if table.items is not None and are_named and not is_joined:
-        raise StudyError(
-            "these rows name their methods, and another file names them by item, too. Remove the methods "
-            "from the file that does not say which method was A and which was B"
-        )
+        _join_items_with_same_methods(table, table.items)
     if table.has_columns(*METHODS):
         return
     if lone := [name for name in METHODS if table.has_columns(name)]:
@@ -214,6 +211,26 @@ def _mark_equal_ratings(table: Table) -> pd.Series:
     for name in (name for name in table.free_columns if "margin" in words[name]):
         are_equal |= pd.to_numeric(table.get_cells(name), errors="coerce") == 0
     return are_equal
+
+
+def _join_items_with_same_methods(table: Table, items: pd.DataFrame) -> None:
+    """Add the columns of a file of items to rows that name their methods, too.
+
+    Raises:
+        StudyError: The two files do not name the same methods in the same order.
+    """
+    if not table.has_columns(*METHODS):
+        _use_method_columns(table, SYSTEMS)
+    own = [table.get_cells(name) for name in METHODS]
+    table.set_frame(table.frame.drop(columns=list(METHODS)))
+    _join_items(table, items)
+    if not table.has_columns(*METHODS) or any(
+        not cells.equals(table.get_cells(name)) for cells, name in zip(own, METHODS, strict=True)
+    ):
+        raise StudyError(
+            "these rows name their methods, and another file names other ones by item. Remove the methods "
+            "from the file that does not say which method was A and which was B"
+        )
 
 
 def _join_items(table: Table, items: pd.DataFrame) -> None:

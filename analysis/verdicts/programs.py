@@ -25,7 +25,8 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,11 @@ from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading
 from guard_eval.records import TIE, make_content_id
 
-ItemRecords = Mapping[str, Mapping[str, Any]]
+ItemRecords = Mapping[str, Mapping[str, object]]
 """The records of a file of items, by their ids."""
 LEFT_OUT = "left out"
 """The column that says why a record has no verdict."""
-Rows = Iterator[dict[str, Any] | str]
+Rows = Iterator[dict[str, object] | str]
 """The rows of a record. A text in place of a row says why the record has no verdict."""
 
 
@@ -101,7 +102,7 @@ def read_program_file(file: VerdictFile, name: str, items: pd.DataFrame | None) 
     notes = [rule["note"] for rule in form.notes if (rule["key"] in file.first) == rule["has"]]
     records: ItemRecords = {} if items is None else items.astype(object).T.to_dict()  # type: ignore[assignment]
 
-    def rows() -> Iterator[tuple[int, dict[str, Any]]]:
+    def rows() -> Iterator[tuple[int, dict[str, object]]]:
         for number, record in file.records:
             for row in READERS[name](record, file.describe_place(number), records):
                 yield number, {LEFT_OUT: row} if isinstance(row, str) else row
@@ -216,7 +217,7 @@ def _read_fastchat(record: Record, _where: str, _items: object) -> Rows:
         yield row | {"verdict": verdict, "presentation": number, "shown_first": first}
 
 
-def _select_short_fields(record: Record) -> dict[str, Any]:
+def _select_short_fields(record: Record) -> dict[str, object]:
     """Select fields by which results may be split, such as the language: short texts, numbers, yes and no."""
     return {
         key: value
@@ -225,7 +226,7 @@ def _select_short_fields(record: Record) -> dict[str, Any]:
     }
 
 
-def _select_item_fields(data: Mapping[str, Any]) -> dict[str, Any]:
+def _select_item_fields(data: Mapping[str, object]) -> dict[str, object]:
     """Select the fields of an item that may say what was compared. The two compared texts are left out."""
     couples = find_method_headings(list(data), SYSTEMS) or find_method_headings(list(data), TEXTS)
     used = {*KNOWN, *SHOWN, *(name for couple, _ in couples for name in couple)}
@@ -254,17 +255,18 @@ def _read_label_studio(record: Record, where: str, items: ItemRecords) -> Rows:
     if "pair_id" not in data:
         item[_CONTENT] = make_content_id(json.dumps(data, sort_keys=True, default=str))
     for annotation in annotations:
-        if not isinstance(annotation, dict) or not isinstance(annotation.get("result"), list):
+        result = annotation.get("result") if isinstance(annotation, dict) else None
+        if not isinstance(result, list):
             raise StudyError(f"{where}: an annotation has no list result; export the project as JSON")
         if annotation.get("was_cancelled") is True:
             yield "the annotator skipped it"
             continue
-        yield from _read_annotation(item, annotation, where)
+        yield from _read_annotation(item, annotation, result, where)
 
 
-def _read_annotation(item: Mapping[str, Any], annotation: Mapping[str, Any], where: str) -> Rows:
+def _read_annotation(item: Record, annotation: Record, result: Iterable[object], where: str) -> Rows:
     """Yield a row for each control of an annotation."""
-    controls = list(_read_controls(annotation["result"], where))
+    controls = list(_read_controls(result, where))
     who = {name: word for name, word, kind in controls if kind == "textarea"}
     account = annotation.get("completed_by")
     if isinstance(account, dict):
@@ -283,11 +285,13 @@ def _read_annotation(item: Mapping[str, Any], annotation: Mapping[str, Any], whe
             yield row | {"criterion": name, "verdict": word}
 
 
-def _read_controls(result: list[Any], where: str) -> Iterator[tuple[str | None, str | None, str]]:
+def _read_controls(result: Iterable[object], where: str) -> Iterator[tuple[str | None, str | None, str]]:
     """Yield the name, the chosen word and the type of each control. No choice gives no word (None)."""
     for region in result:
-        kind = str(region.get("type")) if isinstance(region, dict) else ""
-        value = region.get("value") if isinstance(region, dict) else None
+        if not isinstance(region, dict):
+            continue
+        kind = str(region.get("type"))
+        value = region.get("value")
         if not isinstance(value, Mapping) or (kind not in _WORDS_OF and not region.get("from_name")):
             continue
         name = convert_to_cell(region.get("from_name"))
@@ -313,7 +317,7 @@ def _read_potato(record: Record, where: str, items: ItemRecords) -> Rows:
         yield row | {"criterion": scheme, "verdict": word}
 
 
-def _read_potato_answers(record: Record, methods: Collection[str]) -> Iterator[tuple[str, Any]]:
+def _read_potato_answers(record: Record, methods: Collection[object]) -> Iterator[tuple[str, object]]:
     """Yield each scheme and its answer. A scheme with several dimensions has one answer for each."""
 
     def is_verdict(word: object) -> bool:
@@ -321,7 +325,7 @@ def _read_potato_answers(record: Record, methods: Collection[str]) -> Iterator[t
 
     labels = record.get("label_annotations", record.get("labels"))
     if not isinstance(labels, dict):  # a table: SCHEME.LABEL, or SCHEME if it has one answer
-        labels = {}
+        schemes: dict[str, dict[str, object]] = defaultdict(dict)
         for name, value in record.items():
             if (
                 name not in _NO_SCHEMES
@@ -329,7 +333,8 @@ def _read_potato_answers(record: Record, methods: Collection[str]) -> Iterator[t
                 and convert_to_cell(value) is not None
             ):
                 scheme, dot, label = name.rpartition(".")
-                labels.setdefault(scheme if dot else label, {})[label if dot else _SELECTION] = value
+                schemes[scheme if dot else label][label if dot else _SELECTION] = value
+        labels = schemes
     for scheme, answers in labels.items():
         for label, value in answers.items() if isinstance(answers, dict) else [(_SELECTION, answers)]:
             if label == _SELECTION:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -224,7 +223,7 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     if counts.sum() > MAX_ROWS:
         raise StudyError(f"{listed} count {counts.sum():,} wins, more than {MAX_ROWS:,}; correct them")
     row, column = np.divmod(np.repeat(np.arange(marks.size), counts), len(names))
-    new: dict[str, Any] = {}
+    new: dict[str, object] = {}
     meaning_of_win = "of a separate pair, as declared"
     if table.has_columns("pair_id") or table.number_pairs().max(initial=-1) + 1 < len(marks):
         numbers = pd.Series(row).groupby(row).cumcount() + 1

@@ -49,7 +49,7 @@ _SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror|backward).*")
 _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 """Ties that the reader is told about: both texts are bad, or a judge contradicted itself."""
 _SIDE_OR_METHOD = "the verdict {verdict!r} on {where} may name a side, or the method {name!r}; rename that"
-_SIDED = ("letter", "place", "column")
+_SIDED = ("letter", "place", "column", "declared")
 """The kinds of words that name one of the two texts."""
 _LISTED = 12
 """The largest number of words in a list."""
@@ -131,7 +131,7 @@ def _interpret_word(table: Table, text: str) -> Word:
     """Return the declared or the common meaning of a verdict. Any other word may be a method."""
     name = Word(TIED, "")
     if text in table.declared.words:
-        return {"a": Word(A, "letter"), "b": Word(B, "letter")}.get(table.declared.words[text], name)
+        return {"a": Word(A, "declared"), "b": Word(B, "declared")}.get(table.declared.words[text], name)
     return find_meaning(text) or name
 
 
@@ -168,7 +168,9 @@ def _find_first_methods(
         StudyError: The columns of sides do not fit the methods.
     """
     if table.has_columns(*SHOWN):
-        return SHOWN, np.where(kinds.isin(["letter", "place"]), _read_left_method(table, kinds), A)
+        return SHOWN, np.where(
+            kinds.isin(["letter", "place", "declared"]), _read_left_method(table, kinds), A
+        )
     is_place = kinds == "place"
     columns: Sequence[str] = list(firsts) if is_place.any() else METHODS
     if table.heading_of("methods", "a column") == "" and kinds.isin(_SIDED).any():
@@ -180,16 +182,21 @@ def _describe_missing_sides(table: Table, kinds: pd.Series) -> str:
     """Write the message that asks which method stood at a side such as left or A."""
     are_declared = not table.heading_of("methods", "a column")
     words = table.get_cells("verdict")[kinds.isin(_SIDED if are_declared else ["place"])].unique()
-    sides = ["a" if _interpret_word(table, text).side == A else "b" for text in words]
-    condition = "the first was always method_a"
+    remedy = f"If the first was always method_a: {_offer_sides(table, kinds)}"
     if are_declared:
-        sides = ["METHOD"] * len(words)
-        condition = "the sides never changed"
-    remedy = f"If {condition}: {format_set_options(*map(format_word_setting, words, sides))}"
+        offers = [format_word_setting(text, "METHOD") for text in words]
+        remedy = f"If the sides never changed: {format_set_options(*offers)}"
     return (
         f"the verdicts {join_with_and(list(map(repr, words)))} name sides, and no column says which method "
         f"stood where. Add a column shown_first, or left and right, with the methods. {remedy}"
     )
+
+
+def _offer_sides(table: Table, kinds: pd.Series) -> str:
+    """Write the options of the command line by which words for sides mean method_a and method_b."""
+    words = table.get_cells("verdict")[kinds.isin(["letter", "place"])].unique()
+    sides = ["a" if _interpret_word(table, text).side == A else "b" for text in words]
+    return format_set_options(*map(format_word_setting, words, sides))
 
 
 def _read_left_method(table: Table, kinds: pd.Series) -> Numbers:
@@ -242,9 +249,10 @@ def _refuse_changed_sides(
             table.frame,
             changed,
             "the verdict on {where} is a side, and the column {name!r} may say that sides changed there; "
-            "write the methods' names, or in columns left and right the methods as shown, or remove a "
-            "column that is wrong",
+            "write the methods' names, or in columns left and right the methods as shown. If they never "
+            "changed: {options}",
             name=table.heading_of(name, name),
+            options=_offer_sides(table, kinds),
         )
 
 
@@ -257,8 +265,7 @@ def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArra
     and BA. Rows with "no" are not marked.
     """
     heading = table.heading_of(name, name)
-    has_letter = not {"a", "b"}.isdisjoint(split_heading_words(heading))
-    is_about = is_about_sides(heading) or (has_letter and not table.has_sibling(name))
+    is_about = is_about_sides(heading) or _says_which_is_a(table, heading)
     first = _find_named_methods(table, name)
     if (first[sided] != 0).all():
         is_winner = (table.get_cells(name) == winners)[sided].all()
@@ -273,6 +280,16 @@ def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArra
         is_order = not table.is_determined_by(name, ["rater"])
     may_say = len(values) <= 2 and (is_order or is_about)
     return sided & ~words.isin(_STRAIGHT) & may_say
+
+
+def _says_which_is_a(table: Table, heading: str) -> bool:
+    """Return whether a heading says with "is" which method was A or B, such as alpha_is_A or is_A_alpha."""
+    words = split_heading_words(heading)
+    methods = "|".join(map(re.escape, map(simplify_heading, table.list_values(*METHODS))))
+    subject = rf"(is|was|shown|as|the|text|which|{methods})*"
+    return {"is", "was"} & set(words) != set() and bool(
+        re.fullmatch(rf"{subject}[ab]{subject}", "".join(words))
+    )
 
 
 def _find_named_methods(table: Table, name: str) -> Numbers:

@@ -11,8 +11,9 @@ from guard_eval.lookalike import skeleton
 
 A, TIED, B = 1, 0, -1
 """The first text, neither, and the second."""
-Kind = Literal["", "tie", "letter", "place", "column"]
-"""What a word names: a tie, a letter, a place, or the column of a method. Empty for a possible method."""
+Kind = Literal["", "tie", "letter", "place", "column", "declared"]
+"""What a word names: a tie, a letter, a place, the column of a method, or a side that the user has declared.
+Empty for a possible method."""
 
 _SYSTEMS = "method|model|system|sys|strategy|generator|player|engine|policy|agent|bot"
 _TEXTS = (

@@ -77,7 +77,7 @@ class RowFile:
     headings: tuple[str, ...] | None
     rows: NumberedRows
 
-    def records(self, most_rows: int) -> Iterator[tuple[int, Any]]:
+    def records(self, most_rows: int) -> Iterator[tuple[int, object]]:
         """Yield each row: a dictionary from headings to cells for a table, or the JSON value itself.
 
         Raises:
@@ -267,7 +267,7 @@ def _has_json_lines(text: str) -> bool:
     return len(lines) > 1
 
 
-def _find_json_records(value: Any) -> list[Any]:  # noqa: ANN401 (a value of JSON)
+def _find_json_records(value: object) -> list[object]:
     """Return the records of a JSON document: a list, a list in an object, or a format of pandas."""
     if not isinstance(value, dict):
         return value if isinstance(value, list) else [value]
@@ -282,7 +282,7 @@ def _find_json_records(value: Any) -> list[Any]:  # noqa: ANN401 (a value of JSO
     return _find_nested_records(value) or [value]
 
 
-def _find_nested_records(value: dict[str, Any]) -> list[Any]:
+def _find_nested_records(value: dict[str, Any]) -> list[object]:
     """Return the rows of {column: {index: cell}}, {index: {column: cell}} or {column: [cell, …]}."""
     inner = list(value.values())
     if inner and all(isinstance(cells, dict) and cells.keys() == inner[0].keys() for cells in inner):
@@ -298,7 +298,7 @@ def _find_nested_records(value: dict[str, Any]) -> list[Any]:
     return []
 
 
-def parse_json(where: str, text: str) -> Any:  # noqa: ANN401 (a value of JSON)
+def parse_json(where: str, text: str) -> object:
     """Parse a JSON value. Refuse an object that has the same key twice."""
     try:
         return json.loads(text, object_pairs_hook=_build_object)
@@ -309,7 +309,7 @@ def parse_json(where: str, text: str) -> Any:  # noqa: ANN401 (a value of JSON)
         raise StudyError(f"{where}: not valid JSON ({reason}); complete or remove it") from None
 
 
-def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) < len(pairs):
         names = [name for name, _ in pairs]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import parse
@@ -113,13 +112,13 @@ def _list_required_fields(study: Study, facts: Known) -> dict[str, object]:
     }
 
 
-def _describe_differences(recipe: Mapping[str, Any], required: Mapping[str, object]) -> list[str]:
+def _describe_differences(recipe: Mapping[str, object], required: Mapping[str, object]) -> list[str]:
     """Describe how a recipe differs from the required fields. Its dtype also names the quantisation."""
     return [
         f"{name} = {recipe[name]!r}, not {value!r}"
         for name in RUN_FIELDS
         if (value := required[name]) not in (None, recipe[name])
-        and not (name == "dtype" and recipe[name].startswith(f"{value},"))
+        and not (name == "dtype" and str(recipe[name]).startswith(f"{value},"))
     ]
 
 

@@ -23,12 +23,16 @@ from guard_eval.errors import StudyError
 from guard_eval.files.rows import Encoding
 from guard_eval.records import Prompt
 from guard_eval.texts.generations import Finish, Generation
-from guard_eval.texts.rows import KEYS, NO_TEXT, TEXT, Record, read_rows
-from guard_eval.texts.shapes import (
+from guard_eval.texts.rows import (
+    KEYS,
+    NO_TEXT,
+    TEXT,
+    Record,
     find_system_column,
     find_text_columns,
     flatten_sample,
     read_data_frame,
+    read_rows,
     refuse_doubtful_columns,
     refuse_sides,
 )
@@ -237,11 +241,15 @@ class Fields:
     def string(self, name: str) -> str | None:
         """Return the text under a name. Ids and datasets may be whole numbers; pandas writes them as 1.0."""
         key, value = self._find_filled_key(name)
-        if name in {"id", "prompt_id", "dataset"} and type(value) in {int, float} and value == value // 1:
-            return str(int(value))
+        if (
+            name in {"id", "prompt_id", "dataset"}
+            and type(value) in {int, float}
+            and float(str(value)).is_integer()
+        ):
+            return f"{value:.0f}"
         return None if value is None else self._read_text(key, value)
 
-    def _find_filled_key(self, name: str) -> tuple[str, Any]:
+    def _find_filled_key(self, name: str) -> tuple[str, object]:
         """Return the first key with a value, and the value. An empty cell is an unknown value."""
         for key in KEYS.get(name, (name,)):
             if (value := self._row.get(key)) is not None and value != "":
@@ -265,7 +273,7 @@ class Fields:
             self.flaws.append(f"{name} not a number")
             return None
 
-    def _find_texts(self) -> tuple[str, list[Any]]:
+    def _find_texts(self) -> tuple[str, list[object]]:
         """Return the key of the texts and one or more texts. A list or an object may hold several texts."""
         keys = (self._column,) if self._column else TEXT
         present = [key for key in keys if key in self._row]
@@ -288,7 +296,7 @@ class Fields:
             self.flaws.append(FURTHER)
         return key, texts
 
-    def _split_texts(self, key: str) -> list[Any]:
+    def _split_texts(self, key: str) -> list[object]:
         """Return the texts under a key. Several texts are in a list or in an object with numbers as keys."""
         value = self._row[key]
         if isinstance(value, list):

@@ -411,6 +411,8 @@ def test_texts_yes_and_no_are_no_winner_marks():
         ("failed_attention_check", ("yes", "no")),
         ("passed_attention", ("no", "yes")),
         ("isGold", ("x", "")),
+        ("trial_kind", ("practice", "main")),
+        ("usable", (0, 1)),
         ("duplicate", ("TRUE", "FALSE")),
         ("consent", ("no", "yes")),
     ],
@@ -423,7 +425,7 @@ def test_rows_that_do_not_count_are_left_out(name, cells):
     assert counts(pd.DataFrame(rows)) == ("4/0/4", 8)
 
 
-@pytest.mark.parametrize("name", ["rejected", "attention_check", "failed", "gold", "training"])
+@pytest.mark.parametrize("name", ["rejected", "attention_check", "failed", "gold", "flagged"])
 def test_doubtful_mark_of_rows_is_asked_about(name):
     rows = [{"prompt": n, **AB, "winner": "alpha", name: n % 2} for n in range(12)]
     assert f"the column '{name}' may say which rows do not count" in refusal(pd.DataFrame(rows))
@@ -493,7 +495,10 @@ def test_methods_in_two_files_are_refused(tmp_path):
     paths = [tmp_path / "answers.csv", tmp_path / "key.csv"]
     for path, table in zip(paths, (rows, items), strict=True):
         pd.DataFrame(table).to_csv(path, index=False)
-    assert "another file names them by item" in refusal(paths)
+    assert "another file names other ones by item" in refusal(paths)
+    pd.DataFrame(rows)[["item", *AB]].assign(prompt="one").to_csv(paths[1], index=False)
+    assert set(analysis.read(paths, rater_kind="person")["prompt_id"]) == {"one"}
+    pd.DataFrame(items).to_csv(paths[1], index=False)
     pd.DataFrame(rows).drop(columns=list(AB)).to_csv(paths[0], index=False)
     assert list(analysis.read(paths, rater_kind="person")["verdict"]) == ["alpha", "beta"] * 6
 

@@ -204,7 +204,7 @@ def test_run_waits_one_lease_if_the_clock_was_set_back(*, run, store, pairs, ser
     reporter = Mock()
     with progress.use_reporter(reporter):
         assert run(orders="one").verdicts == 1
-    reporter.notice.assert_called_once_with("waiting for open requests of this run or of another run")
+    reporter.show_notice.assert_called_once_with("waiting for open requests of this run or of another run")
 
 
 @pytest.mark.usefixtures("short_lease")

@@ -17,7 +17,7 @@ from statsmodels.stats.inter_rater import cohens_kappa, to_table
 
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.likeness import describe_signs
-from analysis.scores.scores import sign_by_method
+from analysis.scores.scores import convert_methods_to_signs
 from analysis.sections.raters.likeness import measure_likeness
 from analysis.sections.section import Section, make_table_section, remove_word_simulated
 from guard_eval.estimate import Floats
@@ -103,11 +103,11 @@ def _split_by_comparison(
     numbered at once for speed: a table may have a million verdicts and many comparisons.
     """
     cells = frame.groupby(["method_a", "method_b", "rater_kind"], sort=True)
-    first = sign_by_method(frame, "shown_first") if "shown_first" in frame else 0
+    first = convert_methods_to_signs(frame, "shown_first") if "shown_first" in frame else 0
     table = frame[["rater", "criterion"]].assign(
         cell=cells.ngroup(),
         pair=pd.factorize(frame["pair_id"])[0],
-        side=sign_by_method(frame, "verdict"),
+        side=convert_methods_to_signs(frame, "verdict"),
         first=first,
         ends_seen=frame.get("ends_seen", np.nan),
         presentation=frame.get("presentation", first),

@@ -13,9 +13,9 @@ from analysis.scores.scores import (
     ResultKey,
     UnitScores,
     add_unit_column,
+    convert_methods_to_signs,
     group_by_raters,
     group_by_result,
-    sign_by_method,
 )
 from analysis.sections.section import (
     ComparisonRow,
@@ -148,7 +148,7 @@ def measure_position_effect(evidence: Evidence) -> list[PositionRow]:
 def _sum_verdicts_by_order(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each rater, pair, criterion and order: `side` is 1 for method_a, −1 for method_b."""
     placed = frame.assign(
-        net=sign_by_method(frame, "verdict"), a_first=frame["shown_first"] == frame["method_a"]
+        net=convert_methods_to_signs(frame, "verdict"), a_first=frame["shown_first"] == frame["method_a"]
     )
     rows = placed.groupby([*RATED, "a_first"], sort=True).agg(
         net=("net", "sum"), unit=("unit", "first"), samples=("net", "size"), answers=("net", "nunique")

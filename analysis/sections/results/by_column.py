@@ -135,7 +135,7 @@ def measure_shares_by_value(evidence: Evidence) -> list[ValueRow]:
     rows = [
         _make_value_row(row, column, value)
         for column in list_split_columns(evidence)
-        for value, subset in _split_evidence(evidence, column)
+        for value, subset in _split_by_value(evidence, column)
         for row in subset.rows(measure_total_shares)
     ]
     return correct_p_values(rows, evidence)
@@ -159,7 +159,7 @@ def run_interaction_tests(evidence: Evidence) -> list[InteractionRow]:
     rows = []
     for column in list_split_columns(evidence):
         subsets = [
-            dict(group_by_result(subset.scored.items)) for _, subset in _split_evidence(evidence, column)
+            dict(group_by_result(subset.scored.items)) for _, subset in _split_by_value(evidence, column)
         ]
         for key, whole in group_by_result(evidence.scored.items):
             rated = [subset[key] for subset in subsets if key in subset]
@@ -191,7 +191,7 @@ def _run_interaction_test(
     )
 
 
-def _split_evidence(evidence: Evidence, column: str) -> Iterator[tuple[str, Evidence]]:
+def _split_by_value(evidence: Evidence, column: str) -> Iterator[tuple[str, Evidence]]:
     """Yield each value of a column and the evidence with this value. Judges of a panel count separately."""
     values = _group_values(evidence.frame[column], column)
     plan = evidence.plan.model_copy(update={"panel": None})

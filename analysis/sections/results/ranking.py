@@ -122,7 +122,7 @@ class RankingRow(CriterionRow):
         low, high = self.possible_best, self.possible_worst
         return f"{low}" if low == high else f"{low} to {high}"
 
-    def is_unclear(self, alpha: float) -> bool:
+    def shows_no_difference(self, alpha: float) -> bool:
         """Return whether the test finds no evidence that any method is better."""
         p = self.p_any_difference_adjusted
         return NO_RANK not in self.note and (p is None or p > alpha)
@@ -403,11 +403,11 @@ def _make_ranking_table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
         },
         csv="ranking",
         caption=f"{capitalise(find_title(rows[0].criterion))}, judged by {name_raters(rows[0])}",
-        note=_describe_basis(rows[0]),
+        note=_describe_ranking_basis(rows[0]),
     )
 
 
-def _describe_basis(row: RankingRow) -> str:
+def _describe_ranking_basis(row: RankingRow) -> str:
     """Describe a ranking: its comparisons and units, the p-value for any difference, and its note."""
     p = row.p_any_difference_adjusted
     difference = "no test" if p is None else format_p_in_sentence(p)

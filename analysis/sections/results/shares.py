@@ -88,7 +88,7 @@ class TestedRow(ComparisonRow):
         return self.p_adjusted if self.family else self.p
 
     @property
-    def least_p(self) -> float:
+    def smallest_possible_p(self) -> float:
         """Return the smallest possible p of the test, if it is known."""
         return 0.0
 
@@ -145,7 +145,7 @@ class SignFlipRow(ShareRow):
     method: str
 
     @property
-    def least_p(self) -> float:
+    def smallest_possible_p(self) -> float:
         """Return the smallest possible p of the test."""
         return self.smallest_p
 
@@ -388,7 +388,7 @@ def correct_p_values(
         adjusted = adjust(
             [*(rows[index].p for index in family), *[None] * others],
             evidence.adjustment,
-            smallest=[*(rows[index].least_p for index in family), *[1.0] * others],
+            smallest=[*(rows[index].smallest_possible_p for index in family), *[1.0] * others],
             alpha=evidence.plan.alpha,
         )
         values = adjusted[: len(family)]
@@ -459,7 +459,7 @@ def conclude_in_words(row: TestedRow, alpha: float) -> str:
     return conclude(row, alpha).format(unit=unit)
 
 
-def write_p(row: TestedRow, alpha: float) -> str:
+def format_p_or_reason(row: TestedRow, alpha: float) -> str:
     """Return the deciding p as text, or the reason why there is none."""
     return conclude_in_words(row, alpha) if row.deciding_p is None else format_p(row.deciding_p)
 
@@ -476,7 +476,7 @@ def make_share_cells(row: ShareRow, alpha: float, first: str = "", p: str = "p")
     return {
         f"Share of {first}" if first else "Win share": format_percent(row.win_share.value),
         "Interval": format_share_limits(row.win_share),
-        p: write_p(row, alpha),
+        p: format_p_or_reason(row, alpha),
     }
 
 

@@ -15,8 +15,8 @@ from typing import Any
 from guard_eval.records import Prompt, make_content_id
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
+from guard_eval.texts.continuations import append_lines, read_lines
 from guard_eval.texts.generations import Generation
-from guard_eval.texts.journal import append_lines, read_lines
 from guard_eval.texts.systems.matching import SystemTexts, assign_prompt
 
 TEXTS = "texts"
@@ -44,11 +44,11 @@ def locate_served_texts(study: Study, system: System) -> Path:
     return study.folder / name_text_file(system.name, ".served.jsonl")
 
 
-def build_request(study: Study, system: System, prompt: Prompt, number: int) -> dict[str, Any]:
+def build_request(study: Study, system: System, prompt: Prompt, number: int) -> dict[str, object]:
     """Return the body of the request for a system's text for a prompt. Numbers of texts are 1, 2, …."""
     generation = study.settings.generation
     served = system.served_model
-    body: dict[str, Any] = {"model": served.model}
+    body: dict[str, object] = {"model": served.model}
     if system.chat:
         body["messages"] = [{"role": "user", "content": prompt.text}]
     else:
@@ -62,7 +62,7 @@ def build_request(study: Study, system: System, prompt: Prompt, number: int) -> 
     return body | system.body
 
 
-def hash_request(system: System, body: Mapping[str, Any]) -> str:
+def hash_request(system: System, body: Mapping[str, object]) -> str:
     """Return the hash of a request: of the server, the body, and the headers that can change an answer."""
     return make_content_id("request", system.base_url, system.answering_headers, body)
 
@@ -94,9 +94,9 @@ def find_served_texts(study: Study, system: System, prompts: Mapping[str, Prompt
     return texts
 
 
-def append_served_text(study: Study, system: System, row: Mapping[str, Any]) -> None:
+def append_served_text(study: Study, system: System, row: Mapping[str, object]) -> None:
     """Append an answer to the file of a served system, and sync the file so that a crash loses nothing."""
-    append_lines(locate_served_texts(study, system), [dict(row)])
+    append_lines(locate_served_texts(study, system), [row])
 
 
 def append_attempt(study: Study, system: System, attempt: str, cost: int) -> None:
