@@ -35,8 +35,8 @@ from guard_eval.records import Prompt
 from guard_eval.reporting.writing import claim_folder
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable
-from guard_eval.study.folder import locate_model
 from guard_eval.study.settings import MetricSettings
+from guard_eval.study.system_settings import locate_model
 from guard_eval.study.toml import apply_overrides, check_tables
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, make_generation
