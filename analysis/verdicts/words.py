@@ -47,7 +47,7 @@ _MODEL = re.compile(
     r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)?[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
     r"|[-_ ]\d+(\.\d+)?b$"
 )
-"""Names of models, and never of people, after `make_visible_form`. Names from the Hugging Face Hub have a slash."""
+"""Names of models, never of people, after `make_visible_form`. Names of the Hub have a slash."""
 _ARTICLE = re.compile(r"[Aa] (bit|little|lot)\b.*|a (better|preferred|best|winner|stronger|favou?red)\b.*")
 """Phrases in which "A" is an article and not a text, such as a little better."""
 _DROPPED = re.compile(r"[\s_\-.,!()\[\]*:]+")
