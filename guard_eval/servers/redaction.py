@@ -4,6 +4,9 @@ A server may quote a refused key literally: then only the key is removed. If a s
 disguise, the text around the key is removed, too, because no honest answer does that. To find a disguised
 key, escapes are decoded, and only letters and digits are compared, in lower case. So a key is found even if
 it is escaped, split or capitalised.
+
+Local servers get keys that are no secret, such as `EMPTY`, `lm-studio` or `sk-no-key-required`. Many answers
+contain these words. So a key without a digit, or with few characters, is not removed from answers.
 """
 
 import base64
@@ -11,13 +14,16 @@ import re
 from functools import lru_cache
 
 SHORTEST_KEY = 8
-"""Shorter keys are not secret: local servers get keys like `x` or `EMPTY`, which many answers contain."""
+"""Shorter keys are not secret."""
 
 _HALVED_KEY = 24
 """The length from which half a key is also recognised. Shorter halves can be words."""
 
 _LONG_KEY = 16
 """The length from which a piece of a key is also recognised in an error."""
+
+_LONG_HALF = 12
+"""A half without a digit is recognised only from this length, because it may be an ordinary word."""
 
 _PIECE = 6
 """A word counts as a part of a long key if it has this many consecutive characters of the key."""
@@ -104,4 +110,5 @@ def _encode_key(key: str) -> set[bytes]:
     codes = [code for code in map(_keep_letters_and_digits, codes) if code]
     if len(key) < _HALVED_KEY:
         return set(codes)
-    return {half for code in codes for half in (code[: len(code) // 2], code[len(code) // 2 :])}
+    halves = {half for code in codes for half in (code[: len(code) // 2], code[len(code) // 2 :])}
+    return {half for half in halves if len(half) >= _LONG_HALF or any(48 <= byte <= 57 for byte in half)}
