@@ -14,16 +14,13 @@ import re
 from functools import lru_cache
 
 SHORTEST_KEY = 8
-"""Shorter keys are not secret."""
+"""Shorter keys are not secret: local servers get keys like `x` or `EMPTY`, which many answers contain."""
 
 _HALVED_KEY = 24
 """The length from which half a key is also recognised. Shorter halves can be words."""
 
 _LONG_KEY = 16
 """The length from which a piece of a key is also recognised in an error."""
-
-_LONG_HALF = 12
-"""A half without a digit is recognised only from this length, because it may be an ordinary word."""
 
 _PIECE = 6
 """A word counts as a part of a long key if it has this many consecutive characters of the key."""
@@ -58,7 +55,7 @@ def remove_key_from_text(text: str, key: str) -> str:
     """Remove the key, parts of it, and anything that looks like a key from a server's sentence."""
     redacted = _remove_key(text.encode(errors="replace"), key).decode(errors="replace")
     redacted = _KEY_LIKE.sub("[key]", redacted)
-    if len(key) < _LONG_KEY:
+    if len(key) < _LONG_KEY or not re.search(r"\d", key):
         return redacted
     pieces = [key[start : start + _PIECE] for start in range(len(key) - _PIECE + 1)]
     words = re.split(r"(\s+)", redacted)
@@ -110,5 +107,4 @@ def _encode_key(key: str) -> set[bytes]:
     codes = [code for code in map(_keep_letters_and_digits, codes) if code]
     if len(key) < _HALVED_KEY:
         return set(codes)
-    halves = {half for code in codes for half in (code[: len(code) // 2], code[len(code) // 2 :])}
-    return {half for half in halves if len(half) >= _LONG_HALF or any(48 <= byte <= 57 for byte in half)}
+    return {half for code in codes for half in (code[: len(code) // 2], code[len(code) // 2 :])}

@@ -274,13 +274,13 @@ def _make_error_line(line):
 )
 def test_second_answer_to_a_batch_request_is_ignored(*, run, store, pairs, monkeypatch, repeat, warnings):
     pairs(4)
-    download = BatchApi.download
+    download = BatchApi.download_file
 
     async def download_twice(api, file_id):
         lines = (await download(api, file_id)).splitlines()
         return b"\n".join([*lines, *map(repeat, lines)])
 
-    monkeypatch.setattr(BatchApi, "download", download_twice)
+    monkeypatch.setattr(BatchApi, "download_file", download_twice)
     reporter = Mock()
     with progress.use_reporter(reporter):
         assert run(batch=True).verdicts == 8
