@@ -25,11 +25,11 @@ class MissingExtraError(StudyError):
     def __init__(self, extra: str, package: str) -> None:
         super().__init__(
             f"this command needs the package {package!r}, which is not installed; run: pip install "
-            f"{_name_with_extra(extra)}"
+            f"{_write_pip_argument(extra)}"
         )
 
 
-def _name_with_extra(extra: str) -> str:
+def _write_pip_argument(extra: str) -> str:
     """Return the argument with which pip installs this package with an extra, from folder, wheel or index."""
     # A source folder also has metadata, but these do not say where the package was installed from.
     installations = metadata.distributions(name="guard-eval")

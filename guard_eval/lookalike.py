@@ -10,13 +10,15 @@ _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0") | set(map(chr
 """Invisible characters in Unicode, other than control and format characters."""
 
 
-def skeleton(text: str, *, case: bool = False) -> str:
+def make_visible_form(text: str, *, case: bool = False) -> str:
     r"""Return the visible form of a name: two names with the same form count as equal.
 
     Case (unless `case` is true), white space, Unicode form and invisible characters are ignored.
 
-    >>> skeleton(" Bob\u200b "), skeleton("\uff22\uff4f\uff42"), skeleton("Bob  B", case=True)
-    ('bob', 'bob', 'Bob B')
+    >>> make_visible_form(" Bob\u200b "), make_visible_form("\uff22\uff4f\uff42")
+    ('bob', 'bob')
+    >>> make_visible_form("Bob  B", case=True)
+    'Bob B'
     """
     visible = unicodedata.normalize("NFKC", text)
     visible = "".join(item for item in visible if item.isspace() or not is_invisible(item))
@@ -48,13 +50,19 @@ def are_lookalikes(first: str, second: str) -> bool:
     >>> are_lookalikes("Ada", "\u0410d\u0430"), are_lookalikes("Bill", "BiII"), are_lookalikes("Ada", "Ida")
     (True, True, False)
     """
-    return skeleton(first) == skeleton(second) or _replace_lookalikes(first) == _replace_lookalikes(second)
+    return make_visible_form(first) == make_visible_form(second) or _replace_lookalikes(
+        first
+    ) == _replace_lookalikes(second)
 
 
 @cache
 def _replace_lookalikes(name: str) -> str:
     """Replace letters of other scripts in a name by Latin letters that look the same."""
-    letters = unicodedata.normalize("NFD", skeleton(name, case=True)).translate(_SHAPES).translate(_STROKES)
+    letters = (
+        unicodedata.normalize("NFD", make_visible_form(name, case=True))
+        .translate(_SHAPES)
+        .translate(_STROKES)
+    )
     return unicodedata.normalize("NFC", letters.casefold())
 
 
@@ -71,4 +79,4 @@ def is_model_name(name: str) -> bool:
     >>> [is_model_name(name) for name in ("GPT-4", "claude-sonnet-4", "Llama 70b", "Claude", "P-3")]
     [True, True, True, False, False]
     """
-    return _MODEL.fullmatch(skeleton(name)) is not None
+    return _MODEL.fullmatch(make_visible_form(name)) is not None

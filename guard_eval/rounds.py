@@ -89,7 +89,7 @@ _legendre = lru_cache(np.polynomial.legendre.leggauss)
 
 def compare_couples(contest: Contest) -> list[Comparison]:
     """Test each couple on the rounds so far."""
-    leads = [_compute_leads(contest, number) for number in range(1, contest.done + 1)]
+    leads = [_compute_round_leads(contest, number) for number in range(1, contest.done + 1)]
     tested = []
     for at, couple in enumerate(contest.couples):
         last = contest.stopped.get(couple, len(leads))
@@ -104,7 +104,7 @@ def compare_couples(contest: Contest) -> list[Comparison]:
     return tested
 
 
-def _compute_leads(contest: Contest, number: int) -> Floats:
+def _compute_round_leads(contest: Contest, number: int) -> Floats:
     """Return the leads of all couples on the complete prompts of a round, `[prompts, couples]`."""
     playing = set(contest.list_active_couples(number))
     complete = [scores for at, scores in contest.prompts if at == number and playing <= scores.keys()]

@@ -29,7 +29,7 @@ from analysis.verdicts.table import (
 )
 from analysis.verdicts.words import format_set_options, format_word_setting, is_model_name
 from guard_eval.errors import StudyError
-from guard_eval.lookalike import skeleton
+from guard_eval.lookalike import make_visible_form
 from guard_eval.records import TIE, RaterKind
 from guard_eval.reporting.words import join_first
 
@@ -136,7 +136,7 @@ def _check_spelling(table: pd.DataFrame) -> None:
         seen: dict[str, str] = {}
         for name in (name for name in names if name in table):
             for text in table[name].dropna().unique():
-                other = seen.setdefault(skeleton(text, case=name in _IDS), text)
+                other = seen.setdefault(make_visible_form(text, case=name in _IDS), text)
                 if other != text:
                     where = format_line_numbers((table[name] == text).to_numpy(), table.index)
                     raise StudyError(

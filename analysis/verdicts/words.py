@@ -7,7 +7,7 @@ import re
 import shlex
 from typing import Literal, NamedTuple
 
-from guard_eval.lookalike import skeleton
+from guard_eval.lookalike import make_visible_form
 
 A, TIED, B = 1, 0, -1
 """The first text, neither, and the second."""
@@ -44,10 +44,10 @@ _TIE = re.compile(
 _MODEL = re.compile(
     r"(?<![a-z])(gpt|chatgpt|claude|llama|gemini|gemma|qwen|mi[sx]tral|deepseek|command-[ar]|grok|llm|phi-?\d"
     r"|vicuna|sonnet|opus|haiku|pandalm|judgelm|prometheus|glm|kimi-k\d|nova-(pro|lite|micro|premier)"
-    r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
+    r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)[-_ ]?judge)(?![a-z])|^judge$|^[\w.-]{2,}/[\w.-]{3,}$"
     r"|[-_ ]\d+(\.\d+)?b$"
 )
-"""Names of models, and never of people, after `skeleton`. Names from the Hugging Face Hub have a slash."""
+"""Names of models, never of people, after `make_visible_form`. Names of the Hub have a slash."""
 _ARTICLE = re.compile(r"[Aa] (bit|little|lot)\b.*|a (better|preferred|best|winner|stronger|favou?red)\b.*")
 """Phrases in which "A" is an article and not a text, such as a little better."""
 _DROPPED = re.compile(r"[\s_\-.,!()\[\]*:]+")
@@ -137,4 +137,4 @@ def format_set_options(*settings: str, join: str = " ") -> str:
 
 def is_model_name(name: str) -> bool:
     """Return whether a rater has a name that language models have and people do not have."""
-    return _MODEL.search(skeleton(name)) is not None
+    return _MODEL.search(make_visible_form(name)) is not None

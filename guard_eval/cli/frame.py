@@ -63,12 +63,12 @@ def run(arguments: Sequence[str]) -> int:
             return 1
         except BaseException as error:
             if is_caused_by_signal(error, signals):
-                printer.error(STOPPED)
+                printer.print_error(STOPPED)
                 return find_exit_code(signals)
             message = _explain_error(error)
             if message is None:
                 raise
-            printer.error(f"error: {message}")
+            printer.print_error(f"error: {message}")
             return 2
 
 

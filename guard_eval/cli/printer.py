@@ -86,7 +86,7 @@ class Printer(Reporter):
             for command in others:
                 _print_line(console, f"  or: {command}")
 
-    def error(self, message: str) -> None:
+    def print_error(self, message: str) -> None:
         """Print an error, with `--json` also as JSON."""
         sys.stdout.flush()
         message = re.sub(

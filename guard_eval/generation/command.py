@@ -23,9 +23,8 @@ from guard_eval.generation.strategies import Greedy, own, parse, signature
 from guard_eval.servers.server import parse_send_key
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
-from guard_eval.texts.continuations import append_continuations, append_traces
+from guard_eval.texts.continuations import WHOLE, Shard, append_continuations, append_traces, reserve_shard
 from guard_eval.texts.current import Known, find_model_revision
-from guard_eval.texts.shards import WHOLE, Shard, reserve_shard
 from guard_eval.texts.systems.served_files import TEXTS
 from guard_eval.texts.tuning import TUNE, plan_texts, split_prompts
 

@@ -29,9 +29,7 @@ from guard_eval.generation.strategies import (
 )
 from guard_eval.records import Continuation, Prompt, make_content_id
 from guard_eval.results import Result
-from guard_eval.study.folder import locate_model
-from guard_eval.study.settings import GenerationSettings
-from guard_eval.study.system_settings import BUNDLED
+from guard_eval.study.system_settings import BUNDLED, GenerationSettings, locate_model
 from guard_eval.study.toml import check_tables
 from guard_eval.texts.models import find_models
 

@@ -14,9 +14,9 @@ from guard_eval.generation.strategies import LogitStrategy, parse
 from guard_eval.records import Prompt
 from guard_eval.results import Result
 from guard_eval.study.folder import Study
+from guard_eval.texts.continuations import WHOLE, Shard
 from guard_eval.texts.current import Known, Texts, describe_other_runs, find_generated_texts
 from guard_eval.texts.models import HubModels, find_models
-from guard_eval.texts.shards import WHOLE, Shard
 
 Problems = dict[str, list[str]]
 """The systems that could not write all their texts, by reason."""

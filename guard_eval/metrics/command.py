@@ -35,8 +35,8 @@ from guard_eval.records import Prompt
 from guard_eval.reporting.writing import claim_folder
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable
-from guard_eval.study.folder import locate_model
 from guard_eval.study.settings import MetricSettings
+from guard_eval.study.system_settings import locate_model
 from guard_eval.study.toml import apply_overrides, check_tables
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, make_generation
@@ -129,7 +129,7 @@ def measure(
         raise StudyError("--tune is only for a study; name its folder")
     if not files:
         chosen.setdefault("compute", list(WITHOUT_MODELS))
-    settings = _check_settings(apply_overrides({"metrics": chosen}, overrides))
+    settings = _check_metric_settings(apply_overrides({"metrics": chosen}, overrides))
     prompts_by_id = {prompt.id: prompt for prompt in read_prompts(prompts)} if prompts else None
     measured = _measure_texts(
         [text for item in source for text in _read_texts(item, prompts_by_id, column)],
@@ -153,7 +153,7 @@ def _is_study_folder(files: Sequence[Path]) -> bool:
     return path.is_dir() or is_missing_folder
 
 
-def _check_settings(tables: Mapping[str, object], systems: Sequence[str] = ()) -> FileSettings:
+def _check_metric_settings(tables: Mapping[str, object], systems: Sequence[str] = ()) -> FileSettings:
     return check_tables(FileSettings, tables, "the command line", context={"systems": list(systems)})
 
 
@@ -186,14 +186,16 @@ def _measure_study(study: Study, chosen: Mapping[str, object], *, dry_run: bool)
     declared = settings.metrics.model_dump()
     if declared["baseline"] is None and DEFAULT_BASELINE in settings.systems:
         declared["baseline"] = DEFAULT_BASELINE
-    metric_settings = _check_settings({"metrics": {**declared, **chosen}}, list(settings.systems)).metrics
+    metric_settings = _check_metric_settings(
+        {"metrics": {**declared, **chosen}}, list(settings.systems)
+    ).metrics
     measured = _measure_texts(
         generations,
         metric_settings,
         ScoringModels.from_study(study),
         folder=study.metrics_folder,
         dry_run=dry_run,
-        warnings=_warn_of_self_scoring(study, metric_settings),
+        warnings=_warn_about_self_scoring(study, metric_settings),
         question=study.settings.question,
         searches=searches,
     )
@@ -215,14 +217,14 @@ def _tune_study(study: Study, *, dry_run: bool) -> MeasurementResult:
         folder=study.metrics_folder,
         write=False,
         dry_run=dry_run,
-        warnings=_warn_of_self_scoring(study, metric_settings),
+        warnings=_warn_about_self_scoring(study, metric_settings),
     )
     if measured.failures:
         raise StudyError("\n".join(measured.failures))
     return measured if dry_run else choose_settings(study, measured, texts, prompts)
 
 
-def _warn_of_self_scoring(study: Study, settings: MetricSettings) -> list[str]:
+def _warn_about_self_scoring(study: Study, settings: MetricSettings) -> list[str]:
     """Return a warning if the model that wrote the texts also scores them."""
     writers = [study.locate_model(model_study.settings.model.name) for model_study in study.split_by_model()]
     scorer = settings.coherence_model

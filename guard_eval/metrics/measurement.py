@@ -82,7 +82,11 @@ def measure_generations(
         settings=settings.model_dump(mode="json")
         | {"compute": ", ".join(settings.compute)}
         | _read_package_versions(),
-        warnings=(*warnings, *_check_texts(groups, humans, settings.compute), *_check_mauve(outcomes)),
+        warnings=(
+            *warnings,
+            *_warn_about_texts(groups, humans, settings.compute),
+            *_warn_about_mauve(outcomes),
+        ),
         failures=tuple(failures),
     )
     if settings.baseline is None:
@@ -134,7 +138,9 @@ def _read_package_versions() -> dict[str, str]:
     return versions
 
 
-def _check_texts(groups: Sequence[Group], humans: Sequence[Group], metrics: Sequence[str]) -> Iterator[str]:
+def _warn_about_texts(
+    groups: Sequence[Group], humans: Sequence[Group], metrics: Sequence[str]
+) -> Iterator[str]:
     """Yield warnings of unequal numbers of texts, and of missing or different references."""
     for dataset in dict.fromkeys(group.dataset for group in groups):
         sizes = {len(run) for group in groups if group.dataset == dataset for run in group.run_indices}
@@ -157,7 +163,7 @@ def _check_texts(groups: Sequence[Group], humans: Sequence[Group], metrics: Sequ
         yield f"{names}: not measured, because no text has a reference"
 
 
-def _check_mauve(outcomes: Outcomes) -> Iterator[str]:
+def _warn_about_mauve(outcomes: Outcomes) -> Iterator[str]:
     """Yield warnings if there are few texts, or if strategies have different numbers of buckets."""
     by_dataset: dict[str, list[Outcome]] = {}
     for outcome in outcomes.values():

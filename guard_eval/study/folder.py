@@ -29,7 +29,7 @@ from guard_eval.study.criteria_settings import find_study_file, to_one_line
 from guard_eval.study.declared import declare_settings, hash_declared
 from guard_eval.study.own_strategies import register_recorded_strategies
 from guard_eval.study.settings import Settings
-from guard_eval.study.system_settings import BUNDLED, Model
+from guard_eval.study.system_settings import Model, locate_model
 from guard_eval.study.toml import apply_overrides, check_tables, read_toml
 from guard_eval.study.tuning_settings import JUDGE, TUNING_DATABASE
 
@@ -224,17 +224,6 @@ def _list_system_names(tables: JsonObject) -> list[str]:
     with suppress(LookupError, TypeError):
         names += [remove_parameters(text) for text in tables["generation"]["strategies"] if "[" in text]
     return names
-
-
-def locate_model(name: str, folder: Path) -> str:
-    """Return the path of a model's folder (relative names start at `folder`), or a Hugging Face id."""
-    if name == BUNDLED:
-        return str(Path(__file__).parents[1] / "demo" / "model")
-    # Unlike `Path.expanduser`, this function keeps `~name` if there is no such user.
-    path = folder / os.path.expanduser(name)  # noqa: PTH111
-    if name and (path.is_dir() or name.startswith((".", "/", "~"))):
-        return str(path.resolve())
-    return name
 
 
 def make_relative_to_study(folder: Path, model: str) -> str:

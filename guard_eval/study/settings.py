@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, combinations
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -34,22 +34,23 @@ from guard_eval.study.criteria_settings import (
     to_one_line,
 )
 from guard_eval.study.judge_settings import CONTINUATIONS, Judge
-from guard_eval.study.system_settings import BUNDLED, Model, Name, NameOfSystem, System
+from guard_eval.study.system_settings import (
+    BUNDLED,
+    Code,
+    Count,
+    GenerationSettings,
+    Model,
+    Name,
+    NameOfSystem,
+    SmallCount,
+    System,
+    Tokens,
+)
 from guard_eval.study.test_plan import EXCLUSIVE, SplitPlan
 from guard_eval.study.tuning_settings import JUDGE, Tuning
 
-Count = Annotated[int, Field(ge=1, le=10_000_000)]
-"""A number of prompts or pairs."""
-Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
-SmallCount = Annotated[int, Field(ge=1, le=1000)]
-"""A factor of other numbers: raters of a pair, runs of a prompt, layers, seeds."""
-StrategyOrGrid = Annotated[str, AfterValidator(lambda text: read_grid(text).text)]
-StrategyNames = Annotated[list[StrategyOrGrid], Field(max_length=1000), AfterValidator(refuse_duplicates)]
 Group = Annotated[list[NameOfSystem], Field(min_length=2, max_length=100), AfterValidator(refuse_duplicates)]
-StopStrings = Annotated[list[Name], AfterValidator(lambda texts: sorted(set(texts)))]
-"""Stop strings, sorted because their order changes no text."""
 Statement = Annotated[str, AfterValidator(to_one_line), Field(min_length=1, max_length=2000)]
-Code = Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,64}$")]
 Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined"]
 Language = Literal["en", "de"]
 """The languages of the app that the package contains."""
@@ -72,46 +73,6 @@ class Prompts(SettingsTable):
 
     file: Name = "prompts.jsonl"
     limit: Count | None = None
-
-
-class GenerationSettings(SettingsTable):
-    """The settings for writing continuations.
-
-    Attributes:
-        strategies: The strategies to compare, as signatures. Each is a system, and [model] writes its texts.
-            Of a strategy with lists of values, such as `top_p(p=[0.8, 0.9])`, [tuning] chooses one setting.
-        runs: The number of texts to each prompt by a strategy that draws at random. Other strategies write
-            one.
-        stop: Strings that end a text before the first of them.
-        max_new_tokens: The largest length of a text, in tokens.
-        max_prompt_tokens: The largest length of a prompt, in tokens. A longer prompt keeps its end.
-        batch_size: The number of texts that are written together. `auto` fills the memory of a GPU, and is 8
-            or 32 on a CPU.
-        chat: Send prompts through the model's chat template.
-        chat_template: Settings of the chat template, such as `{enable_thinking = false}` of Qwen3.
-        compile: Use a static cache, so that transformers compiles the model on a GPU.
-    """
-
-    strategies: StrategyNames = Field(default=[])
-    runs: SmallCount = 1
-    stop: StopStrings = Field(default=[])
-    max_new_tokens: Tokens = 256
-    max_prompt_tokens: Tokens = 256
-    batch_size: Annotated[Count, Field(le=100_000)] | Literal["auto"] = Field(default="auto", exclude=True)
-    chat: bool = False
-    chat_template: dict[Code, bool | int | float | str] = Field(default={})
-    compile: bool = Field(default=False, exclude=True)
-
-    @property
-    def recipe_fields(self) -> dict[str, Any]:
-        """Return the fields of a `Recipe` that these settings decide."""
-        return {
-            "max_new_tokens": self.max_new_tokens,
-            "max_prompt_tokens": self.max_prompt_tokens,
-            "chat": self.chat,
-            "chat_template": json.dumps(self.chat_template, sort_keys=True) if self.chat_template else "",
-            "stop": tuple(self.stop),
-        }
 
 
 class MetricSettings(SettingsTable):

@@ -1,26 +1,40 @@
-"""The `[[system]]` tables of study.toml: the systems that wrote the compared texts.
+"""The tables `[model]`, `[generation]` and `[[system]]` of study.toml: the systems that wrote the texts.
 
 A system is a file of texts, a local model with a strategy, or a model behind a server.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from functools import partial
-from typing import Annotated, Literal, Self, get_args
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationInfo, model_validator
 
 from guard_eval.errors import StudyError
-from guard_eval.generation.strategies import parse, signature
-from guard_eval.study.criteria_settings import SettingsTable, to_one_line
+from guard_eval.generation.strategies import parse, read_grid, signature
+from guard_eval.study.criteria_settings import SettingsTable, refuse_duplicates, to_one_line
 from guard_eval.study.served_model import ServedModel, ServerSettings, refuse_reserved_names
 
 Name = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=1, le=10_000_000)]
+"""A number of prompts or pairs."""
+Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
+SmallCount = Annotated[int, Field(ge=1, le=1000)]
+"""A factor of other numbers: raters of a pair, runs of a prompt, layers, seeds."""
+Code = Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,64}$")]
 Spread = Literal["balanced", "balanced_low_0", "sequential"]
 """The names in transformers for the ways to spread a model over all GPUs."""
 Device = Literal["auto", "cpu", "cuda", Spread] | Annotated[str, Field(pattern=r"^cuda:\d{1,3}$")]
 StrategyName = Annotated[str, AfterValidator(lambda text: signature(parse(text)))]
+
+StrategyOrGrid = Annotated[str, AfterValidator(lambda text: read_grid(text).text)]
+StrategyNames = Annotated[list[StrategyOrGrid], Field(max_length=1000), AfterValidator(refuse_duplicates)]
+StopStrings = Annotated[list[Name], AfterValidator(lambda texts: sorted(set(texts)))]
+"""Stop strings, sorted because their order changes no text."""
 
 BUNDLED = "bundled"
 """The name of the small model that comes with the package."""
@@ -86,6 +100,57 @@ class Model(SettingsTable):
     def device_map(self) -> str | dict[str, int | str] | None:
         """Return how to spread the model over several devices, or None for one device."""
         return None if self.device == self.one_device else self.device
+
+
+class GenerationSettings(SettingsTable):
+    """The settings for writing continuations.
+
+    Attributes:
+        strategies: The strategies to compare, as signatures. Each is a system, and [model] writes its texts.
+            Of a strategy with lists of values, such as `top_p(p=[0.8, 0.9])`, [tuning] chooses one setting.
+        runs: The number of texts to each prompt by a strategy that draws at random. Other strategies write
+            one.
+        stop: Strings that end a text before the first of them.
+        max_new_tokens: The largest length of a text, in tokens.
+        max_prompt_tokens: The largest length of a prompt, in tokens. A longer prompt keeps its end.
+        batch_size: The number of texts that are written together. `auto` fills the memory of a GPU, and is 8
+            or 32 on a CPU.
+        chat: Send prompts through the model's chat template.
+        chat_template: Settings of the chat template, such as `{enable_thinking = false}` of Qwen3.
+        compile: Use a static cache, so that transformers compiles the model on a GPU.
+    """
+
+    strategies: StrategyNames = Field(default=[])
+    runs: SmallCount = 1
+    stop: StopStrings = Field(default=[])
+    max_new_tokens: Tokens = 256
+    max_prompt_tokens: Tokens = 256
+    batch_size: Annotated[Count, Field(le=100_000)] | Literal["auto"] = Field(default="auto", exclude=True)
+    chat: bool = False
+    chat_template: dict[Code, bool | int | float | str] = Field(default={})
+    compile: bool = Field(default=False, exclude=True)
+
+    @property
+    def recipe_fields(self) -> dict[str, Any]:
+        """Return the fields of a `Recipe` that these settings decide."""
+        return {
+            "max_new_tokens": self.max_new_tokens,
+            "max_prompt_tokens": self.max_prompt_tokens,
+            "chat": self.chat,
+            "chat_template": json.dumps(self.chat_template, sort_keys=True) if self.chat_template else "",
+            "stop": tuple(self.stop),
+        }
+
+
+def locate_model(name: str, folder: Path) -> str:
+    """Return the path of a model's folder (relative names start at `folder`), or a Hugging Face id."""
+    if name == BUNDLED:
+        return str(Path(__file__).parents[1] / "demo" / "model")
+    # Unlike `Path.expanduser`, this function keeps `~name` if there is no such user.
+    path = folder / os.path.expanduser(name)  # noqa: PTH111
+    if name and (path.is_dir() or name.startswith((".", "/", "~"))):
+        return str(path.resolve())
+    return name
 
 
 def _check_system_name(name: str) -> str:

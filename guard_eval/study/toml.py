@@ -85,7 +85,7 @@ def apply_overrides(tables: JsonObject, assignments: Sequence[str]) -> JsonObjec
     problems = []
     for text in assignments:
         try:
-            _assign(tables, text)
+            _apply_assignment(tables, text)
         except (LookupError, TypeError):
             problems.append(
                 f"--set {text}: this names no setting; write table.key=value or judge[1].key=value"
@@ -95,7 +95,7 @@ def apply_overrides(tables: JsonObject, assignments: Sequence[str]) -> JsonObjec
     return tables
 
 
-def _assign(table: Any, assignment: str) -> None:  # noqa: ANN401 (tables, lists and values of TOML)
+def _apply_assignment(table: Any, assignment: str) -> None:  # noqa: ANN401 (tables, lists and values of TOML)
     """Set a value in a table, or raise a `LookupError` or `TypeError`, as Python does for a wrong key."""
     match = _ASSIGNMENT.fullmatch(assignment)
     if match is None:

@@ -5,26 +5,183 @@ model, its arithmetic, the seed and the limits. Texts of different recipes there
 folder, `guard.jsonl` has a line for each text by GUARD. A shard appends to `guard.shard-1-of-4.jsonl`, so two
 processes never append to the same file. To join shards of other machines, copy their files.
 
-Batches are appended by `append_lines` of `journal`, so a crash loses no text.
+`append_lines` syncs each batch of texts. A killed process leaves at most one incomplete last line. Readers
+skip this line, and the next append removes it. The hash of a prompt's id decides the prompt's shard, so every
+machine divides the prompts in the same way.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
+import mmap
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from io import FileIO
 from itertools import chain, groupby
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from guard_eval.errors import StudyError
-from guard_eval.files.opening import LARGEST_TEXT, read_bytes
+from guard_eval.files.opening import LARGEST_TEXT, open_regular, read_bytes
 from guard_eval.records import Continuation, Recipe, make_content_id
-from guard_eval.reporting.writing import find_target, write_atomically
-from guard_eval.texts.journal import append_lines, read_lines
-from guard_eval.texts.shards import WHOLE, Shard
+from guard_eval.reporting.writing import find_target, open_to_append, write_atomically
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of `count` parts of a study's prompts. The `number` is 1 to `count`.
+
+    >>> Shard.parse("2/3")
+    Shard(number=2, count=3)
+    """
+
+    number: int = 1
+    count: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read `i/n`.
+
+        Raises:
+            StudyError: The text does not have this form, or i is not in 1 … n.
+        """
+        match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip())
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise StudyError(f"--shard {text!r} is not a shard; write i/n with i from 1 to n, such as 1/4")
+        return cls(int(match[1]), int(match[2]))
+
+    def holds(self, prompt_id: str) -> bool:
+        """Return whether the prompt belongs to this shard."""
+        return int(make_content_id("shard", prompt_id), 16) % self.count == self.number - 1
+
+    @property
+    def suffix(self) -> str:
+        """Return the part of a file name that names the shard, or "" if there is only one shard."""
+        return "" if self.count == 1 else f".shard-{self.number}-of-{self.count}"
+
+
+WHOLE = Shard()
+"""The shard that is the whole study."""
+
+
+@contextmanager
+def reserve_shard(
+    folder: Path, shard: Shard, *, remedy: str = "wait for it, stop it, or give each its own --shard i/n"
+) -> Iterator[None]:
+    """Prevent other processes from making the same texts in `folder` until the context ends.
+
+    A shard excludes the same shard and the whole study. The whole study excludes all shards and itself. The
+    locks are the operating system's (flock), so they end with the process, even if it is killed. Some network
+    file systems have no locks; there, nothing is excluded.
+
+    Raises:
+        StudyError: Another process makes these texts. The message ends with `remedy`.
+    """
+    with ExitStack() as locks:
+        try:
+            for suffix in dict.fromkeys(("", shard.suffix)):
+                path = folder / f".generate{suffix}.lock"
+                locks.enter_context(_lock(path, shared=suffix != shard.suffix))
+        except (BlockingIOError, FileNotFoundError):
+            raise StudyError(
+                f"another guard-eval generate is writing these texts in {folder}; {remedy}"
+            ) from None
+        except OSError as error:
+            if error.errno not in {errno.ENOLCK, errno.ENOTSUP}:
+                raise
+        yield
+
+
+@contextmanager
+def _lock(path: Path, *, shared: bool) -> Iterator[None]:
+    """Lock a file. At the end, remove the file unless another process has locked it too.
+
+    Raises:
+        BlockingIOError: Another process has locked the file.
+        FileNotFoundError: Another process is removing the file.
+    """
+    with open_to_append(path) as file:
+        fcntl.flock(file, fcntl.LOCK_NB | (fcntl.LOCK_SH if shared else fcntl.LOCK_EX))
+        if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            raise FileNotFoundError(path)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_NB | fcntl.LOCK_EX)
+                path.unlink()
+
+
+Item = TypeVar("Item")
+
+_LONGEST_LINE = 2**26
+
+
+def append_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
+    """Append objects as lines and sync the file. Before and after, remove an incomplete last line.
+
+    Raises:
+        StudyError: The file cannot be written (disk full, no permission). Earlier lines and complete new
+            lines stay valid.
+    """
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    unwritten = memoryview(lines.encode("utf-8", "surrogatepass"))
+    try:
+        with open_to_append(path) as file:  # without a buffer, which would repeat a write after "disk full"
+            file.truncate(_measure_whole_lines(file))
+            try:
+                while unwritten:
+                    unwritten = unwritten[file.write(unwritten) :]
+            finally:
+                file.truncate(_measure_whole_lines(file))
+                os.fsync(file.fileno())
+    except OSError as error:
+        raise StudyError(
+            f"cannot write {path}: {error.strerror}; fix that and run the command again"
+        ) from error
+
+
+def _measure_whole_lines(file: FileIO) -> int:
+    """Return the number of bytes in complete lines of a file."""
+    if not os.fstat(file.fileno()).st_size:
+        return 0
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.rfind(b"\n") + 1
+
+
+def read_lines(path: Path, build: Callable[[dict[str, Any]], Item], kind: str) -> Iterator[Item]:
+    """Build an item from each complete line, and yield the items in the order of writing.
+
+    Args:
+        path: The file.
+        build: Makes an item from a line's object, or raises a ValueError, TypeError or LookupError.
+        kind: The name for a line in messages.
+
+    Raises:
+        StudyError: A complete line cannot be read, or a link leads out of the study.
+    """
+    find_target(path)
+    with open_regular(path) as file:
+        for number, line in enumerate(iter(partial(file.readline, _LONGEST_LINE), b""), start=1):
+            if len(line) == _LONGEST_LINE:
+                raise StudyError(f"{path}, line {number}: this line is too long to be a text; remove it")
+            if not line.endswith(b"\n"):  # the line is incomplete, or another process is writing it
+                return
+            try:
+                yield build(json.loads(line))
+            except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+                raise StudyError(
+                    f"{path}, line {number}: not a {kind} ({type(error).__name__}: {error}); remove it, and "
+                    "guard-eval generate makes the text again"
+                ) from error
+
 
 RUN_FIELDS = (
     "model", "revision", "dtype", "seed", "max_new_tokens", "max_prompt_tokens",

@@ -23,12 +23,16 @@ from guard_eval.errors import StudyError
 from guard_eval.files.rows import Encoding
 from guard_eval.records import Prompt
 from guard_eval.texts.generations import Finish, Generation
-from guard_eval.texts.rows import KEYS, NO_TEXT, TEXT, Record, read_rows
-from guard_eval.texts.shapes import (
+from guard_eval.texts.rows import (
+    KEYS,
+    NO_TEXT,
+    TEXT,
+    Record,
     find_system_column,
     find_text_columns,
     flatten_sample,
     read_data_frame,
+    read_rows,
     refuse_doubtful_columns,
     refuse_sides,
 )

@@ -20,10 +20,10 @@ from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
 from guard_eval.study import Study
 from guard_eval.study.choice import remove_parameters
-from guard_eval.study.folder import check_settings, locate_model, make_relative_to_study
+from guard_eval.study.folder import check_settings, make_relative_to_study
 from guard_eval.study.schema import STUDY_TOML, write_study_toml
 from guard_eval.study.settings import MetricSettings
-from guard_eval.study.system_settings import BUNDLED
+from guard_eval.study.system_settings import BUNDLED, locate_model
 from guard_eval.study.toml import parse_toml
 from guard_eval.texts.models import check_model_name, find_revision
 from guard_eval.texts.prompts import read_prompts

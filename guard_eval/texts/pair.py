@@ -16,8 +16,7 @@ from guard_eval.study.own_strategies import record_strategies
 from guard_eval.study.settings import Settings
 from guard_eval.texts.generation_files import ECHO
 from guard_eval.texts.generations import Generation
-from guard_eval.texts.gold import read_gold
-from guard_eval.texts.pairing import draw_prompts, drop_repeated_prompts, make_pairs
+from guard_eval.texts.pairing import draw_prompts, drop_repeated_prompts, make_pairs, read_gold
 from guard_eval.texts.systems import find_first_texts
 from guard_eval.texts.systems.cues import describe_endings, find_cues
 from guard_eval.texts.tuning import read_compared_prompts

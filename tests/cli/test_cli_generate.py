@@ -11,7 +11,7 @@ import pytest
 from command_line import make_command, make_environment
 from factories import edit_settings, text_file
 
-from guard_eval.texts.shards import Shard, reserve_shard
+from guard_eval.texts.continuations import Shard, reserve_shard
 
 pytestmark = pytest.mark.slow
 

@@ -248,9 +248,9 @@ def test_columns_without_texts_are_named(run, tmp_path, more, words):
 
 
 def test_file_without_a_column_of_texts_is_refused(run, tmp_path):
-    rows = [{"prompt": q, "model_a": "x", "model_b": "y", "rater": "r", "winner": "x"} for q in QUESTIONS]
+    rows = [{"prompt": q, "rater": "r", "winner": "x"} for q in QUESTIONS]
     message = run("new", "s", "--texts", write(tmp_path, "verdicts.csv", rows)).refused()
-    assert "verdicts.csv has no column of texts: 'model_a' holds only 1 different value in 4 rows" in message
+    assert "verdicts.csv has no column of texts: 'rater' holds only 1 different value in 4 rows" in message
     assert "--column" not in message
 
 

@@ -74,7 +74,7 @@ def test_control_characters_are_escaped_on_terminals(capsys, monkeypatch, width)
     monkeypatch.setenv("COLUMNS", width)
     table = Table(columns=(STEERING, "text"), rows=((STEERING, STEERING),), caption=STEERING, note=STEERING)
     Printer().show_result(Result(lines=(STEERING,), warnings=(STEERING,), tables=(table,)))
-    Printer().error(STEERING)
+    Printer().print_error(STEERING)
     Printer().show_notice(STEERING)
     for text in capsys.readouterr():
         assert all(character.isprintable() or character == "\n" for character in text)
@@ -101,7 +101,7 @@ def test_an_ascii_stream_gets_ascii_replacements(encoding):
 def test_pages_in_messages_have_their_path(capsys, monkeypatch, tmp_path):
     message = "read docs/formats.md; docs/none.md is no page, and my/docs/formats.md another one"
     monkeypatch.chdir(tmp_path)
-    Printer().error(message)
+    Printer().print_error(message)
     root = Path(printer_module.__file__).parents[2]
     assert capsys.readouterr().err == message.replace("read ", f"read {root}/") + "\n"
     monkeypatch.chdir(root)

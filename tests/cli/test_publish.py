@@ -1,4 +1,4 @@
-"""A published study: complete, computed again by others, and naming nobody; and a study's description."""
+"""A published study is complete and names nobody. A description has the plan of the study."""
 
 import csv
 import hashlib
@@ -46,13 +46,13 @@ CODE = "C0FFEE42"
 PEOPLE = ("Quentin Überall", "marge", "P-1")
 
 
-def make(folder, *, prompt="Once upon a time", names=PEOPLE, order=None, more=""):
-    """Make a study whose people have rated 12 pairs; `order` is the one in which they were invited."""
+def make_rated_study(folder, *, prompt="Once upon a time", names=PEOPLE, order=None, more=""):
+    """Make a study whose people have rated 12 pairs. `order` is the order of their invitations."""
     folder.mkdir()
     (folder / "study.toml").write_text(TOML + more, encoding="utf-8")
     study = Study.open(folder)
     with Store.open(f"sqlite:///{folder / 'study.db'}", declared=study.declared, create=True) as store:
-        store_pairs.add(store, [_pair(n, f"{prompt} {n}") for n in range(12)])
+        store_pairs.add(store, [make_tale_pair(n, f"{prompt} {n}") for n in range(12)])
         raters = {name: store_raters.invite(store, name)[0] for name in (order or names)}
         for number, name in enumerate(names):  # whoever was invited first, they answer alike
             for blind in handout.claim(store, raters[name], study.hand_out_plan, limit=12):
@@ -61,25 +61,25 @@ def make(folder, *, prompt="Once upon a time", names=PEOPLE, order=None, more=""
     return study
 
 
-def _pair(n, prompt):
+def make_tale_pair(n, prompt):
     texts = f"=1+{n} Write to info@example.org at 10.1.2.3, said Anna, 42 years old.", f"\n- The {n} end."
     named = {"method_b": "greedy", "ids": (f"a{n}", f"b{n}"), "dataset": "tales", "prompt_id": f"p{n}"}
     return make_pair(n, prompt=prompt, text_a=texts[0], text_b=texts[1], **named)
 
 
-def rows_of(path):
+def read_rows(path):
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
-def files_of(folder):
+def read_files(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_published_study_has_no_names_and_the_same_shares(tmp_path):
-    study = make(tmp_path / "study")
+    study = make_rated_study(tmp_path / "study")
     result = publish(study, tmp_path / "out")
-    written, table = files_of(tmp_path / "out"), rows_of(tmp_path / "out" / "verdicts.csv")
+    written, table = read_files(tmp_path / "out"), read_rows(tmp_path / "out" / "verdicts.csv")
     files = {"README.md", "pairs.jsonl", "report.toml", "verdicts.csv", "report/index.html"}
     assert files | {"report.schema.json"} <= written.keys()
     assert written["report.toml"].startswith(b"#:schema ./report.schema.json\n")
@@ -95,7 +95,7 @@ def test_published_study_has_no_names_and_the_same_shares(tmp_path):
     assert "- config_name: verdicts\n  data_files: verdicts.csv\n" in card
     assert "SIMULATED" not in card
     assert "No licence was named" in card
-    share = rows_of(tmp_path / "out" / "report" / "csv" / "win_shares.csv")[0]
+    share = read_rows(tmp_path / "out" / "report" / "csv" / "win_shares.csv")[0]
     wins = sum(row["verdict"] == "guard" for row in table)
     assert float(share["win_share_pooled"]) == pytest.approx(wins / 36)
     assert json.loads(written["report/report.json"])["name"] == "Tales"
@@ -105,45 +105,45 @@ def test_published_study_has_no_names_and_the_same_shares(tmp_path):
 
 
 def test_report_on_published_data_uses_the_declared_test(tmp_path):
-    study = make(tmp_path / "study", more="[analysis]\nsequential = true\n")
+    study = make_rated_study(tmp_path / "study", more="[analysis]\nsequential = true\n")
     publish(study, tmp_path / "out")
     (tmp_path / "study").rename(tmp_path / "elsewhere")
     report(tmp_path / "out" / "verdicts.csv", output=tmp_path / "again")
     for folder in (tmp_path / "out" / "report", tmp_path / "again"):
-        assert len(rows_of(folder / "csv" / "sequential.csv")) == 1
+        assert len(read_rows(folder / "csv" / "sequential.csv")) == 1
     with pytest.raises(StudyError, match="no valid test exists for margin with sequential; keep only one"):
         report(tmp_path / "out" / "verdicts.csv", output=tmp_path / "again", overrides=("margin=0.1",))
 
 
 def test_published_numbers_reveal_no_name_or_order_of_raters(tmp_path):
     def published(name, **how):
-        publish(make(tmp_path / name, **how), tmp_path / f"{name}-out")
+        publish(make_rated_study(tmp_path / name, **how), tmp_path / f"{name}-out")
         return (tmp_path / f"{name}-out" / "verdicts.csv").read_bytes()
 
     assert published("b", order=tuple(reversed(PEOPLE))) == published("a")
-    assert raters_of(tmp_path / "a-out") == {"rater-1", "rater-2", "rater-3"}
+    assert read_raters(tmp_path / "a-out") == {"rater-1", "rater-2", "rater-3"}
 
 
-def raters_of(folder):
-    return {row["rater"] for row in rows_of(folder / "verdicts.csv")}
+def read_raters(folder):
+    return {row["rater"] for row in read_rows(folder / "verdicts.csv")}
 
 
-def test_a_rater_called_like_a_number_is_not_taken_for_another(tmp_path):
-    publish(make(tmp_path / "study", names=("rater-2", "Ann", "Bo")), tmp_path / "out")
-    assert raters_of(tmp_path / "out") == {"xrater-1", "xrater-2", "xrater-3"}
+def test_pseudonyms_differ_from_the_names_of_raters(tmp_path):
+    publish(make_rated_study(tmp_path / "study", names=("rater-2", "Ann", "Bo")), tmp_path / "out")
+    assert read_raters(tmp_path / "out") == {"xrater-1", "xrater-2", "xrater-3"}
 
 
 @pytest.mark.parametrize("name", ["Will", "root", "greedily"])
 def test_rater_names_in_texts_do_not_stop_publishing(tmp_path, name):
     prompt = f"{name} had a rose; will it grow at the root of this tale"
-    study = make(tmp_path / "study", names=(name, "Ann", "Bo"), prompt=prompt)
+    study = make_rated_study(tmp_path / "study", names=(name, "Ann", "Bo"), prompt=prompt)
     with Store.open(study.database, declared=study.declared) as store:
         store_raters.exclude_or_include(store, "Bo", "exclude", reason="too fast", by="root")
     assert publish(study, tmp_path / "out").verdicts == 24
 
 
 def test_error_names_excluded_raters_if_no_verdict_counts(tmp_path):
-    study = make(tmp_path / "study")
+    study = make_rated_study(tmp_path / "study")
     with Store.open(study.database, declared=study.declared) as store:
         for name in PEOPLE:
             store_raters.exclude_or_include(store, name, "exclude", reason="too fast", by="root")
@@ -163,8 +163,8 @@ REFUSED = [
 ]
 
 
-def test_a_setting_that_names_a_rater_or_holds_a_key_is_refused(tmp_path):
-    study = make(tmp_path / "study")
+def test_publish_refuses_settings_with_a_rater_or_a_key(tmp_path):
+    study = make_rated_study(tmp_path / "study")
     for setting, message in REFUSED:
         with pytest.raises(StudyError) as error:
             publish(Study.open(study.folder, [setting]), tmp_path / "out")
@@ -173,16 +173,16 @@ def test_a_setting_that_names_a_rater_or_holds_a_key_is_refused(tmp_path):
         assert not (tmp_path / "out").exists()
 
 
-def test_words_listed_with_allow_do_not_stop_publishing(tmp_path):
-    study = make(tmp_path / "study", names=("guard", "Which", "Bo"))
+def test_allowed_names_do_not_stop_publishing(tmp_path):
+    study = make_rated_study(tmp_path / "study", names=("guard", "Which", "Bo"))
     with pytest.raises(StudyError, match=r"question contains 'Which'"):
         publish(study, tmp_path / "out")
     publish(study, tmp_path / "out", allow=["Which"])
-    assert raters_of(tmp_path / "out") == {"rater-1", "rater-2", "rater-3"}
+    assert read_raters(tmp_path / "out") == {"rater-1", "rater-2", "rater-3"}
 
 
-def test_publishing_a_file_with_an_api_key_is_refused(tmp_path, monkeypatch):
-    study = make(tmp_path / "study", prompt="It was a dark and stormy night")
+def test_publish_refuses_files_with_an_api_key(tmp_path, monkeypatch):
+    study = make_rated_study(tmp_path / "study", prompt="It was a dark and stormy night")
     monkeypatch.setenv("OPENAI_API_KEY", "dark and stormy")
     with pytest.raises(StudyError, match="the value of OPENAI_API_KEY"):
         publish(study, tmp_path / "out")
@@ -195,18 +195,18 @@ def test_publishing_a_file_with_an_api_key_is_refused(tmp_path, monkeypatch):
 def test_addresses_folders_codes_and_wording_are_not_published(tmp_path):
     model = tmp_path / "home" / "ada" / "model"
     model.mkdir(parents=True)
-    study = make(tmp_path / "study")
+    study = make_rated_study(tmp_path / "study")
     (study.folder / "w.toml").write_text('[consent]\ntitle = "Ask marge"\n')
     judge = 'judge=[{model="m", base_url="http://gpu7.intranet/v1", api_key_env="MY_KEY"}]'
     settings = [f"model.name={json.dumps(str(model))}", "annotation.wording=w.toml", judge]
     publish(Study.open(study.folder, settings), tmp_path / "out")
-    everything = b"".join(files_of(tmp_path / "out").values()).decode("utf-8", "replace")
+    everything = b"".join(read_files(tmp_path / "out").values()).decode("utf-8", "replace")
     private = ("intranet", "MY_KEY", "/ada/", CODE, "61a2b3c4", "Ask marge")
     assert [word for word in private if word in everything] == []
 
 
 def test_publish_refuses_folders_with_files(tmp_path, run):
-    make(tmp_path / "study")
+    make_rated_study(tmp_path / "study")
     (tmp_path / "out").mkdir()
     assert run("publish", "study", "out", "--set", "license=CC-BY-4.0").code == 0
     assert "not an empty folder" in run("publish", "study", "out").refused()
@@ -215,14 +215,14 @@ def test_publish_refuses_folders_with_files(tmp_path, run):
     assert "license: cc-by-4.0" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
 
 
-def test_without_verdicts_there_is_nothing_to_publish(tmp_path):
-    study = make(tmp_path / "study", names=())
+def test_publish_refuses_a_study_without_verdicts(tmp_path):
+    study = make_rated_study(tmp_path / "study", names=())
     with pytest.raises(StudyError, match="no verdicts yet"):
         publish(study, tmp_path / "out")
 
 
 def test_plan_from_before_the_first_verdict_is_published(tmp_path):
-    study = make(tmp_path / "study", names=())
+    study = make_rated_study(tmp_path / "study", names=())
     result = describe(study)
     assert (result.path, result.verdicts) == (study.folder / "plan.md", 0)
     with Store.open(study.database) as store:
@@ -246,8 +246,8 @@ def test_plan_from_before_the_first_verdict_is_published(tmp_path):
     assert (study.folder / "plan.md").read_text(encoding="utf-8") == text
 
 
-def test_a_description_after_verdicts_says_what_was_collected(tmp_path, run):
-    study = make(tmp_path / "study")
+def test_description_after_verdicts_lists_collected_data(tmp_path, run):
+    study = make_rated_study(tmp_path / "study")
     assert json.loads(run("describe", "study", "--json").out)["verdicts"] == 36
     text = (study.folder / "description.md").read_text(encoding="utf-8")
     assert "36 of 36 verdicts on 12 pairs count" in text
@@ -262,9 +262,9 @@ def test_a_description_after_verdicts_says_what_was_collected(tmp_path, run):
 
 
 @pytest.mark.parametrize("written", ["verdicts.csv", "README.md"])
-def test_an_interrupted_publish_can_be_run_again(tmp_path, monkeypatch, written):
-    """Killed while it writes a file: nothing has the folder's name, and the next run is not kept from it."""
-    study = make(tmp_path / "study")
+def test_interrupted_publish_can_be_repeated(tmp_path, monkeypatch, written):
+    """Interrupt the command while it writes a file. No folder is left, so the next run succeeds."""
+    study = make_rated_study(tmp_path / "study")
 
     def kill(path, *arguments, **options):
         if path.name == written:

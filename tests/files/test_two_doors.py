@@ -30,7 +30,7 @@ ALLOWED = {
     "guard_eval/store/sql/sqlite_files.py": {"copyfile"},  # into a folder that was just made
     # After a check of the same folder by a door.
     "analysis/publication/publish.py": {"rmtree"},  # a folder that was just made
-    "guard_eval/texts/shards.py": {"unlink"},
+    "guard_eval/texts/continuations.py": {"unlink"},
     "guard_eval/store/export.py": {"open", "unlink"},
     "guard_eval/store/manage.py": {"unlink"},  # a file that was just written
 }

@@ -14,8 +14,8 @@ from guard_eval.errors import StudyError
 from guard_eval.generation.command import generate_texts
 from guard_eval.servers import workers
 from guard_eval.study import Study
+from guard_eval.texts.continuations import Shard, reserve_shard
 from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.shards import Shard, reserve_shard
 from guard_eval.texts.systems import find_texts
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from guard_eval.metrics.scorers.bertscore import compute_bertscores
 from guard_eval.metrics.scorers.coherence import compute_log_likelihoods
 from guard_eval.metrics.scorers.mauve import compute_mauve, cut_text, read_features
 from guard_eval.metrics.tools import ScoreCache, ScoringModel
-from guard_eval.study.folder import BUNDLED, locate_model
+from guard_eval.study.system_settings import BUNDLED, locate_model
 from guard_eval.texts.generations import HUMAN, Generation
 
 pytest.importorskip("faiss", reason="MAUVE needs faiss: pip install 'guard-eval[metrics]'")

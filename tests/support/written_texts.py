@@ -13,7 +13,7 @@ from guard_eval.generation.engines.decode import Watch, Writer, decode_batch
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.strategies import parse
 from guard_eval.records import Continuation, Prompt
-from guard_eval.study.settings import GenerationSettings
+from guard_eval.study.system_settings import GenerationSettings
 
 
 def write_planned(

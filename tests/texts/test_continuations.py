@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.texts.continuations import (
+    Shard,
     append_continuations,
     append_traces,
     list_continuation_files,
@@ -22,7 +23,6 @@ from guard_eval.texts.continuations import (
     read_continuations,
     read_run_folders,
 )
-from guard_eval.texts.shards import Shard
 
 
 def continuation(text="…", prompt=PROMPT, recipe=RECIPE):

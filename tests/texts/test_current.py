@@ -11,10 +11,9 @@ from factories import OF_SETTINGS, SETTINGS
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import append_continuations, locate_run_folder
+from guard_eval.texts.continuations import Shard, append_continuations, locate_run_folder
 from guard_eval.texts.current import describe_other_runs, find_generated_texts
 from guard_eval.texts.models import hash_model_folder
-from guard_eval.texts.shards import Shard
 from guard_eval.texts.systems import explain_missing, find_texts
 
 PROMPTS = [Prompt(id=f"p{n}", dataset="d", text=f"Once {n}") for n in range(6)]

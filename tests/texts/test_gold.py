@@ -6,7 +6,7 @@ import pytest
 
 from guard_eval.errors import StudyError
 from guard_eval.study.criteria_settings import StudyFile
-from guard_eval.texts.gold import read_gold
+from guard_eval.texts.pairing import read_gold
 
 GOLD = {"prompt": "The storm had passed, and", "better": "the harbour lay still.", "worse": "still the lay."}
 

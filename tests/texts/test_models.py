@@ -11,7 +11,8 @@ import pytest
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.command import generate_texts
-from guard_eval.study.folder import BUNDLED, Study, locate_model
+from guard_eval.study.folder import Study
+from guard_eval.study.system_settings import BUNDLED, locate_model
 from guard_eval.texts import models
 from guard_eval.texts.models import check_model_name, find_models, hash_model_folder
 from guard_eval.texts.new import new

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guard_eval.errors import StudyError
-from guard_eval.texts.shards import Shard, reserve_shard
+from guard_eval.texts.continuations import Shard, reserve_shard
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,8 @@ def test_shard_option_is_parsed_and_names_files():
 
 
 HOLD = (
-    "import sys, time; from pathlib import Path; from guard_eval.texts.shards import Shard, reserve_shard\n"
+    "import sys, time; from pathlib import Path\n"
+    "from guard_eval.texts.continuations import Shard, reserve_shard\n"
     "with reserve_shard(Path(sys.argv[1]), Shard.parse(sys.argv[2])):\n"
     "    print('held', flush=True); time.sleep(60)\n"
 )

@@ -51,7 +51,7 @@ from guard_eval.generation.strategies import (
     ContrastiveSearch,
     Strategy,
 )
-from guard_eval.study.settings import GenerationSettings
+from guard_eval.study.system_settings import GenerationSettings
 
 Watch = Callable[[DecodedStep], None]
 """A function that `decode_batch` calls after each step of a batch."""

@@ -24,7 +24,7 @@ from guard_eval.generation.engines.packed import pack_linear_layers
 from guard_eval.generation.strategies import ContrastiveDecoding, Strategy, signature
 from guard_eval.generation.strategies.own import hash_own_source
 from guard_eval.records import Recipe
-from guard_eval.study.settings import GenerationSettings
+from guard_eval.study.system_settings import GenerationSettings
 from guard_eval.texts.models import has_weights, hash_model_folder
 
 SMALL = 30_000_000

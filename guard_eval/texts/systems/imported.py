@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError, format_count
-from guard_eval.lookalike import skeleton
+from guard_eval.lookalike import make_visible_form
 from guard_eval.records import Prompt, clean_for_raters
 from guard_eval.study.system_settings import NO_SYSTEM
 from guard_eval.texts.generation_files import ECHO, FURTHER, TextTable
@@ -133,7 +133,7 @@ def _check_names(systems: Mapping[str, ImportedSystem]) -> None:
     """Refuse names of systems that look alike, or have another meaning in tables of verdicts and scores."""
     names: dict[str, str] = {}
     for name, system in systems.items():
-        if (other := names.setdefault(skeleton(name), name)) != name:
+        if (other := names.setdefault(make_visible_form(name), name)) != name:
             raise StudyError(f"the systems {other!a} and {name!a} look alike; write one name, or rename one")
         if name.strip().casefold() in NO_SYSTEM:
             raise StudyError(

@@ -15,8 +15,8 @@ from typing import Any
 from guard_eval.records import Prompt, make_content_id
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
+from guard_eval.texts.continuations import append_lines, read_lines
 from guard_eval.texts.generations import Generation
-from guard_eval.texts.journal import append_lines, read_lines
 from guard_eval.texts.systems.matching import SystemTexts, assign_prompt
 
 TEXTS = "texts"

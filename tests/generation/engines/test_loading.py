@@ -220,6 +220,12 @@ def test_a_hub_model_has_its_commit_as_revision(llama_folder, tmp_path):
     assert result.stdout.split() == ["me/tiny", commit, "float32"], result.stderr
 
 
+def test_generate_in_a_program_loads_no_settings_of_studies():
+    result = python("import sys\nfrom guard_eval import generate\nprint(*sys.modules)")
+    assert "guard_eval.generation.engines.decode" in result.stdout.split(), result.stderr
+    assert not {"guard_eval.study.settings", "guard_eval.texts.continuations"} & set(result.stdout.split())
+
+
 @pytest.mark.parametrize("package", ["torch", "transformers"])
 def test_import_without_torch_names_the_extra(package):
     code = (

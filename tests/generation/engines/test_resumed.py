@@ -7,7 +7,8 @@ import pytest
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.command import generate_texts
-from guard_eval.study.folder import BUNDLED, Study, locate_model
+from guard_eval.study.folder import Study
+from guard_eval.study.system_settings import BUNDLED, locate_model
 from guard_eval.texts.continuations import read_continuations
 from guard_eval.texts.current import find_generated_texts
 from guard_eval.texts.pair import pair

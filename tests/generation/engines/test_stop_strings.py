@@ -19,7 +19,7 @@ from guard_eval.generation.engines.encoding import (
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.strategies import parse
 from guard_eval.records import Prompt
-from guard_eval.study.settings import GenerationSettings
+from guard_eval.study.system_settings import GenerationSettings
 
 pytestmark = pytest.mark.slow
 

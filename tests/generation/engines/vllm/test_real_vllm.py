@@ -27,8 +27,7 @@ from guard_eval.generation.engines.loading import LoadedModel, load_pretrained  
 from guard_eval.generation.engines.vllm import generation  # noqa: E402
 from guard_eval.generation.strategies import parse, signature  # noqa: E402
 from guard_eval.records import Prompt  # noqa: E402
-from guard_eval.study.folder import locate_model  # noqa: E402
-from guard_eval.study.settings import GenerationSettings  # noqa: E402
+from guard_eval.study.system_settings import GenerationSettings, locate_model  # noqa: E402
 
 SHARED = Path(__file__).parents[4].parent / "shared" / "models"
 FORMULATIONS = ["guard", "guard(formulation=algorithm1)", "guard(formulation=released)"]
