@@ -38,6 +38,8 @@ from guard_eval.reporting.words import join_with_and
 
 NO_PAIR = "each row is a pair of its own: nothing names what was compared"
 DECLARED_PAIR = "declared: each row is a pair of its own"
+FEWEST_WORDS = 3
+"""A cell with at least this number of words may be the text of a prompt."""
 MAX_OFFERS = 3
 """The largest number of columns that a refusal offers."""
 _DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
@@ -232,7 +234,9 @@ def _may_name_item(
     if any(table.describes(name, *keys) for keys in described if table.has_columns(*keys)):
         return False
     is_judged_once = len(rated) > len(METHODS) and table.count_distinct(name, *rated) == rows
-    return is_judged_once or (len(table.list_values(name)) > 2 and heading not in HEADINGS["groups"])
+    values = table.list_values(name)
+    are_prompts = len(values) > 2 or all(len(text.split()) >= FEWEST_WORDS for text in values)
+    return is_judged_once or (are_prompts and heading not in HEADINGS["groups"])
 
 
 def _may_group_rows(table: Table, name: str, rated: Sequence[str]) -> bool:
@@ -396,7 +400,10 @@ def _assign_presentations(table: Table, keys: Sequence[str]) -> None:
     # Ids that repeat in several datasets are refused later.
     if separates_verdicts() or (table.has_columns("dataset") and separates_verdicts("dataset")):
         return
-    if named := list(filter(separates_verdicts, table.find_common_headings("presentation"))):
+    others = [name for name in table.free_columns if not is_aside(name) and table.count_distinct(name) > 1]
+    may_have_rater = not table.has_columns("rater") and any(map(separates_verdicts, others))
+    named = list(filter(separates_verdicts, table.find_common_headings("presentation")))
+    if named and not may_have_rater:
         why = "it tells apart the showings of a pair"
         table.use_columns("presentation", named[:1], why, presentation=table.frame[named[0]])
     elif separates_verdicts("method_a"):

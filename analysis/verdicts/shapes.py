@@ -23,6 +23,7 @@ from analysis.verdicts.table import (
     is_aggregate,
     is_aside,
     is_missing_word,
+    offer_columns,
 )
 from analysis.verdicts.words import (
     TIED,
@@ -95,10 +96,12 @@ def _refuse_further_verdicts(table: Table, names: Sequence[str]) -> None:
     """Refuse columns that name both sides beside the verdict, because they may be further criteria."""
     names = [name for name in names if len(set(filter(names_side, table.list_values(name)))) > 1]
     names = [name for name in names if not _are_same_verdicts(table, "verdict", name)]
+    heading = table.heading_of("verdict")
     if names:
+        _refuse_two_orders([heading, *names])
         raise StudyError(
-            f"{join_with_and(names)} may hold verdicts, too, beside {table.heading_of('verdict')}. If all "
-            "are criteria, write --set columns.headings=criterion. Otherwise remove the other columns"
+            f"{join_with_and(names)} may hold verdicts, too, beside {heading}. If all are criteria, write "
+            f"--set columns.headings=criterion. Otherwise write {offer_columns('verdict', [heading])}"
         )
 
 
@@ -111,7 +114,8 @@ def _refuse_measures(table: Table) -> None:
     """
     heading = table.heading_of("verdict")
     if not table.has_columns("verdict"):
-        names = [name for name in table.free_columns if all(map(_NUMBER.fullmatch, table.list_values(name)))]
+        names = [name for name in table.free_columns if not table.is_boolean(name)]
+        names = [name for name in names if all(map(_NUMBER.fullmatch, table.list_values(name)))]
     elif set(HEADINGS["measures"]).isdisjoint(split_heading_words(heading)):
         return
     else:

@@ -21,7 +21,7 @@ from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.reading import READING, Role, get_reading, join_readings
 from analysis.verdicts.shapes import HEADS, find_verdicts, melt_wide_table
 from analysis.verdicts.sides import name_winners
-from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, NO, SHOWN, YES, Declarations, Table
+from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, NO, SHOWN, YES, Declarations, Table, is_aside
 from analysis.verdicts.words import find_meaning
 from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.files.headings import simplify_heading, split_heading_words
@@ -232,14 +232,15 @@ def _refuse_counted_votes(table: Table) -> None:
         StudyError: A column counts votes.
     """
     items = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"], *HEADINGS["groups"], "pairid"])
-    items = [name for name in items if table.count_distinct(name) < len(table.frame)]
-    keys = [*METHODS, *filter(table.has_columns, ("verdict", "criterion", "dataset", "rater")), *items]
+    repeated = [name for name in items if table.count_distinct(name) < len(table.frame)]
+    keys = [*METHODS, *filter(table.has_columns, ("verdict", "criterion", "dataset", "rater")), *repeated]
     are_outcomes = not table.has_columns("rater") and table.count_distinct(*keys) == len(table.frame) > 1
     for name in table.free_columns:
         cells = table.list_values(name)
         is_number = all(map(str.isdecimal, cells)) and bool(set(cells) - {"0", "1"})
-        is_count = are_outcomes or simplify_heading(name) in HEADINGS["votes"]
-        if is_number and is_count and name not in items:
+        is_count = simplify_heading(name) in HEADINGS["votes"]
+        is_count = is_count or (are_outcomes and name not in items and not is_aside(name))
+        if is_number and is_count:
             raise StudyError(
                 f"{name} may be the number of votes of each row; write a row for each vote, with its rater "
                 "if that is known, or remove the column"

@@ -44,7 +44,7 @@ _TIE = re.compile(
 _MODEL = re.compile(
     r"(?<![a-z])(gpt|chatgpt|claude|llama|gemini|gemma|qwen|mi[sx]tral|deepseek|command-[ar]|grok|llm|phi-?\d"
     r"|vicuna|sonnet|opus|haiku|pandalm|judgelm|prometheus|glm|kimi-k\d|nova-(pro|lite|micro|premier)"
-    r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)?[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
+    r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)[-_ ]?judge)(?![a-z])|^judge$|^[\w.-]{2,}/[\w.-]{3,}$"
     r"|[-_ ]\d+(\.\d+)?b$"
 )
 """Names of models, never of people, after `make_visible_form`. Names of the Hub have a slash."""

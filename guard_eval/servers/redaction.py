@@ -4,6 +4,9 @@ A server may quote a refused key literally: then only the key is removed. If a s
 disguise, the text around the key is removed, too, because no honest answer does that. To find a disguised
 key, escapes are decoded, and only letters and digits are compared, in lower case. So a key is found even if
 it is escaped, split or capitalised.
+
+Local servers get keys that are no secret, such as `EMPTY`, `lm-studio` or `sk-no-key-required`. Many answers
+contain these words. So a key without a digit, or with few characters, is not removed from answers.
 """
 
 import base64
@@ -11,10 +14,13 @@ import re
 from functools import lru_cache
 
 SHORTEST_KEY = 8
-"""Shorter keys are not secret: local servers get keys like `x` or `EMPTY`, which many answers contain."""
+"""Shorter keys are not secret."""
 
 _LONG_KEY = 16
 """The length from which half a key, or a piece of a key in an error, is also recognised."""
+
+_LONG_HALF = 12
+"""A half without a digit is recognised only from this length, because it may be an ordinary word."""
 
 _PIECE = 6
 """A word counts as a part of a long key if it has this many consecutive characters of the key."""
@@ -39,7 +45,7 @@ def redact(content: bytes, key: str) -> bytes:
     >>> redact(b"SK%2DSECRET99\nand c2stc2VjcmV0OTk=\nand no key", "sk-secret99")
     b'[key]\n[key]\nand no key'
     """
-    if len(key) < SHORTEST_KEY:
+    if not _is_secret(key):
         return content
     plain = content.replace(key.encode(), b"[key]")
     if not _is_disguised(plain, key):
@@ -52,11 +58,17 @@ def redact(content: bytes, key: str) -> bytes:
 def redact_words(text: str, key: str) -> str:
     """Remove the key, parts of it, and anything that looks like a key from a server's sentence."""
     redacted = _KEY_LIKE.sub("[key]", redact(text.encode(errors="replace"), key).decode(errors="replace"))
-    if len(key) < _LONG_KEY:
+    if len(key) >= SHORTEST_KEY:
+        redacted = redacted.replace(key, "[key]")
+    if len(key) < _LONG_KEY or not _is_secret(key):
         return redacted
     pieces = [key[start : start + _PIECE] for start in range(len(key) - _PIECE + 1)]
     words = re.split(r"(\s+)", redacted)
     return "".join("[key]" if any(piece in word for piece in pieces) else word for word in words)
+
+
+def _is_secret(key: str) -> bool:
+    return len(key) >= SHORTEST_KEY and any(character.isdigit() for character in key)
 
 
 def _is_disguised(content: bytes, key: str) -> bool:
@@ -91,4 +103,5 @@ def _encode_key(key: str) -> set[bytes]:
     codes = [code for code in map(_keep_letters_and_digits, codes) if code]
     if len(key) < _LONG_KEY:
         return set(codes)
-    return {half for code in codes for half in (code[: len(code) // 2], code[len(code) // 2 :])}
+    halves = {half for code in codes for half in (code[: len(code) // 2], code[len(code) // 2 :])}
+    return {half for half in halves if len(half) >= _LONG_HALF or any(48 <= byte <= 57 for byte in half)}

@@ -228,6 +228,32 @@ def test_property_of_a_rater_can_be_the_prompt():
     assert "age_group" not in refusal(pd.DataFrame(groups))
 
 
+def test_trial_is_no_showing_if_another_column_can_be_the_rater():
+    rows = [
+        {"item": n, **AB, "staff": staff, "trial": 20 * k + n, "winner": "A"}
+        for k, staff in enumerate("xy")
+        for n in range(20)
+    ]
+    table = pd.DataFrame(rows)
+    assert "--set columns.rater=staff" in refusal(table)
+    assert analysis.read(table.rename(columns={"staff": "initials"}))["rater"].nunique() == 2
+
+
+@pytest.mark.parametrize("name", ["sample_id", "confidence", "comparison_id"])
+def test_item_number_is_no_number_of_votes(name):
+    rows = [{name: n, **AB, "winner": "model_a"} for n in range(2, 22)]
+    assert counts(pd.DataFrame(rows)) == ("20/0/0", 20)
+
+
+def test_two_prompts_of_several_words_are_asked_about():
+    rows = [
+        {"item": n, "seed_text": ("Write a story.", "Write a poem.")[n % 2], **AB, "rater": r, "winner": "A"}
+        for n in range(12)
+        for r in "xy"
+    ]
+    assert "--set columns.prompt_id=seed_text" in refusal(pd.DataFrame(rows))
+
+
 def test_property_of_a_rater_is_no_item_if_all_couples_are_judged_once():
     rows = [
         {"rater": n, "model_a": a, "model_b": b, "winner": a, "university": n % 4}

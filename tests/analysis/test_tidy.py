@@ -228,7 +228,7 @@ def test_similar_names_are_refused_and_ids_may_differ_in_case(tmp_path, column, 
 
 
 MODELS = "gpt-4,claude-3-opus,Llama 3,Qwen2.5-7B,judge,a2/model,o3,JudgeLM-13B,command-a,kimi-k2"
-PEOPLE = ("anna", "Claudette", "judith", "r1", "rater-3", "Jude", "egpto", "5f3a")
+PEOPLE = ("judge1", "Judge A", "anna", "Claudette", "judith", "r1", "rater-3", "Jude", "egpto", "5f3a")
 
 
 @pytest.mark.parametrize("name", MODELS.split(","))

@@ -277,13 +277,22 @@ def test_endless_answer_fills_no_memory(send, serve_endlessly, server):
     assert send().kind == "unreadable"
 
 
-@pytest.mark.parametrize("key", ["e", "EMPTY"])
-def test_short_key_is_not_removed_from_answers(send, server, environ, key):
-    """Use short keys of private servers, whose letters are in every answer."""
+ORDINARY = (
+    "A permit is required; it is not needed. LM-Studio or lm-studio, anything EMPTY, sk-no-key-required."
+)
+ORDINARY_KEYS = ["e", "EMPTY", "lm-studio", "not-needed", "anything", "sk-no-key-required"]
+
+
+@pytest.mark.parametrize("key", ORDINARY_KEYS)
+def test_ordinary_key_is_not_removed_from_answers(send, server, environ, key):
+    """Use keys of local servers that are ordinary words."""
     environ["JUDGE_KEY"] = key
-    whole = make_chat_answer('{"fluency": "A", "EMPTY": 1}')
+    whole = make_chat_answer(json.dumps({"fluency": "A", "rationale": ORDINARY}))
     server.act = lambda _: whole
     assert json.loads(send()) == whole.body
+    assert redact_words(f"{key} is wrong, a number is required", key).endswith(
+        " is wrong, a number is required"
+    )
 
 
 ECHOES = {  # a key as servers may send it back
