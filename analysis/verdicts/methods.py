@@ -148,7 +148,6 @@ def _use_method_columns(table: Table, nouns: str) -> bool:
     """Use the columns of the methods. If only the sides have columns, these are also the methods."""
     couples = find_method_headings(table.names, nouns)
     # Columns with more values, such as A and B beside model_a and model_b, hold the texts.
-    # Columns with more values, such as A and B beside model_a and model_b, hold the texts.
     couples.sort(key=lambda couple: table.count_distinct(*couple[0]))
     named = [couple for couple, is_shown in couples if not is_shown]
     if len({table.count_distinct(*couple) for couple in named}) == len(named):
@@ -161,6 +160,9 @@ def _use_method_columns(table: Table, nouns: str) -> bool:
             table.use_columns(name, [heading], "its name", **{name: table.frame[heading]})
     elif couples:
         headings, _ = couples[0]
+        if len({tuple(table.number_rows(*couple)) for couple, _ in couples}) > 1:
+            listed = join_with_and([" and ".join(couple) for couple, _ in couples])
+            raise StudyError(f"{listed} contradict each other about the sides; remove what is wrong")
         on_left, on_right = (table.frame[heading] for heading in headings)
         sides = {"left": on_left, "right": on_right, "method_a": on_left, "method_b": on_right}
         table.use_columns("methods", headings, "the sides as shown", **sides)
