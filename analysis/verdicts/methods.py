@@ -148,7 +148,6 @@ def _use_method_columns(table: Table, nouns: str) -> bool:
     """Use the columns of the methods. If only the sides have columns, these are also the methods."""
     couples = find_method_headings(table.names, nouns)
     # Columns with more values, such as A and B beside model_a and model_b, hold the texts.
-    # Columns with more values, such as A and B beside model_a and model_b, hold the texts.
     couples.sort(key=lambda couple: table.count_distinct(*couple[0]))
     named = [couple for couple, is_shown in couples if not is_shown]
     if len({table.count_distinct(*couple) for couple in named}) == len(named):
@@ -161,6 +160,9 @@ def _use_method_columns(table: Table, nouns: str) -> bool:
             table.use_columns(name, [heading], "its name", **{name: table.frame[heading]})
     elif couples:
         headings, _ = couples[0]
+        if len({tuple(table.number_rows(*couple)) for couple, _ in couples}) > 1:
+            listed = join_with_and([" and ".join(couple) for couple, _ in couples])
+            raise StudyError(f"{listed} contradict each other about the sides; remove what is wrong")
         on_left, on_right = (table.frame[heading] for heading in headings)
         sides = {"left": on_left, "right": on_right, "method_a": on_left, "method_b": on_right}
         table.use_columns("methods", headings, "the sides as shown", **sides)
@@ -221,11 +223,12 @@ def _join_items_with_same_methods(table: Table, items: pd.DataFrame) -> None:
     """
     if not table.has_columns(*METHODS):
         _use_method_columns(table, SYSTEMS)
-    own = [table.get_cells(name) for name in METHODS]
+    cells_of_verdicts = [table.get_cells(name) for name in METHODS]
     table.set_frame(table.frame.drop(columns=list(METHODS)))
     _join_items(table, items)
     if not table.has_columns(*METHODS) or any(
-        not cells.equals(table.get_cells(name)) for cells, name in zip(own, METHODS, strict=True)
+        not cells.equals(table.get_cells(name))
+        for cells, name in zip(cells_of_verdicts, METHODS, strict=True)
     ):
         raise StudyError(
             "these rows name their methods, and another file names other ones by item. Remove the methods "

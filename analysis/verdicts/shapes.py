@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binomtest
 
 from analysis.verdicts.files import MAX_ROWS
 from analysis.verdicts.methods import offer_methods
@@ -47,6 +48,8 @@ MOSTLY = 0.9
 MAX_WORDS = 50
 """A column with more different words, not counting methods, has texts and not verdicts."""
 
+_CHANCE = 0.01
+"""Two columns contradict each other if chance gives as many different sides with a smaller probability."""
 MAX_OUTCOMES = 3
 """A column with more different cells cannot mark ties."""
 _NUMBER = re.compile(r"[+-]?[\d.,]+")
@@ -98,7 +101,7 @@ def _refuse_further_verdicts(table: Table, names: Sequence[str]) -> None:
     names = [name for name in names if not _are_same_verdicts(table, "verdict", name)]
     heading = table.heading_of("verdict")
     if names:
-        _refuse_two_orders([heading, *names])
+        _refuse_two_orders(table, ["verdict", *names])
         raise StudyError(
             f"{join_with_and(names)} may hold verdicts, too, beside {heading}. If all are criteria, write "
             f"--set columns.headings=criterion. Otherwise write {offer_columns('verdict', [heading])}"
@@ -380,25 +383,41 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
             return {"rater": raters}
         return {"rater": raters, "criterion": criteria}
     if len(missing) == 1 and table.has_columns(*METHODS):
-        _refuse_two_orders(names)
+        _refuse_two_orders(table, names)
         return {missing[0]: names}
     raise StudyError(_describe_survey_remedy(table, names))
 
 
-def _refuse_two_orders(names: Sequence[str]) -> None:
-    """Refuse columns of verdicts if their headings may mean two orders of the methods, such as winner_ba.
+def _refuse_two_orders(table: Table, names: Sequence[str]) -> None:
+    """Refuse columns that may be verdicts on two orders of the methods, such as winner_ab and winner_ba.
 
     Raises:
-        StudyError: Two headings differ only in a word for a side, or a heading has a word for an order.
+        StudyError: Two headings differ only in a word for a side, a heading has a word for an order, or the
+            sides in two columns contradict each other.
     """
-    for first, second in combinations(names, 2):
+    for couple in combinations(names, 2):
+        first, second = (table.heading_of(name, name) for name in couple)
         words = {*split_heading_words(first), *split_heading_words(second)}
-        if differ_only_in_side(first, second) or not words.isdisjoint(HEADINGS["orders"]):
+        is_named = differ_only_in_side(first, second) or not words.isdisjoint(HEADINGS["orders"])
+        if is_named or _contradict_each_other(table, *couple):
             raise StudyError(
                 f"{first} and {second} may be verdicts on two orders of the methods. Write a row for each "
                 "order, with the methods' names or a column shown_first. If the headings are criteria or "
                 "raters, write --set columns.headings=criterion or --set columns.headings=rater"
             )
+
+
+def _contradict_each_other(table: Table, first: str, second: str) -> bool:
+    """Return whether two columns name different sides in more rows than by chance. Qualities rather agree."""
+    numbers, rows = table.find_distinct_rows(first, second)
+    products = []
+    for row in rows:
+        word, other = (find_meaning(text or "") for text in row)
+        products.append(word.side * other.side if word and other else 0)
+    agreed = np.array(products)[numbers]
+    count = int(np.count_nonzero(agreed))
+    contradictions = int((agreed < 0).sum())
+    return count > 0 and float(binomtest(contradictions, count, alternative="greater").pvalue) < _CHANCE
 
 
 def _combine_two_lists(names: Sequence[str]) -> bool:

@@ -629,6 +629,7 @@ def both_orders(**columns):
         ("winner_ab", "winner_ba"),
         ("pass1", "pass2"),
         ("choice", "choice_flipped"),
+        ("normal", "mirrored"),
         ("verdict_1", "verdict_2"),
     ],
 )
@@ -640,7 +641,11 @@ def test_columns_of_two_orders_are_no_criteria(headings):
             for first, second in zip(rows[::2], rows[1::2], strict=True)
         ]
     )
-    assert refusal(table.drop(columns="winner"))
+    table = table.drop(columns="winner").rename(columns={"choice": "winner"})
+    assert "may be verdicts on two orders" in refusal(table)
+    agreeing = table.assign(**{table.columns[-1]: table[table.columns[-2]]})
+    agreeing.columns = [*agreeing.columns[:-2], "fluency", "coherence"]
+    assert set(analysis.read(agreeing, rater_kind="model")["criterion"]) == {"fluency", "coherence"}
 
 
 @pytest.mark.parametrize(
@@ -685,3 +690,18 @@ def test_row_without_its_rater_is_refused():
     table = rated("item")
     table.loc[2:3, "rater"] = None
     assert "rater is empty on rows 3, 4; name the rater in every row" in refusal(table)
+
+
+def test_columns_that_contradict_each_other_about_sides_are_refused():
+    rows = [
+        {"item": n, "left": "alpha", "right": "beta", "rater": "r", "winner": "left"}
+        | {"first_system": ("alpha", "beta")[n % 2], "second_system": ("beta", "alpha")[n % 2]}
+        for n in range(12)
+    ]
+    assert "contradict each other about the sides" in refusal(pd.DataFrame(rows))
+
+
+@pytest.mark.parametrize("name", ["judge1", "Judge A", "judge_07"])
+def test_judge_with_a_number_may_be_a_person(name):
+    table = rated("item").assign(judge=name).drop(columns="rater")[:20]
+    assert set(analysis.read(table)["rater_kind"]) == {"unknown"}

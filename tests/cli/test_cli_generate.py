@@ -10,6 +10,7 @@ import time
 import pytest
 from command_line import make_command, make_environment
 from factories import edit_settings, text_file
+from read_files import read_json_lines
 
 from guard_eval.texts.continuations import Shard, reserve_shard
 
@@ -122,11 +123,11 @@ def test_trace_of_guard_follows_the_equations(run, study):
 def test_a_dry_run_estimates_time_from_existing_texts(run, paired):
     """One greedy text took 14 s, the twelve others no time: 11 times 14/13 s, so 12 s."""
     folder = text_file(paired, "greedy").parent
-    lines = [json.loads(line) for line in (folder / "greedy.jsonl").read_text().splitlines()]
+    lines = read_json_lines(folder / "greedy.jsonl")
     (folder / "greedy.jsonl").write_text(json.dumps({**lines[0], "seconds": 14.0}) + "\n")
     for name in ("top_k(k=50)", "acs(q=1)"):
         path = folder / f"{name}.jsonl"
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        rows = read_json_lines(path)
         path.write_text("".join(json.dumps({**row, "seconds": 0.0}) + "\n" for row in rows))
     (folder / "guard.jsonl").unlink()
     dry = run("generate", "small", "--dry-run", "--engine", "ray", "--workers", "2").out

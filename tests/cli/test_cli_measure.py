@@ -1,11 +1,11 @@
 """`guard-eval measure`, for a study and for files, as it is typed."""
 
-import csv
 import json
 import socket
 
 import pytest
 from command_line import run_code
+from read_files import read_csv
 
 pytestmark = pytest.mark.slow
 
@@ -46,8 +46,7 @@ def test_measure_writes_every_table_and_figure(run, file, tmp_path):
     files |= {"scores.csv", "differences.csv", "scores.sqlite", "figures", "files.txt"}
     assert files == {path.name for path in out.iterdir()}
     assert {path.name for path in (out / "figures").iterdir()} == {"coherence.svg", "diversity.svg"}
-    with (out / "scores.csv").open() as table:
-        rows = {(row["strategy"], row["metric"]): row for row in csv.DictReader(table)}
+    rows = {(row["strategy"], row["metric"]): row for row in read_csv(out / "scores.csv")}
     assert float(rows["one", "diversity"]["value"]) == 37.5
     assert {strategy for strategy, _ in rows} == {"one", "'=two", "human"}  # no formula for a spreadsheet
     settings = json.loads((out / "metrics.json").read_text())["settings"]

@@ -7,6 +7,7 @@ import zipfile
 
 import pandas as pd
 import pytest
+from read_files import read_json_lines
 
 from guard_eval.errors import StudyError
 from guard_eval.study import Study
@@ -112,7 +113,7 @@ def test_every_file_layout_gives_the_same_study(run, tmp_path, make):
     assert (ran.code, ran.err) == (0, "")
     assert texts_of(tmp_path / "s") == EXPECTED
     assert "x: 4 texts from" in ran.out
-    row = json.loads((tmp_path / "s" / "texts" / "x.jsonl").read_text().splitlines()[0])
+    row = read_json_lines(tmp_path / "s" / "texts" / "x.jsonl")[0]
     assert row.keys() == {"id", "text"}
     assert "set task in study.toml" in ran.out
     assert "4 pairs, 4 new. People will rate 4 of them, 4 people each" in run("pair", "s").out
@@ -151,7 +152,7 @@ def test_prompt_with_two_ids_is_one_prompt(run, tmp_path):
     """Row numbers as ids tell two samples of a prompt apart; they make no independent prompts."""
     files = [with_own_ids(tmp_path, name, questions=[q for q in QUESTIONS for _ in "ab"]) for name in "xy"]
     for file in files:
-        rows = [json.loads(line) for line in (tmp_path / file).read_text().splitlines()]
+        rows = read_json_lines(tmp_path / file)
         write(tmp_path, file, [row | {"text": f"{row['text']} {row['id']}"} for row in rows])
     assert "8 texts from x.jsonl (4 prompts)" in run("new", "s", "--texts", *files).out
     assert len(pair(Study.open(tmp_path / "s")).pairs) == 4
@@ -428,9 +429,7 @@ def test_settings_of_a_model_are_systems(run, tmp_path):
 def test_new_keeps_the_finish_reason(run, tmp_path):
     files = plain(tmp_path, "x", finish_reason="length"), plain(tmp_path, "y", finish_reason="stop")
     assert run("new", "s", "--texts", *files).code == 0
-    first_rows = [
-        json.loads((tmp_path / "s" / "texts" / f"{n}.jsonl").read_text().splitlines()[0]) for n in "xy"
-    ]
+    first_rows = [read_json_lines(tmp_path / "s" / "texts" / f"{n}.jsonl")[0] for n in "xy"]
     assert [row["finish"] for row in first_rows] == ["length", "eos"]
 
 

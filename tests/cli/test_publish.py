@@ -1,6 +1,5 @@
 """A published study is complete and names nobody. A description has the plan of the study."""
 
-import csv
 import hashlib
 import json
 import zlib
@@ -8,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from factories import make_pair
+from read_files import read_csv
 
 from analysis.publication.describe import describe
 from analysis.publication.publish import publish
@@ -69,11 +69,6 @@ def make_tale_pair(n, prompt):
     return make_pair(n, prompt=prompt, text_a=texts[0], text_b=texts[1], **named)
 
 
-def read_rows(path):
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def read_files(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -81,7 +76,7 @@ def read_files(folder):
 def test_published_study_has_no_names_and_the_same_shares(tmp_path):
     study = make_rated_study(tmp_path / "study")
     result = publish(study, tmp_path / "out")
-    written, table = read_files(tmp_path / "out"), read_rows(tmp_path / "out" / "verdicts.csv")
+    written, table = read_files(tmp_path / "out"), read_csv(tmp_path / "out" / "verdicts.csv")
     files = {"README.md", "pairs.jsonl", "report.toml", "verdicts.csv", "report/index.html"}
     assert files | {"report.schema.json"} <= written.keys()
     assert written["report.toml"].startswith(b"#:schema ./report.schema.json\n")
@@ -97,7 +92,7 @@ def test_published_study_has_no_names_and_the_same_shares(tmp_path):
     assert "- config_name: verdicts\n  data_files: verdicts.csv\n" in card
     assert "SIMULATED" not in card
     assert "No licence was named" in card
-    share = read_rows(tmp_path / "out" / "report" / "csv" / "win_shares.csv")[0]
+    share = read_csv(tmp_path / "out" / "report" / "csv" / "win_shares.csv")[0]
     wins = sum(row["verdict"] == "guard" for row in table)
     assert float(share["win_share_pooled"]) == pytest.approx(wins / 36)
     assert json.loads(written["report/report.json"])["name"] == "Tales"
@@ -112,7 +107,7 @@ def test_report_on_published_data_uses_the_declared_test(tmp_path):
     (tmp_path / "study").rename(tmp_path / "elsewhere")
     report(tmp_path / "out" / "verdicts.csv", output=tmp_path / "again")
     for folder in (tmp_path / "out" / "report", tmp_path / "again"):
-        assert len(read_rows(folder / "csv" / "sequential.csv")) == 1
+        assert len(read_csv(folder / "csv" / "sequential.csv")) == 1
     with pytest.raises(StudyError, match="no valid test exists for margin with sequential; keep only one"):
         report(tmp_path / "out" / "verdicts.csv", output=tmp_path / "again", overrides=("margin=0.1",))
 
@@ -127,7 +122,7 @@ def test_published_numbers_reveal_no_name_or_order_of_raters(tmp_path):
 
 
 def read_raters(folder):
-    return {row["rater"] for row in read_rows(folder / "verdicts.csv")}
+    return {row["rater"] for row in read_csv(folder / "verdicts.csv")}
 
 
 def test_pseudonyms_differ_from_the_names_of_raters(tmp_path):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from rating import invite_people
+from read_files import read_json_lines
 
 from analysis.reports.command import report
 from analysis.reports.study_report import make_study_context
@@ -137,7 +138,7 @@ def test_report_is_written_into_the_current_folder(tmp_path, monkeypatch):
 
 
 def test_study_splits_by_prompts_and_traces(paired):
-    rows = [json.loads(line) for line in (paired / "prompts.jsonl").read_text("utf-8").splitlines()]
+    rows = read_json_lines(paired / "prompts.jsonl")
     animals = [row["prompt"].split()[4] for row in rows]
     lines = (json.dumps(row | {"pet": animal}) for row, animal in zip(rows, animals, strict=True))
     (paired / "prompts.jsonl").write_text("\n".join(lines), "utf-8")

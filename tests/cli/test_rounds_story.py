@@ -1,9 +1,9 @@
 """A study in rounds from the command line: pairs, status within a round, and a report without fixed tests."""
 
-import csv
 import json
 
 import pytest
+from read_files import read_csv
 
 from analysis.demo import simulate_verdicts
 from guard_eval.demo.raters import NAMES
@@ -42,8 +42,7 @@ def status_of(run):
 
 
 def read_rows(folder, name):
-    text = (folder / "csv" / f"{name}.csv").read_text(encoding="utf-8-sig")
-    return list(csv.DictReader(text.splitlines()))
+    return read_csv(folder / "csv" / f"{name}.csv")
 
 
 def by_people(folder, name, *key):

@@ -1,9 +1,9 @@
 """The report gives the published figures of Su and Xu's human study."""
 
-import csv
 from pathlib import Path
 
 import pytest
+from read_files import read_csv
 
 from analysis.reports.command import report
 
@@ -29,8 +29,7 @@ def folder(tmp_path_factory):
 
 
 def rows(folder, raters, name="win_shares"):
-    with (folder / raters / "csv" / f"{name}.csv").open(encoding="utf-8") as file:
-        return {row.get("dataset", ""): row for row in csv.DictReader(file)}
+    return {row.get("dataset", ""): row for row in read_csv(folder / raters / "csv" / f"{name}.csv")}
 
 
 def test_our_table_equals_the_published_table(folder):

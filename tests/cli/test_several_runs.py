@@ -1,15 +1,14 @@
 """Several texts a prompt at the command line: what exists stays, the rest is made, and one is compared."""
 
-import json
-
 import pytest
 from factories import edit_settings, text_file
+from read_files import read_json_lines
 
 pytestmark = pytest.mark.slow
 
 
 def lines(study, name="top_k(k=50)"):
-    return [json.loads(line) for line in text_file(study, name).read_text().splitlines()]
+    return read_json_lines(text_file(study, name))
 
 
 def texts(study, name="top_k(k=50)"):

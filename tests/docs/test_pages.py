@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import shlex
 from pathlib import Path
 
 from cli_reference import cli_reference, helps, options
+from read_files import read_csv
 
 ROOT = Path(__file__).parents[2]
 FENCED = re.compile(r"^ *(`{3,})(\w*)\n(.*?)^ *\1 *$", re.MULTILINE | re.DOTALL)
@@ -46,8 +46,7 @@ def test_links_have_existing_targets(pages: list[Path]):
 
 
 def test_the_example_table_says_that_it_is_simulated():
-    with (ROOT / "docs" / "quickstart" / "verdicts.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_csv(ROOT / "docs" / "quickstart" / "verdicts.csv")
     assert len(rows) == 320
     assert {(row["rater_kind"], row["method_a"], row["method_b"]) for row in rows} == {
         ("simulated", "guard", "acs(q=1)")

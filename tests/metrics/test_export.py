@@ -1,7 +1,5 @@
 """Results as files: figures by hand, hostile names in every format, the paper's bold figures."""
 
-import csv
-import io
 import json
 import shutil
 from dataclasses import asdict, replace
@@ -9,6 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 from command_line import run_process
 from html_page import Page
+from read_files import read_csv
 
 from analysis.replication.paper import find_published_figures
 from guard_eval.metrics.export import (
@@ -97,10 +96,6 @@ def folder(tmp_path_factory):
     return path
 
 
-def rows_in(path):
-    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline=""), strict=True))
-
-
 def test_the_score_table_has_every_measured_metric():
     rows = RESULTS.scores
     table = make_score_table(rows)
@@ -157,15 +152,15 @@ def test_rounded_ties_are_all_closest_to_human():
 
 
 def test_csv_files_have_every_field(folder):
-    first, second = rows_in(folder / "plain" / "scores.csv")[:2]
+    first, second = read_csv(folder / "plain" / "scores.csv")[:2]
     expected = {name: str(value) for name, value in asdict(SCORES[0]).items()}
     assert first == expected | {"counts": "empty: 3; truncated: 1"}
     assert (second["low"], second["note"]) == ("", "No interval: too few prompts.")
-    first, second = rows_in(folder / "plain" / "differences.csv")
+    first, second = read_csv(folder / "plain" / "differences.csv")
     assert first == {name: str(value) for name, value in asdict(difference()).items()}
     assert (second["value"], second["p_holm"]) == ("", "")
     for name in ("scores.csv", "differences.csv"):  # which is no formula to a spreadsheet
-        assert rows_in(folder / "nasty" / name)[0]["strategy"] == f"'{FORMULA}"
+        assert read_csv(folder / "nasty" / name)[0]["strategy"] == f"'{FORMULA}"
 
 
 def test_json_has_every_result(folder):

@@ -4,6 +4,7 @@ import csv
 import re
 
 import pytest
+from read_files import read_csv
 
 from analysis.monitor.status import read_status
 from analysis.reports.command import report
@@ -86,9 +87,7 @@ def test_tuning_chooses_settings_of_texts_in_a_file(study):
     result = measure(opened(folder), tune=True)
     assert result.lines[0] == "top_p: top_p(0.9) was chosen"
     assert any("value 1 = 0.9 was the largest tried" in line for line in result.warnings)
-    with (folder / "tuning.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [row["chosen"] for row in rows] == ["false", "false", "true", "true"]
+    assert [row["chosen"] for row in read_csv(folder / "tuning.csv")] == ["false", "false", "true", "true"]
     tuned = opened(folder)
     assert len(tuned.choice.prompts) == 30
     assert tuned.settings.pairs.compare == [["plain", "top_p(0.9)"]]

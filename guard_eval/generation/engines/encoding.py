@@ -5,18 +5,22 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import random
 import re
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
 from functools import partial
 from types import FrameType
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, Self
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
+from transformers.utils import chat_template_utils
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -102,7 +106,8 @@ def encode_prompts(
 
     Raises:
         StudyError: Prompts have no tokens or unknown tokens, or the chat template refuses them. The message
-            names all these prompts. Or the model has no template, or the template does not use a setting.
+            names all these prompts. Or the model has no template, or the template leaves out the prompt or
+            a setting.
     """
     encode_text = partial(_encode_plain, loaded.tokenizer, limit=max_prompt_tokens)
     if chat:
@@ -125,6 +130,13 @@ def encode_prompts(
             ) from None
     if refused:
         raise StudyError(f"{describe_prompts([*refused])}: {next(iter(refused.values()))}")
+    if chat and (longest := max((prompt.text for prompt in prompts), key=len, default="")):
+        encode_whole = partial(_encode_chat, loaded.tokenizer, switches=switches, limit=sys.maxsize)
+        if encode_whole(longest) == encode_whole(2 * longest):
+            raise StudyError(
+                f"the chat template of {loaded.name!r} leaves the prompt out; set generation.chat = false, "
+                "or name another model"
+            )
     return rows
 
 
@@ -229,7 +241,7 @@ def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[
     """
     try:
         # Control tokens in a prompt are data, not turns of the conversation.
-        with _limit_time(_TEMPLATE_SECONDS):
+        with _limit_time(_TEMPLATE_SECONDS), _fix_date_and_chance():
             encoded = tokenizer.apply_chat_template(
                 [{"role": "user", "content": _cut_to_last_tokens(tokenizer, text, limit)}],
                 add_generation_prompt=True,
@@ -249,6 +261,28 @@ def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[
     if not ids:
         raise StudyError("the model's chat template returns no tokens; set generation.chat = false")
     return ids
+
+
+class _FixedDay(datetime):
+    """Today's date for chat templates, so that a prompt is the same on every day."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        """Return 1 January 2025."""
+        return cls(2025, 1, 1, tzinfo=tz)
+
+
+@contextmanager
+def _fix_date_and_chance() -> Iterator[None]:
+    """Give templates the same date and the same random numbers in each block."""
+    state = random.getstate()
+    random.seed(0)
+    chat_template_utils.datetime = _FixedDay  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        chat_template_utils.datetime = datetime  # type: ignore[attr-defined]
+        random.setstate(state)
 
 
 @contextmanager

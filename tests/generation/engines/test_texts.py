@@ -1,5 +1,6 @@
 """Prompts of chat models: they go through the template, which is never cut."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -62,6 +63,25 @@ def test_chat_changes_the_recipe_and_the_text(chat):
     assert (plain.recipe.chat, talked.recipe.chat) == (False, True)
     assert plain.id != talked.id
     assert talked.prompt_tokens > plain.prompt_tokens
+
+
+def test_a_template_depends_on_neither_date_nor_chance(chat):
+    chat.tokenizer.chat_template = (
+        "{{ strftime_now('%d %b %Y') }} {{ range(999) | random }} {{ messages[0].content }}"
+    )
+    first = read_by_model(chat, PROMPT, 64)
+    random.seed(5)
+    assert read_by_model(chat, PROMPT, 64) == first
+    assert random.random() == random.Random(5).random()
+    assert first.startswith("01 Jan 2025 ")
+
+
+def test_a_template_that_leaves_the_prompt_out_is_refused(chat):
+    chat.tokenizer.chat_template = (
+        "{% for part in messages[0].content %}{{ part.text }}{% endfor %}assistant:"
+    )
+    with pytest.raises(StudyError, match="template of 'talker' leaves the prompt out; set"):
+        encode_prompts(chat, [PROMPT], 64, chat=True)
 
 
 def test_a_model_without_a_template_is_refused(llama_folder):

@@ -1,0 +1,15 @@
+"""Read the files that commands write."""
+
+import csv
+import json
+
+
+def read_csv(path):
+    """Return the rows of a CSV file as dictionaries."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file, strict=True))
+
+
+def read_json_lines(path):
+    """Return the values of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
