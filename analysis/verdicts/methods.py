@@ -223,11 +223,12 @@ def _join_items_with_same_methods(table: Table, items: pd.DataFrame) -> None:
     """
     if not table.has_columns(*METHODS):
         _use_method_columns(table, SYSTEMS)
-    own = [table.get_cells(name) for name in METHODS]
+    cells_of_verdicts = [table.get_cells(name) for name in METHODS]
     table.set_frame(table.frame.drop(columns=list(METHODS)))
     _join_items(table, items)
     if not table.has_columns(*METHODS) or any(
-        not cells.equals(table.get_cells(name)) for cells, name in zip(own, METHODS, strict=True)
+        not cells.equals(table.get_cells(name))
+        for cells, name in zip(cells_of_verdicts, METHODS, strict=True)
     ):
         raise StudyError(
             "these rows name their methods, and another file names other ones by item. Remove the methods "
