@@ -104,7 +104,9 @@ def _refuse_further_verdicts(table: Table, names: Sequence[str]) -> None:
         _refuse_two_orders(table, ["verdict", *names])
         raise StudyError(
             f"{join_with_and(names)} may hold verdicts, too, beside {heading}. If all are criteria, write "
-            f"--set columns.headings=criterion. Otherwise write {offer_columns('verdict', [heading])}"
+            f"--set columns.headings=criterion. If {names[0]} says which text was A or on the left, name the "
+            "methods as shown in columns left and right, or the winner by its name. Otherwise write "
+            f"{offer_columns('verdict', [heading])}"
         )
 
 
