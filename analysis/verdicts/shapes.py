@@ -119,8 +119,10 @@ def _refuse_measures(table: Table) -> None:
     """
     heading = table.heading_of("verdict")
     if not table.has_columns("verdict"):
-        names = [name for name in table.free_columns if not table.is_boolean(name)]
-        names = [name for name in names if all(map(_NUMBER.fullmatch, table.list_values(name)))]
+        columns = table.free_columns
+        names = [name for name in columns if all(map(_NUMBER.fullmatch, table.list_values(name)))]
+        if all(map(table.is_boolean, names)):  # marks
+            return
     elif set(HEADINGS["measures"]).isdisjoint(split_heading_words(heading)):
         return
     else:
