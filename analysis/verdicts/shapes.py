@@ -119,16 +119,14 @@ def _refuse_measures(table: Table) -> None:
     """
     heading = table.heading_of("verdict")
     if not table.has_columns("verdict"):
-        columns = table.free_columns
-        names = [name for name in columns if all(map(_NUMBER.fullmatch, table.list_values(name)))]
-        if all(map(table.is_boolean, names)):  # marks
-            return
+        names = [name for name in table.free_columns if all(map(_NUMBER.fullmatch, table.list_values(name)))]
     elif set(HEADINGS["measures"]).isdisjoint(split_heading_words(heading)):
         return
     else:
         names = [heading, *table.free_columns]
     for first, second in combinations(names, 2):
-        if differ_only_in_side(first, second) and (heading in {"", first}):
+        are_marks = not heading and all(map(table.is_boolean, (first, second)))
+        if differ_only_in_side(first, second) and heading in {"", first} and not are_marks:
             raise StudyError(
                 f"no column has verdicts: {first} and {second} have a number for each text. Write a column "
                 "verdict with the better method, or tie"
