@@ -486,6 +486,7 @@ def test_aggregate_of_raters_is_no_rater(name):
     [
         ("alpha_is_A", ("yes", "no")),
         ("is_A_alpha", (True, False)),
+        ("system_is_A", ("yes", "no")),
         ("key", ("A=alpha", "A=beta")),
         ("which_is_alpha", ("A", "B")),
         ("mapping", ("1", "2")),
