@@ -109,7 +109,7 @@ def find_repetitive_example(study: Study) -> Result:
 def measure_texts(study: Study) -> Result:
     """Measure the texts, and return the most important metrics as means over the datasets."""
     measured = load_command("measure")(study)
-    rows = list(measured.scores.itertuples(index=False))
+    rows = measured.scores
     means = [row for row in rows if row.dataset == rows[-1].dataset]
     summary = make_score_table([row for row in means if row.metric in {"diversity", "coherence", "words"}])
     return Result(lines=measured.lines, tables=(summary,), warnings=measured.warnings)
