@@ -151,8 +151,7 @@ def find_item_columns(table: Table, wide: Sequence[str], form: VerdictFormat | N
         return items._replace(prompt="prompt_id")
     if table.joined and "prompt_id" not in declared:
         return items._replace(prompt=_find_joined_prompt(table))
-    is_prompt = items.prompt or not set(HEADINGS["prompt_ids"]).isdisjoint(map(simplify_heading, items.pair))
-    if not is_prompt and "prompt_id" not in declared and (form is None or form.asks):
+    if not items.prompt and "prompt_id" not in declared and (form is None or form.asks):
         return _use_possible_item(table, items, rated, free)
     return items
 
@@ -269,6 +268,9 @@ def _use_possible_item(
     is_named = not set(map(simplify_heading, items.pair)) <= set(HEADINGS["row_numbers"])
     free = [name for name in free if name not in explained and not table.has_sibling(name)]
     free = [name for name in free if not table.is_boolean(name)]
+    if not set(HEADINGS["prompt_ids"]).isdisjoint(map(simplify_heading, items.pair)):
+        attributes = {*HEADINGS["attributes"], *HEADINGS["groups"]}
+        free = [name for name in free if simplify_heading(name) not in attributes]
     likely = [name for name in free if _may_name_item(table, name, items, rated, is_named=is_named)]
     groups_rows = is_row and not is_named
     unknown = [n for n in free if n in likely or (groups_rows and _may_group_rows(table, n, rated))]

@@ -104,7 +104,9 @@ def _refuse_further_verdicts(table: Table, names: Sequence[str]) -> None:
         _refuse_two_orders(table, ["verdict", *names])
         raise StudyError(
             f"{join_with_and(names)} may hold verdicts, too, beside {heading}. If all are criteria, write "
-            f"--set columns.headings=criterion. Otherwise write {offer_columns('verdict', [heading])}"
+            f"--set columns.headings=criterion. If {names[0]} says which text was A or on the left, name the "
+            "methods as shown in columns left and right, or the winner by its name. Otherwise write "
+            f"{offer_columns('verdict', [heading])}"
         )
 
 
@@ -117,14 +119,14 @@ def _refuse_measures(table: Table) -> None:
     """
     heading = table.heading_of("verdict")
     if not table.has_columns("verdict"):
-        names = [name for name in table.free_columns if not table.is_boolean(name)]
-        names = [name for name in names if all(map(_NUMBER.fullmatch, table.list_values(name)))]
+        names = [name for name in table.free_columns if all(map(_NUMBER.fullmatch, table.list_values(name)))]
     elif set(HEADINGS["measures"]).isdisjoint(split_heading_words(heading)):
         return
     else:
         names = [heading, *table.free_columns]
     for first, second in combinations(names, 2):
-        if differ_only_in_side(first, second) and (heading in {"", first}):
+        are_marks = not heading and all(map(table.is_boolean, (first, second)))
+        if differ_only_in_side(first, second) and heading in {"", first} and not are_marks:
             raise StudyError(
                 f"no column has verdicts: {first} and {second} have a number for each text. Write a column "
                 "verdict with the better method, or tie"

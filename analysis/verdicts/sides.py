@@ -39,7 +39,7 @@ _NAMES_FIRST = re.compile(
 )
 """Headings of a column that names the method shown first."""
 _ORDER = re.compile(r".*(order|sides|positions|layout)")
-_NOUN = "(method|model|system|strategy|response|text|option|answer)?"
+_NOUN = "method|model|system|strategy|response|text|option|answer"
 _PLACE = r"({0})s?(position|place|side|pos|order)|(position|place|side|pos)(of)?({0})"
 _IS_FIRST = r"(is)?({0})(is|was|on|shown|the|presented|displayed)*(left|first)"
 _PLACES = {"1": A, "first": A, "left": A, "2": B, "second": B, "right": B}
@@ -74,7 +74,7 @@ def _parse_first_method(heading: str, cell: str, a: str, b: str) -> int | None:
     if _ORDER.fullmatch(heading) and letters in {"ab", "ba"}:
         return A if letters == "ab" else B
     for letter, method, side in (("[a1]", a, A), ("[b2]", b, B)):
-        name = f"{_NOUN}{letter}|{re.escape(simplify_heading(method))}"
+        name = f"({_NOUN})?{letter}|{re.escape(simplify_heading(method))}"
         if word in _PLACES and re.fullmatch(_PLACE.format(name), heading):
             return side * _PLACES[word]
         if word in YES | NO and re.fullmatch(_IS_FIRST.format(name), heading):
@@ -286,7 +286,7 @@ def _says_which_is_a(table: Table, heading: str) -> bool:
     """Return whether a heading says with "is" which method was A or B, such as alpha_is_A or is_A_alpha."""
     words = split_heading_words(heading)
     methods = "|".join(map(re.escape, map(simplify_heading, table.list_values(*METHODS))))
-    subject = rf"(is|was|shown|as|the|text|which|{methods})*"
+    subject = rf"(is|was|shown|as|the|which|{_NOUN}|{methods})*"
     return {"is", "was"} & set(words) != set() and bool(
         re.fullmatch(rf"{subject}[ab]{subject}", "".join(words))
     )

@@ -18,6 +18,7 @@ def main() -> None:
     if handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     open_missing_streams()
+    os.environ.pop("MPLBACKEND", None)  # a notebook's backend may not be installed here; figures are files
     leave_out_current_folder()
     from guard_eval.cli.frame import main as run  # noqa: PLC0415 (only now is the search path safe)
 

@@ -65,7 +65,13 @@ class Client:
         for name in _TALKATIVE:
             logging.getLogger(name).setLevel(logging.INFO)
         # shared by all pools, because reading the certificates takes as long as dozens of requests
-        tls = httpx2.create_ssl_context(trust_env=not server.is_direct)
+        try:
+            tls = httpx2.create_ssl_context(trust_env=not server.is_direct)
+        except OSError as error:
+            raise StudyError(
+                f"the files for certificates cannot be read ({error.strerror or type(error).__name__}); "
+                "correct SSL_CERT_FILE, SSL_CERT_DIR or SSLKEYLOGFILE in the environment"
+            ) from None
         try:
             self._sdks = [self._connect(tls) for _ in range(-(-concurrency // _REQUESTS_PER_POOL))]
         except (ImportError, ValueError, httpx2.InvalidURL):  # the message may contain a proxy's password

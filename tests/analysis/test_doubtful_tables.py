@@ -245,6 +245,20 @@ def test_item_number_is_no_number_of_votes(name):
     assert counts(pd.DataFrame(rows)) == ("20/0/0", 20)
 
 
+@pytest.mark.parametrize(("name", "is_asked"), [("topic", False), ("genre", False), ("chapter", True)])
+def test_attribute_beside_a_question_is_no_prompt(name, is_asked):
+    """Several questions about one chapter depend on each other."""
+    rows = [
+        {"question_id": n, name: f"t{n % 4}", **AB, "rater": rater, "winner": "A"}
+        for n in range(20)
+        for rater in "xy"
+    ]
+    if is_asked:
+        assert f"--set columns.prompt_id={name}" in refusal(pd.DataFrame(rows))
+    else:
+        assert counts(pd.DataFrame(rows)) == ("40/0/0", 20)
+
+
 def test_two_prompts_of_several_words_are_asked_about():
     rows = [
         {"item": n, "seed_text": ("Write a story.", "Write a poem.")[n % 2], **AB, "rater": r, "winner": "A"}
@@ -472,6 +486,7 @@ def test_aggregate_of_raters_is_no_rater(name):
     [
         ("alpha_is_A", ("yes", "no")),
         ("is_A_alpha", (True, False)),
+        ("system_is_A", ("yes", "no")),
         ("key", ("A=alpha", "A=beta")),
         ("which_is_alpha", ("A", "B")),
         ("mapping", ("1", "2")),

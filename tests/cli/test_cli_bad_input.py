@@ -39,7 +39,7 @@ def test_too_long_prompt_stops_no_other_prompt(run, study):
     before, count = prompts.read_text(), len(prompts.read_text().splitlines())
     prompts.write_text(before + json.dumps({"id": "long", "prompt": "a word " * 600}) + "\n")
     command = ("generate", "small", "--set", "generation.max_prompt_tokens=1000")
-    assert "the prompt 'long': with max_new_tokens = 12 more than" in run(*command, "--dry-run").out
+    assert "the prompt 'long': too long for the model 'bundled'" in run(*command, "--dry-run").out
     refused = run(*command).refused()
     assert refused.count("the prompt 'long'") == 1
     files = [*(study / "continuations").glob("*/*.jsonl")]

@@ -45,6 +45,12 @@ def test_tables_are_readable_at_any_terminal_width(paired, typed, columns):
         assert (ran.code, ran.err) == (0, ""), ran
 
 
+def test_figures_need_no_backend_of_a_notebook(tmp_path):
+    line = "GUARD power --output plan.svg"
+    ran = shell(line, tmp_path, MPLBACKEND="module://matplotlib_inline.no_backend")
+    assert (ran.code, (tmp_path / "plan.svg").exists()) == (0, True), ran.err
+
+
 def test_a_deleted_current_folder_is_named(paired, tmp_path):
     ran = shell(f"mkdir gone; cd gone; rmdir ../gone; GUARD raters list {paired}", tmp_path)
     assert (ran.code, ran.err) == (

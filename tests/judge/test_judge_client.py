@@ -20,6 +20,7 @@ from fake_openai import KEY, FakeOpenAI, make_chat_answer, make_error
 from judge_requests import make_request
 from local_server import Response
 
+from guard_eval.errors import StudyError
 from guard_eval.servers.answers import read_answer, read_usage
 from guard_eval.servers.client import LARGEST_RESPONSE, Client
 from guard_eval.servers.price import find_price
@@ -385,6 +386,16 @@ def test_untrusted_certificate_ends_the_run(send, certificate, monkeypatch):
         assert secure.seen == []
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         assert isinstance(send(secure.url), bytes)
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_certificates_that_cannot_be_read_are_refused(send, server, tmp_path, monkeypatch, content):
+    path = tmp_path / "certificates.pem"
+    if content:
+        path.write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    with pytest.raises(StudyError, match="correct SSL_CERT_FILE"):
+        send("https://example.com/v1")
 
 
 def test_error_names_an_unreachable_server(send, server):
