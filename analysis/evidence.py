@@ -378,7 +378,7 @@ def declare_plan_keys(
 
     def wrap(analyse: Callable[[Evidence], list[R]]) -> Callable[[Evidence], list[R]]:
         @wraps(analyse)
-        def analyse_if_allowed(evidence: Evidence) -> list[R]:
+        def analyse_after_checks(evidence: Evidence) -> list[R]:
             if not needs(evidence):
                 return []
             for key in sorted(evidence.plan.list_changed_keys()):
@@ -387,7 +387,7 @@ def declare_plan_keys(
                     raise StudyError(f"{key} = {json.dumps(getattr(evidence.plan, key))}: {why}")
             return analyse(evidence)
 
-        USED_PLAN_KEYS[analyse_if_allowed] = frozenset(uses)
-        return analyse_if_allowed
+        USED_PLAN_KEYS[analyse_after_checks] = frozenset(uses)
+        return analyse_after_checks
 
     return wrap

@@ -60,7 +60,7 @@ class Websockets:
         self._strangers: dict[str, anyio.CancelScope] = {}
 
     def protect(self, number: str | None) -> None:
-        """Protect a rater's websocket from the limit. `number` is the value of the websocket's header."""
+        """Exempt a rater's websocket from the limit on strangers. `number` is the value of its `HEADER`."""
         self._strangers.pop(number or "", None)
 
     async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:

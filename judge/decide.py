@@ -107,7 +107,7 @@ class RunState:
 
     @property
     def form(self) -> Form:
-        """Return the form in which the next question is asked."""
+        """Return the form of request for the next question: the preferred form, or the fallback form."""
         if self.fallback_form is None or self.refused_questions < DECIDING_QUESTIONS:
             return self.preferred_form
         return self.fallback_form

@@ -83,7 +83,7 @@ def test_p_is_never_zero():
 
 
 @pytest.mark.parametrize("size", [50, 1000, 30_000])
-def test_irregular_scores_agree_with_the_normal_limit(size):
+def test_sign_flip_approaches_the_normal_test(size):
     """With many units a sum of flipped scores is normal: p differs by the next term, of order 1/n."""
     scores = np.random.default_rng(size).standard_normal(size)
     scores += 2.2 * np.sqrt(size) / size - scores.mean()

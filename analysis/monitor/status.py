@@ -128,7 +128,7 @@ def _read_collected_status(
     )
     changes = compare_declared(study.declared, {PEOPLE: settings.read_declared(store, PEOPLE)})
     replaced = _find_outdated_pairs(drawn, texts)
-    steps += _read_verdict_steps(study, store, drawn, everybody, ratings)
+    steps += _read_steps_after_texts(study, store, drawn, everybody, ratings)
     warnings = render_lines(
         _TEMPLATES / "warnings.txt.j2",
         ratings=ratings,
@@ -324,7 +324,7 @@ def _read_round_steps(
         yield Step("rounds", state if done else "missing", text)
 
 
-def _read_verdict_steps(
+def _read_steps_after_texts(
     study: Study,
     store: Store,
     drawn: Sequence[Pair],

@@ -23,7 +23,7 @@ from guard_eval.study.test_plan import SplitPlan
 from guard_eval.study.toml import apply_overrides, check_tables, read_toml
 
 FILE_NAME = "report.toml"
-"""The file beside a table that is read automatically."""
+"""The file with the plan of a table. A report reads this file if it lies beside the table."""
 _PAIR_DESPITE_PROMPTS = (
     f"the declared unit is the pair, although several pairs share a {PROMPT}: tests find differences too "
     "often, and intervals are too narrow"

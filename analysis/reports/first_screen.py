@@ -69,8 +69,8 @@ CALIBRATED = {
     "swapped": "gave one verdict on both orders of a pair in",
     "padded": "preferred a text with filler to the same text without it in",
 }
-"""A judge's behaviour in each calibration check. A judge fails the last check if it behaves so on more than
-half of the pairs, and fails each other check if it behaves so on half of the pairs or fewer."""
+"""How often a judge did something in each calibration check. A judge fails the last check if it did this on
+more than half of the pairs. It fails each other check if it did this on half of the pairs or fewer."""
 
 
 @record
@@ -259,7 +259,7 @@ def _write_remarks(
         rounds=describe_rounds(evidence),
         results=first,
         different=sum(row.is_significant(alpha) for row in first),
-        leads=_describe_leads(unclear),
+        leads=_describe_leading_methods(unclear),
         smallest_p=min((row.p for row in unclear if row.p is not None), default=1),
         detectable=_find_detectable_share(unclear, evidence),
         unclear=unclear,
@@ -346,7 +346,7 @@ def _make_ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
     )
 
 
-def _describe_leads(rows: Sequence[WinShareRow]) -> list[str]:
+def _describe_leading_methods(rows: Sequence[WinShareRow]) -> list[str]:
     """Name the method that won more often, for results without evidence of a difference."""
     clear = [row for row in rows if row.leading_share >= CLEAR_LEAD]
     leads = group_by(clear, lambda row: (row.leader, row.other_method))

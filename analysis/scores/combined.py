@@ -223,7 +223,7 @@ def find_named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[
             results = [words for words in named if ": " not in words]
             listed = join_with_and([*results[:_LISTED], *(["…"] if len(results) > _LISTED else [])])
             raise StudyError(
-                f"the family names {entry!r}, which the table does not compare; write one of {listed}, or "
+                f"the family contains {entry!r}, which the table does not compare; write one of {listed}, or "
                 "METHOD against METHOD: CRITERION"
             )
         for a, b, c in named[entry]:

@@ -450,8 +450,8 @@ def _refuse_sides_beside_methods(table: Table, names: Sequence[str]) -> None:
     ]
     if sided and named and not table.declared.words:
         raise StudyError(
-            f"the column {sided[0]!r} has sides, and {named[0]!r} has methods: if it says which text was "
-            "first, call it shown_first, or left and right; if not, write methods in both"
+            f"the column {sided[0]!r} has sides, and {named[0]!r} has methods. If {named[0]!r} says which "
+            "text was first, call it shown_first. If both hold verdicts, write methods in both"
         )
 
 

@@ -182,7 +182,7 @@ def _describe_missing_sides(table: Table, kinds: pd.Series) -> str:
     """Write the message that asks which method stood at a side such as left or A."""
     are_declared = not table.heading_of("methods", "a column")
     words = table.get_cells("verdict")[kinds.isin(_SIDED if are_declared else ["place"])].unique()
-    remedy = f"If the first was always method_a: {_offer_sides(table, kinds)}"
+    remedy = f"If the first was always method_a: {_format_side_settings(table, kinds)}"
     if are_declared:
         offers = [format_word_setting(text, "METHOD") for text in words]
         remedy = f"If the sides never changed: {format_set_options(*offers)}"
@@ -192,7 +192,7 @@ def _describe_missing_sides(table: Table, kinds: pd.Series) -> str:
     )
 
 
-def _offer_sides(table: Table, kinds: pd.Series) -> str:
+def _format_side_settings(table: Table, kinds: pd.Series) -> str:
     """Write the options of the command line by which words for sides mean method_a and method_b."""
     words = table.get_cells("verdict")[kinds.isin(["letter", "place"])].unique()
     sides = ["a" if _interpret_word(table, text).side == A else "b" for text in words]
@@ -242,9 +242,9 @@ def _refuse_changed_sides(
         if name in firsts:
             changed = sided & (firsts[name] != first)
         else:
-            changed = _may_have_changed(table, name, sided, winners)
+            changed = _mark_possible_swaps(table, name, sided, winners)
         if _SWAPS.fullmatch(simplify_heading(name)):
-            changed = changed | _may_have_changed(table, name, kinds == "column", winners)
+            changed = changed | _mark_possible_swaps(table, name, kinds == "column", winners)
         refuse_rows(
             table.frame,
             changed,
@@ -252,11 +252,13 @@ def _refuse_changed_sides(
             "write the methods' names, or in columns left and right the methods as shown. If they never "
             "changed: {options}",
             name=table.heading_of(name, name),
-            options=_offer_sides(table, kinds),
+            options=_format_side_settings(table, kinds),
         )
 
 
-def _may_have_changed(table: Table, name: str, sided: pd.Series, winners: NDArray[np.object_]) -> pd.Series:
+def _mark_possible_swaps(
+    table: Table, name: str, sided: pd.Series, winners: NDArray[np.object_]
+) -> pd.Series:
     """Mark the rows in which an unclear column may say that the texts changed sides.
 
     The column may name methods: then rows with the first method are not marked, and no row if the column

@@ -38,7 +38,7 @@ def read_sheet_rows(path: Path, data: bytes) -> Iterator[Row]:
         book: Any = import_module("openpyxl").load_workbook(BytesIO(data), **options)
         filled = [rows for sheet in book.worksheets if (rows := _read_filled_rows(sheet))]
         if len(filled) != 1:
-            raise ValueError(f"{len(filled)} sheets have cells")  # noqa: TRY301 (reworded below)
+            raise ValueError(f"{len(filled)} sheets have filled cells, and one sheet is needed")  # noqa: TRY301 (reworded below)
     except ImportError:
         raise MissingExtraError("xlsx", "openpyxl") from None
     except (KeyError, ValueError, TypeError, SyntaxError, EOFError, zipfile.BadZipFile) as error:

@@ -211,7 +211,9 @@ def _write_missing_texts(
     """Write the missing texts of one local model. Each batch is saved before the next batch begins."""
     written: Counter[str] = Counter()
     if plan.refused_strategies:
-        problems[plan.describe_refusal()] = [plan.systems[name] for name in plan.refused_strategies]
+        problems[plan.describe_refused_strategies()] = [
+            plan.systems[name] for name in plan.refused_strategies
+        ]
     if plan.missing_texts.keys() <= set(plan.refused_strategies):
         return plan.make_result(written)
     with ExitStack() as stack:
@@ -269,10 +271,10 @@ def _describe_dry_run(plan: GenerationPlan) -> GenerationResult:
     if not plan.missing_texts:
         return plan.make_result(Counter(), [f"would make 0 continuations with {model.name}"])
     if plan.missing_texts.keys() <= set(plan.refused_strategies):
-        raise StudyError(plan.describe_refusal())
+        raise StudyError(plan.describe_refused_strategies())
     models = plan.find_models()
     location = plan.study.locate_model(model.name)
-    lines = [*models.lines, plan.describe_refusal()]
+    lines = [*models.lines, plan.describe_refused_strategies()]
     revision = plan.facts["revision"]
     if revision is not None and location not in models.missing:
         from guard_eval.generation.engines.encoding import encode_planned_texts  # noqa: PLC0415 (needs torch)

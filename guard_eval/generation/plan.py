@@ -110,7 +110,7 @@ class GenerationPlan:
             return []
         return [name for name in self.missing_texts if not isinstance(parse(name), LogitStrategy)]
 
-    def describe_refusal(self) -> str:
+    def describe_refused_strategies(self) -> str:
         """Describe why strategies are refused, and the remedy. Return "" if no strategy is refused."""
         if not self.refused_strategies:
             return ""

@@ -529,11 +529,11 @@ def _vacuum_postgres(db: Connection) -> list[str]:
     """Write PostgreSQL's tables anew; return the severity and the details of its notices."""
     notices: list[str] = []
 
-    def note_notice(notice: "psycopg.errors.Diagnostic") -> None:
+    def record_vacuum_notice(notice: "psycopg.errors.Diagnostic") -> None:
         notices.append(f"{notice.severity_nonlocalized} {notice.message_detail}")
 
     driver = cast("psycopg.Connection", db.connection.driver_connection)
-    driver.add_notice_handler(note_notice)
+    driver.add_notice_handler(record_vacuum_notice)
     db.exec_driver_sql("VACUUM (FULL, VERBOSE) rater, token, note, verdict, presentation")
-    driver.remove_notice_handler(note_notice)
+    driver.remove_notice_handler(record_vacuum_notice)
     return notices

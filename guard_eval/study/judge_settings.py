@@ -81,7 +81,8 @@ def _check_template(file: StudyFile) -> StudyFile:
     if "criteria" not in names or not set(names) <= {*PLACEHOLDERS}:
         names_allowed = ", ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
         raise ValueError(
-            f"its placeholders are {names}; write {{{{criteria}}}}, and otherwise only {names_allowed}"
+            f"the prompt has the placeholders {names}; it needs {{{{criteria}}}}, and may have only "
+            f"{names_allowed}"
         )
     return file
 

@@ -240,7 +240,7 @@ class System(ServerSettings):
         if len(sources) != 1:
             raise ValueError(
                 f"{self.name} has {' and '.join(sorted(sources)) or 'no texts'}; give it one of: file, "
-                "strategy (and, unless [model] writes, model), or base_url and model"
+                "strategy (with a model, if there is no [model]), or base_url and model"
             )
         allowed = _KEYS_OF[self.source]
         if unused := sorted(keys - allowed):

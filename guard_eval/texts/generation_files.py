@@ -203,7 +203,7 @@ class Fields:
         return Generation(
             prompt_id=prompt_id,
             dataset=self.string("dataset") or (study_prompt.dataset if study_prompt else "unnamed"),
-            strategy=self._name_setting(self.string("strategy") or strategy),
+            strategy=self._join_strategy_and_setting(self.string("strategy") or strategy),
             text=text,
             prompt=prompt,
             reference=reference,
@@ -215,7 +215,7 @@ class Fields:
             run=self._read_number("run", _COUNT) or 1,
         )
 
-    def _name_setting(self, strategy: str) -> str:
+    def _join_strategy_and_setting(self, strategy: str) -> str:
         """Return a strategy's name, with the record's setting if the record has one."""
         _, value = self._find_filled_key("setting")
         setting = strategy if value is None else str(value)
@@ -239,7 +239,7 @@ class Fields:
         return prompt
 
     def string(self, name: str) -> str | None:
-        """Return the text under a name. Ids and datasets may be whole numbers; pandas writes them as 1.0."""
+        """Return the text of a field. In ids and datasets, write a whole number such as 1.0 as 1."""
         key, value = self._find_filled_key(name)
         if (
             name in {"id", "prompt_id", "dataset"}

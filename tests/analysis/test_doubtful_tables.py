@@ -174,7 +174,7 @@ def test_column_of_ties_is_read(name, cells):
         ({"option1": "a1", "option2": "b1", "option3": "c1", "best": "a1"}, "option1 and option3 are two"),
     ],
 )
-def test_verdict_that_is_no_choice_of_two_is_refused(columns, message):
+def test_verdict_on_three_or_more_options_is_refused(columns, message):
     assert message in refusal(pd.DataFrame([{"item": n, **columns} for n in range(10)]))
 
 
@@ -397,7 +397,7 @@ def test_grid_of_a_survey_is_refused(heading):
     assert "combine two things" in refusal(table, columns=declared, verdicts={"A": "alpha", "B": "beta"})
 
 
-def test_column_named_like_two_sides_is_no_third_method():
+def test_column_model_is_no_third_method_beside_sides():
     rows = [
         {"left_model": "x1", "right_model": "y1", "model": "m", "item": n, "winner": "left"} for n in range(9)
     ]
@@ -457,7 +457,7 @@ def test_texts_yes_and_no_are_no_winner_marks():
         ("consent", ("no", "yes")),
     ],
 )
-def test_rows_that_do_not_count_are_left_out(name, cells):
+def test_invalid_and_practice_rows_are_left_out(name, cells):
     """The 4 marked rows are won by alpha, so with them alpha would have 8 wins instead of 4."""
     rows = [
         {"prompt": n, **AB, "winner": "alpha" if n < 8 else "beta", name: cells[n > 3]} for n in range(12)

@@ -97,7 +97,7 @@ def test_analysis_depends_only_on_declared_plan_keys(name):
         assert (changed != before) == (is_refused or key in USED_PLAN_KEYS[BY_NAME[name]]), key
 
 
-def test_three_raters_give_no_ranks_for_other_raters(tmp_path):
+def test_ranks_for_random_raters_need_four_raters(tmp_path):
     ranked = analysis.ranking(verdicts(3), raters="random")
     ranked = ranked[ranked["judge"] == ""]
     assert ranked["possible_best"].isna().all()

@@ -109,7 +109,7 @@ def test_agreement_is_by_method_and_preference_by_side(four):
     assert row.first.n == 6
 
 
-def test_status_counts_ratings_after_changed_answers(four):
+def test_status_counts_a_changed_answer_once(four):
     ratings = four.ratings()
     assert (ratings.counted, ratings.planned, ratings.filled, ratings.missing_ratings) == (
         8,

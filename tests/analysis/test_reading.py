@@ -207,9 +207,9 @@ def test_unreadable_workbook_is_refused(tmp_path):
     wrong = [CELLS[0], [*CELLS[1][:6], "z", "1"]]
     with pytest.raises(StudyError, match=r"verdicts\.xlsx: the verdict 'z' names .* on sheet row 2"):
         read(workbook(tmp_path, {"a": wrong}))
-    with pytest.raises(StudyError, match="2 sheets have cells; save one"):
+    with pytest.raises(StudyError, match="2 sheets have filled cells, and one sheet is needed; save one"):
         read(workbook(tmp_path, {"a": CELLS, "b": [["x"]]}))
-    with pytest.raises(StudyError, match="0 sheets have cells"):
+    with pytest.raises(StudyError, match="0 sheets have filled cells"):
         read(workbook(tmp_path, {"a": []}))
     with pytest.raises(StudyError, match=r"row 2 holds an error such as #N/A; fix its formula"):
         read(workbook(tmp_path, {"a": [CELLS[0], ["1", "#N/A"]]}))

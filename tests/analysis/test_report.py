@@ -358,7 +358,7 @@ def test_faulty_declaration_in_a_notebook_is_named():
     for declared, message in (
         ({"famly": ["style"]}, "family"),
         ({"family": "style"}, r"\['style'\]"),
-        ({"family": ["colour"]}, "the family names 'colour'"),
+        ({"family": ["colour"]}, "the family contains 'colour'"),
     ):
         with pytest.raises(StudyError, match=message):
             analysis.shares(verdicts(), **declared)

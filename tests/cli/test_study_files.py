@@ -143,5 +143,5 @@ def test_dots_in_values_do_not_count_as_key_parts():
 @pytest.mark.timeout(60)
 def test_placeholders_with_many_spaces_take_linear_time(folder):
     (folder / "ask.txt").write_text("{{" + " " * 500_000 + "x")
-    with pytest.raises(StudyError, match="its placeholders are"):
+    with pytest.raises(StudyError, match="the prompt has the placeholders"):
         Study.open(folder, ["judge=[{model='m', prompt='ask.txt'}]"])

@@ -167,7 +167,7 @@ def test_three_formulations_choose_different_tokens(claim):
     assert list(shares.values()) == pytest.approx([30, 26, 21], abs=0.5)
 
 
-def test_formulations_differ_from_the_second_token_on(claim):
+def test_guard_formulations_differ_from_the_second_token(claim):
     """one rule for the second token, entropies of 1 and then 3 nats, |V| = 50000 (eq:deltaloc, app:C)"""
     entropies = torch.tensor([[1.0], [3.0]], dtype=torch.float64)
     overall = (entropies[1] + 0.95 * entropies[0]) / 1.95

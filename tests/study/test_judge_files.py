@@ -58,8 +58,11 @@ def test_too_large_files_are_refused(judge):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "its placeholders are []; write {{criteria}}, and otherwise only {{criteria}}, {{judgm"),
-        ("{{criteria}} {{critera}}", "its placeholders are ['critera', 'criteria']"),
+        (
+            "",
+            "the prompt has the placeholders []; it needs {{criteria}}, and may have only {{criteria}}, {{ju",
+        ),
+        ("{{criteria}} {{critera}}", "the prompt has the placeholders ['critera', 'criteria']"),
         ("{{criteria}} {{0.__class__}}", "['0.__class__', 'criteria']"),
         ("{{criteria}} {{criteria!r:>99999999}}", "['criteria', 'criteria!r:>99999999']"),
         ("{{criteria}} {{}}", "['', 'criteria']"),

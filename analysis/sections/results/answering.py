@@ -42,7 +42,7 @@ def select_answer_rows(evidence: Evidence) -> list[WinShareRow]:
 def _replace_test(
     row: WinShareRow, share: Estimate, test: SequentialRow | AssistedRow | RoundsRow
 ) -> WinShareRow:
-    """Return a row with another share and test. The smallest possible p of the new test is unknown."""
+    """Return a copy of a row with the share and the p of another test. Its smallest p is unknown."""
     return replace(
         row,
         win_share=share,

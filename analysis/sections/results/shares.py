@@ -93,7 +93,7 @@ class TestedRow(ComparisonRow):
         return 0.0
 
     def is_significant(self, alpha: float) -> bool:
-        """Return whether the deciding p rejects the null hypothesis."""
+        """Return whether the test rejects the null hypothesis, by `deciding_p`."""
         return self.deciding_p is not None and self.deciding_p <= alpha
 
 

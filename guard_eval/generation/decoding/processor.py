@@ -34,9 +34,9 @@ from guard_eval.generation.strategies import (
     initial_state,
     is_user_defined,
     list_steps,
+    list_trace_values,
     read_strategy,
     signature,
-    trace_values,
     update_state,
 )
 from guard_eval.generation.strategies.own import find_defining_file
@@ -103,7 +103,7 @@ def trace_step_values(strategy: Strategy, before: Tensor, after: Tensor) -> dict
     pairs = zip(_pair_with_states(strategy, before), _pair_with_states(strategy, after), strict=True)
     values: dict[str, Tensor] = {}
     for (step, state_before), (_, state_after) in pairs:
-        values |= trace_values(step, state_before, state_after)
+        values |= list_trace_values(step, state_before, state_after)
     return values
 
 

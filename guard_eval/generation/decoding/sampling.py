@@ -29,7 +29,7 @@ from guard_eval.generation.strategies import (
     Typical,
     apply_step,
     initial_state,
-    trace_values,
+    list_trace_values,
     update_state,
 )
 
@@ -220,7 +220,7 @@ def update_mu(strategy: Mirostat, state: Tensor, logits: Tensor, tokens: Tensor)
     state[:, 0] -= strategy.eta * (surprise - strategy.tau)
 
 
-@trace_values.register
+@list_trace_values.register
 def trace_mu(strategy: Mirostat, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
     """Return the μ that a step used."""
     return {"mu": before[:, 0]}

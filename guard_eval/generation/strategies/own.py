@@ -122,7 +122,7 @@ def _run_file(name: str, path: str, text: str) -> list[type[Step]]:
             f"cannot use the strategies in {path}{where}: {type(error).__name__}: {error}; correct the file"
         ) from error
     if not kinds:
-        raise _make_error(path, "no class in it is derived from Sampler or Penalty")
+        raise _make_error(path, "the file has no class that is derived from Sampler or Penalty")
     return kinds
 
 

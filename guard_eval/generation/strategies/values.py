@@ -400,7 +400,7 @@ def update_state(strategy: object, state: _Tensor, logits: _Tensor, tokens: _Ten
 
 
 @singledispatch
-def trace_values(strategy: object, before: _Tensor, after: _Tensor) -> dict[str, _Tensor]:  # noqa: ARG001
+def list_trace_values(strategy: object, before: _Tensor, after: _Tensor) -> dict[str, _Tensor]:  # noqa: ARG001
     """Return a step's values for the trace, by name, `[B]` each. The states are before and after the step."""
     name = type(strategy).__name__
     return {f"{name}.{number + 1}": before[:, number] for number in range(before.shape[1])}

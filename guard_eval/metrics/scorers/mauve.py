@@ -213,7 +213,7 @@ def _project_features(p: Features, q: Features) -> Features:
 
 
 def cut_text(tokenizer: Tokenizer, text: str, tokens: int) -> str | None:
-    """Cut `text` to this number of tokens. Return None if the text has fewer tokens."""
+    """Return the first `tokens` tokens of a text as text, or None if the text has fewer tokens."""
     ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     if len(ids) < tokens:
         return None

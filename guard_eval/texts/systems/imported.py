@@ -88,8 +88,8 @@ def import_texts(
     systems = read_systems(sources, columns)
     if len(systems) < 2:
         raise StudyError(
-            f"only one system was found, {', '.join(systems)}; name the files of two systems or more, or "
-            "give a file of several a column that names each text's system"
+            f"only one system was found, {', '.join(systems)}; name the files of at least "
+            "two systems, or a file in which a column names the system of each text"
         )
     _check_names(systems)
     index = PromptIndex(prompts or _find_prompts(systems))
@@ -225,7 +225,7 @@ def _explain_missing(
             "--prompts FILE"
         )
     causes = ""
-    if reworded := _count_reworded(systems):
+    if reworded := _count_ids_with_several_prompts(systems):
         causes += f"{reworded} ids stand for other words in another file, so these prompts differ. "
     strangers = matched[name].strangers
     if strangers and strangers[0].prompt_id and strangers[0].prompt is None:
@@ -237,7 +237,7 @@ def _explain_missing(
     )
 
 
-def _count_reworded(systems: Mapping[str, ImportedSystem]) -> int:
+def _count_ids_with_several_prompts(systems: Mapping[str, ImportedSystem]) -> int:
     """Return the number of ids that name several prompts with different words."""
     words: dict[str, set[str]] = defaultdict(set)
     for system in systems.values():

@@ -41,7 +41,7 @@ def test_a_long_chat_cuts_the_prompt_only(chat):
         assert read_by_model(chat, PROMPT, limit) == f"<|endoftext|>user: {end}\nassistant:"
 
 
-def test_a_cut_within_a_character_keeps_the_character(chat):
+def test_text_cut_within_a_character_keeps_the_character(chat):
     """A byte-level tokenizer has three tokens for ☕, one for each byte."""
     cup = Prompt(id="c", dataset="d", text="the ☕")
     assert len(chat.tokenizer("☕")["input_ids"]) == 3

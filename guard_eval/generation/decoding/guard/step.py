@@ -19,7 +19,7 @@ from guard_eval.generation.decoding.entropy import shannon_entropy, smoothed_ent
 from guard_eval.generation.decoding.guard import algorithm1, equations, released
 from guard_eval.generation.decoding.guard.equations import K_MIN, K_RANGE, AdaptedParameters
 from guard_eval.generation.decoding.guard.released import keep_unpenalised_if_all_vanish
-from guard_eval.generation.strategies import Formulation, Guard, apply_step, initial_state, trace_values
+from guard_eval.generation.strategies import Formulation, Guard, apply_step, initial_state, list_trace_values
 
 _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], AdaptedParameters]] = {
     "equations": equations.adapt_parameters,
@@ -115,7 +115,7 @@ def make_first_state(strategy: Guard) -> list[float]:
     return [0.0] * (ENTROPIES + strategy.window)
 
 
-@trace_values.register
+@list_trace_values.register
 def trace_guard_step(strategy: Guard, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
     """Return GUARD's values at a step: H_t, H_glob,t, k_t, α_t, q, the rates, δ and λ_k."""
     columns = after[:, WEIGHT + 1 : ENTROPIES].unbind(1)
