@@ -198,7 +198,7 @@ def label_prompt(prompt: Prompt) -> str:
 def describe_prompts(names: Sequence[str]) -> str:
     """Name prompts for a message. A long list ends with the number of further prompts.
 
-    >>> name_prompts(["'a'"]), name_prompts(["'a'", "'b'"])
+    >>> describe_prompts(["'a'"]), name_prompts(["'a'", "'b'"])
     ("the prompt 'a'", "the prompts 'a', 'b'")
     """
     others = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -384,7 +384,7 @@ def decode_continuation(tokenizer: Tokenizer, prompt_ids: list[int], new_ids: li
 def find_stop_string(text: str, strings: Sequence[str]) -> int | None:
     """Return the position of the first stop string in a text, or None if there is no stop string.
 
-    >>> find_stop("END, and more", ["more", "END"]), find_stop("a text", ["END"])
+    >>> find_stop_string("END, and more", ["more", "END"]), find_stop("a text", ["END"])
     (0, None)
     """
     positions = (text.find(string) for string in strings)
