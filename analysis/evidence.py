@@ -95,7 +95,7 @@ def list_versions() -> dict[str, str]:
 
 
 Facts = Mapping[str, Any]
-"""Facts from the study's database about one thing, by name."""
+"""One row of facts from the study's database: values by their names."""
 
 
 @record
@@ -226,9 +226,9 @@ class Context:
 
 PLAN_KEYS = tuple(TestPlan.model_fields)
 SHARE_KEYS = ("alpha", "correction", "weights", "raters", "panel", "composite")
-"""The keys that change a win share, its interval or its test."""
+"""The settings of a test plan that change a win share, its interval or its test."""
 DECIDED = frozenset({*SHARE_KEYS, "margin", "sequential", "assisted_by"})
-"""The keys whose effect on every analysis is known. An analysis refuses other keys that it does not use."""
+"""Settings that an analysis may ignore without an error, because their effect on every analysis is known."""
 UNNAMED_RATERS = (
     'raters = "random": the table does not say which rater gave which verdict. Add a column rater, or remove '
     "this setting"
@@ -236,7 +236,7 @@ UNNAMED_RATERS = (
 R = TypeVar("R")
 
 USED_PLAN_KEYS: dict[Callable[..., object], frozenset[str]] = {}
-"""The keys of the plan that each analysis uses."""
+"""For each analysis, the settings of the test plan that change its rows."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -266,7 +266,7 @@ class Evidence:
         return evidence
 
     def rows(self, analyse: Callable[[Evidence], Sequence[R]]) -> Sequence[R]:
-        """Return the rows of an analysis, computed only once. Example: `evidence.rows(measure_agreement)`.
+        """Run an analysis once, and return its rows. Example: `evidence.rows(measure_agreement)`.
 
         The argument is the function itself, so that mypy knows the class of the rows.
         """
@@ -290,7 +290,7 @@ class Evidence:
         return names_raters(self.frame)
 
     def count_raters(self, scores: pd.DataFrame) -> int | None:
-        """Return the number of raters behind some scores; None if it is unknown."""
+        """Count the raters who gave these scores; None if the table does not name the raters."""
         return int(scores["rater"].nunique()) if self.are_raters_known else None
 
     @property
@@ -342,7 +342,7 @@ class Evidence:
 
     @cached_property
     def detailed_evidence(self) -> Evidence:
-        """Return the evidence on the comparisons that are analysed in full; all of it if there are none."""
+        """Return the evidence on the comparisons to analyse in full, or all evidence if there are none."""
         return self.restrict_to(self.detailed_comparisons) if self.detailed_comparisons else self
 
     def _find_comparison(self, a: str, b: str) -> tuple[str, str]:
@@ -356,7 +356,7 @@ class Evidence:
         )
 
     def restrict_to(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
-        """Return the evidence about these comparisons only."""
+        """Return a copy of the evidence with only the given comparisons."""
         scored = self.scored.restrict_to(tuple(comparisons))
         return self if scored is self.scored else Evidence(scored=scored, context=self.context)
 

@@ -31,7 +31,7 @@ NO_TLS = (
 
 @record
 class ServedStudy(Result):
-    """A study that was served at the address `url`."""
+    """The result of the command `annotate`: the study was served at the address `url`."""
 
     url: str
 
@@ -146,7 +146,7 @@ def _find_warnings(study: Study, store: Store) -> list[str]:
 
 
 def _name_wording_file(study: Study) -> str:
-    """Name the file with the study's own wording, or tell the user how to make this file."""
+    """Write where to change the study's wording: in its file, or how to make this file."""
     file = study.settings.annotation.wording
     if file is not None:
         return f"in {file.file}"

@@ -28,7 +28,7 @@ STUDY_ERRORS = (StudyError, OSError)
 """Errors of a missing, locked or broken study. The rater sees a reassuring page; the log has the cause."""
 
 ENTRANCE = threading.Lock()
-"""Held while a page is shown to a visitor who is not signed in."""
+"""A lock that is held while a visitor who is not signed in gets a page: only one at a time gets one."""
 
 _ONBOARDING = {"arrival", "consent", "background", "instructions", "practice", "check", "finished"}
 """The kinds of notes that record a rater's progress; their details are JSON."""

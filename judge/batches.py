@@ -196,7 +196,7 @@ class BatchRun:
         return b"%s%s}\n" % (head.encode(), request.body)
 
     def _update_requests(self, batch: str, **values: str | int) -> None:
-        """Set these columns of the open requests of a batch."""
+        """Set the given columns in the rows of a batch's open requests."""
         with self.journal.store.begin_write() as (db, _):
             requests.update_batch(db, batch, **values)
 

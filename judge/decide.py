@@ -161,21 +161,21 @@ class RetryLater:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The question has a verdict."""
+    """The decision that a question is finished because it has a verdict."""
 
     choices: Choices
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The question has no verdict in this run."""
+    """The decision to leave a question without a verdict in this run."""
 
     error: RequestFailure
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The run ends with this message for the user."""
+    """The decision to end the run, with a message for the user."""
 
     reason: str
 
@@ -271,7 +271,7 @@ def next_step(history: History, form: Form) -> Step:
 
 
 def stop_after_unreadable_answers(run: RunState, error: RequestFailure, count: int) -> Stop:
-    """Return a stop whose message gives the number of answers without a verdict, and a remedy."""
+    """End the run with a message that gives the number of answers without a verdict, and a remedy."""
     remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
     return Stop(
         f"the judge {run.judge.rater_name!r} gave no verdict in {count} answers in a row, last with "

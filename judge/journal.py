@@ -99,7 +99,7 @@ class Journal:
         )
 
     def price_answer(self, row: int, body: bytes, *, batch: bool = False) -> RequestResult:
-        """Return the values that complete an answer's row. Of the answer, only the token counts are read."""
+        """Price an answer by its token counts. Return the values that complete the row of its request."""
         usage = read_usage(body)
         cost = None if self._price is None else self._price.compute_cost(usage, batch=batch)
         return RequestResult(row=row, state="answered", response=body, usage=usage, cost=cost)

@@ -22,7 +22,7 @@ ONLINE, IN_BATCH = "online", "in a batch"
 BYTES_PER_TOKEN = 4
 TOKENS_PER_CRITERION, TOKENS_OF_BRACES, TOKENS_OF_RATIONALE = 8, 4, 90
 TOKENS_OF_REASONING = 1000
-"""These estimates of the tokens in an answer are used until there are real answers."""
+"""Guesses of the number of tokens in an answer, used until there are real answers."""
 
 
 @record

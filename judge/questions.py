@@ -42,7 +42,7 @@ PLACEHOLDERS = BlindPair(
 
 
 def plan_hand_out(judge: Judge, *, seed: int) -> HandOutPlan:
-    """Return the plan for handing out pairs to a judge."""
+    """Return the rules by which a judge gets pairs: the seed, the orders, the samples and the lease."""
     one_order = judge.orders == "one"
     return HandOutPlan(seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=one_order)
 

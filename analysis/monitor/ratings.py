@@ -32,13 +32,13 @@ READING = 71.0
 minute (Brysbaert 2019), which is 24 characters per second with six characters per word."""
 
 FAST_PAIRS = 5
-"""The smallest number of pairs to flag a rater as fast. More than half of the pairs took too little time."""
+"""A rater is flagged as fast only after this number of pairs, if more than half took too little time."""
 
 RARE = 0.001
 """A favourite answer or side is flagged if its probability by chance is below this."""
 
 GOLD_FAILED = 2
-"""The smallest number of wrong gold answers to flag a rater, if at least half of the answers are wrong."""
+"""A rater is flagged after this number of wrong gold answers, if at least half of the answers are wrong."""
 
 LEVEL = 0.95
 """The confidence level of intervals."""
@@ -69,7 +69,7 @@ _TYPES: dict[str, type | str] = {
     "for_people": bool,
     **dict.fromkeys(("role", "criterion", "method_a", "method_b"), "category"),
 }
-"""The types of columns. Other columns are text. Categories are faster than text for look-ups and groups."""
+"""The types of the columns that are not text. Categories are faster than text for look-ups and groups."""
 
 
 @record
@@ -374,7 +374,7 @@ def _describe_raters(
 
 
 def _convert_letters_to_sides(letters: pd.DataFrame, presentations: pd.DataFrame) -> pd.DataFrame:
-    """Convert the chosen letters to sides: `side` is 1 for the first method and −1 for the second."""
+    """Add the column `side` to chosen letters: 1 for the first method, −1 for the second, 0 for a tie."""
     choices = letters.merge(presentations, on="presentation")
     return choices.assign(side=choices["letter"] * choices["side_of_a"])
 

@@ -45,7 +45,7 @@ WATCH_SECONDS = 10
 REMARKS = 10
 """The largest number of remarks in the table. The newest remarks are shown."""
 RATERS = 30
-"""If a study has more raters, the table shows only the flagged raters."""
+"""The largest number of raters for a table of all raters. With more, it shows only the flagged raters."""
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -180,7 +180,7 @@ def _make_status(
 
 
 def _describe_step(step: str, **values: object) -> str:
-    """Describe a step with the template."""
+    """Describe the state of a step in the words of the template."""
     template = _TEMPLATES / "steps.txt.j2"
     (line,) = render_lines(template, step=step, count=format_count, spaced=insert_spaces, **values)
     return line
@@ -285,7 +285,7 @@ def _read_metrics_step(study: Study, *, has_texts: bool) -> Step:
 def _check_page_age(
     name: str, page: Path, sources: Iterable[Path], *, missing: str, older: str, then: tuple[str, ...]
 ) -> Step:
-    """Return the state of a page. The page is complete if it is newer than its sources."""
+    """Return the state of a written page: complete if it is newer than the files that it is made from."""
     if not page.is_file():
         return Step(name, "missing", missing, then)
     if max((path.stat().st_mtime for path in sources), default=0.0) > page.stat().st_mtime:
@@ -433,7 +433,7 @@ def _make_tables(ratings: Ratings, export: str) -> Iterator[Table]:
 
 
 def _make_criteria_table(rows: Sequence[CriterionState]) -> Table:
-    """Return the table of criteria. It names the comparison if there are several."""
+    """Return a table with a row per criterion, and with the comparison if there are several comparisons."""
     is_mixed = len({row.comparison for row in rows}) > 1
     lines = []
     for row in rows:

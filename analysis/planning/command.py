@@ -30,7 +30,7 @@ FORMATS = (".svg", ".png", ".pdf")
 MARKERS = "osD^vP*X<>"
 HEIGHT_INCHES = 3.9
 POINTS = 24
-"""The number of points of a curve."""
+"""The number of points at which a curve of power is computed."""
 
 
 @record
@@ -227,7 +227,7 @@ def _describe_goal(design: Design) -> str:
 
 
 def _write_answer(design: Design, needs: Sequence[Need]) -> str:
-    """Summarise the needs in a sentence or two."""
+    """Write in a sentence or two how many items and raters the study needs."""
     whom = ", for all raters of the same kind" if design.rater_sd is not None else ""
     if design.judge_r is not None:
         whom = f", assisted by a judge of r = {design.judge_r:g} on {design.judged} items"
@@ -249,7 +249,7 @@ def _write_answer(design: Design, needs: Sequence[Need]) -> str:
 def _make_table(
     design: Design, needs: Sequence[Need], curve: Mapping[int, Mapping[int, float]], items: Sequence[int]
 ) -> Table:
-    """Return the needs as a table. Further columns give the power for the requested numbers of items."""
+    """Make a table of the items needed, and of the power for the requested numbers of items."""
     heads = ["Raters", "Items", "Verdicts"]
     is_wider = design != design.restrict_to_these_raters()
     if is_wider:

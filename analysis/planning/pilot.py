@@ -95,7 +95,7 @@ def find_most_demanding(verdicts: pd.DataFrame) -> Pilot:
 
 
 def _summarise_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:
-    """Summarise all comparisons on one criterion."""
+    """Return the share of ties and the ICC of a pilot on one criterion, over all comparisons."""
     scores = pd.concat([rows for _, rows in cells])
     estimates = []
     pairs = 0

@@ -177,7 +177,7 @@ def _compare_verdicts(table: PaperTable, path: Path, folder: Path | None) -> Rep
 
 
 def _run_experiment(table: PaperTable, study: Study) -> Replication:
-    """Generate and measure the texts. For verdicts, compare them and name the commands that collect more."""
+    """Generate texts. Then measure them, or pair them for raters and compare the verdicts so far."""
     if table == SEARCH:
         steps = (study.command("generate", "--dry-run"), study.command("measure", "--tune"))
         return Replication(table=table.label, folder=study.folder, next=steps)

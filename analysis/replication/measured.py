@@ -25,11 +25,11 @@ from guard_eval.records import SIMULATED
 
 _SUBJECT = ["dataset", "strategy", "versus", "criterion"]
 WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_model": "judge"}
-"""The name of each kind of raters in the paper's metrics."""
+"""For each kind of raters, the word for it in the names of the paper's metrics."""
 
 
 def make_metric_figures(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of a study (`MeasurementResult.to_frame`) with the paper's names of datasets."""
+    """Convert a study's metric scores to our figures, with the names that the paper gives to the datasets."""
     is_shown = scores["value"].notna() & (scores["dataset"] != OVERALL)
     ours = scores[is_shown].rename(columns={"value": "ours"})
     datasets = ours["dataset"].map(find_paper_dataset)

@@ -33,7 +33,7 @@ WHERE = (
     "book_contrastive_gpt2-xl_256.jsonl under data_from_CD_repo/benchmarks in "
     "github.com/yxuansu/Contrastive_Search_versus_Contrastive_Decoding; --prompts reads them as they are"
 )
-"""The origin of the paper's prompts."""
+"""A text that tells users where to find the paper's prompts."""
 
 USUAL = Path("prompts")
 """The folder that is read by default."""

@@ -30,7 +30,7 @@ NEEDED = {
     "length": ("length_a", "length_b"),
     "sequential tests": ("at",),
 }
-"""The columns that an analysis needs, in addition to the columns of every table."""
+"""For some analyses: the columns they need besides the columns of every table of verdicts."""
 
 
 @record

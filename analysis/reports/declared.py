@@ -23,7 +23,7 @@ from guard_eval.study.test_plan import SplitPlan
 from guard_eval.study.toml import apply_overrides, check_tables, read_toml
 
 FILE_NAME = "report.toml"
-"""The file with the plan of a table. A report reads this file if it lies beside the table."""
+"""The name of the file that declares a table's plan. A report finds it in the folder of the table."""
 _PAIR_DESPITE_PROMPTS = (
     f"the declared unit is the pair, although several pairs share a {PROMPT}: tests find differences too "
     "often, and intervals are too narrow"
@@ -104,7 +104,7 @@ def read_settings(table: Path, overrides: Sequence[str]) -> tuple[TableSettings,
 
 
 def check_settings(source: Path, values: Mapping[str, object]) -> TableSettings:
-    """Check declared values and return them as settings.
+    """Check values from a report.toml or from `--set`, and return them as settings.
 
     Raises:
         StudyError: A value is wrong. The message lists all errors, with the nearest valid names.

@@ -45,14 +45,14 @@ def draw_figures(evidence: Evidence) -> dict[str, Drawing]:
 
 
 def draw_main_figure(evidence: Evidence) -> Drawing:
-    """Return the figure of a paper."""
+    """Return the one figure that a report writes for a manuscript."""
     if evidence.is_ranked:
         return draw_ranking_figure(evidence, group_rankings(evidence)[0], "figure")
     return draw_share_figure(evidence, evidence.rows(select_answer_rows), "figure")
 
 
 def label_share(row: WinShareRow) -> Cells:
-    """Return the labels of a share for a paper. Names of criteria begin with a small letter."""
+    """Return the labels of a win share in a paper: comparison, criterion, raters and dataset."""
     return {
         "Comparison": f"{row.method_a} against {row.method_b}",
         "Criterion": find_title(row.criterion),

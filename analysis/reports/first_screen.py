@@ -60,17 +60,17 @@ MAX_NAMED = 3
 """The largest number of methods that a sentence names; the rest are counted."""
 PREFERRED = "preferred"
 CONCLUSIONS = (PREFERRED, NO_EVIDENCE, TOO_FEW, NO_TEST, BALANCED)
-"""The conclusions on a result, in the order of the answer."""
+"""The possible conclusions on a result, in the order in which the answer mentions them."""
 CLEAR_LEAD = 0.505
-"""The smallest share that is not printed as 50 %."""
+"""The smallest share above one half that is not printed as 50 %."""
 CALIBRATED = {
     "identical": "called a text and itself similar in",
     "shuffled": "preferred a text to its own words in disorder in",
     "swapped": "gave one verdict on both orders of a pair in",
     "padded": "preferred a text with filler to the same text without it in",
 }
-"""How often a judge did something in each calibration check. A judge fails the last check if it did this on
-more than half of the pairs. It fails each other check if it did this on half of the pairs or fewer."""
+"""For each calibration check, a phrase for the behaviour that is counted. A judge fails the last check with
+this behaviour on more than half of the pairs, and any other check with it on half of the pairs or fewer."""
 
 
 @record
@@ -357,7 +357,7 @@ def _describe_leading_methods(rows: Sequence[WinShareRow]) -> list[str]:
 
 
 def _find_detectable_share(rows: Sequence[WinShareRow], evidence: Evidence) -> float:
-    """Return the smallest share that all these tests would probably detect; 1 if it is unknown."""
+    """Return the smallest share that the tests of all given results would probably detect; 1 if unknown."""
     plan = evidence.plan
     has_other_test = evidence.stops_early or plan.sequential or plan.assisted_by is not None
     if has_other_test or plan.raters == "random":
@@ -371,7 +371,7 @@ def _find_detectable_share(rows: Sequence[WinShareRow], evidence: Evidence) -> f
 
 
 def _list_shares(rows: Sequence[ShareRow]) -> str:
-    """List criteria with the share of the first method. Name the first method if the other method leads."""
+    """List each criterion with the share of `method_a`, which is named if it does not lead."""
     parts = []
     for row in rows:
         whose = "" if row.leader == row.method_a else f"{row.method_a} "

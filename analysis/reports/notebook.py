@@ -39,7 +39,7 @@ Raises:
 
 
 class TableAnalysis(Protocol):
-    """An analysis as a function of a table of verdicts."""
+    """The type of an analysis that takes a table of verdicts and returns a data frame."""
 
     def __call__(self, verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
         """Return the rows of the analysis as a data frame."""

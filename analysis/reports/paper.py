@@ -56,7 +56,7 @@ from guard_eval.rubric import CRITERIA
 MAX_ROWS = 40
 """The largest number of rows that fit on a page. All rows are in csv/."""
 MAX_RESULTS = 6
-"""The largest number of results in the sentence."""
+"""The largest number of results in the sentence for the paper."""
 _PACKAGES = r"""% Needs \usepackage{array,booktabs,graphicx,textcomp}. Made by guard-eval.
 % As table* it takes both columns of a page.
 \providecommand{\fitwidth}[1]{\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{#1}}
@@ -111,7 +111,7 @@ def _read_references() -> list[tuple[str, str, str]]:
 
 
 def _name_raters(rows: Sequence[CoverageRow]) -> str:
-    """Return the kind of raters."""
+    """Name the raters in a sentence of a paper: the number of people, and each judge."""
     names = [name_raters(row) if row.judge else count_raters(row.raters, row.rater_kind) for row in rows]
     return join_with_and(names)
 
@@ -254,7 +254,7 @@ def _make_ranking_table(evidence: Evidence) -> Table:
 
 
 def _write_methods_section(evidence: Evidence) -> tuple[str, ...]:
-    """Return the sentences for a paper's methods section: the page's sentences and further ones."""
+    """Write a paper's methods section: raters, criteria, methods as on the report's page, and agreement."""
     covered = [describe_coverage(row, evidence) for row in evidence.rows(count_coverage)]
     defined = {criterion.name for criterion in evidence.context.criteria}
     rated = dict.fromkeys(row.criterion for row in evidence.rows(select_answer_rows))

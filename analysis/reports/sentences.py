@@ -30,7 +30,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 MAX_CRITERIA = 6
 """The largest number of criteria that a sentence names; the rest are counted."""
 MAX_NOTES = 4
-"""The largest number of notes of results that the list of limits repeats."""
+"""The largest number of results' notes that are repeated in the report's list of limits."""
 
 
 def write_sentences(name: str, evidence: Evidence, **facts: object) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ def find_circle(evidence: Evidence, ranked: RankingRow) -> list[str]:
 
 
 def list_criteria(rows: Iterable[CriterionRow | ComparisonRow]) -> str:
-    """List the criteria of rows."""
+    """List the names of the criteria in some rows as text."""
     return join_first([find_title(row.criterion) for row in rows], MAX_CRITERIA)
 
 
@@ -154,7 +154,7 @@ def describe_limits(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _select_notes(rows: Sequence[WinShareRow]) -> Iterator[str]:
-    """Yield the first notes as sentences. A note about only some results names these results."""
+    """Yield the first notes as sentences, each with its results if the note concerns only some of them."""
     by_note = group_by((row for row in rows if row.note), lambda row: row.note)
     for note, noted in list(by_note.items())[:MAX_NOTES]:
         results = [f"{row.method_a} against {row.method_b} on {find_title(row.criterion)}" for row in noted]

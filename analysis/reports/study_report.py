@@ -291,7 +291,7 @@ def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
 
 
 Cells = Mapping[str, Mapping[str, object]]
-"""Values by the id of a prompt or pair, and by column."""
+"""For each id of a prompt or pair, its values by column."""
 
 
 def add_split_columns(

@@ -22,11 +22,11 @@ PANEL_OF = "panel of"
 """The beginning of the name of each panel."""
 FEWEST_JUDGES = 2
 ROUNDING = 1e-12
-"""A mean that is smaller than this counts as 0."""
+"""A mean score with a smaller absolute value is a rounding error and counts as 0."""
 _RATED = ["method_a", "method_b", "rater_kind", "judge", "dataset", "pair_id", "rater"]
-"""The columns in which a rater's scores of one pair are equal on all criteria."""
+"""The columns that identify one rater's scores of one pair. A composite combines these scores."""
 _JUDGED = ["method_a", "method_b", "rater_kind", "criterion", "dataset", "pair_id"]
-"""The columns in which all judges' scores of one pair on one criterion are equal."""
+"""The columns that identify the scores of one pair on one criterion. A panel combines these scores."""
 
 
 @record
@@ -162,14 +162,14 @@ def _mean_score(scores: pd.DataFrame) -> pd.Series:
 
 
 def _sum_groups(scores: pd.DataFrame, keys: list[str], **parts: pd.Series) -> pd.DataFrame:
-    """Return a row for each group of scores: the unit, the size, and the sums of verdicts and of `parts`."""
+    """Return a row per group of scores: its unit, number of scores, and sums of verdicts and `parts`."""
     groups = scores.assign(size=1, **parts).groupby(keys, sort=True)
     sums = groups[["size", "verdicts", *parts]].sum()
     return sums.assign(unit=groups["unit"].first()).reset_index()
 
 
 def _append_scores(scores: pd.DataFrame, rows: pd.DataFrame, net: pd.Series, **names: str) -> pd.DataFrame:
-    """Add rows with the score `net` and one showing per row."""
+    """Append the rows of a composite or a panel to raters' scores, with `net` as the score of each row."""
     new = rows.assign(net=net.where(net.abs() > ROUNDING, 0.0), showings=1, **names)
     columns = [name for name in scores.columns if name in new.columns]
     return pd.concat([scores, new[columns]], ignore_index=True)

@@ -15,7 +15,7 @@ from guard_eval.estimate import Floats, adjust, sum_by_unit
 from guard_eval.frozen import record
 
 RARE = 0.001
-"""Agreement with a judge is a sign if the corrected p is at most this. Honest raters rarely reach this p."""
+"""The largest corrected p for which agreement with a judge is a sign. Honest raters rarely reach it."""
 ADVANCE = 0.175
 """The smallest excess of agreement for a sign. People with the judge's taste also agree somewhat more."""
 CONDUCT = {
@@ -25,7 +25,7 @@ CONDUCT = {
 }
 """The events that the app counts, with a description and the smallest number of pairs for a sign."""
 Conduct = Mapping[str, Mapping[str, int]]
-"""For each rater, the number of pairs with each event of `CONDUCT`."""
+"""By rater and by event of `CONDUCT`: the number of pairs on which the app counted the event."""
 BY_TASTE = (
     "A person who agrees with models by taste looks the same as one who copies: see both signs together."
 )

@@ -40,7 +40,7 @@ class ResultKey(NamedTuple):
 
 
 ITEM = [*CELL, "dataset", "pair_id"]
-"""The columns in which all ratings of an item are the same."""
+"""The columns that identify an item: one pair in one result."""
 PROMPT = "prompt_id"
 """An optional column: the id of the pair's prompt within its dataset."""
 

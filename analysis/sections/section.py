@@ -40,7 +40,7 @@ MAX_ROWS = 60
 MAX_NOTES = 4
 """The largest number of notes below a table. The CSV file has all notes."""
 IF_DIFFERENT = ("Comparison", "Judged by", "Dataset")
-"""The labels that are left out if they are the same in all rows."""
+"""The label columns that a table on the page leaves out if all rows have the same label."""
 
 R = TypeVar("R")
 K = TypeVar("K")
@@ -255,18 +255,18 @@ def make_labelled_table(
 
 
 def drop_shared_labels(labels: Sequence[Cells]) -> list[Cells]:
-    """Leave out the labels of `IF_DIFFERENT` that all rows share."""
+    """Remove each label column of `IF_DIFFERENT` in which all rows of a table are equal."""
     shared = {head for head in IF_DIFFERENT if len({cells.get(head) for cells in labels}) == 1}
     return [{head: cell for head, cell in cells.items() if head not in shared} for cells in labels]
 
 
 def name_criterion(row: CriterionRow | ComparisonRow) -> dict[str, Cell]:
-    """Return the labels of a row on one criterion."""
+    """Return the label cells of a table row: the criterion and the raters."""
     return {"Criterion": capitalise(find_title(row.criterion)), "Judged by": name_raters(row)}
 
 
 def name_result(row: ComparisonRow) -> dict[str, Cell]:
-    """Return the labels of a row on one comparison and criterion."""
+    """Return the label cells of a table row: the comparison, the criterion and the raters."""
     return {"Comparison": f"{row.method_a} against {row.method_b}", **name_criterion(row)}
 
 

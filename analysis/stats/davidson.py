@@ -13,7 +13,7 @@ from scipy.sparse import csgraph
 from guard_eval.estimate import Floats, Integers
 
 UTILITIES = np.array([[0.5, -0.5, 0.0], [0.0, 0.0, 1.0], [-0.5, 0.5, 0.0]])
-"""The log-weights of a win, a tie and a loss of the first method, in both log-strengths and log ν."""
+"""Rows: a win, a tie and a loss of the first method. Columns: the factors of both log-strengths and log ν."""
 LEAST_LOG_NU = -1e6
 """A log ν that makes a tie impossible. Unlike −∞ it can be multiplied by 0."""
 MAX_STEPS = 500

@@ -9,7 +9,7 @@ from scipy import special
 HALF = 0.5
 """The win share if the two methods do not differ."""
 FEWEST_OFF = 5
-"""The smallest number of units that differ from the others, to estimate the correlation within units."""
+"""The correlation within units cannot be estimated if fewer units than this differ from the others."""
 
 
 def run_two_one_sided_tests(

@@ -135,7 +135,7 @@ class Comparisons:
         )
 
     def _replace_units(self, codes: Integers) -> Comparisons:
-        """Return the comparisons with other units: the clusters `codes`."""
+        """Return a copy of the comparisons whose units are the clusters numbered in `codes`."""
         clusters, cluster = np.unique(codes, return_inverse=True)
         return replace(self, unit=cluster, strata=np.zeros(len(clusters), dtype=np.int64))
 

@@ -44,7 +44,7 @@ _NUMBER = re.compile(r"0*(\d+)(\.0*(?!\d))?")
 _ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+|\d\.\d+[eE]\d+")
 _SHARED = 0.5
 _FEWEST_ALIKE = 3
-"""The smallest share and number of ids that raters who share no pair write in different ways."""
+"""Ids are refused if no pair has two raters, and this share and number of ids differ only in spelling."""
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 

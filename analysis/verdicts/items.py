@@ -354,7 +354,7 @@ def assign_raters(table: Table) -> None:
 
 
 def number_raters(pairs: pd.Series) -> list[str]:
-    """Return names of unknown raters for verdicts: each pair has one verdict by each rater."""
+    """Invent raters' names for verdicts, so that all verdicts on a pair are by different raters."""
     return [f"{UNKNOWN_RATER} {number + 1}" for number in pairs.groupby(pairs).cumcount()]
 
 
@@ -385,7 +385,7 @@ def _refuse_row_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
 
 
 def _mark_repeated_rows(table: Table, *names: str) -> Mask:
-    """Mark the rows that have the same methods and the same cells in these columns as another row."""
+    """Mark rows that repeat the methods, and the cells in the given columns, of another row."""
     return pd.Series(table.number_pairs(*names)).duplicated(keep=False).to_numpy()
 
 

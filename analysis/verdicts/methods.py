@@ -17,7 +17,7 @@ from guard_eval.records import TIE
 from guard_eval.reporting.words import join_first, join_with_and
 
 MOSTLY_ONCE = 0.8
-"""If this share of the methods occurs in only one couple or has a long name, they are texts, not methods."""
+"""If this share of supposed methods occur in only one couple or have long names, they are texts."""
 FEWEST_COUPLES = 4
 """The smallest number of couples for which it matters whether their methods occur in other couples."""
 LONGEST_NAME, MOST_WORDS = 80, 10
@@ -145,7 +145,7 @@ def find_method_headings(names: Sequence[str], nouns: str) -> list[tuple[Couple,
 
 
 def _use_method_columns(table: Table, nouns: str) -> bool:
-    """Use the columns of the methods. If only the sides have columns, these are also the methods."""
+    """Find the two columns of methods. If columns name only the methods on the left and right, use these."""
     couples = find_method_headings(table.names, nouns)
     # Columns with more values, such as A and B beside model_a and model_b, hold the texts.
     couples.sort(key=lambda couple: table.count_distinct(*couple[0]))

@@ -82,7 +82,7 @@ _USED = {*KNOWN, *SHOWN}.union(
 """The fields that have a role in a program's records."""
 _PERSON = re.compile(r"(expert|author|arena_user|human|annotator)(_\d+|\b)", re.IGNORECASE)
 _WORDS_OF = {"choices": "choices", "pairwise": "selected", "textarea": "text"}
-"""The key of the chosen words in a Label Studio result, by the type of the control."""
+"""For each type of control in Label Studio, the key under which a result has the chosen words."""
 _CONTENT = "content"
 """The column with an id of the data of a Label Studio task."""
 _WHO = ("rater", "rater_kind")

@@ -15,7 +15,7 @@ READING = "reading"
 _WIDEST = 40
 """The largest width of a column that is padded with spaces."""
 CERTAIN = ("its name", "declared", "the format")
-"""Reasons so certain that the user is not told about the role."""
+"""Reasons for a role that are so certain that the user needs no warning about it."""
 
 
 _ROLES = {

@@ -42,16 +42,16 @@ from guard_eval.records import TIE
 from guard_eval.reporting.words import count_in_words, join_with_and
 
 HEADS = "headings"
-"""The key of `columns` for the role of a wide table's headings."""
+"""The name under which the setting `columns` declares what a wide table's headings mean."""
 MOSTLY = 0.9
 """In a column of verdicts at least this share of the filled cells names a method, a side or a tie."""
 MAX_WORDS = 50
-"""A column with more different words, not counting methods, has texts and not verdicts."""
+"""A column with more than this number of different words, besides methods, has texts and not verdicts."""
 
 _CHANCE = 0.01
-"""Two columns contradict each other if chance gives as many different sides with a smaller probability."""
+"""Two columns contradict each other if the p-value of their opposite sides is below this number."""
 MAX_OUTCOMES = 3
-"""A column with more different cells cannot mark ties."""
+"""The largest number of different cells in a column that marks ties."""
 _NUMBER = re.compile(r"[+-]?[\d.,]+")
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"

@@ -44,7 +44,7 @@ _PLACE = r"({0})s?(position|place|side|pos|order)|(position|place|side|pos)(of)?
 _IS_FIRST = r"(is)?({0})(is|was|on|shown|the|presented|displayed)*(left|first)"
 _PLACES = {"1": A, "first": A, "left": A, "2": B, "second": B, "right": B}
 _STRAIGHT = NO | {"none", "nan", "original", ""}
-"""Cells that mean that sides did not change."""
+"""Cells of a column about swapped sides that mean "not swapped"."""
 _SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror|backward).*")
 _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 """Ties that the reader is told about: both texts are bad, or a judge contradicted itself."""
@@ -52,7 +52,7 @@ _SIDE_OR_METHOD = "the verdict {verdict!r} on {where} may name a side, or the me
 _SIDED = ("letter", "place", "column", "declared")
 """The kinds of words that name one of the two texts."""
 _LISTED = 12
-"""The largest number of words in a list."""
+"""The largest number of words for verdicts that a list names."""
 
 
 def is_about_sides(heading: str) -> bool:
@@ -83,7 +83,7 @@ def _parse_first_method(heading: str, cell: str, a: str, b: str) -> int | None:
 
 
 def read_first_method(table: Table, name: str) -> Numbers | None:
-    """Return the method that was shown first in each row, `A` or `B`. Return None for other columns."""
+    """Read from a column the method shown first in each row, `A` or `B`; None if it does not say this."""
     heading = simplify_heading(name)
     if not is_about_sides(name) or not table.is_filled(name):
         return None
@@ -326,7 +326,7 @@ def _record_words(table: Table, kinds: pd.Series, columns: Sequence[str], strong
 
 
 def _add_shown_first(table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers]) -> None:
-    """Add the column shown_first if the table has this information."""
+    """Add the column shown_first if the table says which method each rater saw first."""
     if table.has_columns("shown_first"):
         return
     if table.has_columns(*SHOWN):

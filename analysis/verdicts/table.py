@@ -42,12 +42,12 @@ STORED = frozenset({"excluded", "handed_out", "position", "revision", "role", "s
 """Further columns of a table of verdicts that a study has written."""
 METHODS = ("method_a", "method_b")
 SHOWN = ("left", "right")
-"""Columns of the methods by the side on which a rater saw them."""
+"""Columns that name the method on the left and the method on the right, as the rater saw them."""
 
 NUMBERED = frozenset({"line", "sheet row", "record", "sample", "row"})
 """Names of an index that has the numbers of a file's lines, rows or records."""
 FEWEST_ROWS = 3
-"""A column can describe raters or comparisons only if these have at least this mean number of rows."""
+"""A column can describe raters (or comparisons) only if each has at least this number of rows on average."""
 MAX_NUMBERS = 5
 """The largest number of lines that a message names. Further lines are only counted."""
 
@@ -201,7 +201,7 @@ class Table:
         self.set_frame(add_line_numbers(frame))
 
     def set_frame(self, frame: pd.DataFrame) -> None:
-        """Replace the columns or rows."""
+        """Replace the data frame of this table by one with other columns or rows."""
         self.frame = frame
         self.names = list(map(str, frame.columns))
         self._texts = pd.DataFrame(index=frame.index)
@@ -338,15 +338,16 @@ class Table:
         return self.count_distinct(name) < self.count_distinct(*keys) and self.is_determined_by(name, keys)
 
     def describes(self, name: str, *keys: str) -> bool:
-        """Return whether a column is a property of `keys`, such as the rater: equal in all rows of each.
+        """Return whether a column is a property of `keys`: for `rater`, equal in all rows of the same rater.
 
-        In one or two rows of each, cells may be equal by chance.
+        False if the `keys` have fewer than `FEWEST_ROWS` rows each on average: equal cells may then be
+        chance.
         """
         is_many = 1 < self.count_distinct(*keys) <= len(self.frame) / FEWEST_ROWS
         return is_many and self.is_determined_by(name, keys)
 
     def has_sibling(self, name: str) -> bool:
-        """Return whether another column has the same heading, but for the other text of the pair."""
+        """Return whether a column about text A has a counterpart about text B, or the other way round."""
         return any(differ_only_in_side(name, other) for other in self.names)
 
     def is_filled(self, name: str) -> bool:

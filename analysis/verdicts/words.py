@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from guard_eval.lookalike import make_visible_form
 
 A, TIED, B = 1, 0, -1
-"""The first text, neither, and the second."""
+"""The sides that a verdict can name: the first text, neither text, and the second text."""
 Kind = Literal["", "tie", "letter", "place", "column", "declared"]
 """What a word names: a tie, a letter, a place, the column of a method, or a side that the user has declared.
 Empty for a possible method."""
@@ -47,7 +47,7 @@ _MODEL = re.compile(
     r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)[-_ ]?judge)(?![a-z])|^judge$|^[\w.-]{2,}/[\w.-]{3,}$"
     r"|[-_ ]\d+(\.\d+)?b$"
 )
-"""Names of models, never of people, after `make_visible_form`. Names of the Hub have a slash."""
+"""A pattern of model names, for use after `make_visible_form`. Names on the Hub have a slash."""
 _ARTICLE = re.compile(r"[Aa] (bit|little|lot)\b.*|a (better|preferred|best|winner|stronger|favou?red)\b.*")
 """Phrases in which "A" is an article and not a text, such as a little better."""
 _DROPPED = re.compile(r"[\s_\-.,!()\[\]*:]+")

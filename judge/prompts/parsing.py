@@ -39,7 +39,7 @@ _SIDE = re.compile(
     r"|alike)\b)"
 )
 _DENIED = re.compile(r"\A\W*(?:no|not|nope|wrong|never)(?:\s+(?:really|at all))?\W*\Z", re.IGNORECASE)
-"""Words after a judgment that may contradict it: a claim always, a side unless a cause is given."""
+"""A pattern of a whole text that denies the judgment before it, such as "not really"."""
 
 _OVERALL = re.compile(
     r"\W*(?:in (?:summary|total|conclusion|short)|all in all|(?:(?:final|overall)\b\W*)*"
@@ -47,7 +47,7 @@ _OVERALL = re.compile(
     r"|rating|choice|score|total)|final|overall)\b\W*|(?=.*\boverall\W*\Z)",
     re.IGNORECASE,
 )
-"""The beginning of a line that sums up other lines, or a whole line with such an ending."""
+"""A pattern of a line that sums up others: the words at its beginning, or a line that ends with "overall"."""
 
 _NAMED_SIDE = re.compile(r"\b(?:(?i:method)\s+([abAB])|([AB]))\b")
 _TOLD_SIDE = re.compile(r"\b(?:first|second|former|latter|other|one)\b", re.IGNORECASE)
@@ -245,7 +245,7 @@ _CLOSES_ANSWER = re.compile(
     rf"(?:</(?:{_WRAPPER})>|<\|end_(?:of_)?(?:{_WRAPPER}|text)\|>|\[END (?:{_WRAPPER})\])\s*\Z",
     re.IGNORECASE,
 )
-"""Tokens around an answer, such as those of GLM and Cohere."""
+"""A pattern of the token that closes an answer, such as the tokens of GLM and Cohere."""
 
 
 def read_final_answer(content: str) -> str | None:

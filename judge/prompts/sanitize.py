@@ -34,7 +34,7 @@ WORDS = (
     r"|image|img|video|audio|filename|filepath|reponame|pr|blank|placeholder|code_interpreter|source_files"
     r"|file-sep|global-img"
 )
-"""Names of one word that stand in angle brackets."""
+"""Names of special tokens in angle brackets that are listed word by word."""
 
 FAMILIES = (
     r"0x[0-9A-Fa-f]{2}"
@@ -43,15 +43,16 @@ FAMILIES = (
     r"|(?!(?:ABBR|BIG|BODY|BR|CENTER|CODE|DD|DIV|DL|DT|EM|FONT|FORM|H[1-6R]|HEAD|HTML|LI|LINK|META|OL|PRE"
     r"|SMALL|SPAN|STRONG|SUB|SUP|TABLE|TBODY|TD|TH|THEAD|TITLE|TR|TT|UL)>)[A-Z][A-Z0-9-]++"
 )
-"""Names that stand in angle brackets, by their shape: a byte; words joined by `_`, `:` or `=`, but no C type
-such as `size_t`; a word with a number, but no numeric type; a word in capitals, but no HTML."""
+"""Shapes of the names of special tokens in angle brackets: a byte; words joined by `_`, `:` or `=`, but no C
+type such as `size_t`; a word with a number, but no numeric type; a word in capitals, but no HTML."""
 
 SQUARES = (
     r"BOS|EOS|@BOS@|PAD\d*|UNK|CLS|SEP|MASK|gMASK|sMASK|AVAILABLE_TOOLS|TOOL_\w+|ARGS|CALL_ID|IMG(?:_\w+)?"
     r"|PREFIX|MIDDLE|SUFFIX|THINK|MODEL_SETTINGS|AUDIO|BEGIN_AUDIO|TRANSCRIBE|STREAMING_\w+|NEXT_AUDIO_TEXT"
     r"|REPEAT_AUDIO_TEXT|START_REF|END_REF|control_\d+|unused\d+|multimodal|(?i:inst|system_prompt)"
 )
-"""Names that stand in square brackets. These also enclose citations and indices, so there is no family."""
+"""Listed names of special tokens in square brackets. Such brackets also enclose citations and indices, so no
+shape of a name is enough."""
 
 ROLES = r"system|user|assistant|human|tool|endofturn"
 
@@ -59,7 +60,7 @@ SHOUTED = (
     r"TITLE|ABSTRACT|INTRODUCTION|SUMMARY|COMMENT|ANSWER|QUESTION|DOMAIN|EMAIL_ADDRESS|IP_ADDRESS\w*|PREFIX"
     r"|MIDDLE|SUFFIX|PASSWORD|KEY|UNUSED_\d+"
 )
-"""Falcon's, between double angle brackets that point inwards."""
+"""Names of Falcon's special tokens, which are written as in `>>QUESTION<<`."""
 
 MARKUP = re.compile(
     r"<(?=\s*+/?+\s*+(?i:prompt|method|verdict|rationale))"
@@ -72,8 +73,8 @@ MARKUP = re.compile(
     r"|◁(?=/?think▷)"
     r"|(?<![\w/.:])/(?=(?:no_)?think\b)"
 )
-"""What is replaced: one character, by its look-alike in `HARMLESS`. White space is matched possessively:
-a text may hold any amount of it, and each way to divide it would be tried."""
+"""Matches each character that is replaced by its look-alike in `HARMLESS`. White space is matched
+possessively, because a text may hold much of it and each way to divide it would be tried."""
 
 CONTROL_TOKEN = re.compile(
     r"<\|[^\s|<>][^<>|]{0,60}\|?>|<[^\s|<>][^<>|]{0,60}\|>"
@@ -84,7 +85,7 @@ CONTROL_TOKEN = re.compile(
 HARMLESS = {"<": "‹", ">": "›", "[": "⟦", "]": "⟧", "◁": "◃", "/": "∕"}
 
 RULES = f"{MARKUP.pattern} {HARMLESS}"
-"""All of the above in words, for the version of the prompt."""
+"""The rules for replacing markup, as a text that the version of the prompt hashes."""
 
 
 def neutralise_markup(text: str) -> str:
@@ -115,7 +116,7 @@ def neutralise_markup(text: str) -> str:
 
 
 _OPENING = re.compile(f"[{re.escape(''.join(HARMLESS))}]")
-"""Where markup can be: to search for these alone takes a tenth of the time of trying all of `MARKUP`."""
+"""The characters at which markup can begin. A search for these takes a tenth of the time of `MARKUP`."""
 
 
 def _normalize_character(character: str) -> str:

@@ -37,13 +37,13 @@ from guard_eval.sign_flip import sign_flip
 
 Severity = Literal["note", "warning"]
 UNBALANCED = "unbalanced sides"
-"""The kind of a finding about criteria that count as one."""
+"""The kind of a finding about a method that was shown first too often."""
 REDUNDANT_KAPPA = 0.8
 """If κ is at least this value, two criteria count as one ("almost perfect", Landis and Koch 1977)."""
 ROUNDING = 1e-12
 """The largest rounding error of a κ that equals the threshold."""
 SIDE_ALPHA = 0.01
-"""Uneven sides are reported if their p is below this value. The test assumes one random side per pair."""
+"""A finding about uneven sides needs a p below this value, from a test with one random side per pair."""
 UNEVEN = 0.6
 """If one method is first in more than this share of showings, the finding is a warning, not a note."""
 ONE_SIDED = 0.9
@@ -53,7 +53,7 @@ UNSEEN = 0.1
 TEXTS_SHOWN = 3
 """The number of texts in a showing: the prompt, A and B."""
 FEWEST = 10
-"""The smallest number of showings, or of verdicts without ties, for a finding."""
+"""An audit has no finding with fewer showings, or fewer verdicts other than ties, than this number."""
 
 
 @record

@@ -16,7 +16,7 @@ from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import count_in_words, find_title, format_percent, join_with_and
 
 SHOWN = 10
-"""The largest number of pairs of each kind on the page."""
+"""The largest number of pairs that the page shows for people, and for each judge."""
 PAIR = ["dataset", "pair_id"]
 FIGURES = ["people", "share", "disagreement"]
 

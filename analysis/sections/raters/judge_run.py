@@ -173,7 +173,7 @@ def score_calibration(evidence: Evidence) -> list[CalibrationRow]:
 
 
 def _score_item(check: str, answers: Sequence[str]) -> int:
-    """Return 1 for the outcome that the check counts, −1 for the opposite, and 0 for any other outcome."""
+    """Score a judge's answers: 1 for the outcome that the check counts, −1 for its opposite, 0 otherwise."""
     match check:
         case "identical":
             return 1 if set(answers) == {"tie"} else -1

@@ -43,7 +43,7 @@ from guard_eval.reporting.words import (
 )
 
 RATED = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
-"""The columns in which a rater's verdicts on a pair are equal in both orders."""
+"""The columns that identify a rater's verdicts on a pair and criterion, whatever the order of the texts."""
 ITEM = ["method_a", "method_b", "pair_id"]
 
 

@@ -42,7 +42,7 @@ def select_answer_rows(evidence: Evidence) -> list[WinShareRow]:
 def _replace_test(
     row: WinShareRow, share: Estimate, test: SequentialRow | AssistedRow | RoundsRow
 ) -> WinShareRow:
-    """Return a copy of a row with the share and the p of another test. Its smallest p is unknown."""
+    """Return a copy of a win share's row with the share and p of the declared test, and no smallest p."""
     return replace(
         row,
         win_share=share,

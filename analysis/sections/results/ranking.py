@@ -50,9 +50,9 @@ from guard_eval.rubric import COMPOSITE
 FEWEST_UNITS = 5
 """The smallest number of units for possible ranks. With 2, they were wrong in .19 of simulated studies."""
 FEWEST_RATERS = 4
-"""The smallest number of raters for ranks that hold for similar raters, too."""
+"""The smallest number of raters for possible ranks that are valid for raters in general."""
 SURE_RATERS = 8
-"""The smallest number of raters for which these ranks also hold if raters' preferences are skewed."""
+"""With fewer raters, a warning says that ranks for raters in general may be wrong too often."""
 FEW_RATERS = (
     "with fewer than eight raters the ranks for raters in general may be wrong too often if one rater "
     "prefers one method strongly"

@@ -51,9 +51,9 @@ UNTIED = "ties dropped, sign-flip test"
 LEFT_OUT = "one rater left out, the least certain case"
 WITH_EXCLUDED = "with the excluded raters"
 SHARES = {"equal": FIXED, "precision": PRECISION}
-"""The share for these raters only, by the weights in the plan."""
+"""For each setting of `weights`, the name of the analysis about the raters who took part."""
 MAX_LEFT_OUT = 30
-"""With more raters, none is left out: a single rater hardly matters, and each needs one more analysis."""
+"""The largest number of raters to leave out in turn. Of more raters, a single one hardly matters."""
 PAPERS_TEST = (
     "The pooled binomial test is the paper's. It takes ratings of one pair for independent. They are not, so "
     "it finds differences too often."
@@ -181,7 +181,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
-    """Say how many of the other tests have the same conclusion at this error rate."""
+    """Answer the section's question: say how many alternative tests agree with the report's conclusions."""
     tested = [row for row in select_first_raters(rows) if row.deciding_p is not None]
     default = {row.key: row.is_significant(alpha) for row in tested if row.default}
     others = [row for row in tested if not row.default and row.key in default]

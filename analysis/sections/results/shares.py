@@ -264,7 +264,7 @@ def measure_total_shares(evidence: Evidence) -> list[WinShareRow]:
 
 @declare_share_keys
 def measure_reported_shares(evidence: Evidence) -> list[WinShareRow]:
-    """Return win shares over all datasets; comparisons in full also have a row for each dataset."""
+    """Return win shares over all datasets; of comparisons analysed in every way, also by dataset."""
     return _add_datasets(evidence, evidence.detailed_comparisons)
 
 
@@ -275,7 +275,7 @@ def measure_all_shares(evidence: Evidence) -> list[WinShareRow]:
 
 
 def _add_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
-    """Return each total, followed by the rows of its datasets if there are several."""
+    """Return win shares over all datasets, those of `comparisons` followed by the shares in each dataset."""
     scores = dict(group_by_result(evidence.scored.scores))
     items = weigh_items(evidence)
     rows = []
