@@ -34,7 +34,7 @@ UNREADABLE = (
 
 
 def write_file_url(file: Path) -> str:
-    """Return the URL of an SQLite file. Characters with a meaning in URLs become codes.
+    """Return the URL of an SQLite file. Characters that have a meaning in URLs are percent-encoded.
 
     >>> write_file_url(Path("/studies/run #2/study.db"))
     'sqlite:////studies/run %232/study.db'

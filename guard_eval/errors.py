@@ -20,7 +20,7 @@ class StudyError(ValueError):
 
 
 class MissingExtraError(StudyError):
-    """An optional part of the toolkit is not installed."""
+    """The error that an optional part of the toolkit is not installed."""
 
     def __init__(self, extra: str, package: str) -> None:
         super().__init__(
@@ -30,7 +30,7 @@ class MissingExtraError(StudyError):
 
 
 def _write_pip_argument(extra: str) -> str:
-    """Return the argument with which pip installs this package with an extra, from folder, wheel or index."""
+    """Return pip's argument for this package with an extra, from the package's folder, wheel or index."""
     # A source folder also has metadata, but these do not say where the package was installed from.
     installations = metadata.distributions(name="guard-eval")
     urls = (installation.read_text("direct_url.json") for installation in installations)

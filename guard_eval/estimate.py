@@ -93,7 +93,7 @@ def join_notes(*notes: str) -> str:
 
 
 def explain_missing_p(smallest: float, alpha: float, *, after: str = "") -> str:
-    """Return the reason why a test gives no p: its smallest possible p is above `alpha`. Empty if it is not.
+    """Return the reason why a test gives no p: its smallest possible p is above `alpha`. Else, return "".
 
     >>> explain_missing_p(0.125, 0.05)
     'no p: few units differ, so p is at least 0.125, above 0.05'

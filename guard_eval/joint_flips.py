@@ -11,7 +11,7 @@ from guard_eval.estimate import ROUNDING, Floats
 
 REPLICATES = 9_999
 MANY_UNITS = 10_000
-"""With more units, the sums over flipped units are drawn from a normal distribution with their covariance."""
+"""The largest number of units whose signs are flipped. With more, sums come from a normal distribution."""
 _MAX_SIGNS = 4_000_000
 """The largest number of signs that are drawn at once."""
 
@@ -29,7 +29,7 @@ class SignFlipSums:
     drawn: str = ""
 
     def compute_p(self, reached: NDArray[np.bool_]) -> float:
-        """Return the p-value of a statistic from the flips that reach the observed value, [flips]."""
+        """Return a statistic's p-value. `reached` marks the flips that reach the observed value, [flips]."""
         return float(reached.mean()) if not self.drawn else (1 + int(reached.sum())) / (1 + len(reached))
 
     @property

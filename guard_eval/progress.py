@@ -42,7 +42,7 @@ class Reporter:
 
 
 _reporters = [Reporter()]
-"""The current reporter is the last one. The threads of a process share it."""
+"""The reporters in use, which all threads share. The last reporter is the current one."""
 
 
 @contextmanager

@@ -13,7 +13,7 @@ code_files: list[str] = []
 
 _PAGE = re.compile(r"(?<![\w/.-])docs/[a-z_]+\.md\b")
 _DOCUMENTATION = (Path(), Path(__file__).parents[1], Path(sys.prefix) / "share" / "doc" / "guard-eval")
-"""The places of the folder docs: the current folder, the running checkout, and the place of a wheel."""
+"""The folders in which docs may be: the current folder, the running checkout, and the place of a wheel."""
 _INCOMPLETE = re.compile(r"(?<![\w/.-])(guard-eval [a-z]+(?: [a-z]+)?) STUDY\b")
 
 

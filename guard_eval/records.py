@@ -33,7 +33,7 @@ SIMULATED: frozenset[str] = frozenset({"simulated", "simulated_model"})
 """The kinds of raters whose verdicts are simulated."""
 
 PEOPLE = "people"
-"""The part of a study's settings for people, or for simulated raters in place of people."""
+"""The name of the part of a study's settings that is for people, or for simulated raters in their place."""
 
 TIE = "tie"
 """The verdict in tidy tables that prefers neither method."""
@@ -51,10 +51,10 @@ MESSAGE_BYTES = 20_000_000
 """The largest message from the app to a browser, in bytes: the texts of a pair, as JSON."""
 
 BILLION = 10**9
-"""The cost of requests is counted in billionths of a US dollar."""
+"""The number of billionths in a US dollar. Costs of requests are counted in billionths."""
 
 Role = Literal["study", "gold", "repeat"]
-"""The reason why a pair is shown. Raters see no difference. Only pairs with the role `study` give results."""
+"""The reason why a pair is shown, which raters cannot see. Only pairs with the role `study` give results."""
 
 
 def name_settings_part(name: str, kind: str) -> str:
@@ -166,7 +166,7 @@ class Continuation:
 
 @record
 class Pair:
-    """Two continuations of one prompt, with the names of the methods. Only the store and the report see them.
+    """Two continuations of one prompt, with the methods' names, which only the store and the report see.
 
     Attributes:
         method_a: The first method of the study's comparison. The side on the screen is independent of it.
@@ -198,7 +198,7 @@ class Pair:
 
 @record
 class Gold:
-    """A pair outside the study, with a known better text on the criteria that are clear."""
+    """A pair outside the study whose better text is known, on all criteria or only on some."""
 
     pair: Pair
     expected: Mapping[str, Literal["a", "b"]]

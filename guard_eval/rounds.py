@@ -29,7 +29,7 @@ from guard_eval.records import Contest, Couple
 METHOD = "largest |z| t^¼ over the rounds"
 Floats = NDArray[np.float64]
 SHAPE = 0.25
-"""The power of t. With 0, early rounds can decide as easily as the last; with ½, they hardly can."""
+"""The exponent of t. With 0, early rounds can decide as easily as the last round; with ½, hardly ever."""
 
 
 @record

@@ -37,7 +37,7 @@ CHOICE_LABELS: dict[str, str] = _WORDS.pop("choices")
 """The three judgments of Appendix F, for "A", "tie" and "B"."""
 
 CRITERIA: dict[str, Criterion] = {name: Criterion(name=name, **words) for name, words in _WORDS.items()}
-"""The six criteria of Appendix F by name, in its order."""
+"""The six criteria of Appendix F by name, in the appendix's order."""
 
 HUMAN_CRITERIA: tuple[str, ...] = ("coherence", "fluency")
 """The criteria of the paper's human evaluation (`tab:humaneval_resultglacs`)."""
@@ -67,7 +67,7 @@ def check_criterion(name: str, rubric: Collection[str]) -> None:
 
 
 def describe_rewordings(before: Mapping[str, str], now: Iterable[Criterion]) -> list[str]:
-    """Describe each criterion whose wording now differs from the wording in `before`, if that has it."""
+    """Describe each criterion whose wording now differs from its wording in `before`, if any."""
     return [
         f"{criterion.name!r} was asked as {before[criterion.name]!r}, and is now {str(criterion)!r}"
         for criterion in now

@@ -30,7 +30,7 @@ GROUPS = STUDY, PEOPLE, JUDGES, RESULTS = "Study", "People", "Judges", "Results"
 """The headings of `guard-eval --help`, in this order."""
 
 PARENTS = {"raters": (PEOPLE, "Invite raters, list them, or exclude them.")}
-"""First words of two-word commands, with their group and help. A first word alone has no function."""
+"""The first words of two-word commands, with group and help. A first word alone is not a command."""
 
 COMMANDS = {
     "demo": Command(STUDY, "analysis.demo:demo", "Run a complete small study."),

@@ -38,7 +38,7 @@ _OF_DISKS = {errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _USER_CAN_FIX = _OF_PATHS | _OF_DISKS
 
 LEAST_COLUMNS = 20
-"""If a terminal reports fewer columns, tables get the width for an ordinary terminal."""
+"""The smallest width of a terminal that is believed. Below it, tables get an ordinary terminal's width."""
 
 _WITHOUT_COMMAND = {"--help", "-h", "--version", "--install-completion"}
 
@@ -125,7 +125,7 @@ def _explain_error(error: BaseException) -> str | None:
 
 
 def _discard_output() -> None:
-    """Discard the buffer of standard output, because its reader has closed it."""
+    """Discard all text that is not printed yet, because the reader of standard output has closed it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -134,7 +134,7 @@ def _make_shared_option(help: str, *names: str) -> Parameter:  # noqa: A002 (as 
 
 
 def build_app(printer: Printer | None = None) -> App:
-    """Return the command line as an app of cyclopts. Its `meta` also takes the options of every command."""
+    """Return the command line as an app of cyclopts. The app's `meta` takes the options of all commands."""
     printer = printer or Printer()
     app = App(
         name="guard-eval",
@@ -196,7 +196,7 @@ def build_app(printer: Printer | None = None) -> App:
 
 
 def _describe_default(default: object) -> str | None:
-    """Return a default for the help, if it is a number or a word. Options that are off or empty show none.
+    """Return an option's default as the help shows it: a number or a word, or None if it is off or empty.
 
     >>> [_describe_default(default) for default in (0.05, "auto", 0, False, None, ())]
     ['0.05', 'auto', '0', None, None, None]
@@ -228,7 +228,7 @@ def register_study_argument(overrides: tuple[str, ...] = ()) -> None:
 
 
 def show_whole_docstring(line: App, arguments: Sequence[str]) -> None:
-    """Let the help of the named command show the whole docstring. Lists show only the first line."""
+    """Show the named command's whole docstring in its help. Lists of commands show only the first line."""
     words = [word for word in arguments if not word.startswith("-")]  # --help is a command of cyclopts, too
     *_, command = line.parse_commands(words)[1]
     if command.default_command:

@@ -143,7 +143,7 @@ class Printer(Reporter):
 
 
 def _convert_result_to_json(result: Result) -> JsonObject:
-    """Return a result's own fields, warnings and next commands. Without own fields, use lines and tables."""
+    """Return a result as JSON: the fields of its class (or else lines and tables), warnings and `next`."""
     extra = [field for field in fields(result) if field.name not in _OF_EVERY_RESULT]
     data = {field.name: getattr(result, field.name) for field in extra if field.metadata.get("json", True)}
     if not extra:
@@ -157,7 +157,7 @@ def _convert_table_to_rows(table: Table) -> JsonObject:
 
 
 def replace_by_ascii(error: UnicodeError) -> tuple[str, int]:
-    """Replace characters that a terminal lacks by ASCII. Register as an error handler of `codecs`."""
+    """Replace characters that a terminal lacks by ASCII. This is an error handler for `codecs`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(map(_convert_character_to_ascii, error.object[error.start : error.end])), error.end
@@ -206,7 +206,7 @@ def _make_console(*, stderr: bool = False, quiet: bool = False) -> Console:
 
 
 def _insert_program_path(command: str) -> str:
-    """Return a command to copy. If no shell finds `guard-eval`, the command has the program's path."""
+    """Return a command for users to copy. If no shell finds `guard-eval`, insert the program's path."""
     program = Path(sys.argv[0])
     starts = {
         "guard-eval": shlex.quote(str(program)),

@@ -50,5 +50,5 @@ def is_caused_by_signal(error: BaseException, received: Sequence[int]) -> bool:
 
 
 def find_exit_code(received: Sequence[int]) -> int:
-    """Return the exit code of a command that a signal ended: of the first signal, or else of Ctrl-C."""
+    """Return the exit code of a stopped command: the first signal's code or, without a signal, Ctrl-C's."""
     return 128 + (received[0] if received else signal.SIGINT)

@@ -21,7 +21,7 @@ JUDGE = "SIMULATED judge"
 _SHARED_NOISE, _OWN_NOISE = 0.20, 0.18
 """Standard deviations of the noise that all raters of a pair share, and of each rater's own noise."""
 _TIE_WITHIN = 0.12
-"""Raters call two texts similar if the difference is smaller than this."""
+"""Simulated raters call two texts similar if their scores differ by less than this number."""
 _LEAN = 0.04
 """The judge's bias to the first text. Some verdicts therefore change with the order."""
 

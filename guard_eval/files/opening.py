@@ -23,19 +23,19 @@ from typing import IO, Any, BinaryIO
 from guard_eval.errors import MissingExtraError, StudyError
 
 LARGEST_TEXT = 2**20
-"""The largest file of settings, in bytes."""
+"""The largest size of a settings file, in bytes."""
 
 UNPACKED_FREELY = 2**24
 """Every packed file may unpack to this number of bytes, even if the packed file is small."""
 
 LARGEST_RATIO = 100
-"""A larger file may unpack to at most this multiple of its size. Tables of verdicts in xz reach 40."""
+"""The largest ratio of unpacked to packed size above `UNPACKED_FREELY`. Tables of verdicts in xz reach 40."""
 
 ZIP = b"PK\x03\x04"
 """The first bytes of a zip archive. A workbook is a zip archive, too."""
 _BLOCK = 2**20
 _WORKBOOK = "[Content_Types].xml"
-"""A file that is in the zip archives of office programs, and in no other zip archive."""
+"""The name of the file by which an office document is distinguished from other zip archives."""
 
 _UNREADABLE = (
     OSError,

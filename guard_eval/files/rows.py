@@ -49,7 +49,7 @@ _START = 4096
 _HEAD_ROWS = 20
 """The number of first rows in which the header is searched."""
 _SIGN_LINE = re.compile(r'\s*"?sep=([^"\r\n]?)"?\s*', re.IGNORECASE)
-"""A first line in which a spreadsheet names the separator. If the line names none, it is a tab."""
+"""The pattern of a first line such as `sep=;`, which names the separator. An empty name means a tab."""
 _QUALTRICS = '{"ImportId"'
 """The beginning of every cell in Qualtrics' third header row."""
 _INDEX = "__index_level_0__"
@@ -107,7 +107,7 @@ def open_rows(
         limit: The largest number of unpacked bytes.
         most_rows: The largest number of rows of a Parquet file.
         errors: How bytes that are not UTF-8 are treated (see `Encoding`).
-        is_plain: A `.txt` file has one prompt per line and no separators.
+        is_plain: Whether a `.txt` file has one prompt per line and no separators.
 
     Raises:
         StudyError: The file cannot be read. The message names the file, row, value and remedy.
@@ -153,7 +153,7 @@ def _decode(path: Path, data: bytes, errors: Encoding) -> str:
 
 
 def _split_lines(text: str, end: str = "\n") -> Iterator[str]:
-    """Yield the lines of a text with their ends. Line ends other than `end` (in JSON strings) stay."""
+    """Yield the lines of a text with their ends. Only `end` ends a line; JSON strings may hold others."""
     return (match[0] for match in re.finditer(rf"[^{end}]*{end}|[^{end}]+\Z", text))
 
 
@@ -198,7 +198,7 @@ def _read_separated_rows(path: Path, text: str, signs: str) -> Iterator[tuple[in
 
 
 def _read_table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) -> RowFile:
-    """Return a table. The first row has the headings."""
+    """Return the rows of a table, whose first row has the headings, as a `RowFile`."""
     first = list(islice(rows, _HEAD_ROWS))
     if not first:
         return RowFile(path, unit, (), ())
@@ -230,7 +230,7 @@ def _read_table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) ->
 
 
 def _fit_rows(path: Path, unit: str, rows: NumberedRows, width: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows with one cell per heading. Spreadsheets may write more or fewer empty cells."""
+    """Yield rows with one cell per heading: missing empty cells are added, and surplus ones are removed."""
     for number, row in rows:
         if any(row[width:]):
             raise StudyError(

@@ -174,7 +174,7 @@ def _plan_local_texts(
     shard: Shard,
     **options: Any,  # noqa: ANN401 (fields of `GenerationPlan`)
 ) -> Iterator[GenerationPlan]:
-    """Yield the plan of each local model for these systems."""
+    """Yield one plan for each local model: the texts that the model writes for these systems."""
     for model_study, (names, prompts) in product(study.split_by_model(), plan_texts(study)):
         model = model_study.settings.model
         planned = {

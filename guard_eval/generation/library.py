@@ -36,7 +36,7 @@ from guard_eval.texts.models import find_models
 MAX_PROMPT_TOKENS = 256
 """The default limit of a prompt's length, in tokens. A longer prompt keeps its end."""
 _SHADES = 10
-"""The number of colours. The first is no colour, the last is the strongest."""
+"""The number of colours for tokens, from no colour to the strongest colour."""
 _ENDED = {"eos": "the model", "length": "the length limit", "stop": "a stop string"}
 
 

@@ -137,7 +137,7 @@ class GenerationPlan:
         return matches
 
     def make_result(self, written: Counter[str], lines: Sequence[str] = ()) -> GenerationResult:
-        """Return the result. `written` has the number of new texts by strategy. `lines` are further lines."""
+        """Return the result. `written` counts new texts by strategy. `lines` are further lines to print."""
         existing = {name: len(texts) + written[name] for name, texts in self.existing_texts.items()}
         return GenerationResult(
             existing={self.systems[name]: count for name, count in existing.items()},
@@ -147,7 +147,7 @@ class GenerationPlan:
         )
 
     def _describe_texts(self, existing: Mapping[str, int]) -> Iterator[str]:
-        """Yield the number of existing texts of each system, and the other runs, whose texts do not count."""
+        """Yield lines about each system's existing texts, and about other runs, whose texts do not count."""
         settings = self.study.settings
         of_shard = "" if self.shard.count == 1 else f" of shard {self.shard.number}/{self.shard.count}"
         for name, count in existing.items():

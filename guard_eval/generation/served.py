@@ -165,7 +165,7 @@ class ServedPlan:
         return self.make_result(0, lines)
 
     def make_result(self, count: int, lines: Sequence[str] = ()) -> GenerationResult:
-        """Return the result. `count` is the number of new texts."""
+        """Return the result of a run that wrote `count` new texts."""
         name = self.system.name
         existing = len(self.existing_texts) + count
         missing = len(self.missing_texts) - count
@@ -337,7 +337,7 @@ class ServedRun:
             await self._workers.run(self._request_queue(queue) for _ in range(size))
 
     async def _request_queue(self, queue: deque[PlannedText], *, first: bool = False) -> None:
-        """Request one text after the other. With `first`, stop after the first text."""
+        """Request the queued texts one after the other. With `first`, request only one text."""
         while queue and not self._workers.is_stopped and not (first and self.counts["written"]):
             self._count_failure(await self._request_text(*queue.popleft()))
             self._advance(1, note=f"{self.failures.total()} failed")
@@ -363,7 +363,7 @@ class ServedRun:
             )
 
     async def _request_text(self, prompt: Prompt, number: int) -> RequestFailure | None:
-        """Request a text until an answer is written. If this is not possible, return the failure.
+        """Request a text until an answer is written. If no answer can be written, return the failure.
 
         Raises:
             StudyError: Only the user can solve the problem.
@@ -415,7 +415,7 @@ class ServedRun:
         return body
 
     async def _send_once(self, prompt: Prompt, number: int) -> RequestFailure | None:
-        """Send a request once, and write its answer. If there is none, return the failure."""
+        """Send a request once, and write the answer. Without an answer, return the failure."""
         plan = self._plan
         path = "/chat/completions" if plan.system.chat else "/completions"
         async with self._workers.limiter as admitted_at:

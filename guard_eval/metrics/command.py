@@ -57,7 +57,7 @@ DEFAULT_BASELINE = "greedy"
 """The default baseline of a study, if the study has this strategy."""
 
 MOST_PLACES = 3
-"""A line of the terminal names at most this number of rows."""
+"""The largest number of table rows that one line of the terminal names."""
 
 WITHOUT_MODELS = (*MODULES["ngrams"], "length")
 """The default metrics for texts that `generate` returned."""
@@ -145,7 +145,7 @@ def measure(
 
 
 def _is_study_folder(files: Sequence[Path]) -> bool:
-    """Return whether the only path is a study's folder: a folder, or a missing path without an ending."""
+    """Return whether the only path is a study's folder: it is a folder, or is missing and has no ending."""
     if len(files) != 1:
         return False
     path = files[0]
@@ -300,7 +300,7 @@ def _measure_texts(
 
 
 def _shorten_places(places: str) -> str:
-    """Return the places of a note, or the number of many places. metrics.html names all of them.
+    """Return the table rows that a note is about, or only their number. metrics.html names all rows.
 
     >>> _shorten_places("tales, guard"), _shorten_places("a, guard; a, greedy; b, guard; b, greedy")
     ('tales, guard', '4 rows')

@@ -192,7 +192,7 @@ def find_closest_to_human(rows: Sequence[Score]) -> set[tuple[str, str, str]]:
 
 
 def format_value(metric: str, value: float | None, *, sign: str = "") -> str:
-    """Format a value with the decimals of its metric; see `number`."""
+    """Format a value of a metric with the metric's number of decimals."""
     return format_number(value, METRICS[metric].digits, sign=sign)
 
 

@@ -38,7 +38,7 @@ ScoringInput = tuple[str, ...]
 """A text, or a text with its prompt or its reference."""
 
 REVISION_CHARACTERS = 12
-"""A signature shows this number of characters of a revision."""
+"""The number of characters of a model's revision that a signature shows."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from guard_eval.texts.tuning import hash_choice, read_tuning_verdicts
 
 RESAMPLES = 1000
 FOLDS = 10
-"""One of `FOLDS` prompts scores the setting that the other prompts chose."""
+"""One in this number of prompts scores the setting that the other prompts chose."""
 DIGITS = 9
 """The number of decimals of rounded scores. Settings with equal rounded scores are tied."""
 

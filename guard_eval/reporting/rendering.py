@@ -57,7 +57,7 @@ def render(template: Path, **values: object) -> str:
     """Fill a template with values. Each value is escaped for the format unless it is `Escaped`.
 
     Args:
-        template: A file such as `page.html.j2`; it may extend or include those of this package.
+        template: A file such as `page.html.j2`; it may extend or include this package's templates.
         values: The values for the template, by name.
     """
     return (

@@ -22,12 +22,12 @@ RATERS = {
     "simulated_model": "SIMULATED judges",
 }
 NO_WIDTH = 1e-9
-"""If limits are closer together than this, the verdicts on a method do not vary."""
+"""The width below which an interval is left out, because the verdicts on a method do not vary."""
 NO_P = "none"
 """The word instead of a p-value if the test cannot give a small p."""
 
 KIND_PLACE = {kind: index for index, kind in enumerate(RATERS)}
-"""The place of each kind of raters in every order: people are first."""
+"""The position of each kind of raters in every list: people are first."""
 
 
 def format_rater_kind(kind: str, judge: str = "") -> str:

@@ -35,7 +35,7 @@ _STATES: Mapping[BatchState, str] = {
     "cancelled": r"cancel|expire|timeout|timed",
     "completed": r"complete|succe|finished|done|ended",
 }
-"""The states, each with its words in lower case. The first match decides; an unknown state is open."""
+"""The states of a batch, each with providers' words. The first match decides; unknown words mean open."""
 
 _QUEUE_FULL = r"enqueued|token_limit_exceeded|queue.{0,20}full"
 _TOO_LARGE = (
@@ -54,11 +54,11 @@ _BAD_RESPONSE = "the server's answer is not that of a Batch API; run again later
 
 
 class CallError(Exception):
-    """The provider refuses a call, and a retry would not help."""
+    """The error that a provider refuses a call, and a retry would not help."""
 
 
 class TooLargeError(CallError):
-    """The provider refuses a batch because of its size."""
+    """The error that a provider refuses a batch because of its size."""
 
 
 @record
@@ -85,7 +85,7 @@ class BatchApi:
     fix the problem, or if no answer came.
 
     Attributes:
-        client: Sends to the server.
+        client: The client that sends requests to the server.
         pace: A factor for all pauses that the server did not ask for.
     """
 
@@ -97,7 +97,7 @@ class BatchApi:
     async def find_batch(self, name: str) -> str | None:
         """Return the provider's id of the batch with our name, if there is one.
 
-        The list is read twice, because it may be a little behind.
+        The provider's list is read twice, because it may lack the newest batches.
         """
         batch_id = await self._search_batches(name)
         if batch_id is None:
@@ -128,7 +128,7 @@ class BatchApi:
         """Upload requests for a path and create a batch; return the provider's id of the batch.
 
         Raises:
-            TooLargeError: It is too large.
+            TooLargeError: The batch is too large.
         """
         try:
             uploaded = await self._call_for_object(

@@ -49,7 +49,7 @@ _NOT_SENT = (
 
 
 class _TooLargeError(httpx2.TransportError):
-    """A response is larger than any real answer, so it was not read to its end."""
+    """The error that a response is larger than any real answer, so its rest was not read."""
 
 
 class Client:
@@ -109,7 +109,7 @@ class Client:
             await sdk.close()
 
     async def _strip_headers(self, request: httpx2.Request) -> None:
-        """Remove headers from the environment, unless the request goes to the user's own server."""
+        """Remove headers that come from the environment, unless the request goes to the user's server."""
         if is_own_key(str(self.server.variable), self.server.url):
             return
         names = _HEADERS | {name.lower().encode() for name in self.server.headers}
@@ -124,7 +124,7 @@ class Client:
         """Read a response up to a size.
 
         Raises:
-            _TooLargeError: It has more.
+            _TooLargeError: The response is larger.
         """
         chunks = []
         size = 0
@@ -190,7 +190,7 @@ class Client:
         return content if refusal.kind in RESAMPLED else refusal
 
     def _explain_exception(self, error: Exception) -> RequestFailure:
-        """Explain a request without a complete response."""
+        """Explain the error that left a request without a complete response."""
         cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
         if isinstance(cause, _TooLargeError):
             detail = f"the answer from {self.server.url} is larger than {self.largest / 2**20:g} MB"

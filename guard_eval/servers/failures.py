@@ -20,12 +20,12 @@ FailureKind = Literal[
 ]
 
 RESAMPLED: frozenset[FailureKind] = frozenset({"unparseable", "wrong_schema", "unreadable"})
-"""Failures after which another sample may succeed. The same request would fail, and cost money, again."""
+"""Kinds of failures after which a new sample may succeed. The same request would fail, and be paid, again."""
 
 OF_THE_SERVER: frozenset[FailureKind] = frozenset(
     {"transport", "timeout", "server_error", "rate_limited", "unreadable"}
 )
-"""Failures that the server causes, not a text."""
+"""Kinds of failures that the server causes, whichever text is asked for."""
 
 SAMPLES = 3
 """The most requests for one question, if its answers contain no verdict."""

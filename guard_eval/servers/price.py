@@ -25,10 +25,10 @@ REMEDY = "set usd_per_million_tokens in study.toml ([0, 0] if they cost nothing)
 """The user's remedy for an unknown price."""
 
 _CLOSED = ("openai", "anthropic", "google", "x-ai")
-"""Makers whose models no other company serves. A service that forwards requests to them charges for these."""
+"""Makers whose models no other company serves. Services that forward requests charge for these models."""
 
 _OPEN_WEIGHTS = ("gpt-oss", "gemma", "grok-1", "grok-2")
-"""Models that these makers have published, so that any server can run them."""
+"""Models whose weights the makers in `_CLOSED` have published, so that any server can run them."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,7 +37,7 @@ class Price:
 
     Attributes:
         online: US dollars per million tokens, in the form of genai-prices; None if everything is free.
-        batch: The same for requests in a batch.
+        batch: The prices for requests in a batch, in the same form.
         source: The source of the prices.
         assumed: Whether the price is unknown and therefore counted as zero.
     """

@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 
 SHORTEST_KEY = 8
-"""Shorter keys are not secret: local servers get keys like `x` or `EMPTY`, which many answers contain."""
+"""The length of the shortest secret key. Local servers get keys like `x`, which many answers contain."""
 
 _HALVED_KEY = 24
 """The length from which half a key is also recognised. Shorter halves can be words."""

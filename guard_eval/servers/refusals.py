@@ -32,9 +32,9 @@ from guard_eval.servers.waits import read_wait_seconds
 _TABLE = tomllib.loads(Path(__file__).with_name("refusals.toml").read_text(encoding="utf-8"))
 
 _LONGEST = 4000
-"""The characters of a server's message that are searched. Some messages end with the whole request."""
+"""The number of characters of a server's message that are searched. Some end with the whole request."""
 _LONGEST_DETAIL = 500
-"""The characters of a server's message that are shown. The remedy is often at the end."""
+"""The number of characters of a server's message that are shown. The remedy is often at the end."""
 _DEEPEST = 8
 """The depth to which an error is searched for messages: routers wrap the error of another server."""
 _PAGE = "a web page"

@@ -30,7 +30,7 @@ MAKERS = {
     "ANTHROPIC_API_KEY": "https://api.anthropic.com",
     "GEMINI_API_KEY": "https://generativelanguage.googleapis.com",
 }
-"""Variables whose keys are sent to their maker's server without a question, and to no other server."""
+"""Environment variables of keys that are sent, without a question, to the maker's server and no other."""
 
 KEYLESS = "none"
 """The placeholder for servers without a key, because the SDK requires a key."""

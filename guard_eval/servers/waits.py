@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from guard_eval.servers.answers import dump_json
 
 _UNITS = {"ms": 0.001, "mi": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-"""The seconds of a unit, by the beginning of its name; the first match decides."""
+"""The seconds in each unit of time, by the beginning of the unit's name. The first match decides."""
 
 _UNIT = r"(?:ms|s|m|h|d|secs?|seconds?|mins?|minutes?|hours?|days?)(?![a-z])"
 _SPAN = rf"(?:\d+(?:\.\d+)?\s*{_UNIT}[\s,]*(?:and\s)?)+"
@@ -24,10 +24,10 @@ _MILLISECONDS = re.compile(r"retry_?after\w*m(?:illi)?s\w*\"\s*:\s*\"?([\d.]+)",
 _USED_UP = re.compile(r"\b(?:r|remaining)=0\b.*\b(?:t|reset)=(\d+)")
 
 _LONGEST_HEADER = 1000
-"""The characters of the header `RateLimit` that are searched."""
+"""The number of characters of the header `RateLimit` that are searched."""
 
 _EPOCH = 1e9
-"""A larger number is a date in seconds; one over a thousand times this value is a date in milliseconds."""
+"""Numbers above this value are dates in seconds; above a thousand times this value, in milliseconds."""
 
 
 def read_wait_seconds(headers: Mapping[str, str], error: object = None) -> float | None:

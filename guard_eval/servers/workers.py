@@ -17,7 +17,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
 """The pause before a second attempt, and the longest pause that the server did not ask for."""
 
 START = 16
-"""The highest limit after the first answer. After a slow answer, the limit is lower; see `RateLimiter`."""
+"""The highest limit after the first answer; a slow answer gives a lower limit (see `RateLimiter`)."""
 
 PROBE_ROUNDS = 20
 """Rounds of answers before the limit again rises above the value at which the server refused."""
@@ -32,9 +32,9 @@ SILENT_SECONDS = 60.0
 class RateLimiter:
     """A gate before the server: additive increase, multiplicative decrease, and one pause for all requests.
 
-    One request goes first. Its duration limits the number of the next ones: even a server that answers one
-    request at a time must finish them in half the time-out. If the server puts requests into a queue, the
-    limit is not lowered; it only stops rising when answers take an eighth of the time-out.
+    The first request is sent alone. Its duration limits the number of the next requests: even a server that
+    answers one request at a time must finish them in half the time-out. If the server puts requests into a
+    queue, the limit is not lowered; it only stops rising when answers take an eighth of the time-out.
 
     Attributes:
         limit: The number of requests that may be under way now.
@@ -178,7 +178,7 @@ class Workers:
             raise
 
     async def pause(self, seconds: float) -> bool:
-        """Wait unless the run stops; return whether it continues."""
+        """Wait unless the run stops; return whether the run continues."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stop.wait()

@@ -73,7 +73,7 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
 
 
 def _format_cell(value: str | float | datetime | None) -> str | float | None:
-    """Return a time in ISO 8601 with milliseconds; all other values stay."""
+    """Convert a time to ISO 8601 with milliseconds. Return any other value unchanged."""
     return value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else value
 
 

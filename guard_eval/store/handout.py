@@ -23,10 +23,10 @@ SPARE_SKIPS = 2
 Without this limit, a few raters could close every pair."""
 
 MOST_COUNTED = 10_000
-"""The remaining pairs of a rater without a quota are counted up to this number."""
+"""The number up to which the remaining pairs of a rater without a quota are counted."""
 
 _REPEAT_EVERY = 10
-"""There is one repeat in each block of this many pairs. Remaining repeats come at the end."""
+"""The number of pairs in a block. Each block has one repeat, and remaining repeats come at the end."""
 
 # Presentations with an expired lease come last. They are left out if another rater has taken their slot.
 _OPEN_PRESENTATIONS = query("""

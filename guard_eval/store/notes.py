@@ -83,7 +83,7 @@ class Note:
 def write_note(
     store: Store, rater: Rater, kind: NoteKind, detail: str, *, presentation: int | None = None
 ) -> None:
-    """Append a note about a rater or a presentation. It is on disk when this function returns.
+    """Append a note about a rater or a presentation. The note is on disk when this function returns.
 
     A note that repeats the presentation's last note of the same kind is not written, nor is an empty note
     without an earlier one. An empty note removes the text of an earlier one.

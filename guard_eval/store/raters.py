@@ -40,10 +40,10 @@ _PLACEHOLDER = re.compile(
 """Texts that are not ids: placeholders in an address, and values that people type to test it."""
 
 _FORMS = {"prolific": re.compile(r"(?!(.)\1*$)[0-9a-f]{24}")}
-"""The form of each source's ids, in lower case."""
+"""The pattern of the ids that each source gives its raters, in lower case."""
 
 _VOUCHED = {"oidc"}
-"""Sources that prove a person's identity themselves."""
+"""Sources of raters that prove a person's identity themselves."""
 
 _OWN_WORDS: tuple[NoteKind, ...] = ("arrival", "background", "comment")
 """Kinds of notes with a person's own words or origin. The other kinds contain choices and times."""
@@ -119,7 +119,7 @@ class RaterProgress:
         rated: The number of these pairs that the rater has rated.
         state: excluded, revoked, declined (no consent), failed the check, finished (no pair remained), or
             empty.
-        source: The source of a rater without an token, such as prolific.
+        source: The source of a rater without an invitation, such as prolific.
         external_id: The rater's id at this source, needed to pay the rater. Only the study's owner sees it.
     """
 
@@ -133,7 +133,7 @@ class RaterProgress:
 
 
 class Enrolment(NamedTuple):
-    """The result of enrolling a person without an token: a rater with a token, or a refusal.
+    """The result of enrolling a person without an invitation: a rater with a token, or a refusal.
 
     `full` means that no work is open; `elsewhere` means that another browser used the id first.
     """

@@ -11,7 +11,7 @@ from guard_eval.study.tuning_settings import JUDGE, Tuning
 
 FILE = "tuning.json"
 FEW_PROMPTS = 30
-"""With fewer tuning prompts, the report warns."""
+"""The number of tuning prompts below which the report warns."""
 ROUNDS_TO_ZERO = 0.005
 """The largest share that is printed as 0 %."""
 SAME_PROMPTS = (

@@ -17,7 +17,7 @@ from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import System
 
 _EXTENDED = {"pairs.compare", "generation.strategies"}
-"""Lists that may get more entries later: new entries do not change the earlier ones."""
+"""Lists of settings that may get new entries later, because these do not change the earlier entries."""
 
 
 def declare_settings(settings: Settings, choice: str | None = None) -> dict[str, str]:

@@ -10,7 +10,7 @@ from guard_eval.rubric import Weights
 from guard_eval.study.criteria_settings import SettingsTable, to_one_line
 
 EXCLUSIVE = ("correction", "weights", "margin", "sequential", "raters", "assisted_by")
-"""If `sequential` or `assisted_by` is set, no other of these keys may be set."""
+"""Keys that exclude each other: if `sequential` or `assisted_by` is set, no other of them may be set."""
 
 Correction = Literal["holm", "bh", "max-t"]
 PairWeights = Literal["equal", "precision"]

@@ -19,7 +19,7 @@ from guard_eval.texts.continuations import (
 from guard_eval.texts.models import find_revision
 
 ANY = "any"
-"""Texts by any engine."""
+"""The value of `engine` that accepts texts by any engine."""
 
 Known = Mapping[str, str | None]
 """The model's `revision` and `dtype`, as far as they are known. Unknown facts are None."""

@@ -25,7 +25,7 @@ _SETTINGS = (
     "special_tokens_map.json", "added_tokens.json", "chat_template*", "additional_chat_templates/*",
 )  # fmt: skip
 _LARGEST_INDEX = 2**26
-"""The limit in bytes. The index of a model with 50 000 tensors takes about 5 MB."""
+"""The largest size of a model's index, in bytes. With 50 000 tensors, an index takes about 5 MB."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUB_ID = re.compile(r"(?!.*(\.\.|--))[\w-][\w.-]*(/[\w.-]+)?", re.ASCII)
 
@@ -148,7 +148,7 @@ class HubModels:
 
     @property
     def lines(self) -> list[str]:
-        """A line for each model."""
+        """The lines that tell where each model is: on this machine, or on the Hub."""
         lines = [f"{name} is on this machine" for name in self.cached]
         return lines + [f"{name} would be downloaded from the Hugging Face Hub" for name in self.missing]
 

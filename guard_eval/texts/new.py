@@ -51,18 +51,18 @@ name = {model}   # a Hugging Face id, a folder, or "bundled" (small, for trying 
 strategies = ["greedy", "top_k(k=50)", "top_p(p=0.95)", "contrastive(k=10, alpha=0.6)", "acs(q=1)", "guard"]
 max_new_tokens = {tokens}
 max_prompt_tokens = {tokens}   # longer prompts keep their end"""
-"""The systems in a study whose texts `generate` writes."""
+"""The part of study.toml that declares systems whose texts `generate` writes."""
 
 _SCORED = """\
 coherence_model = {scorer}   # not the model that writes: it scores its own greedy texts too well
 # baseline = "greedy"   # the system that others are compared with; this is the default"""
-"""The metrics of texts that `generate` writes."""
+"""The part of study.toml that sets the metrics of texts that `generate` writes."""
 
 _FROM_FILE = """\
 [[system]]
 name = {name}   # no rater and no judge sees it
 file = {file}   # from {source}{setting_of}"""
-"""A system whose texts already exist."""
+"""The part of study.toml that declares a system whose texts already exist."""
 
 _TUNING = """\
 # [tuning]   # chooses one of several settings; pairs.compare then names the strategy, such as {strategy}
@@ -284,7 +284,7 @@ def _fill_template(
     metrics: str,
     compare: Sequence[Sequence[str]],
 ) -> str:
-    """Return the content of study.toml."""
+    """Return the content of study.toml: the template with its placeholders filled in."""
     return _TEMPLATE.format(
         name=_format_toml_text(folder.resolve().name or "study"),
         question=question,

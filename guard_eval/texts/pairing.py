@@ -167,7 +167,7 @@ def _check_existing(
 
 BETTER = "gold: better"
 WORSE = "gold: worse"
-"""Used as a method name in gold pairs. Raters never see method names."""
+"""The method name of the worse text in gold pairs. Raters never see method names."""
 
 
 def read_gold(file: StudyFile, *, criteria: Sequence[str]) -> list[Gold]:

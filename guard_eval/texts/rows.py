@@ -18,7 +18,7 @@ _VOCABULARY = tomllib.loads(Path(__file__).with_name("keys.toml").read_text("utf
 TEXT: list[str] = _VOCABULARY["text"]
 """Keys of the text. The first key that holds a text counts."""
 KEYS: Mapping[str, list[str]] = _VOCABULARY["values"]
-"""The keys of each value that has other keys than its name. The first key that holds a value counts."""
+"""The possible keys of each value, unless only its name is one. The first key that holds a value counts."""
 NO_TEXT = {*chain(*KEYS.values()), *KEYS, *_VOCABULARY["other"]}
 """Keys that never hold the texts of a system."""
 SYSTEMS = frozenset(_VOCABULARY["systems"])
@@ -107,10 +107,10 @@ _SETTING = re.compile("[(=]")
 """The characters that show a setting in a heading, such as top_p(p=1)."""
 
 _LEAST_WORDS = 3
-"""A text with fewer words may be a label."""
+"""The number of words below which a text may be a label."""
 
 _LEAST_ROWS = 4
-"""In a file with fewer rows, a small number of different values means nothing."""
+"""The number of rows below which a small number of different values means nothing."""
 
 
 def find_text_columns(records: Sequence[Record], source: object) -> list[str]:

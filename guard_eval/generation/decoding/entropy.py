@@ -18,7 +18,7 @@ CLAMP = 1 - 1e-6
 the difference of entropies can be larger than ln k_t."""
 
 _NOTHING = -200.0
-"""The smallest shifted logit. exp(−200) is 0 in float32, and 0 · −200 is 0, but 0 · −inf is NaN."""
+"""The smallest logit minus the maximum. exp(−200) · −200 is 0 in float32, but exp(−inf) · −inf is NaN."""
 
 WINSORIZED = 0.1
 """The share of values at each end that the winsorized mean replaces by a quantile."""
@@ -61,7 +61,8 @@ def smoothed_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor
     """Return −Σ p ln(p + 1e-5), as in the authors' program, and ln Σ exp(logits).
 
     Arguments and returns are as in `shannon_entropy`. The first result is below the entropy, and far below it
-    if tokens with p below 1e-5 have much of the probability. If one token is certain, it is −1e-5.
+    if tokens with p below 1e-5 have much of the probability. If one token is certain, the first result is
+    −1e-5.
     """
     shifted, best = _subtract_maximum(logits, best)
     weight = shifted.exp_()

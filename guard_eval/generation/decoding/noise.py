@@ -14,7 +14,7 @@ from guard_eval.records import make_content_id
 _BITS = 52
 """The number of random bits of a uniform number. With 53 bits, (2^53 − ½) / 2^53 would round to 1."""
 _BLOCK = 1 << 15
-"""On a CPU, this number of values is computed together. Larger blocks would allocate memory each time."""
+"""The number of values that a CPU computes together. Larger blocks would allocate memory each time."""
 
 
 def _to_int64(number: int) -> int:

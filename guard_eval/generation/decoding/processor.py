@@ -126,7 +126,7 @@ def _apply_user_strategy(step: Step, logits: Tensor, context: Context) -> Tensor
 
 
 def _call_registered(function: Callable[..., _Result], step: object, *arguments: object) -> _Result:
-    """Call a registered function. If a user's own function fails, the error names the file."""
+    """Call a strategy's registered function. If a user's own function fails, the error names its file."""
     try:
         return function(step, *arguments)
     except (Exception, SystemExit) as error:
@@ -237,7 +237,7 @@ class StrategyProcessor(LogitsProcessor):
         return mask_all_except(scores, tokens[:, None], torch.zeros_like(scores[:, :1]))
 
     def _refuse_rows_without_probabilities(self, broken: Tensor) -> None:
-        """Raise a `StudyError` if rows are broken, `[B]`: the model gave no probabilities for them."""
+        """Raise a `StudyError` if `broken` `[B]` marks rows for which the model gave no probabilities."""
         if broken.any():
             rows = ", ".join(str(row + 1) for row in broken.nonzero()[:, 0].tolist())
             step = self._context.step + 1 if self._context else 1

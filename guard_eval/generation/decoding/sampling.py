@@ -38,7 +38,7 @@ ZIPF_TOKENS = 100
 
 
 def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
-    """Divide logits `[B, V]`, float32, by the temperature. A constant may be added to each row."""
+    """Divide logits `[B, V]`, float32, by the temperature, up to a constant that is added to each row."""
     if temperature == 1:
         return logits
     # The largest logit becomes 0, so that its division cannot overflow. The divisor is clamped to numbers of
@@ -50,7 +50,7 @@ def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
 
 @apply_step.register
 def greedy(strategy: Greedy, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Return the logits unchanged, because the most likely token is taken."""
+    """Return the logits unchanged. The most likely token is then taken."""
     return logits
 
 

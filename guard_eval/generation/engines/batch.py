@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 FIRST_ROWS = 8
 SMALL_MODEL_ROWS = 32
-"""The number of rows for a small model on a CPU. More rows would not be faster, as the CPU is busy."""
+"""The number of rows for a small model on a CPU. More rows would not be faster on a fully used CPU."""
 
 
 class BatchSizes:
@@ -100,7 +100,7 @@ def process_in_batches(
 
 
 def find_padding_token(model: Model) -> int:
-    """Return the token that pads prompts: the model's padding token, because some models look at it."""
+    """Return the token that pads prompts: the model's own padding token, which some models look at."""
     return getattr(model.config.get_text_config(), "pad_token_id", None) or 0
 
 

@@ -1,8 +1,8 @@
 """Write texts with a model and a strategy, batch by batch, with transformers' `generate`.
 
 A strategy is a processor of the logits of `generate`, which also has a beam search. Contrastive decoding
-changes the scores of that search. Contrastive search and ACS need the hidden states of all candidates, so
-this module has another loop for them.
+changes the scores of the beam search. Contrastive search and ACS need the hidden states of all candidates,
+so this module writes their texts in a separate loop.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _search_contrastively(
     padded: tuple[Tensor, Tensor],
     on_step: Watch | None,
 ) -> DecodedBatch:
-    """Continue a batch with contrastive search or ACS; see `decode_batch`. `padded` is ids and mask."""
+    """Continue a batch with contrastive search or ACS; see `decode_batch`. `padded` has ids and mask."""
     ids, mask = padded
     start = ids.shape[1]
     propose = Proposer(strategy, len(ids), batch.limit, ids.device)

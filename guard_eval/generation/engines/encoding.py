@@ -198,7 +198,7 @@ def label_prompt(prompt: Prompt) -> str:
 def describe_prompts(names: Sequence[str]) -> str:
     """Name prompts for a message. A long list ends with the number of further prompts.
 
-    >>> describe_prompts(["'a'"]), name_prompts(["'a'", "'b'"])
+    >>> describe_prompts(["'a'"]), describe_prompts(["'a'", "'b'"])
     ("the prompt 'a'", "the prompts 'a', 'b'")
     """
     others = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -264,7 +264,7 @@ def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[
 
 
 class _FixedDay(datetime):
-    """Today's date for chat templates, so that a prompt is the same on every day."""
+    """The date that chat templates get as today's, so that a prompt is the same on every day."""
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> Self:
@@ -274,7 +274,7 @@ class _FixedDay(datetime):
 
 @contextmanager
 def _fix_date_and_chance() -> Iterator[None]:
-    """Give templates the same date and the same random numbers in each block."""
+    """Give chat templates the same date and the same random numbers inside each block."""
     state = random.getstate()
     random.seed(0)
     chat_template_utils.datetime = _FixedDay  # type: ignore[attr-defined]
@@ -363,7 +363,7 @@ def list_stop_ids(tokenizer: Tokenizer, stop: Sequence[str]) -> list[int]:
 
 
 def list_ids_without_text(loaded: LoadedModel) -> list[int]:
-    """Return the ids that the model has and the tokenizer does not. They only pad the model's tables.
+    """Return the token ids that the model has and the tokenizer lacks. They only pad the model's tables.
 
     End tokens are left out, because they need no text.
     """
@@ -384,7 +384,7 @@ def decode_continuation(tokenizer: Tokenizer, prompt_ids: list[int], new_ids: li
 def find_stop_string(text: str, strings: Sequence[str]) -> int | None:
     """Return the position of the first stop string in a text, or None if there is no stop string.
 
-    >>> find_stop_string("END, and more", ["more", "END"]), find_stop("a text", ["END"])
+    >>> find_stop_string("END, and more", ["more", "END"]), find_stop_string("a text", ["END"])
     (0, None)
     """
     positions = (text.find(string) for string in strings)

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from guard_eval.generation.engines import Model
 
 _EXPECTED_ROWS = 8
-"""oneDNN chooses the layout for this number of rows. Other numbers of rows also work."""
+"""The number of rows for which oneDNN chooses the layout. Inputs may have more or fewer rows."""
 _SMALL = 1 << 18
-"""Layers with fewer weights are not packed, because oneDNN would start more slowly than torch multiplies."""
+"""The smallest number of weights to pack. With fewer, oneDNN starts more slowly than torch multiplies."""
 
 
 class PackedLinear(nn.Module):

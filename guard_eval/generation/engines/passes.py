@@ -203,7 +203,7 @@ class RepeatedPasses(TreePasses):
     """Forward passes in which each candidate has a separate text and cache."""
 
     def prefill(self) -> Tensor:
-        """Read the prompts; see `TreePasses`."""
+        """Read the prompts, and return the logits after them; see `TreePasses.prefill`."""
         self._chosen = torch.arange(len(self._mask), device=self._mask.device)
         return super().prefill()
 

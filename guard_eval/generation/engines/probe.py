@@ -42,7 +42,7 @@ _PASSES: dict[type[TreePasses], str] = {
     PlainPasses: "no cache",
 }
 Pairs = Iterator[tuple[Tensor, Tensor]]
-"""The numbers of a trial, each with the correct numbers."""
+"""The results of a trial, each paired with the correct numbers."""
 
 
 class Abilities:
@@ -155,13 +155,13 @@ class Abilities:
         return f"logits differ by {distance:.2g}" if distance > tolerance else ""
 
     def _compare_text(self) -> Pairs:
-        """Compare logits with positions from 0 and logits with the model's default positions."""
+        """Compare logits for positions that start at 0 to logits for the model's default positions."""
         ids = self._draw_ids(TOKENS)
         self._generate(ids, _force_one_token, 1)
         yield self._run_one_pass(ids)[0], self._model(input_ids=ids).logits[0, -1]
 
     def _compare_cache(self, tokens: int, **options: object) -> Pairs:
-        """Compare logits of single steps with a cache and logits of one pass over the text."""
+        """Compare the logits of single steps that use a cache to the logits of one pass over the text."""
         # Tokens are not repeated, because repeated tokens could hide an error in a model's recurrent state.
         text = self._draw_ids(max(tokens, 2 * TOKENS))
 
@@ -175,7 +175,7 @@ class Abilities:
         yield from zip(torch.cat(steps), self._run_one_pass(text, _STEPS + 1), strict=True)
 
     def _compare_rows(self, tokens: int) -> Pairs:
-        """Compare logits of two rows that are exchanged at each step and logits of one pass per text."""
+        """Compare the logits of two rows that are exchanged at each step to those of one pass per text."""
         text = self._draw_text(tokens)
         texts = torch.cat([text, text.flip(1)])
         ends = self._draw_ids(2 * _STEPS).view(_STEPS, 2, 1)
@@ -188,7 +188,7 @@ class Abilities:
             yield logits[0], self._run_one_pass(texts[:1])[0]
 
     def _compare_padding(self, tokens: int) -> Pairs:
-        """Compare logits of a short text in a batch with a long text and logits of the short text alone."""
+        """Compare a short text's logits in a batch with a long text to the short text's logits alone."""
         long = self._draw_text(tokens)
         short = long[:, -_PADDING:].clone()
         padding = long.shape[1] - _PADDING
@@ -212,7 +212,7 @@ class Abilities:
         yield self._generate(ids[:, :1], _force_one_token, 1)[0], first
 
     def _compare_beams(self, tokens: int) -> Pairs:
-        """Compare logits of two beams whose rows were exchanged and logits of the same texts alone."""
+        """Compare the logits of two beams whose rows were exchanged to the logits of the same texts alone."""
         ids = self._draw_text(tokens)
         first, second = _choose_forced_tokens(self._vocabulary)
         beams = self._generate(ids, _force_beam_exchange, 3, num_beams=2)
@@ -221,7 +221,7 @@ class Abilities:
         yield beams[2], self._generate(texts, _force_one_token, 1, use_cache=False)[0]
 
     def _compare_passes(self, kind: type[TreePasses], tokens: int) -> Pairs:
-        """Compare results of the second of two candidates, at two steps, and results of one pass."""
+        """Compare the results for the second of two candidates, at two steps, to the results of one pass."""
         ids = self._draw_text(tokens)
         candidates = self._draw_ids(2 * _STEPS).view(_STEPS, 1, 2)
         mask = torch.ones_like(ids)

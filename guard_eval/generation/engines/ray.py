@@ -41,7 +41,7 @@ _QUIET = {
     "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_ENABLE_AUTO_CONNECT": "0",
 }
-"""Turn off usage reports to Ray's makers and long warnings. Ray's log files still have all warnings."""
+"""The environment in which Ray sends no usage reports and writes long warnings only to log files."""
 
 
 @contextmanager

@@ -39,7 +39,7 @@ sources: dict[str, str] = {}
 spellings: dict[str, Strategy] = {}
 """The parsed strategies that use a user's own strategy, by the text that was parsed."""
 recorded: dict[str, RecordedStrategy] = {}
-"""The strategies that studies have recorded, by signature. They are used if the file is not loaded."""
+"""The strategies that studies have recorded, by signature, for use if their file is not loaded."""
 
 
 def load_strategies(path: Path) -> None:
@@ -76,7 +76,7 @@ def list_own_strategies() -> dict[str, type[Step]]:
 
 
 def hash_own_source(strategy: Strategy) -> str | None:
-    """Return a hash of the source code of users' own strategies in `strategy`, or None without any."""
+    """Return a hash of the source code of the user's own strategies in `strategy`, or None if it has none."""
     if isinstance(strategy, RecordedStrategy):
         return strategy.digest
     return (

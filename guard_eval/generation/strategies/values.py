@@ -19,7 +19,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from guard_eval.errors import StudyError, suggest_nearest
 
 _Tensor: TypeAlias = Any
-"""A tensor of PyTorch. This module works without PyTorch."""
+"""The type of PyTorch's tensors. This module works without PyTorch."""
 Formulation = Literal["equations", "algorithm1", "released"]
 Aggregation = Literal["median", "mean", "winsorized"]
 Mapping = Literal["arctanh", "log"]
@@ -449,7 +449,7 @@ class Chain(_StrategyBase):
 
 
 def list_steps(strategy: object) -> tuple[Step, ...]:
-    """Return the steps of a chain. Another strategy is the only step."""
+    """Return the steps of a chain. A strategy that is not a chain is its own only step."""
     return strategy.steps if isinstance(strategy, Chain) else (cast("Step", strategy),)
 
 

@@ -421,7 +421,7 @@ def store_failures(db: Connection, _now: datetime, failures: Sequence[tuple[int,
 
 
 def read_answers(db: Connection, keys: Sequence[str]) -> dict[str, AnsweredRequest]:
-    """Return the answers to requests by key, if there are any."""
+    """Return the stored answers to the requests with these keys, by key."""
     return {
         key: answer for key, answer in _read_active_requests(db, keys) if isinstance(answer, AnsweredRequest)
     }

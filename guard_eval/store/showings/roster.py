@@ -50,8 +50,8 @@ _Sides = dict[_Seat, int]
 def reserve_slots(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
     """Reserve the slots of all unseen pairs for these people; return the number of slots.
 
-    Sides are then as even as the module's docstring says. A reserved slot goes to another rater only if the
-    slot's rater skips the pair, or is revoked or excluded.
+    For each pair and each rater, sides are then as even as possible. A reserved slot goes to another rater
+    only if the slot's rater skips the pair, or is revoked or excluded.
 
     Raises:
         StudyError: A name is unknown, revoked, excluded, given twice, or not a person's; no unseen pair

@@ -20,7 +20,7 @@ A limit that is always odd could be reached only after an odd number of pairs, a
 """
 
 LAST_SLOTS = 16
-"""With fewer open slots, a rater is near the end, and the sides of the last slots are planned ahead."""
+"""The number of open slots below which a rater is near the end and the sides of all slots are planned."""
 
 DRAWS = 16
 """The number of different draws: two limits times eight steps of the coin."""

@@ -296,7 +296,7 @@ def find_next_lease_end(db: Connection, pool: str, rater_id: int, now: datetime)
 
 
 def hold_slot(db: Connection, slot_id: int, number: int, side: str, until: datetime | None) -> None:
-    """Let a presentation hold the slot until the lease ends at `until`; None if the presentation is rated."""
+    """Let a presentation hold the slot until `until`, the lease's end, or for good if `until` is None."""
     _HOLD(db, slot=slot_id, presentation=number, side=side, until=until)
 
 

@@ -41,7 +41,7 @@ _LOCK = func.pg_advisory_xact_lock(literal(0x67756172), func.hashtext(func.curre
 _DURABLE = func.set_config(
     "synchronous_commit", func.replace(func.current_setting("synchronous_commit"), "off", "on"), True
 )
-"""Replaces `off`, with which a commit returns before it is on disk. Stronger settings stay."""
+"""The setting in place of `off`, with which a commit returns before it is on disk. Stronger settings stay."""
 
 _READ_SCHEMA = query("SELECT value FROM setting WHERE key = 'schema'")
 _KEEP_SCHEMA = query("INSERT INTO setting (key, value) VALUES ('schema', :value)")

@@ -249,7 +249,7 @@ TABLE_NAMES = re.findall(r"CREATE TABLE (\w+)", TABLES)
 
 _APPEND_ONLY = dict.fromkeys(("verdict", "note", "closed_round", "stopped"), "TRUE")
 _APPEND_ONLY |= {"request": "OLD.response IS NOT NULL"}
-"""Which rows of a table cannot be changed or removed, except while a person is erased."""
+"""The rows of each table that cannot be changed or removed, except while a person is erased."""
 
 
 def write_schema(*, sqlite: bool) -> list[str]:

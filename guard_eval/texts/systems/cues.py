@@ -28,7 +28,7 @@ _LEAST_TEXTS = 2
 of texts."""
 
 _LEAST_SHARED = 3
-"""A smaller number of texts can share an opening by chance."""
+"""The smallest number of texts with one opening that counts. Fewer texts can share one by chance."""
 _END = re.compile(r"[.!?…。！？।؟۔︒]['\"”’»›)\]*_`}]*\s*$|[:;]['\")]\s*$|```\s*$|[|}\]>]\s*$")
 _MARKDOWN = re.compile(
     r"^ {0,3}(?:#{1,6} \S|[*-] \S|\d{1,3}[.)] \S|>\s\S|```|\|.+\|\s*$)|\*\*[^*\n]+\*\*|`[^`\n]+`|\]\(https?:",

@@ -24,7 +24,7 @@ TEXTS = "texts"
 
 _OF_TEXTS = {"id": str, "text": str, "number": int, "request": str}
 _OF_ATTEMPTS = {"attempt": str, "cost": int}
-"""The keys that a line must have, with the types of their values."""
+"""The keys that each line in a file of attempts must have, with the types of their values."""
 
 
 def name_text_file(name: str, ending: str = ".jsonl") -> str:

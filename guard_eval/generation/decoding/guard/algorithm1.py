@@ -34,7 +34,7 @@ from guard_eval.generation.strategies import Guard
 def adapt_parameters(
     entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard
 ) -> AdaptedParameters:
-    """Return k_t and ln α_t with the numbers that lead to them. See `equations`."""
+    """Return k_t and ln α_t with the numbers that lead to them. See `equations.adapt_parameters`."""
     entropy = entropies[-1]
     local = average_window(entropies[-strategy.window :], strategy.aggregation)
     if len(entropies) < strategy.window:

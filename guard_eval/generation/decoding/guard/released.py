@@ -42,7 +42,7 @@ def damped_amplification(change: Tensor, difference: Tensor) -> Tensor:
 def adapt_parameters(
     entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard
 ) -> AdaptedParameters:
-    """Return k_t and ln α_t with the numbers that lead to them. See `equations`."""
+    """Return k_t and ln α_t with the numbers that lead to them. See `equations.adapt_parameters`."""
     entropy = entropies[-1]
     before = entropies[max(-2, -len(entropies))]  # at the first step, this is the current entropy
     change = relative_change(entropy, before, EPSILON)

@@ -30,7 +30,7 @@ _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], AdaptedParame
 TOTAL = 0
 WEIGHT = 1
 _TRACED = ("H_glob", "k", "alpha", "q", "r_change", "r_difference", "delta_loc", "delta_glob", "lambda_k")
-"""The names of the next columns in a trace. The column for alpha has ln α_t."""
+"""The names in a trace of the state's columns after the first two. The column for alpha has ln α_t."""
 ENTROPIES = 2 + len(_TRACED)
 """The first column of entropies. The columns of the state are: the numerator and the denominator of
 H_glob,t, then H_glob,t, the fields of `AdaptedParameters`, and H(X)_{t−w+1} … H(X)_t, with zeros before the

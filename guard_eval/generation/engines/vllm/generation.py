@@ -41,7 +41,7 @@ _ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",  # vLLM would send a report about this machine
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # an error in another process would not be seen
 }
-"""Settings of vLLM that are used if the environment does not set them."""
+"""Our defaults of vLLM's environment variables. The user's environment has priority."""
 
 
 @contextmanager

@@ -37,7 +37,7 @@ from guard_eval.generation.engines.vllm.request import StrategyRequest, read_str
 from guard_eval.generation.strategies import Guard, LogitStrategy, is_user_defined, list_steps
 
 PROCESSOR = "guard_eval.generation.engines.vllm.plugin:StrategyProcessor"
-"""The value of the entry point. If it is not installed, `vllm serve --logits-processors` takes this value."""
+"""The value of the entry point or, if that is not installed, of `vllm serve --logits-processors`."""
 
 _SPECULATIVE = (
     "guard-eval: strategies choose one token after the other, and speculative decoding proposes several; "
@@ -216,7 +216,7 @@ class ProcessorForRunnerV2(_Requests):
         return True
 
     def apply_staged_writes(self) -> None:
-        """Start the new requests, because their tokens are on the device now."""
+        """Start the new requests. vLLM calls this function when their tokens are on the device."""
         for slot, strategy_request in self._new.items():
             prompt, filled = self._read_lengths(slot)
             tokens = self._states.all_token_ids.gpu[slot, :prompt].clone()
@@ -251,7 +251,7 @@ class ProcessorForRunnerV2(_Requests):
         return tokens.masked_fill(columns < 0, -1)
 
     def _read_lengths(self, slot: int) -> tuple[int, int]:
-        """Return the length of a prompt, and the length together with earlier text of the request."""
+        """Return the lengths of a request's prompt alone, and of the prompt with the text written so far."""
         return int(self._states.prompt_len.np[slot]), int(self._states.prefill_len.np[slot])
 
 
