@@ -138,10 +138,10 @@ def check_claim(
     if not (0 <= icc <= 1 and 0 < alpha < 1):
         raise StudyError(f"--icc {icc:g} --alpha {alpha:g}: give a correlation from 0 to 1, and 0 < α < 1")
     if any(value is not None and value < 1 for value in (raters, pairs, results)):
-        raise StudyError("--raters, --pairs and --results are at least 1")
+        raise StudyError("--raters, --pairs and --results must be at least 1")
     if (wins is None) != (losses is None) or (wins is None and (also or not percentages)):
         raise StudyError(
-            "nothing to check; name the counts, --wins 251 --ties 193 --losses 156, or --percentages 80,0,20"
+            "no counts were given; add --wins 251 --ties 193 --losses 156, or --percentages 80,0,20"
         )
     counts = [] if wins is None or losses is None else [_read_counts(f"{wins},{ties},{losses}")]
     counts += [_read_counts(text) for text in also]
@@ -149,7 +149,8 @@ def check_claim(
     ratings = sum(counts[0]) if counts else (raters or 1) * (pairs or 0)
     if raters is None and (counts or pairs is None):
         raise StudyError(
-            "ratings of one pair depend on each other; name --raters, the number of raters of each pair"
+            "--raters is missing, but ratings of one pair depend on each other; add the "
+            "number of raters of each pair: --raters N"
         )
     if not 0 < ratings <= MAX_RATINGS:
         raise StudyError(f"{ratings:,} ratings: give counts, or raters × pairs, from 1 to {MAX_RATINGS:,}")

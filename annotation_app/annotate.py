@@ -127,8 +127,8 @@ def _find_warnings(study: Study, store: Store) -> list[str]:
     ]
     if annotation.gold_every is not None and not store_pairs.read_gold_pairs(store):
         warnings.append(
-            "annotation.gold_every is set, but there are no gold pairs; name a file of them as "
-            f"annotation.gold, and run: {study.command('pair')}"
+            "annotation.gold_every is set, but there are no gold pairs; write a file of gold pairs, set "
+            f"annotation.gold to it, and run: {study.command('pair')}"
         )
     named = study.settings.texts not in _PRACTISED
     if annotation.pages.practice and named and wording.uses_shipped_practice(study):
@@ -163,7 +163,7 @@ def _bind_socket(address: str, port: int) -> socket.socket:
     except OSError as error:
         raise StudyError(
             f"cannot listen on {address}, port {port}: {error}; choose an address of this "
-            "machine and a --port from 1024 to 65535 that no other program uses, perhaps this study's"
+            "machine and a free --port from 1024 to 65535. Perhaps this study is already served there"
         ) from None
 
 

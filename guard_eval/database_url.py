@@ -79,6 +79,6 @@ def check_database_location(url: str, folder: Path) -> None:
     trusted = {name.strip().casefold() for name in os.environ.get(HOSTS_VARIABLE, "").split(",")}
     if host and not trusted & {host.casefold(), f"{host}:{port}".casefold()}:
         raise StudyError(
-            f"study.toml names the database server {host!a}, which would receive your database password; "
-            f"if you trust it, set {HOSTS_VARIABLE}={host} in your environment"
+            f"the database server {host!a} in study.toml would receive your database password; "
+            f"if you trust this server, set {HOSTS_VARIABLE}={host} in your environment"
         )

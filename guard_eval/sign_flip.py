@@ -88,7 +88,7 @@ def sign_flip(scores: ArrayLike, *, unit: str = "prompt") -> Estimate:
     """
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1 or not np.isfinite(values).all():
-        raise ValueError("scores are finite numbers in one dimension")
+        raise ValueError("scores must be finite numbers in one dimension")
     method = f"sign-flip test over {unit}s"
     magnitudes = np.abs(values[values != 0])
     n = len(magnitudes)

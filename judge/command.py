@@ -106,7 +106,7 @@ def judge(
         raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
     if recheck is not None and (recheck < 1 or batch or calibrate):
         raise StudyError(
-            "--recheck takes a number of at least 1, such as 40, and neither --batch nor --calibrate"
+            "--recheck needs a number of at least 1, such as 40, and works without --batch and --calibrate"
         )
     judges = _choose_judges(study, only)
     study = study.make_tuning_study() if tune else study

@@ -82,16 +82,18 @@ def report(
         StudyError: There are no verdicts, an option does not fit, or the folder holds something else.
     """
     if not source:
-        raise StudyError("no study and no table is named; name one: guard-eval report STUDY")
+        raise StudyError("no study or table was given; name one: guard-eval report STUDY")
     paths = [Path(path) for path in source]
     is_study = any(path.is_dir() or not (path.suffix or path.exists()) for path in paths)
     if dry_run and is_study:
         raise StudyError(
-            f"--dry-run shows how a table is read, and {paths[0]} is a study; leave --dry-run out"
+            f"--dry-run works only for tables of verdicts, but {paths[0]} is a study; leave --dry-run out"
         )
     if is_study:
         if len(paths) > 1:
-            raise StudyError(f"{paths[0]} and {paths[1]}: name one study, or only tables of verdicts")
+            raise StudyError(
+                f"{paths[0]} and {paths[1]} do not go together; name one study, or only tables of verdicts"
+            )
         evidence, folder = _read_study_evidence(paths[0], overrides, by, paper=paper)
     else:
         folder = Path(f"{_strip_extensions(paths[0])}-report")

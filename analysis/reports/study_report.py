@@ -315,7 +315,8 @@ def add_split_columns(
         if name in table.columns:
             raise StudyError(
                 f"--by {name}: this column of the verdicts cannot split results. If the prompts have "
-                f"one of this name, rename it; {suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
+                "a column of this name, rename that one; "
+                f"{suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
             )
         if name not in source_of:
             raise StudyError(

@@ -170,7 +170,7 @@ def _check_ids(table: pd.DataFrame) -> None:
                 if raters[first].isdisjoint(raters[other]):
                     raise StudyError(
                         f"{name} is {first!r} for {min(raters[first])!r} and {other!r} for "
-                        f"{min(raters[other])!r}, which may be one; write it one way in all rows"
+                        f"{min(raters[other])!r}, which may mean the same; write only one of them in all rows"
                     )
 
 
@@ -191,8 +191,8 @@ def _check_shared_ids(table: pd.DataFrame) -> None:
         if is_shared.mean() >= _SHARED and plain[is_shared].nunique() >= _FEWEST_ALIKE:
             first, second = ids[plain == plain[is_shared].iloc[0]][:2]
             raise StudyError(
-                f"no {name} has two raters, and {first!r} and {second!r} may be one; write it one way in all "
-                "rows, or give different pairs ids that differ more"
+                f"no {name} has two raters, and {first!r} and {second!r} may be the same; write one of them "
+                "in all rows, or give different pairs ids that differ more"
             )
 
 

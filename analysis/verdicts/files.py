@@ -94,7 +94,7 @@ class VerdictFile:
                 column.append(texts.setdefault(cell, cell))
             numbers.append(number)
         if not numbers:
-            raise StudyError(f"{self.path} holds no verdicts")
+            raise StudyError(f"{self.path} has no verdicts")
         rows_of_file = range(len(numbers))
         cells = {name: pd.Series(column, dtype=object) for name, column in columns.items()}
         frame = pd.DataFrame(

@@ -379,7 +379,7 @@ def _refuse_row_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
         )
         if is_person and not is_other:
             raise StudyError(
-                f"{heading} differs in every row, and {name} may be the rater, too; say which is: "
+                f"the rater may be {heading}, which differs in every row, or {name}; say which: "
                 f"{offer_columns('rater', [name, heading])}"
             )
 

@@ -53,7 +53,7 @@ def find_methods(table: Table) -> None:
     if lone := [name for name in METHODS if table.has_columns(name)]:
         [missing] = set(METHODS).difference(lone)
         raise StudyError(
-            f"the table has {lone[0]} and no {missing}; say which column is: --set columns.{missing}=HEADING"
+            f"the table has {lone[0]} but no {missing}; say which column is: --set columns.{missing}=HEADING"
         )
     named = sorted(set(table.declared.words.values()) - {"a", "b", TIE, ""})
     if _use_method_columns(table, SYSTEMS):
@@ -136,8 +136,8 @@ def find_method_headings(names: Sequence[str], nouns: str) -> list[tuple[Couple,
         third = plain.get(pattern.format(_THIRD.get(side)))
         if third is not None:
             raise StudyError(
-                f"{first} and {third} are two of three or more options, and a verdict compares two; write a "
-                "row for each two of them, with the better one"
+                f"{first} and {third} are two of three or more options, but a verdict compares two; write a "
+                "row for each two options, with the better one"
             )
         if second is not None:
             couples.append(((first, second), side in {"left", "first"}))
@@ -231,8 +231,8 @@ def _join_items_with_same_methods(table: Table, items: pd.DataFrame) -> None:
         for cells, name in zip(cells_of_verdicts, METHODS, strict=True)
     ):
         raise StudyError(
-            "these rows name their methods, and another file names other ones by item. Remove the methods "
-            "from the file that does not say which method was A and which was B"
+            "these rows have methods, and another file has other methods for the same items. Remove the "
+            "methods from the file that does not say which method was A and which was B"
         )
 
 
@@ -247,7 +247,7 @@ def _join_items(table: Table, items: pd.DataFrame) -> None:
     if unknown := sorted(set(ids) - item_ids):
         ids_in_file = join_first(sorted(map(repr, item_ids)), 3, join=", ")
         raise StudyError(
-            f"no item has the id {unknown[0]!r}; add it to the file that names the methods, which has "
+            f"no item has the id {unknown[0]!r}; add the item to the file with the methods, which has "
             f"{ids_in_file}"
         )
     new = items.drop(columns=table.names, errors="ignore").loc[ids].set_axis(ids.index)

@@ -109,8 +109,8 @@ def read_program_file(file: VerdictFile, name: str, items: pd.DataFrame | None) 
 
     if name == "potato" and items is None:
         raise StudyError(
-            f"{file.path} holds Potato annotations, which do not name the methods; give the project's data "
-            "file, too, with method_a and method_b for each id: guard-eval report "
+            f"the Potato annotations in {file.path} have no methods; give the project's data file, too, with "
+            "method_a and method_b for each id: guard-eval report "
             f"{shlex.quote(str(file.path))} ITEMS"
         )
     frame = file.build_table(rows())

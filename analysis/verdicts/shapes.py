@@ -335,7 +335,9 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
         )
     split = _split_headings(table, names)
     if taken := [name for name in ("verdict", *split) if table.has_columns(name)]:
-        raise StudyError(f"the headings cannot be {taken[0]}: there is a column {taken[0]}; drop one")
+        raise StudyError(
+            f"the headings cannot be {taken[0]}: there is a column {taken[0]} already; remove one of the two"
+        )
     _refuse_sides_beside_methods(table, names)
     for name in [name for name in table.free_columns if name not in names and not is_aggregate(name)]:
         cells = table.get_cells(name).dropna()

@@ -103,8 +103,8 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declarations)
     roles = [role for table in tables for role in get_reading(table).roles]
     if any(role.role == "pair_id" and role.why in {NO_PAIR, DECLARED_PAIR} for role in roles):
         raise StudyError(
-            "no column names the pairs, so each file would number its own, and one number would mean several "
-            "pairs; put the rows in one file, or say what names the pair: --set columns.pair_id=HEADING"
+            "no column has ids of the pairs, so pairs of different files would get the same numbers. Put all "
+            "rows into one file, or say which column has the ids: --set columns.pair_id=HEADING"
         )
     whole = pd.concat([table.astype(object) for table in tables], ignore_index=True)
     if declared.columns.get("rater") == "":
@@ -141,7 +141,7 @@ def load_files(files: Sequence[Path], declared: Declarations) -> list[tuple[Path
     described = [file for file in opened if len(files) > 1 and _is_item(file.first)]
     holding = [file for file in opened if file not in described]
     if not holding:
-        raise StudyError(f"{files[0]} holds items and no verdicts; give the annotations, too")
+        raise StudyError(f"{files[0]} has items but no verdicts; give the file of annotations, too")
     headings = {simplify_heading(name) for file in holding for name in file.first}
     items = pd.concat([_read_items(file, headings) for file in described]) if described else None
     # The formats of all files are recognised before any file is read to its end.
@@ -204,8 +204,8 @@ def recognise_format(file: VerdictFile, columns: Mapping[str, str]) -> str:
         return TABLE
     if first.keys() >= _SAMPLES:
         raise StudyError(
-            f"{file.path} holds texts of lm-evaluation-harness and no verdicts; docs/formats.md says how "
-            "guard-eval measure scores them"
+            f"{file.path} has texts of lm-evaluation-harness but no verdicts. To score the texts with "
+            "guard-eval measure, see docs/formats.md"
         )
     names = [name for name, form in FOREIGN.items() if form.matches(first)]
     if len(names) > 1:

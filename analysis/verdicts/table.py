@@ -237,7 +237,7 @@ class Table:
             self.set_frame(self.frame[~is_left_out])
         if self.frame.empty:
             why = "; ".join(self.notes) or "it has a header and no rows"
-            raise StudyError(f"the table holds no verdicts; {why}")
+            raise StudyError(f"the table has no verdicts; {why}")
 
     def make_reading(self) -> Reading:
         """Return the reading of the table."""

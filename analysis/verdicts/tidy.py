@@ -110,7 +110,7 @@ def _name_columns(table: Table) -> None:
     headings = {name: heading for name, heading in declared.items() if heading}
     name_of = {heading: name for name, heading in headings.items()}
     if len(name_of) < len(headings):
-        raise StudyError(f"columns names a heading twice: {', '.join(headings.values())}; name each once")
+        raise StudyError(f"columns has a heading twice: {', '.join(headings.values())}; write each once")
     for heading in table.names:
         name = heading if heading in SHOWN else _OWN.get(simplify_heading(heading), "")
         if heading in name_of or not name:
@@ -133,7 +133,7 @@ def _declared_columns(table: Table) -> Mapping[str, str]:
     declared = dict(table.declared.columns)
     heads = declared.pop(HEADS, _KINDS[0])
     if heads not in _KINDS:
-        raise StudyError(f"columns.headings={heads}: write {join_with_and(_KINDS)}")
+        raise StudyError(f"columns.headings={heads} is unknown; write {join_with_and(_KINDS)}")
     for name, heading in declared.items():
         start = f"columns.{name}"
         if name not in {*KNOWN, *SHOWN}:
@@ -290,8 +290,8 @@ def _refuse_nested(table: Table, frame: pd.DataFrame) -> None:
     for name, where in frame.attrs.get(NESTED, {}).items():
         if name in used | KNOWN:
             raise StudyError(
-                f"{where}: {name} is a list or an object, and a cell of a table is a text or a number; take "
-                "what is in it out, or see the formats that are read: docs/formats.md"
+                f"{where}: {name} is a list or an object, and a cell of a table is a text or a number; write "
+                "each value in a column, or see the formats that guard-eval reads: docs/formats.md"
             )
 
 
@@ -307,7 +307,7 @@ def _refuse_incomplete(table: Table, *, is_program: bool) -> None:
     if table.items is not None:
         ids = join_with_and([*map(repr, table.items.index[:2]), "…"])
         raise StudyError(
-            f"no column has only ids of the file that names the methods ({ids}); write the same ids in both"
+            f"no column has only ids from the file with the methods ({ids}); write the same ids in both"
         )
     if is_program:
         raise StudyError(

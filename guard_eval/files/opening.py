@@ -177,7 +177,7 @@ def _explain_errors(path: Path) -> Iterator[None]:
     except StudyError:
         raise
     except MemoryError:
-        raise StudyError(f"{path} needs more memory than this machine gives; name a smaller file") from None
+        raise StudyError(f"{path} does not fit into this machine's memory; name a smaller file") from None
     except _UNREADABLE as error:
         reason = getattr(error, "strerror", None) or error
         raise StudyError(f"cannot read {path}: {reason}; fix that, or name another file") from None

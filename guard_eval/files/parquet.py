@@ -43,7 +43,7 @@ def read_arrow(path: Path, data: bytes, *, limit: int, most_rows: int) -> Any:  
         for batch in batches:
             size += batch.nbytes
             if size > limit:
-                raise ValueError(f"its table has more than {limit:,} bytes")  # noqa: TRY301 (reworded below)
+                raise ValueError(f"the table has more than {limit:,} bytes")  # noqa: TRY301 (reworded below)
             batch_rows.append(batch)
         return arrow.Table.from_batches(batch_rows, schema=schema)
     except (arrow.ArrowException, KeyError, OSError, UnicodeDecodeError, ValueError, MemoryError) as error:
@@ -54,10 +54,10 @@ def read_arrow(path: Path, data: bytes, *, limit: int, most_rows: int) -> Any:  
 def _check_sizes(metadata: Any, *, limit: int, most_rows: int) -> None:  # noqa: ANN401 (pyarrow's)
     """Check the number of rows and the unpacked size that the file declares."""
     if metadata.num_rows > most_rows:
-        raise ValueError(f"its table has more than {most_rows:,} rows")
+        raise ValueError(f"the table has more than {most_rows:,} rows")
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
     if sum(chunk.num_values for chunk in chunks) > _MOST_VALUES:
-        raise ValueError(f"its table has more than {_MOST_VALUES:,} values")
+        raise ValueError(f"the table has more than {_MOST_VALUES:,} values")
     if sum(chunk.total_uncompressed_size for chunk in chunks) > limit:
-        raise ValueError(f"its table has more than {limit:,} bytes")
+        raise ValueError(f"the table has more than {limit:,} bytes")

@@ -208,7 +208,7 @@ def _read_table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) ->
     if header:
         raise StudyError(
             f"{path}: {unit} {first[0][0]} is a title, and the header seems to be {unit} {first[header][0]}; "
-            "remove what is above it"
+            "remove everything above the header"
         )
     headings = [name.strip() for name in first.pop(0)[1]]
     while headings and not headings[-1]:
@@ -219,8 +219,8 @@ def _read_table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) ->
         headings.insert(0, "")
     if "" in headings[1:]:
         raise StudyError(
-            f"{path}: column {headings.index('', 1) + 1} has no name in the header; name it, or remove it. A "
-            "table has one header row: join the parts of a MultiIndex"
+            f"{path}: column {headings.index('', 1) + 1} has no name in the header; name or remove it. If "
+            "the table has several header rows (a MultiIndex), join them into one"
         )
     if twice := [name for name in headings if headings.count(name) > 1]:
         raise StudyError(f"{path} has two columns {twice[0]!r}; rename one")
@@ -234,8 +234,8 @@ def _fit_rows(path: Path, unit: str, rows: NumberedRows, width: int) -> Iterator
     for number, row in rows:
         if any(row[width:]):
             raise StudyError(
-                f"{path}, {unit} {number}: {len(row)} cells under {width} headings; quote cells that "
-                "hold a separator, or remove what is above the header"
+                f"{path}, {unit} {number}: the row has {len(row)} cells, but the header has {width}; quote "
+                "cells that contain a separator, or remove everything above the header"
             )
         if width == 1 or any(row):
             yield number, [*row[:width], *[""] * (width - len(row))]

@@ -47,7 +47,7 @@ def read_sheet_rows(path: Path, data: bytes) -> Iterator[Row]:
     used = sorted({column for _, cells in rows for column, cell in enumerate(cells) if cell})
     for number, cells in rows:
         if None in cells:
-            raise StudyError(f"{path}: row {number} holds an error such as #N/A; fix its formula")
+            raise StudyError(f"{path}: row {number} has an error such as #N/A; fix the formula of that cell")
         width = len(cells)
         yield number, [str(cells[column]) if column < width else "" for column in used]
 
@@ -58,7 +58,7 @@ def _check_sizes(data: bytes) -> None:
         parts = packed.infolist()
     allowed = min(LARGEST_WORKBOOK, max(UNPACKED_FREELY, LARGEST_RATIO * len(data)))
     if sum(member.file_size for member in parts) > allowed:
-        raise ValueError(f"it unpacks to more than {allowed >> 20} MiB")
+        raise ValueError(f"the file unpacks to more than {allowed >> 20} MiB")
     for member in parts:
         holds_cells = member.filename.startswith(("xl/worksheets/", "xl/sharedStrings", "xl/media/"))
         if member.file_size > _LARGEST_FORMATS and not holds_cells:

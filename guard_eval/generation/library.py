@@ -169,7 +169,7 @@ def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt
         if not isinstance(prompt, Prompt):
             prompt = Prompt(id=make_content_id("prompt", prompt), dataset="", text=prompt)
         if by_id.setdefault(prompt.id, prompt).text != prompt.text:
-            raise StudyError(f"two prompts have the id {prompt.id!r} and differ; give each its own")
+            raise StudyError(f"two different prompts have the id {prompt.id!r}; give each its own id")
         result.append(prompt)
     return result
 

@@ -205,8 +205,8 @@ class Budget:
             return False
         raise StudyError(
             f"the budget of ${self.limit / BILLION:g} is used up: ${self.spent / BILLION:.4f} are spent or "
-            f"set aside, and the next request can cost ${cost / BILLION:.4f}; what was answered is saved, "
-            "and the command continues with a larger --budget"
+            f"set aside, and the next request can cost ${cost / BILLION:.4f}. All answers are "
+            "saved. To continue, run the command again with a larger --budget"
         )
 
     def record_real_cost(self, reserved: int, cost: int) -> None:
@@ -219,9 +219,9 @@ class Budget:
         self.under_way -= reserved
         if cost > reserved and math.isfinite(self.limit):
             raise StudyError(
-                f"an answer cost ${cost / BILLION:.4f}, and at most ${reserved / BILLION:.4f} was expected. "
-                "The server does not keep to the limit of tokens, so no budget can be held there; run "
-                "without --budget"
+                f"an answer cost ${cost / BILLION:.4f}, but at most ${reserved / BILLION:.4f} was expected, "
+                "because the server ignores the limit of tokens. No budget can be guaranteed with this "
+                "server; run without --budget"
             )
 
 
@@ -256,7 +256,7 @@ def _confirm_requests(
     if not sys.stdin.isatty():
         raise StudyError(
             f"{count} requests can cost {format_usd(cost / BILLION)}, and there is no terminal to confirm "
-            "that in; say what they may cost together, in US dollars: --budget USD"
+            "the cost in; set a limit in US dollars: --budget USD"
         )
     question = f"Send {count:,} requests, for at most {format_usd(cost / BILLION)}?"
     return servers if progress.confirm(question) else None
@@ -358,8 +358,8 @@ class ServedRun:
         self._failed_in_a_row += is_first or failure.kind in OF_THE_SERVER
         if self._failed_in_a_row >= MOST_FAILURES:
             raise StudyError(
-                f"the server failed {MOST_FAILURES} times in a row, last with {reason}; what was answered is "
-                "saved: fix the server or the settings, then run the command again"
+                f"the server failed {MOST_FAILURES} times in a row, last with {reason}. All answers are "
+                "saved. Fix the server or the settings, then run the command again"
             )
 
     async def _request_text(self, prompt: Prompt, number: int) -> RequestFailure | None:

@@ -109,7 +109,7 @@ def measure(
             `generate` could not be measured.
     """
     if not source:
-        raise StudyError("nothing to measure is named; name a study's folder or files of texts")
+        raise StudyError("nothing to measure was given; name a study's folder or files of texts")
     names = [name.strip() for text in metrics for name in text.split(",") if name.strip()]
     chosen: dict[str, object] = {"compute": names} if names else {}
     files = [Path(path) for path in source if isinstance(path, str | Path)]
@@ -121,9 +121,9 @@ def measure(
         if baseline is not None:
             chosen["baseline"] = baseline
         if tune and chosen:
-            raise StudyError("--tune measures what [tuning] names; leave --metrics and --baseline out")
+            raise StudyError("--tune takes the metrics from [tuning]; leave --metrics and --baseline out")
         if tune and study.settings.tuning is None:
-            raise StudyError("--tune needs the table [tuning], which study.toml does not have; add it")
+            raise StudyError("study.toml has no table [tuning], which --tune needs; add this table")
         return _tune_study(study, dry_run=dry_run) if tune else _measure_study(study, chosen, dry_run=dry_run)
     if tune:
         raise StudyError("--tune is only for a study; name its folder")

@@ -93,7 +93,7 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
         raise StudyError("there are no texts to measure")
     strategies = list(dict.fromkeys(strategy for _, strategy in texts))
     if HUMAN in strategies:
-        raise StudyError(f"a strategy is named {HUMAN!r}, which stands for the references; rename it")
+        raise StudyError(f"a strategy is called {HUMAN!r}, the name of the references; rename the strategy")
     groups = []
     for dataset, strategy in sorted(texts, key=lambda key: (key[0], strategies.index(key[1]))):
         ordered = sorted(texts[dataset, strategy], key=lambda text: (text.prompt_id, text.run))

@@ -134,7 +134,7 @@ def check_results_folder(folder: Path) -> set[str]:
         earlier = _read_file_list(folder)
         if not earlier and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StudyError(
-                f"{folder} exists and holds no results of guard-eval; move it away, or name a new folder: "
+                f"{folder} exists but has no results of guard-eval; move it away, or name a new folder: "
                 "--output FOLDER"
             )
     return earlier
@@ -231,7 +231,7 @@ def _check_regular(path: Path, folder: int, name: str, *, alone: bool = False) -
     if not stat.S_ISREG(status.st_mode):
         raise StudyError(f"{path} exists and is not a regular file; name another file, or move it away")
     if alone and status.st_nlink > 1:
-        raise StudyError(f"{path} has a second name (a hard link), which would change, too; copy the file")
+        raise StudyError(f"{path} has a second name (a hard link), so both would change; use a copy")
 
 
 @contextmanager

@@ -195,7 +195,7 @@ class BatchApi:
                 return json.dumps({"id": batch_id}).encode()
             if is_final:
                 raise CallError(detail)
-        raise StudyError(f"{detail}; run the command again to continue; batches are kept")
+        raise StudyError(f"{detail}. All batches are kept. To continue, run the command again")
 
 
 def _read_id(entry: JsonObject) -> str:

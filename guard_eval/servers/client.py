@@ -77,7 +77,7 @@ class Client:
             self._sdks = [self._connect(tls) for _ in range(-(-concurrency // _REQUESTS_PER_POOL))]
         except (ImportError, ValueError, httpx2.InvalidURL):  # the message may contain a proxy's password
             raise StudyError(
-                "a proxy that the environment names cannot be used; correct HTTPS_PROXY, HTTP_PROXY or "
+                "a proxy in the environment cannot be used; correct HTTPS_PROXY, HTTP_PROXY or "
                 "ALL_PROXY, such as http://proxy.example:3128 (socks5:// needs: pip install 'httpx2[socks]')"
             ) from None
         self._turns = itertools.cycle(self._sdks)

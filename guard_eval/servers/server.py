@@ -83,8 +83,8 @@ def find_url(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> 
     if not usable:
         raise StudyError(
             f"the address of the model {settings.model!r} must be http(s)://host/path without user, password "
-            "or query; correct base_url in study.toml or OPENAI_BASE_URL, such as http://localhost:8000/v1, "
-            "and put a key into the variable that api_key_env names"
+            "or query; correct base_url in study.toml or OPENAI_BASE_URL, such as http://localhost:8000/v1. "
+            "If there is a key, put it into the variable that api_key_env names"
         )
     return url
 
@@ -135,9 +135,9 @@ def find_key_variable(settings: ServedModel, environ: Mapping[str, str] = os.env
     named = settings.api_key_env.upper()
     if named in MAKERS and named != maker_key:
         raise StudyError(
-            f"api_key_env of the model {settings.model!r} names {settings.api_key_env}, which goes to "
-            f"{MAKERS[named]} alone, and not to {find_origin(url)}; put that server's own key into a "
-            "variable of another name, and name it there"
+            f"the key in {settings.api_key_env} is only for {MAKERS[named]}, but the model "
+            f"{settings.model!r} would send it to {find_origin(url)}; put this server's key into another "
+            "variable, and write the variable's name as api_key_env"
         )
     return settings.api_key_env
 
@@ -179,9 +179,9 @@ def make_server(
         raise StudyError(f"{variable} contains characters that no key has; copy the key again")
     if key and urlsplit(url).scheme == "http" and not (host in plain_http or locate_address(url) == "here"):
         raise StudyError(
-            f"the key in {variable} would go to {host} over plain http, where everyone on the way can "
-            f"read it; use https, add --send-key {variable}={host} if that network is yours, or unset "
-            "the variable if the server needs no key"
+            f"the key in {variable} would go to {host} over plain http, where others can read it. "
+            f"Use https. If the network is yours, add --send-key {variable}={host}. If the server needs "
+            "no key, unset the variable"
         )
     return Server(
         model=settings.model,
@@ -234,8 +234,8 @@ def read_trusted_keys() -> set[tuple[str, str]]:
         }
     except (LookupError, TypeError, AttributeError, ValueError):
         raise StudyError(
-            f'{path} is not a list of servers; write each as [[trusted]] with server = "https://…" and '
-            'key = "VARIABLE", or remove the file'
+            f'{path} is not a list of servers; write each server as [[trusted]] with server = "https://…" '
+            'and key = "VARIABLE", or remove the file'
         ) from None
 
 
@@ -253,9 +253,9 @@ def may_send_keys(servers: Iterable[Server], allowed: set[tuple[str, str]]) -> b
     for url, variable in sorted(destinations and destinations - allowed - read_trusted_keys()):
         if not sys.stdin.isatty():
             raise StudyError(
-                f"study.toml asks to send the key in {variable} to {url}; --yes does not allow that. If you "
-                f"trust that server with that key, add --send-key {variable}={url}, or a table [[trusted]] "
-                f'to {find_trusted_path()} with server = "{url}" and key = "{variable}"'
+                f"study.toml asks to send the key in {variable} to {url}, but --yes does not allow that. If "
+                f"you trust this server with the key, add --send-key {variable}={url}, or a table "
+                f'[[trusted]] to {find_trusted_path()} with server = "{url}" and key = "{variable}"'
             )
         if not progress.confirm(
             escape_invisible(f"study.toml asks to send the key in {variable} to {url}. Send it there?")

@@ -97,7 +97,9 @@ class RateLimiter:
             return
         self._silent_until = now + max(refusal.wait or 0.0, SILENT_SECONDS)
         wait = f" for {refusal.wait:,.0f} seconds" if (refusal.wait or 0.0) >= 1 else ""
-        progress.show_notice(f"the server limits requests; some wait{wait} ({refusal.detail})")
+        progress.show_notice(
+            f"the server limits the rate of requests; some requests wait{wait} ({refusal.detail})"
+        )
 
     def raise_limit(self, sent_at: float) -> None:
         """Raise the limit if an answer came quickly."""

@@ -100,7 +100,7 @@ def backup(study: Study, file: Path, /) -> Result:
         )
     find_target(file)
     if file.exists():
-        raise StudyError(f"{file} exists, and a backup overwrites no file; name another file")
+        raise StudyError(f"{file} exists already; name another file for the backup")
     partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     try:
         with (

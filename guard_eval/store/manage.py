@@ -97,7 +97,7 @@ def renew_links(study: Study, /, *names: str, output: Path, url: str | None = No
             ]
             if not invited:
                 raise StudyError(
-                    "all people who were invited have rated; name those who need links, or invite others: "
+                    "all invited people have rated already; give the names for new links, or invite others: "
                     f"{study.command('raters add', 'NAME')}"
                 )
             written, notes = _make_links(store, study, invited, url, renew=True)
@@ -122,8 +122,8 @@ def _make_links(
     notes = []
     if address.startswith(_LOCAL):
         notes.append(
-            "The links work only on this machine, while the app is served. For raters elsewhere, name the "
-            "address at which they reach the app: --url https://rate.example.org"
+            "The links work only on this machine, while the app is served. For raters elsewhere, give the "
+            "address where they open the app: --url https://rate.example.org"
         )
     return {name: f"{address}/?invite={token}" for name, token in tokens.items()}, notes
 

@@ -155,9 +155,7 @@ def invite_rater(store: Store, name: str, *, renew: bool = False) -> tuple[Rater
     token = secrets.token_urlsafe()
     judges = [part_name.removeprefix("judge ") for part_name in store.declared_now if part_name != PEOPLE]
     if not renew and (is_model_name(name) or any(are_lookalikes(name, judge) for judge in judges)):
-        raise StudyError(
-            f"{name!r} is a model's name, and people are not pooled with models; choose another name"
-        )
+        raise StudyError(f"{name!r} is a model's name, which a person cannot use; choose another name")
     with store.begin_write() as (db, now):
         rater = _make_rater(find_rater(db, name, "person")) if renew else _add_rater(db, name, "person", now)
         check_not_revoked(db, rater)
@@ -519,9 +517,9 @@ def _overwrite_deleted_data(store: Store) -> None:
             remains = any(re.match(r"WARNING|INFO \D*[1-9]", notice) for notice in notices)
     if remains:
         raise StudyError(
-            "the person is erased, but old bytes are still in the database's files, because another program "
-            "reads it, or another role owns its tables; stop that program, or connect as the owner, then "
-            "erase the rater once more by its new name"
+            "the person is erased, but the database's files still contain deleted data, because another "
+            "program reads the database, or another role owns the tables. Stop that program, or connect as "
+            "the owner. Then erase the rater again by the new name"
         )
 
 

@@ -177,7 +177,7 @@ def _make_row(row: SqlRow) -> TidyRow:
     """Make a verdict's row from a row of the query."""
     if row.position not in CHOICES:
         raise StudyError(
-            f"verdict.choice holds {row.position!a}, which is not a choice; restore a copy of study.db"
+            f"verdict.choice is {row.position!a}, which is not a valid choice; restore a copy of study.db"
         )
     values = row._asdict()
     del values["place"]

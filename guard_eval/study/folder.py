@@ -201,7 +201,9 @@ def _read_choice(folder: Path, settings: Settings) -> Choice | None:
         choice = Choice.model_validate_json(read_text(find_study_file(folder, FILE)))
     except ValueError as error:
         reason = get_first_line(error)
-        raise StudyError(f"cannot use {folder / FILE}: {reason}; remove it, and choose again") from None
+        raise StudyError(
+            f"cannot use {folder / FILE}: {reason}; remove this file, and choose again"
+        ) from None
     is_known = all(choice.chosen.get(name) in tried for name, tried in settings.grids.items())
     return choice if is_known else None
 

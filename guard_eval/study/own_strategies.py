@@ -48,6 +48,6 @@ def register_recorded_strategies(folder: Path) -> None:
         strategies = {spelling: RecordedStrategy(**row) for spelling, row in rows.items()}
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise StudyError(
-            f"cannot use {folder / RECORD}: {error}; remove it, and name your strategies' file by --code"
+            f"cannot use {folder / RECORD}: {error}; remove this file, and give your strategies with --code"
         ) from None
     own.recorded.update({strategy.text: strategy for strategy in strategies.values()} | strategies)

@@ -88,7 +88,7 @@ def apply_overrides(tables: JsonObject, assignments: Sequence[str]) -> JsonObjec
             _apply_assignment(tables, text)
         except (LookupError, TypeError):
             problems.append(
-                f"--set {text}: this names no setting; write table.key=value or judge[1].key=value"
+                f"--set {text}: this is not a setting; write table.key=value or judge[1].key=value"
             )
     if problems:
         raise StudyError("\n  ".join(problems))

@@ -178,8 +178,8 @@ def read_lines(path: Path, build: Callable[[dict[str, Any]], Item], kind: str) -
                 yield build(json.loads(line))
             except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
                 raise StudyError(
-                    f"{path}, line {number}: not a {kind} ({type(error).__name__}: {error}); remove it, and "
-                    "guard-eval generate makes the text again"
+                    f"{path}, line {number}: not a {kind} ({type(error).__name__}: {error}); remove the line "
+                    "and run guard-eval generate to make the text again"
                 ) from error
 
 
@@ -227,8 +227,8 @@ def _read_recipe(folder: Path) -> dict[str, Any]:
         return {name: values[name] for name in RUN_FIELDS} | {"stop": tuple(values["stop"])}
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise StudyError(
-            f"cannot read the recipe {path} ({type(error).__name__}: {error}); copy it together with the "
-            "texts, or move its folder away to make them again"
+            f"cannot read the recipe {path} ({type(error).__name__}: {error}); copy the recipe together with "
+            "the texts, or move the folder away to make the texts again"
         ) from None
 
 

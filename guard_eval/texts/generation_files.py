@@ -139,7 +139,7 @@ class TextTable:
             records = list(read_data_frame(source))
         if not records:
             raise StudyError(
-                f"{name} holds no generations; write one JSON object a line, each with a key 'text'"
+                f"{name} has no generations; write one JSON object a line, each with a key 'text'"
             )
         return cls(name=name, stem=stem, records=records, errors=errors)
 

@@ -128,13 +128,13 @@ def new(
         return _make_study_of_texts(folder, *_import_sources(texts, paths, column, common=common))
     if column or common:
         option = "--column" if column else "--common"
-        raise StudyError(f"{option} is for --texts; name the files of texts, too, or leave {option} out")
+        raise StudyError(f"{option} needs --texts; add --texts with the files, or leave {option} out")
     location = locate_model(model, Path())
     check_model_name(model, location)
     copied = read_prompts(*(paths or [_EXAMPLES]))
     lines = [_describe_prompts(folder, copied) + ("" if paths else ", examples to replace")]
     if find_revision(location, "main") is None:
-        lines.append(f"{model} is no folder but a Hugging Face id, and not on this machine yet")
+        lines.append(f"{model} is a Hugging Face model that is not on this machine yet")
     study = _write_study(folder, {PROMPTS: format_prompts(copied)}, _fill_model_settings(folder, model))
     return NewStudy(
         folder=folder,
@@ -158,7 +158,7 @@ def _import_sources(
     items = [texts] if isinstance(texts, str | Path) or hasattr(texts, "itertuples") else texts
     sources = [Path(item) if isinstance(item, str) else item for item in items]
     if not sources:
-        raise StudyError("--texts names no file; name the files with the texts of two systems or more")
+        raise StudyError("--texts has no file; name the files with the texts of two systems or more")
     return import_texts(sources, columns=columns, prompts=read_prompts(*prompts), common=common)
 
 

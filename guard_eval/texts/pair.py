@@ -102,7 +102,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
     ]
     warnings = list(_content_warnings(settings, texts))
     if repeated := len(prompts) - len(distinct):
-        warnings.append(f"prompts with the words of an earlier prompt, which get no pairs: {repeated}")
+        warnings.append(f"prompts that repeat an earlier prompt get no pairs: {repeated}")
     if (gold_every is None) != (gold_pairs == 0):
         have = f"gold pairs: {gold_pairs}, annotation.gold_every: {gold_every}"
         warnings += [f"{have}; set annotation.gold and annotation.gold_every in study.toml, or neither"]

@@ -141,8 +141,8 @@ def _check_existing(
     changed = [pair for pair in existing if pages.get(pair.id) != (pair.for_people, pair.round)]
     if existing and pairs[0].round and len(pairs) > len(existing):
         raise StudyError(
-            "systems or prompts were added to a study in rounds, whose rounds are drawn once; take them out, "
-            "or begin a new study"
+            "systems or prompts were added, but the rounds of this study are drawn already; remove the new "
+            "ones, or begin a new study"
         )
 
     def explain(pair: Pair) -> str:
@@ -159,8 +159,8 @@ def _check_existing(
     causes = dict.fromkeys(map(explain, changed))
     if changed:
         raise StudyError(
-            f"the database holds {len(changed)} of {len(existing)} pairs that these settings no longer give: "
-            f"{'; '.join(causes)}. Take the change back. You can only add to pairs.compare or raise "
+            f"these settings no longer give {len(changed)} of {len(existing)} pairs in the database: "
+            f"{'; '.join(causes)}. Undo the change. You can only add to pairs.compare or raise "
             "pairs.per_dataset; for other pairs, begin a new study"
         )
 

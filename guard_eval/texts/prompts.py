@@ -40,7 +40,7 @@ def read_prompts(*paths: Path, dataset: str | None = None) -> list[Prompt]:
             prompts[prompt.id] = prompt
         if len(prompts) == before:
             raise StudyError(
-                f'{path} holds no prompts; write one JSON object a line, such as {{"prompt": "Once upon"}}'
+                f'{path} has no prompts; write one JSON object a line, such as {{"prompt": "Once upon"}}'
             )
     return list(prompts.values())
 

@@ -136,7 +136,7 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
         )
     options = " ".join(f"--column {key!r}" for key in texts)
     raise StudyError(
-        f"{source} has no column named text. Its columns could be systems, but some do not hold texts: "
+        f"{source} has no column named text. Each column could be a system, but some have no texts: "
         f"{doubtful}. Name the columns that are systems, such as {options}"
     )
 
@@ -163,7 +163,7 @@ def refuse_sides(keys: Iterable[str], columns: Sequence[str], source: object) ->
                     f"--column {first!r} --column {other!r}"
                 )
             raise StudyError(
-                f"{source}: {first!r} and {other!r} are sides, and each row may have other systems there. "
+                f"{source}: {first!r} and {other!r} are sides, and systems there may differ between rows. "
                 f"{remedy}"
             )
 
@@ -218,10 +218,10 @@ def refuse_doubtful_columns(
         are_parts = any(_may_be_part(key, None if are_numbered else row.get(key)) for row in rows)
         if cells > count and ((are_settings and not are_numbered) or are_parts):
             raise StudyError(
-                f"{source}: the column {key!r} differs between texts of one prompt. If it is a part of the "
-                "prompt, write the whole prompt under the key 'prompt'. If it may name the systems, rename "
-                "it to 'system', or to 'setting' if it names a setting of each system. Otherwise rename it "
-                "to 'run', or remove it"
+                f"{source}: the column {key!r} differs between texts of one prompt. If it is part of the "
+                "prompt, write the whole prompt under the key 'prompt'. If it contains the systems' names, "
+                "rename it to 'system'. If it is a setting of each system, rename it to 'setting'. Otherwise "
+                "rename it to 'run', or remove it"
             )
 
 

@@ -41,8 +41,8 @@ def split_prompts(study: Study) -> tuple[list[Prompt], list[Prompt]]:
     used_up = {prompt.dataset for prompt in choosing} - {prompt.dataset for prompt in compared}
     if used_up:
         raise StudyError(
-            f"tuning.prompts = {tuning.prompts} leaves no prompts of {', '.join(sorted(used_up))} to be "
-            "compared; lower it, or add prompts"
+            f"tuning.prompts = {tuning.prompts} leaves no prompts of {', '.join(sorted(used_up))} to "
+            "compare; lower tuning.prompts, or add prompts"
         )
     return choosing, compared
 

@@ -536,7 +536,7 @@ def test_methods_in_two_files_are_refused(tmp_path):
     paths = [tmp_path / "answers.csv", tmp_path / "key.csv"]
     for path, table in zip(paths, (rows, items), strict=True):
         pd.DataFrame(table).to_csv(path, index=False)
-    assert "another file names other ones by item" in refusal(paths)
+    assert "another file has other methods for the same items" in refusal(paths)
     pd.DataFrame(rows)[["item", *AB]].assign(prompt="one").to_csv(paths[1], index=False)
     assert set(analysis.read(paths, rater_kind="person")["prompt_id"]) == {"one"}
     pd.DataFrame(items).to_csv(paths[1], index=False)
@@ -548,7 +548,7 @@ def test_methods_in_two_files_are_refused(tmp_path):
 def test_rater_that_differs_in_every_row_is_asked_about(name):
     table = rated("item").rename(columns={"rater": "Teilnehmer"})
     table[name] = range(60)
-    assert f"{name} differs in every row, and Teilnehmer may be the rater" in refusal(table)
+    assert f"the rater may be {name}, which differs in every row, or Teilnehmer" in refusal(table)
     verdicts = analysis.read(table, columns={"rater": "Teilnehmer"}, rater_kind="person")
     assert verdicts["rater"].nunique() == 3
     alone = table.drop(columns="Teilnehmer")

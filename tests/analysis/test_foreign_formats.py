@@ -256,7 +256,7 @@ REFUSED = [
     (vote("model_a", "expert_0", a=["x"]), "record 1: method_a is a list or an object"),
     (vote("model_a", "expert_0", a=""), "method_a is empty on record 1"),
     (vote("model_a", None), "judge is empty on record 1"),
-    (vote("model_a", "expert_0", a="gpt-4"), "holds no verdicts; 1 left out: a method compared with itself"),
+    (vote("model_a", "expert_0", a="gpt-4"), "has no verdicts; 1 left out: a method compared with itself"),
     (vote("model_a", "expert_0", a="half \ud83d"), "half a character"),
     (
         task(1, annotation(1, fluency="Maybe"), annotation(2, fluency="A")),
@@ -302,7 +302,7 @@ def test_potato_file_is_read(tmp_path, form):
             for item, first, second in answers
         ]
         path = save(folder, records, "annotated_instances.jsonl")
-    with pytest.raises(StudyError, match=r"do not name the methods; .*guard-eval report .* ITEMS"):
+    with pytest.raises(StudyError, match=r"have no methods; .*guard-eval report .* ITEMS"):
         read(path)
     table = read([path, items])
     assert column(table.astype(object), "pair_id", "rater", "criterion", "verdict") == [
@@ -395,7 +395,7 @@ def test_parquet_index_is_read_and_lists_are_refused(tmp_path):
     frame.set_index("pair_id").to_parquet(path)
     assert column(read(path), "pair_id", "verdict") == [("p", "x"), ("q", "y")]
     frame.assign(rater=frame["texts"]).to_parquet(path)
-    with pytest.raises(StudyError, match=r"index\.parquet, row 1: rater is a list .*; take what is"):
+    with pytest.raises(StudyError, match=r"index\.parquet, row 1: rater is a list .*; write each value"):
         read(path)
 
 
@@ -435,14 +435,14 @@ def test_refusal_names_number_of_foreign_record(tmp_path, form):
         (b'{"a": 1}\n{"a": \n', "line 2: not valid JSON"),
         (b'{"a": "\xff"}\n{"a": 1}\n', r"is not UTF-8 \(line 1"),
         (b'[{"a": ' + b"9" * 5000 + b"}]", "not valid JSON"),
-        (b"[]", "holds no verdicts"),
-        (b"", "holds no verdicts"),
+        (b"[]", "has no verdicts"),
+        (b"", "has no verdicts"),
         (b"null", "'None' is not a JSON object"),
         (b'[{"pair_id": {"a": 1}}]', r"record 1: pair_id is .* a cell of a table is a text or a number"),
         (gzip.compress(b'[{"a": 1}]', mtime=0)[:-9], "cannot read"),
         (
             b'[{"doc_id": 1, "resps": [], "arguments": []}]',
-            "holds texts of lm-evaluation-harness and no verdicts",
+            "has texts of lm-evaluation-harness but no verdicts",
         ),
     ],
 )

@@ -129,10 +129,10 @@ REFUSED = [
     (["qualtrics.csv"], r"--set columns\.headings=pair_id --set columns\.rater=ResponseId"),
     (["title_rows.csv"], r"line 1 is a title, and the header seems to be line 3"),
     (["title_xlsx.xlsx"], r"sheet row 1 is a title, and the header seems to be sheet row 4"),
-    (["multiindex_header.csv"], r"has one header row: join the parts of a MultiIndex"),
+    (["multiindex_header.csv"], r"has several header rows \(a MultiIndex\), join them"),
     (["turns.csv"], r"--set columns\.criterion=turn$"),
     (["answers.csv"], r"a second file with the columns item, A and B"),
-    (["key.csv"], r"holds items and no verdicts|no column has verdicts"),
+    (["key.csv"], r"has items but no verdicts|no column has verdicts"),
 ]
 
 

@@ -211,7 +211,7 @@ def test_unreadable_workbook_is_refused(tmp_path):
         read(workbook(tmp_path, {"a": CELLS, "b": [["x"]]}))
     with pytest.raises(StudyError, match="0 sheets have filled cells"):
         read(workbook(tmp_path, {"a": []}))
-    with pytest.raises(StudyError, match=r"row 2 holds an error such as #N/A; fix its formula"):
+    with pytest.raises(StudyError, match=r"row 2 has an error such as #N/A; fix the formula of that cell"):
         read(workbook(tmp_path, {"a": [CELLS[0], ["1", "#N/A"]]}))
 
 

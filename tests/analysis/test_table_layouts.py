@@ -143,7 +143,7 @@ def test_one_hot_winners_keep_their_ties(names):
 @pytest.mark.parametrize(
     ("columns", "declared", "message"),
     [
-        ({"method_a": "x1", "model_b": "y1", "winner": "A"}, {}, "has method_a and no method_b"),
+        ({"method_a": "x1", "model_b": "y1", "winner": "A"}, {}, "has method_a but no method_b"),
         ({"verdict": "A", "q1": "B", "rater": "r"}, {"headings": "pair_id"}, "there is a column verdict"),
         ({"q1": "B", "q2": "A", "rater": "r", **AB}, {"headings": "rater"}, "there is a column rater"),
     ],
@@ -325,7 +325,7 @@ def test_list_in_a_column_that_is_read_is_refused(tmp_path):
         ("a,b\n1,2\n".encode("utf-16-be"), "is UTF-16 without a byte order mark"),
         ("a,b\n1,2\n".encode("utf-32-le"), "is UTF-32 without a byte order mark"),
         (b"a\rb,c\n1,2\n", "line 1: not valid CSV (new-line character"),
-        (b"My study, made in June, 2025\na,b,c,d,e\n1,2,3,4,5\n", "remove what is above the header"),
+        (b"My study, made in June, 2025\na,b,c,d,e\n1,2,3,4,5\n", "remove everything above the header"),
     ],
 )
 def test_unreadable_file_is_named(tmp_path, content, message):
@@ -355,9 +355,7 @@ def test_key_without_the_ids_of_the_answers_is_refused(tmp_path):
     answers, key = tmp_path / "answers.csv", tmp_path / "key.csv"
     ANSWERS.to_csv(answers, index=False)
     KEY.assign(stim=KEY["stim"] + 100).to_csv(key, index=False)
-    assert "no column has only ids of the file that names the methods ('100', '101'" in refusal(
-        [answers, key]
-    )
+    assert "no column has only ids from the file with the methods ('100', '101'" in refusal([answers, key])
 
 
 @pytest.mark.parametrize(
@@ -454,7 +452,7 @@ def test_duplicated_tasks_are_refused(tmp_path):
 def test_similar_ids_across_raters_are_refused(first_id, second_id):
     rows = [{"pair_id": first_id, "rater": "ann"}, {"pair_id": second_id, "rater": "bob"}]
     table = pd.DataFrame([{**row, **AB, "verdict": "alpha"} for row in rows])
-    assert f"{first_id!r} for 'ann' and {second_id!r} for 'bob', which may be one" in refusal(table)
+    assert f"{first_id!r} for 'ann' and {second_id!r} for 'bob', which may mean the same" in refusal(table)
     both = pd.concat([table, table.assign(rater="eve")])
     assert analysis.read(both)["pair_id"].nunique() == 2  # a program tells them apart
 

@@ -44,10 +44,10 @@ def write(tmp_path: Path, content: str | bytes) -> Path:
         (GOOD + '2,d,x,y,"anna,coherence,x\n3,d,x,y,anna,coherence,x\n', "line 4: .*left open.*fix the CSV"),
         (
             GOOD + "2,d,x,y,anna,coherence,x,9\n3,,,,,,,,1\n",
-            "line 4: 8 cells under 7 headings; quote",
+            "line 4: the row has 8 cells, but the header has 7; quote",
         ),
         (GOOD + "3,,x,y,anna,coherence,x\n", "dataset is empty on line 4"),
-        (GOOD + "2,d" + ",x" * 40, "line 4: 42 cells under 7 headings"),
+        (GOOD + "2,d" + ",x" * 40, "line 4: the row has 42 cells, but the header has 7"),
         # The lines before have 58 + 25 + 26 bytes.
         (GOOD.encode() + b"2,d,x,y,\xe4nna,coherence,x\n", r"not UTF-8 \(line 4, byte 117, "),
         (GOOD.encode() + b"2,d,x,y,anna,coherence,\xc3", r"not UTF-8 \(line 4, byte 132, "),

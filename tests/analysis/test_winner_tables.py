@@ -88,7 +88,7 @@ def test_prompts_and_methods_name_pairs_in_all_files(tmp_path):
     assert set(verdicts.groupby("pair_id")["rater"].nunique()) == {2}
     for path in paths:
         path.write_text("model_a,model_b,winner\ngpt,olmo,model_a\n")
-    with pytest.raises(StudyError, match="each file would number its own"):
+    with pytest.raises(StudyError, match="pairs of different files would get the same numbers"):
         read(paths)
 
 

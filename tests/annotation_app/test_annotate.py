@@ -102,7 +102,7 @@ def test_annotate_warns_of_changed_settings_and_missing_gold(study, run):
     path.write_text(f"{text}gold_every = 5\n[annotation.recruitment]\nprolific = true\n", encoding="utf-8")
     said = run(built.folder)
     assert "settings changed after the first verdict: annotation.gold_every from null to 5" in said
-    assert "name a file of them as annotation.gold" in said
+    assert "write a file of gold pairs, set annotation.gold to it" in said
     assert "2 more people can come without an invite" in said
 
 
@@ -156,7 +156,9 @@ def test_annotate_refuses_unusable_ports_and_studies(study, run, number, options
 def test_annotate_serves_on_the_opened_socket(study, serve, run):
     """No other program can take the port before it is served. A port in use is named in the message."""
     port = urlsplit(serve().url).port
-    with pytest.raises(StudyError, match=rf"127.0.0.1, port {port}: .*in use.*no other program uses"):
+    with pytest.raises(
+        StudyError, match=rf"127.0.0.1, port {port}: .*in use.*Perhaps this study is already served"
+    ):
         run(study().folder, port=port)
 
 

@@ -123,7 +123,7 @@ def test_a_broken_record_of_strategies_is_refused(own_study, run_anew, content):
     (own_study / RECORD).write_text(content)
     refused = run_anew("raters", "list", "my study").refused()
     assert f"cannot use my study/{RECORD}" in refused
-    assert "remove it" in refused
+    assert "remove this file" in refused
 
 
 def test_recorded_strategies_declare_the_same_as_their_file(own_study, run_anew, monkeypatch):

@@ -78,7 +78,7 @@ REFUSED = {
     "famly=[]": "family",
     "rater_kind=robot": "person",
     "unit=prompt": "the table does not name the prompts",
-    "nonsense": "this names no setting",
+    "nonsense": "this is not a setting",
 }
 
 
@@ -94,7 +94,7 @@ def test_options_for_tables_are_refused_for_a_study(paired):
         report(paired, overrides=["rater_kind=model"])
     with pytest.raises(StudyError, match="no verdicts yet"):
         report(paired)
-    with pytest.raises(StudyError, match="no study and no table is named"):
+    with pytest.raises(StudyError, match="no study or table was given"):
         report()
 
 

@@ -146,4 +146,4 @@ def test_large_limit_reserves_no_memory(tmp_path):
 def test_file_larger_than_memory_is_refused(tmp_path):
     with (tmp_path / "prompts.jsonl").open("wb") as file:
         file.truncate(2**34)  # a hole: 16 GiB that take no room on the disk
-    assert "more memory than this machine gives" in read_limited("whole", tmp_path / "prompts.jsonl")
+    assert "does not fit into this machine's memory" in read_limited("whole", tmp_path / "prompts.jsonl")

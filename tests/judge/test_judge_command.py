@@ -87,7 +87,7 @@ NO_RECHECKS = [("0",), ("5", "--batch"), ("5", "--calibrate")]
         (("--send-key", "https://x"), "write a variable and a server"),
         (("--send-key", "A=ftp://x"), "write a variable and a server"),
         (("--dry-run", "--only", "x"), "the study has no judge 'x'"),
-        *((("--recheck", *more), "--recheck takes a number of at least 1") for more in NO_RECHECKS),
+        *((("--recheck", *more), "--recheck needs a number of at least 1") for more in NO_RECHECKS),
         (("--recheck", "5"), "has no verdict to compare yet"),
     ],
 )
@@ -100,7 +100,7 @@ def test_study_toml_alone_cannot_send_a_key(folder, guard_eval, server, own_key)
     """Check that the user must allow the server and the variable that study.toml names."""
     words = guard_eval("judge", "s", "--yes").refused()
     origin = server.url.removesuffix("/v1")
-    assert f"study.toml asks to send the key in SECRET to {origin}; --yes does not allow that" in words
+    assert f"study.toml asks to send the key in SECRET to {origin}, but --yes does not allow that" in words
     assert "sk-the-users" not in words
     assert server.seen == []
     assert "--send-key" in guard_eval("judge", "s", "--yes", "--send-key", "SECRET=http://other").refused()

@@ -54,7 +54,7 @@ def test_key_goes_to_no_server_that_only_the_study_names(base_url):
     environ = OWN | {"OPENAI_BASE_URL": "https://gate.example/v1"}
     assert choose_key(base_url, environ) == (None, KEYLESS)
     for name in ("OPENAI_API_KEY", "openai_api_key"):
-        with pytest.raises(StudyError, match=r"(?i)OPENAI_API_KEY, which goes to .* alone") as caught:
+        with pytest.raises(StudyError, match=r"(?i)OPENAI_API_KEY is only for ") as caught:
             choose_key(base_url, environ | {name: KEY}, api_key_env=name)
         assert KEY not in str(caught.value)
 
@@ -216,7 +216,7 @@ def test_proxy_that_needs_a_password_ends_the_run(ask, proxy):
 @pytest.mark.parametrize("address", [f"foo://{USER}@h:1", f"http://{USER}@h:port", f"http://{USER}@[::"])
 def test_invalid_proxy_address_is_refused_and_not_printed(ask, monkeypatch, address):
     monkeypatch.setenv("ALL_PROXY", address)
-    with pytest.raises(StudyError, match="proxy that the environment names cannot be used") as caught:
+    with pytest.raises(StudyError, match="proxy in the environment cannot be used") as caught:
         ask(base_url=FAR)
     assert "S3" not in str(caught.value)
     assert caught.value.__suppress_context__

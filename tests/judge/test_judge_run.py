@@ -268,7 +268,8 @@ def test_budget_needs_a_price(run, pairs):
 
 
 @pytest.mark.parametrize(
-    ("headers", "words"), [({"Retry-After": "1"}, "some wait for 1 seconds"), ({}, "some wait")]
+    ("headers", "words"),
+    [({"Retry-After": "1"}, "some requests wait for 1 seconds"), ({}, "some requests wait")],
 )
 def test_wait_for_a_rate_limit_prints_one_line(*, run, pairs, server, headers, words):
     pairs(20)

@@ -208,7 +208,7 @@ def test_references_count_once_for_each_prompt():
 
 def test_measure_refuses_bad_input():
     for texts, baseline, says in (
-        ([generation("x", strategy=HUMAN)], None, "stands for the references"),
+        ([generation("x", strategy=HUMAN)], None, "the name of the references"),
         (TWO, "beam", r"no text is by the baseline 'beam\(beams=5\)'; choose from: guard"),
         ([], None, "no texts"),
     ):

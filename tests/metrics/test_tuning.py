@@ -135,7 +135,7 @@ def test_pairs_with_tuning_prompts_are_refused(study):
 
 def test_too_many_tuning_prompts_are_refused(study):
     folder, _ = study(RULE.replace("30", "40"))
-    with pytest.raises(StudyError, match=r"tuning.prompts = 40 leaves no prompts of prompts to be compared"):
+    with pytest.raises(StudyError, match=r"tuning.prompts = 40 leaves no prompts of prompts to compare"):
         measure(opened(folder), tune=True)
     assert "leaves no prompts" in str(read_status(folder, ()).lines)
 
@@ -221,7 +221,7 @@ def test_a_report_says_that_the_search_is_unknown(study):
 def test_tune_needs_a_rule(study, tmp_path):
     folder, _ = study(rule="")
     for source, named in (
-        (opened(folder), "needs the table .tuning."),
+        (opened(folder), "has no table .tuning."),
         (tmp_path / "texts.csv", "name its folder"),
     ):
         with pytest.raises(StudyError, match=named):

@@ -166,7 +166,7 @@ def test_foreign_folder_is_not_overwritten(tmp_path, listed):
     (tmp_path / "index.html").write_text("mine")
     if listed is not None:
         (tmp_path / LIST).write_text(listed)
-    with pytest.raises(StudyError, match=r"holds no results of guard-eval|did not write it"):
+    with pytest.raises(StudyError, match=r"has no results of guard-eval|did not write it"):
         write_folder(tmp_path, {"index.html": "x"})
     assert (tmp_path / "index.html").read_text() == "mine"
 

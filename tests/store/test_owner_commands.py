@@ -220,7 +220,7 @@ def test_raters_assign_works_only_before_the_first_rating(tmp_path, make_pairs):
         (lambda study: erase_raters(study, "Ann"), "nobody was erased; add --yes"),
         (lambda study: erase_raters(study, "Ann", "Eve", yes=True), "there is no rater named 'Eve'"),
         (lambda study: export(study, output=study.folder / "x.xlsx"), r"written as \.csv; give"),
-        (lambda study: backup(study, study.folder / "study.toml"), "a backup overwrites no file"),
+        (lambda study: backup(study, study.folder / "study.toml"), "exists already; name another file"),
     ],
 )
 def test_refused_commands_change_nothing(study, call, says, monkeypatch):

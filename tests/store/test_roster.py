@@ -94,7 +94,7 @@ def test_an_impossible_roster_is_refused(store, add_new_pairs, plan):
         (["Ann", "Nobody"], None, "no rater named 'Nobody'"),
         (["judge"], None, "'judge' is a model, not a person"),
         (["out"], None, "out: revoked or excluded; name only people"),
-        (["Ann", "Ben"], 3, "4 pairs for one rater are above the quota 3"),
+        (["Ann", "Ben"], 3, "one rater would get 4 pairs, but the quota is 3"),
     ):
         with pytest.raises(StudyError, match=message):
             roster.reserve_slots(store, names, replace(plan, quota=quota))

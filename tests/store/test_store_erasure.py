@@ -133,7 +133,7 @@ def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr("guard_eval.store.sql.database.BUSY_SECONDS", 0.1)
             with (
-                pytest.raises(StudyError, match=r"still in the database's files|locked"),
+                pytest.raises(StudyError, match=r"database's files still contain deleted data|locked"),
                 Store.open(f"sqlite:///{file}") as other,
             ):
                 erase_rater(other, "Ada Lovelace", "owner")
@@ -156,7 +156,10 @@ def test_erase_reports_data_that_postgresql_keeps(postgres_server, postgres_url,
             url = postgres_server.make_role(url, *map(rights.format, ("TABLES", "SEQUENCES")))
         else:
             db.exec_driver_sql("SELECT count(*) FROM pair")
-        with Store.open(url) as store, pytest.raises(StudyError, match=r"still in the database's files"):
+        with (
+            Store.open(url) as store,
+            pytest.raises(StudyError, match=r"database's files still contain deleted data"),
+        ):
             erase_rater(store, "Ada Lovelace", "owner")
     with Store.open(postgres_url) as store:
         (erased,) = [row.name for row in read_progress(store) if row.name.startswith("erased-")]

@@ -31,7 +31,7 @@ def test_a_database_is_created_only_on_request(empty_url, tmp_path):
         )
         assert list(tmp_path.iterdir()) == []
         (tmp_path / "study.db").touch()
-    assert "holds no study yet; run: guard-eval pair STUDY" in read_refusal(empty_url)
+    assert "has no study yet; run: guard-eval pair STUDY" in read_refusal(empty_url)
     with Store.open(empty_url, create=True) as store:
         assert read_pairs(store) == []
 

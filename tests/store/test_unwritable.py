@@ -98,7 +98,7 @@ def test_a_study_on_a_full_disk_can_be_read(folder, mode):
 
 def test_a_log_that_cannot_be_copied_is_an_error(folder):
     message = read_in_process("full disk", folder)
-    assert "nothing can be written beside" in message
+    assert "is not writable, and copying the file failed" in message
     assert "set TMPDIR to a folder with free space" in message
     assert (folder / "study.db-wal").stat().st_size  # the newest verdicts are still there
 

@@ -152,7 +152,7 @@ def test_missing_study_is_named(tmp_path):
         ("s=1\nseed=2", {"a": {"c": 0}, "l": [{"x": 0}], "s": "1\nseed=2"}),
         (f"s=0x{'f' * 5000}", {"a": {"c": 0}, "l": [{"x": 0}], "s": f"0x{'f' * 5000}"}),
         *(
-            (wrong, "this names no setting; write table.key=value or judge")
+            (wrong, "this is not a setting; write table.key=value or judge")
             for wrong in (
                 *("s", "l[2].x=1", "l[0].x=1", "l[" + "9" * 5000 + "]=1", "l.x=1", "m[1].x=1", "a[1]=1"),
                 *("s.x=1", "s.x.y=1", "s[1]=1", "=1"),

@@ -156,7 +156,7 @@ def test_choosing_on_test_prompts_gives_a_warning(study):
 
 @pytest.mark.parametrize("content", ["{}", "[", '{"rule": 1}', "x" * 10], ids=str)
 def test_a_broken_choice_is_refused(study, content):
-    with pytest.raises(StudyError, match=r"cannot use .*tuning.json: .*remove it, and choose again"):
+    with pytest.raises(StudyError, match=r"cannot use .*tuning.json: .*remove this file, and choose again"):
         study(text=HEAD + GRID + RULE + PAIRS, tuning__json=content)
 
 

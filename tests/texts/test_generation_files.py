@@ -246,11 +246,11 @@ def test_each_shape_of_file_is_read(tmp_path, name, content):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("f.jsonl", "", r"f\.jsonl holds no generations; write"),
-        ("f.json", "[]", "holds no generations"),
-        ("f.csv", "text,id\n", "holds no generations"),
+        ("f.jsonl", "", r"f\.jsonl has no generations; write"),
+        ("f.json", "[]", "has no generations"),
+        ("f.csv", "text,id\n", "has no generations"),
         ("f.parquet", "PAR1 but no more", "cannot be read as Parquet: .*; write the file again"),
-        ("file", "x", "holds no generations"),
+        ("file", "x", "has no generations"),
         ("file", "x\ny", "line 2: has no text or .*, only x; rename the key"),
         ("f.jsonl.gz", b"\x1f\x8b not zipped", r"cannot read .*f\.jsonl\.gz"),
         (
@@ -273,7 +273,7 @@ def test_each_shape_of_file_is_read(tmp_path, name, content):
         ("f.csv", "text,id\na,1\n".encode("utf-32-be"), r"f\.csv is UTF-32 without a byte order mark"),
         ("f.json", "5", "record 1: '5' is not a JSON object"),
         ("f.json", '[{"text": "a"}', "not valid JSON"),
-        ("f.csv", "text,id\na,1\nb, c,2\n", "line 3: 3 cells under 2 headings"),
+        ("f.csv", "text,id\na,1\nb, c,2\n", "line 3: the row has 3 cells, but the header has 2"),
         ("f.csv", "text,id,text\na,1,b\n", r"f\.csv has two columns 'text'; rename one"),
         ("f.csv", 'text,id\n"a,1\n', "line 2: not valid CSV .*left open"),
         ("f.csv", "text,id\na\rb,1\n", "not valid CSV"),

@@ -92,7 +92,7 @@ def test_error_names_the_setting_that_changed_the_pairs():
             MADE,
             drawn,
             [["greedy", "guard"]],
-            "pairs.compare does not name guard with greedy, in this order. Take",
+            "pairs.compare does not name guard with greedy, in this order. Undo",
         ),
         (
             MADE,
@@ -104,13 +104,13 @@ def test_error_names_the_setting_that_changed_the_pairs():
             MADE,
             other,
             compare,
-            "prompts.file, pairs.per_dataset, [tuning] or seed give other prompts of tales. Take",
+            "prompts.file, pairs.per_dataset, [tuning] or seed give other prompts of tales. Undo",
         ),
         (
             rewritten,
             drawn,
             compare,
-            "holds 12 of 12 pairs that these settings no longer give: guard or greedy wrote",
+            "these settings no longer give 12 of 12 pairs in the database: guard or greedy wrote",
         ),
     ):
         with pytest.raises(StudyError) as error:

@@ -75,7 +75,7 @@ def test_each_line_of_plain_text_is_a_prompt(tmp_path):
     [
         (["id,prompt", "1,A", "2,"], "line 3: there is no text under the key 'prompt'"),
         (["id,text", "1,A"], "line 2: there is no text under the key 'prompt' (keys: id, text)"),
-        (["id,prompt", ""], "holds no prompts"),
+        (["id,prompt", ""], "has no prompts"),
         (['{"prompt": 3}'], "line 1: 'prompt' is 3; it must be a string"),
         (['{"prompt": "A"}', b'{"prompt": "\xff"}'], "is not UTF-8 (line 2, byte 28"),
         (['{"prompt": "A"}', '{"prompt": " "}'], "line 2: there is no text under"),

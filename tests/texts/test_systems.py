@@ -123,7 +123,7 @@ def test_text_changed_after_pairing_is_reported(study):
     assert "other texts" not in warnings_of(study(lines(*rows)))
     changed = study(lines(*rows[:2], {"id": "p2", "text": "C"}))
     assert "1 of 3 pairs have outdated texts by x" in warnings_of(changed)
-    with pytest.raises(StudyError, match=r"holds 1 of 3 pairs .*: x or y wrote other texts"):
+    with pytest.raises(StudyError, match=r"give 1 of 3 pairs .*: x or y wrote other texts"):
         pair(changed)
 
 
@@ -139,7 +139,7 @@ def test_repeated_prompts_get_no_pairs(study, tmp_path):
     path.write_text(path.read_text().replace("Question 2", "Question 1"))
     paired = pair(Study.open(tmp_path))
     assert [compared.prompt_id for compared in paired.pairs if compared.prompt == "Question 1"] == ["p1"]
-    assert "prompts with the words of an earlier prompt, which get no pairs: 1" in paired.warnings
+    assert "prompts that repeat an earlier prompt get no pairs: 1" in paired.warnings
 
 
 def test_text_file_outside_the_study_is_refused(study, tmp_path):

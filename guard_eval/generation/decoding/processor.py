@@ -198,12 +198,14 @@ class StrategyProcessor(LogitsProcessor):
             raise StudyError(f"seed = {seed!r:.60} must be a whole number")
         if isinstance(prompt_ids, str):
             raise StudyError(
-                f"prompt_ids = {prompt_ids!r:.60} is one name; give a list with a name for each row"
+                f"prompt_ids = {prompt_ids!r:.60} is a single id; give a list with one id for each row"
             )
         self._breakers = torch.empty(0)
         if needs_sequence_breakers(strategy):
             if tokenizer is None:
-                raise StudyError(f"{strategy} finds its breakers by the model's tokenizer; give tokenizer=")
+                raise StudyError(
+                    f"{strategy} needs the model's tokenizer to find its breakers; give tokenizer="
+                )
             self._breakers = torch.tensor(find_sequence_breaker_ids(tokenizer))
         self.strategy = strategy
         self.keys: Tensor | None = None
@@ -256,7 +258,9 @@ class StrategyProcessor(LogitsProcessor):
                 " ".join(str(token) for token in row if token >= 0) for row in prompts.tolist()
             ]
             if len(prompt_ids) != len(prompts):
-                raise StudyError(f"prompt_ids has {len(prompt_ids)} names for {len(prompts)} prompts")
+                raise StudyError(
+                    f"prompt_ids has {len(prompt_ids)} ids for {len(prompts)} prompts; give one for each"
+                )
             earlier: Counter[str] = Counter()
             keys = []
             for prompt_id in prompt_ids:  # a repeated prompt is another run, with different draws

@@ -318,7 +318,7 @@ class Writer:
         if self._failed:
             problems.append(
                 f"the model {self.loaded.name!r} gave no probabilities (NaN or infinite logits) for "
-                f"{describe_prompts(self._failed)}; try model.dtype = float32, or remove them"
+                f"{describe_prompts(self._failed)}; try model.dtype = float32, or remove these prompts"
             )
         problems += [
             f"{type(self.loaded.model).__name__} fails with {self.strategy} for {describe_prompts(names)} "

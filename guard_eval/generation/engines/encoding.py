@@ -157,7 +157,7 @@ def _read_template_settings(loaded: LoadedModel, settings: str) -> dict[str, obj
         if name in _OPTIONS_OF_TEMPLATES or not re.search(rf"\b{name}\b", str(template)):
             raise StudyError(
                 f"generation.chat_template: the template of {loaded.name!r} does not use {name!r}; remove "
-                "it, or look up the template's settings on the model's page"
+                f"{name}, or look up the template's settings on the model's page"
             )
     return switches
 
@@ -356,8 +356,8 @@ def list_stop_ids(tokenizer: Tokenizer, stop: Sequence[str]) -> list[int]:
     for string in stop:
         if string not in control and (tokens := [token for token in control if token in string]):
             raise StudyError(
-                f"stop = {string!r} would never be met: {tokens[0]!r} is a control token and no part of a "
-                f"text; write {tokens[0]!r} alone"
+                f"stop = {string!r} can never match, because the control token {tokens[0]!r} is never part "
+                f"of a text; write {tokens[0]!r} alone"
             )
     return [control[string] for string in stop if string in control]
 

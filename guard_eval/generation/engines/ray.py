@@ -60,7 +60,7 @@ def open_ray(plan: GenerationPlan) -> Iterator[Engine]:
     model = plan.study.settings.model
     if model.device_map is not None:
         raise StudyError(
-            f"--engine ray gives each worker one GPU, and model.device = {model.device!r} spreads a model; "
+            f"model.device = {model.device!r} spreads a model, but --engine ray gives each worker one GPU; "
             "use --engine vllm, or --shard i/n with --engine local"
         )
     _connect_to_ray(ray, os.environ.get("RAY_ADDRESS"))
@@ -164,14 +164,14 @@ class _Workers:
                 if len(recipes) > 1:
                     raise StudyError(
                         f"the workers' models differ: {' and '.join(map(str, recipes))}. Put the same files "
-                        "on all machines, or name a Hub commit as model.revision, and the arithmetic as "
-                        "model.dtype"
+                        "on all machines, or set model.revision to a Hub commit. Set model.dtype, "
+                        "too"
                     )
                 yield from batches
         except self.ray.exceptions.RayError as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
             raise StudyError(
-                f"the workers could not go on: {reason}; what they wrote is kept. "
+                f"the workers stopped: {reason}. All written texts are kept. "
                 "If memory ran out, lower generation.batch_size or --workers. Run the same command again"
             ) from error
         if problems:
@@ -229,8 +229,8 @@ class _Workers:
         answers: list[RayObject] = self.ray.wait(list(at_work), timeout=ROOM_SECONDS)[0]
         if not answers and all(chunk is None for _, chunk in at_work.values()):
             raise StudyError(
-                f"the Ray cluster had no room for a worker within {ROOM_SECONDS:.0f} seconds; look with "
-                "ray status for lost machines and other programs, then run the same command again"
+                f"the Ray cluster had no room for a worker within {ROOM_SECONDS:.0f} seconds. To look for "
+                "lost machines and other programs, run ray status. Then run the same command again"
             )
         return answers
 

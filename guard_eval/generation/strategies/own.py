@@ -92,9 +92,7 @@ def list_unloaded(signatures: Iterable[str]) -> list[str]:
 def refuse_unloaded(signatures: Iterable[str]) -> None:
     """Raise a `StudyError` if the file of one of these strategies is not loaded."""
     for name in list_unloaded(signatures):
-        raise StudyError(
-            f"the strategy {name} is your own, and it needs the file that defines it; add --code FILE.py"
-        )
+        raise StudyError(f"the strategy {name} is your own and needs its file; add --code FILE.py")
 
 
 def find_defining_file(kind: type) -> str:
@@ -152,8 +150,8 @@ def _hash_source(kind: type) -> str:
         return _hash_text(inspect.getsource(kind) + inspect.getsource(apply_step.dispatch(kind)))
     except (OSError, TypeError) as error:
         raise StudyError(
-            f"the source code of {kind.__name__} cannot be read, but its texts are stored with a hash of the "
-            "code; put the class into a file"
+            f"the source code of {kind.__name__} cannot be read, but a hash of the code is stored with the "
+            "texts; put the class into a file"
         ) from error
 
 

@@ -363,8 +363,8 @@ class Guard(_StrategyBase, name="guard", source="the paper"):
         super().__post_init__()
         if self.formulation == "released" and self.window == 1:
             raise StudyError(
-                "Guard: window = 1 does not go with formulation = 'released', whose other window is a step "
-                "shorter and would be empty; it must be at least 2"
+                "Guard: window = 1 is too small for formulation = 'released', because the second window is "
+                "one step shorter and would be empty; write a window of at least 2"
             )
 
 
@@ -443,8 +443,8 @@ class Chain(_StrategyBase):
                 )
         if len(signature(self)) > _LONGEST_CHAIN:  # signatures are file names
             raise StudyError(
-                f"the strategy {str(self)[:60]!r}… is {len(str(self))} characters long, and it names a "
-                f"file, so at most {_LONGEST_CHAIN} are possible: leave out steps or digits"
+                f"the strategy {str(self)[:60]!r}… is {len(str(self))} characters long, but a file's name "
+                f"has room for only {_LONGEST_CHAIN}; leave out steps or digits"
             )
 
 

@@ -281,7 +281,7 @@ def check_judge_may_rate(db: Connection, judge: Rater) -> None:
     """
     if notes.read_rater_status(db, judge).is_out:
         raise StudyError(
-            f"the judge {judge.name!r} is revoked or excluded; give it another name in study.toml"
+            f"the judge {judge.name!r} is revoked or excluded; give the judge another name in study.toml"
         )
 
 

@@ -72,7 +72,9 @@ def reserve_slots(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
         sides = plan_roster(pairs, [row.id for row in rows], slots=plan.slots, seed=plan.seed)
         load = max(Counter(rater_id for _, rater_id in sides).values())
         if plan.quota is not None and load > plan.quota:
-            raise StudyError(f"{load} pairs for one rater are above the quota {plan.quota}; name more raters")
+            raise StudyError(
+                f"one rater would get {load} pairs, but the quota is {plan.quota}; name more raters"
+            )
         _KEEP(db, list(_number_slots(sides, plan.slots)))
         return len(sides)
 

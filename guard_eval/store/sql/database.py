@@ -251,7 +251,7 @@ class Store:
         with self.begin_read() as db:
             exists = self._contains_study(db)
         if not exists and not create:
-            raise StudyError(f"the database {self.name} holds no study yet; run: guard-eval pair STUDY")
+            raise StudyError(f"the database {self.name} has no study yet; run: guard-eval pair STUDY")
         if self.is_sqlite and self._uri is None:
             self._turn_on_wal(read_only=read_only)
         if not exists:

@@ -102,8 +102,8 @@ def copy_database(file: Path, logs: Sequence[Path]) -> TemporaryDirectory[str]:
             database.execute("PRAGMA journal_mode = DELETE")  # moves the log's changes into the file
     except (OSError, sqlite3.Error) as error:
         raise StudyError(
-            f"nothing can be written beside {file}, and it cannot be copied ({error}); set TMPDIR to a "
-            "folder with free space"
+            f"the folder of {file} is not writable, and copying the file failed ({error}); set TMPDIR "
+            "to a folder with free space"
         ) from None
     return scratch
 

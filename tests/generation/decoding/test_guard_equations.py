@@ -59,5 +59,5 @@ def test_aggregates_equal_hand_arithmetic():
 
 
 def test_released_formulation_refuses_a_window_of_one():
-    with pytest.raises(StudyError, match="window = 1 does not go with formulation = 'released'"):
+    with pytest.raises(StudyError, match="window = 1 is too small for formulation = 'released'"):
         Guard(window=1, formulation="released")

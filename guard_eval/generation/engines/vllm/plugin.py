@@ -128,8 +128,8 @@ class _Requests(ABC):
             if same and torch.equal(earlier.prompt, prompt):
                 return dict(earlier.states)
         raise RuntimeError(
-            f"guard-eval: a request for {strategy_request.strategy} came back after {written} tokens (vLLM "
-            "sets requests back where memory is short), and its state is not in this worker; "
+            f"guard-eval: a request for {strategy_request.strategy} was restarted after {written} tokens, "
+            "and its state is lost (vLLM restarts requests if memory is short); "
             "give vLLM more memory for its cache, or run fewer requests at once (--max-num-seqs)"
         )
 

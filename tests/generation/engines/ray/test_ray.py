@@ -160,7 +160,9 @@ def test_cluster_without_room_is_reported(tmp_path, cluster, monkeypatch):
     """Ray still counts a lost machine, so no worker can start, and the command reports it."""
     monkeypatch.setattr(engine, "ROOM_SECONDS", 5.0)
     monkeypatch.setattr(engine, "sum_resources", lambda _nodes: {"CPU": 1.0})
-    with pytest.raises(StudyError, match=r"the Ray cluster had no room for a worker within 5 seconds; look"):
+    with pytest.raises(
+        StudyError, match=r"the Ray cluster had no room for a worker within 5 seconds. To look"
+    ):
         generate_texts(write_study(tmp_path / "many", prompts=2), engine="ray", strategy=["guard"])
 
 

@@ -126,7 +126,7 @@ def test_rows_without_a_strategy_stay_equal_to_the_bit():
 
 def test_lost_state_of_a_request_is_an_error():
     processor, extra = ProcessorForRunnerV1(config(), CPU), parameters({"guard_eval": "guard"})
-    with pytest.raises(RuntimeError, match="came back after 3 tokens"):
+    with pytest.raises(RuntimeError, match="was restarted after 3 tokens"):
         processor.update_state(BatchUpdate(1, [], [(0, extra, [1, 2], [5, 6, 7])], []))
 
 
