@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from analysis.stats.printed import (
-    can_be_shares,
-    can_make_whole,
+    are_percentages_possible,
+    can_add_up_to_100,
     compute_clustered_p,
     find_nearest_percentage,
     find_possible_counts,
@@ -156,16 +156,18 @@ def check_claim(
         raise StudyError(f"{ratings:,} ratings: give counts, or raters × pairs, from 1 to {MAX_RATINGS:,}")
     per_pair = max(raters or 1, ratings / (pairs or ratings))
     tests = max(results or 0, len(counts))
-    claims = _test_counts(counts, per_pair=per_pair, icc=icc, alpha=alpha, tests=tests)
-    totals = tuple(n for n in range(1, ratings + 1) if rows and all(can_be_shares(row, n) for row in rows))
+    claims = _test_comparison_counts(counts, per_pair=per_pair, icc=icc, alpha=alpha, tests=tests)
+    totals = tuple(
+        n for n in range(1, ratings + 1) if rows and all(are_percentages_possible(row, n) for row in rows)
+    )
     sizes = sorted({*totals[:MAX_TOTALS], ratings})
     printed = tuple(_check_percentages(row, n) for row in rows for n in sizes)
     lines = [_describe_sizes(ratings, raters or 1, pairs)]
     lines += [_describe_claim(claim, alpha) for claim in claims[:1]]
     if tests > 1:
-        lines.append(_count_significant(claims, icc, alpha, tests))
+        lines.append(_describe_significant_count(claims, icc, alpha, tests))
     if rows:
-        lines.append(_list_totals(totals, ratings))
+        lines.append(_describe_possible_totals(totals, ratings))
     return CheckedFigures(
         lines=tuple(lines),
         tables=(*_tabulate_claims(claims, icc), *_tabulate_percentages(printed)),
@@ -192,7 +194,7 @@ def _read_percentages(text: str) -> list[str]:
     return text.split(",")
 
 
-def _test_counts(
+def _test_comparison_counts(
     counts: Sequence[Counts], *, per_pair: float, icc: float, alpha: float, tests: int
 ) -> tuple[Claim, ...]:
     """Return the claims that each comparison's counts support, corrected for all comparisons."""
@@ -221,7 +223,7 @@ def _test_counts(
 def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
     """Return whether percentages can be shares of `n` ratings, and the range of p over all fitting counts."""
     counts = [find_possible_counts(percentage, n) for percentage in row]
-    is_possible = can_be_shares(row, n)
+    is_possible = are_percentages_possible(row, n)
     p_values = []
     if is_possible:
         wins, losses = counts[0], counts[-1]
@@ -270,7 +272,7 @@ def _describe_claim(claim: Claim, alpha: float) -> str:
     )
 
 
-def _count_significant(claims: Sequence[Claim], icc: float, alpha: float, tests: int) -> str:
+def _describe_significant_count(claims: Sequence[Claim], icc: float, alpha: float, tests: int) -> str:
     """Describe how many comparisons stay significant after the correction."""
     pooled = sum((claim.pooled_p_adjusted or 1.0) <= alpha for claim in claims)
     clustered = sum((claim.p_adjusted or 1.0) <= alpha for claim in claims)
@@ -280,7 +282,7 @@ def _count_significant(claims: Sequence[Claim], icc: float, alpha: float, tests:
     )
 
 
-def _list_totals(totals: Sequence[int], ratings: int) -> str:
+def _describe_possible_totals(totals: Sequence[int], ratings: int) -> str:
     """List the numbers of ratings for which these percentages are possible."""
     if not totals:
         return f"No number of ratings up to {ratings:,} fits all rows of percentages."
@@ -324,7 +326,7 @@ def _tabulate_percentages(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
     columns: Columns[PrintedRow] = {
         "Percentages": lambda row: row.percentages,
         "Ratings": lambda row: row.n,
-        "Possible": _describe_possibility,
+        "Possible": _say_if_row_is_possible,
         "Pooled p": lambda row: (
             NOTHING if row.lowest_p is None else _format_range(row.lowest_p, row.highest_p)
         ),
@@ -332,10 +334,10 @@ def _tabulate_percentages(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
     return (make_table(rows, columns, caption="What the percentages can be shares of"),)
 
 
-def _describe_possibility(row: PrintedRow) -> str:
+def _say_if_row_is_possible(row: PrintedRow) -> str:
     if row.is_possible:
         return "yes"
-    if not can_make_whole(row.percentages.split("/")):
+    if not can_add_up_to_100(row.percentages.split("/")):
         return "no; the sum is not 100"
     return "no; not together" if row.nearest == row.percentages else f"no; nearest {row.nearest}"
 

@@ -12,14 +12,14 @@ from analysis.reports.command import report
 from guard_eval import progress
 from guard_eval.cli.commands import load_command
 from guard_eval.demo import PROMPTS, STUDY
-from guard_eval.demo.raters import NAMES, judge_all_pairs, measure_appeal, rate_all_pairs
+from guard_eval.demo.raters import NAMES, judge_all_pairs, measure_text_appeal, rate_all_pairs
 from guard_eval.errors import StudyError
 from guard_eval.metrics.export import make_score_table
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.study import Study
-from guard_eval.study.schema import STUDY_TOML, name_schema, write_study_toml
+from guard_eval.study.schema import STUDY_TOML, make_schema_file_name, write_study_toml
 from guard_eval.texts.pair import pair
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems import find_texts
@@ -80,7 +80,7 @@ def make_folder(folder: Path) -> None:
     is_interrupted = prompts.is_file() and prompts.read_bytes() == PROMPTS.read_bytes()
     others = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if is_interrupted:
-        others -= {prompts.name, name_schema(STUDY_TOML)}
+        others -= {prompts.name, make_schema_file_name(STUDY_TOML)}
     if others or (folder.exists() and not folder.is_dir()):
         raise StudyError(
             f"{folder} has other files, and the demo would add SIMULATED raters to them; name another "
@@ -99,7 +99,7 @@ def find_repetitive_example(study: Study) -> Result:
     """Find the prompt with the most repetitive greedy text. Return it with the texts of greedy and GUARD."""
     prompts = read_prompts(study.prompts_path)
     greedy, guard = find_texts(study, ("greedy", "guard"), prompts).values()
-    worst = min(prompts, key=lambda prompt: measure_appeal(greedy[prompt.id, 1].text))
+    worst = min(prompts, key=lambda prompt: measure_text_appeal(greedy[prompt.id, 1].text))
     texts = {"prompt": worst.text, "greedy": greedy[worst.id, 1].text, "guard": guard[worst.id, 1].text}
     lines = (f"{name:>6}: {text}" for name, text in texts.items())
     excerpts = [textwrap.shorten(line, EXCERPT_CHARACTERS, placeholder=" …") for line in lines]

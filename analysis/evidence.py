@@ -17,7 +17,7 @@ import pandas as pd
 from analysis.scores.combined import Composite
 from analysis.scores.likeness import Conduct
 from analysis.scores.scores import CELL, ScoredVerdicts, group_connected_methods
-from analysis.verdicts.table import names_raters
+from analysis.verdicts.table import has_named_raters
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
 from guard_eval.frozen import record
@@ -88,7 +88,7 @@ class MetricRow:
     meaning: str
 
 
-def list_versions() -> dict[str, str]:
+def list_software_versions() -> dict[str, str]:
     """Return the versions of the software that an analysis uses."""
     packages = ("guard-eval", "numpy", "scipy", "statsmodels", "pandas", "matplotlib")
     return {"Python": platform.python_version(), **{name: version(name) for name in packages}}
@@ -186,7 +186,7 @@ class Context:
     with_excluded: pd.DataFrame | None = None
     people: Facts | None = None
     conduct: Conduct = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=list_versions)
+    versions: Mapping[str, str] = field(default_factory=list_software_versions)
     settings: str = ""
     command: str = ""
 
@@ -287,7 +287,7 @@ class Evidence:
     @cached_property
     def are_raters_known(self) -> bool:
         """Return whether the table says which rater gave each verdict."""
-        return names_raters(self.frame)
+        return has_named_raters(self.frame)
 
     def count_raters(self, scores: pd.DataFrame) -> int | None:
         """Count the raters who gave these scores; None if the table does not name the raters."""
@@ -299,7 +299,7 @@ class Evidence:
         return "holm" if self.plan.correction == "max-t" else self.plan.correction
 
     @cached_property
-    def stops_early(self) -> bool:
+    def has_early_stopping(self) -> bool:
         """Return whether comparisons stop once decided. Then tests for a fixed sample are invalid."""
         rounds = self.frame.get("prompt_round", pd.Series(0, index=self.frame.index))
         return bool((rounds > 0).any())
@@ -381,7 +381,7 @@ def declare_plan_keys(
         def analyse_after_checks(evidence: Evidence) -> list[R]:
             if not needs(evidence):
                 return []
-            for key in sorted(evidence.plan.list_changed_keys()):
+            for key in sorted(evidence.plan.list_non_default_keys()):
                 if key in refuses or key not in DECIDED.union(uses):
                     why = refuses.get(key, f"{analyse.__name__} does not use it; leave it out")
                     raise StudyError(f"{key} = {json.dumps(getattr(evidence.plan, key))}: {why}")

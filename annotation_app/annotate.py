@@ -11,13 +11,13 @@ from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE
 from guard_eval.results import Result
-from guard_eval.rubric import describe_rewordings, select_criteria
+from guard_eval.rubric import describe_reworded_criteria, select_criteria
 from guard_eval.store import Store, raters, settings
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.manage import LOCAL_ADDRESS
 from guard_eval.store.showings import slots
 from guard_eval.study import Study, wording
-from guard_eval.study.declared import compare_declared
+from guard_eval.study.declared import compare_declared_parts
 from guard_eval.study.judge_settings import CONTINUATIONS
 
 _PRACTISED = {CONTINUATIONS, "texts"}
@@ -63,12 +63,12 @@ def annotate(
     with _bind_socket(address, port) as opened:
         url = make_url(address, opened.getsockname()[1])
         store = state.serve_study(study).store
-        lines = _prepare_study(study, store, url, invite)
+        lines = _prepare_serving(study, store, url, invite)
         if not is_local_address(address):
             lines.append(NO_TLS)
         progress.show_notice("\n".join(lines))  # visitors can connect now: the socket is open
         if invite:
-            people = {rater.name for rater in raters.read_progress(store) if rater.kind == "person"}
+            people = {rater.name for rater in raters.read_rater_progress(store) if rater.kind == "person"}
             with store.begin_write():  # the rater's old link stays valid if the new one cannot be printed
                 _, token = raters.invite_rater(store, invite, renew=invite in people)
                 # the user has asked for the link, so --quiet does not hide it
@@ -78,28 +78,29 @@ def annotate(
     return ServedStudy(url=url, next=(study.command("status"),))
 
 
-def _prepare_study(study: Study, store: Store, url: str, invite: str | None) -> list[str]:
+def _prepare_serving(study: Study, store: Store, url: str, invite: str | None) -> list[str]:
     """Prepare the study for serving. Print warnings for its owner; return the lines to print at the start."""
     annotation = study.settings.annotation
     pairs = sum(pair.for_people for pair in store_pairs.read_pairs(store))
     if not pairs:
         raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
-    slots.apply_plan(store, study.hand_out_plan)
+    slots.apply_hand_out_plan(store, study.hand_out_plan)
     others = {
         rater.name
-        for rater in raters.read_progress(store)
+        for rater in raters.read_rater_progress(store)
         if rater.kind == "person" and rater.state not in {"excluded", "revoked"}
     } - {invite}
     people = len(others) + bool(invite)
     progress.show_notice(f"{pairs} pairs, {annotation.raters_per_pair} people each, {people} invited")
     if annotation.recruitment.prolific or annotation.recruitment.oidc:
         progress.show_notice(
-            f"{raters.count_free_places(store, study.hand_out_plan)} more people can come without an invite"
+            f"{raters.count_free_rater_places(store, study.hand_out_plan)} more people can come without an "
+            "invite"
         )
-    for warning in _find_warnings(study, store):
+    for warning in _list_owner_warnings(study, store):
         progress.warn(warning)
     asked_criteria = select_criteria(annotation.criteria, study.settings.rubric)
-    settings.store_wording(store, {criterion.name: str(criterion) for criterion in asked_criteria})
+    settings.store_criteria_wording(store, {criterion.name: str(criterion) for criterion in asked_criteria})
     lines = [f"Serving on {url} (Ctrl-C stops)"]
     before = settings.read_setting(store, settings.APP_ADDRESS) or LOCAL_ADDRESS
     settings.put_setting(store, settings.APP_ADDRESS, url)
@@ -108,11 +109,13 @@ def _prepare_study(study: Study, store: Store, url: str, invite: str | None) -> 
     return lines
 
 
-def _find_warnings(study: Study, store: Store) -> list[str]:
+def _list_owner_warnings(study: Study, store: Store) -> list[str]:
     """Return warnings about the study's settings and pages for its owner."""
     annotation = study.settings.annotation
     warnings = []
-    declared = compare_declared(study.declared, {PEOPLE: settings.read_declared(store, PEOPLE)})[0]
+    declared = compare_declared_parts(
+        study.declared, {PEOPLE: settings.read_settings_at_first_verdict(store, PEOPLE)}
+    )[0]
     if declared.changes:
         warnings.append(
             f"settings changed after the first verdict: {'; '.join(declared.changes)}. Raters continue "
@@ -121,8 +124,8 @@ def _find_warnings(study: Study, store: Store) -> list[str]:
     warnings += [
         f"a criterion that has verdicts is worded differently now: {change}. Give the new words another "
         "name, or take the change back."
-        for change in describe_rewordings(
-            settings.read_wording(store), select_criteria(annotation.criteria, study.settings.rubric)
+        for change in describe_reworded_criteria(
+            settings.read_criteria_wording(store), select_criteria(annotation.criteria, study.settings.rubric)
         )
     ]
     if annotation.gold_every is not None and not store_pairs.read_gold_pairs(store):
@@ -134,18 +137,19 @@ def _find_warnings(study: Study, store: Store) -> list[str]:
     if annotation.pages.practice and named and wording.uses_shipped_practice(study):
         warnings.append(
             f"the practice pairs are continuations of stories, and not {study.settings.texts}; write your "
-            f"own [[practice.pairs]] {_name_wording_file(study)}, or set practice = false in annotation.pages"
+            f"own [[practice.pairs]] {_describe_wording_location(study)}, or set practice = false in "
+            "annotation.pages"
         )
     stock = wording.read_shipped_wording(annotation.language)["consent"]
     if annotation.pages.consent and wording.load_wording(study).consent.model_dump() == stock:
         warnings.append(
             "the consent page has the stock text, which names no institution, duration or contact; write "
-            f"your own [consent] {_name_wording_file(study)}"
+            f"your own [consent] {_describe_wording_location(study)}"
         )
     return warnings
 
 
-def _name_wording_file(study: Study) -> str:
+def _describe_wording_location(study: Study) -> str:
     """Write where to change the study's wording: in its file, or how to make this file."""
     file = study.settings.annotation.wording
     if file is not None:

@@ -30,32 +30,34 @@ def _show_current_page(app: App) -> None:
     st.set_page_config(page_title=app.words.instructions.title, layout="wide")
     st.html(f"<style>{markup.read_asset('page.css')}</style>")
     try:
-        app.check_file_unchanged()
-        view = _choose_page(app)
+        app.check_database_file_unchanged()
+        view = _show_due_page(app)
     except state.STUDY_ERRORS as error:
         state.log_error(error, "showing a page")
         markup.show_study_unavailable(app.words)
         view = "trouble"
         if "visit" in st.session_state:
-            markup.reload_page(time.monotonic())
+            markup.reload_page_periodically(time.monotonic())
             with suppress(*state.STUDY_ERRORS):
-                rating.may_continue(app, st.session_state["visit"])  # ends the visit if the invite is invalid
+                rating.check_invite_or_end_visit(
+                    app, st.session_state["visit"]
+                )  # ends the visit if the invite is invalid
     visit: Visit | None = st.session_state.get("visit")
     if visit is not None:
         connections.websockets.protect(st.context.headers.get(connections.HEADER))
-    markup.add_script(app.words, view, **(visit.make_panel_data() if visit else {}))
+    markup.add_page_script(app.words, view, **(visit.make_panel_data() if visit else {}))
 
 
-def _choose_page(app: App) -> str:
+def _show_due_page(app: App) -> str:
     """Show the right page and return the page's name, which changes when a new page begins."""
     visit: Visit | None = st.session_state.get("visit") or sign_in.sign_visitor_in(app)
     if visit is None:
         return "sign-in"
     if not state.is_latest_visit(app, visit):
         texts = app.words.elsewhere
-        with markup.show_page(texts.title, texts.lead):
+        with markup.show_narrow_page(texts.title, texts.lead):
             here = escape_label(texts.button)
-            st.button(here, key="here", type="primary", on_click=_continue_in_this_tab, args=(app, visit))
+            st.button(here, key="here", type="primary", on_click=_move_visit_to_this_tab, args=(app, visit))
         return "elsewhere"
     name = pages.show_next_page(app, visit)
     if name is not None:
@@ -67,7 +69,7 @@ def _choose_page(app: App) -> str:
     return "pair"
 
 
-def _continue_in_this_tab(app: App, visit: Visit) -> None:
+def _move_visit_to_this_tab(app: App, visit: Visit) -> None:
     """Start a new visit in this tab, which ends the visit in other tabs."""
     fresh = state.start_visit(app, visit.token)
     if fresh is None:

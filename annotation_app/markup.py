@@ -33,7 +33,7 @@ escape_label = escape_markdown
 
 
 @contextmanager
-def show_page(heading: str, lead: str, *, key: str = "narrow") -> Iterator[None]:
+def show_narrow_page(heading: str, lead: str, *, key: str = "narrow") -> Iterator[None]:
     """Show a page before or after the rating, as a narrow column with a heading and a paragraph."""
     title = f'<h1 tabindex="-1">{escape(heading)}</h1><p>{escape(lead)}</p>'
     with st.container(key=key):
@@ -47,7 +47,7 @@ def format_rubric(heading: str, criteria: tuple[Criterion, ...]) -> str:
     return f'<h2 class="ge-subtitle">{escape(heading)}</h2><dl class="ge-rubric">{rows}</dl>'
 
 
-def format_points(items: Sequence[str]) -> str:
+def format_bullet_list(items: Sequence[str]) -> str:
     """Return sentences as an HTML list."""
     return f'<ul class="ge-points">{"".join(f"<li>{escape(item)}</li>" for item in items)}</ul>'
 
@@ -75,7 +75,7 @@ def show_feedback(heading: str, text: str, *, agreed: bool) -> None:
     st.html(f'<section class="ge-remark {kind}">{title}<p>{escape(text)}</p></section>')
 
 
-def format_text(heading: str, text: str) -> str:
+def format_pair_text(heading: str, text: str) -> str:
     """Return a heading, and below it a text of the pair."""
     body = f'<p class="ge-quoted-text notranslate" translate="no" lang="" dir="auto">{escape(text)}</p>'
     return f'<section class="ge-quoted"><h2>{escape(heading)}</h2>{body}</section>'
@@ -90,19 +90,19 @@ def show_study_unavailable(words: Wording) -> None:
     """Show a reassuring message that the study cannot be reached."""
     texts = words.trouble
     # This page has another key, because part of the failed page may already be on the screen.
-    with show_page(texts.title, texts.lead, key="trouble"):
+    with show_narrow_page(texts.title, texts.lead, key="trouble"):
         st.button(escape_label(texts.button), key="again", type="primary")
 
 
 # Streamlit runs this fragment again every few seconds; the first run is when the page is shown.
 @st.fragment(run_every=POLL_SECONDS)
-def reload_page(since: float) -> None:
+def reload_page_periodically(since: float) -> None:
     """Reload the page every few seconds, beginning after the monotonic time `since`."""
     if time.monotonic() > since + POLL_SECONDS / 2:
         st.rerun()
 
 
-def add_script(words: Wording, view: str, **more: object) -> None:
+def add_page_script(words: Wording, view: str, **more: object) -> None:
     """Add `page.js` to the page. A new page begins when `view`, the page's name, changes."""
     script = st.components.v2.component("guard_eval_page", js=read_asset("page.js"))
     data = {"view": view, "away": words.trouble.lead, **more}

@@ -24,18 +24,18 @@ import streamlit as st
 from annotation_app import markup
 from annotation_app.markup import (
     escape_label,
+    format_bullet_list,
+    format_pair_text,
     format_paragraph,
-    format_points,
     format_rubric,
-    format_text,
     show_code,
     show_feedback,
     show_forward_button,
-    show_page,
+    show_narrow_page,
     show_problem,
 )
 from annotation_app.rating import Submission, load_panel, show_pair
-from annotation_app.state import App, Visit, note_progress
+from annotation_app.state import App, Visit, store_progress_note
 from guard_eval.records import BlindPair, make_content_id
 from guard_eval.store import handout, raters
 from guard_eval.store.notes import CHECK_ATTEMPTS
@@ -58,10 +58,10 @@ def show_next_page(app: App, visit: Visit) -> str | None:  # noqa: PLR0911 (a pa
     begun = bool(visit.trail)
     passed = any(attempt["passed"] for attempt in notes["check"])
     unchecked = pages.check and not begun and not passed
-    if pages.consent and not _has_agreed(visit):
+    if pages.consent and not _has_consented(visit):
         return _show_consent(app, visit)
     if unchecked and len(notes["check"]) >= CHECK_ATTEMPTS:
-        return show_ending(app, "screened_out", visit)
+        return show_ending_page(app, "screened_out", visit)
     if pages.background and not notes["background"]:
         return _show_background(app, visit)
     if visit.opened == "instructions" or not (begun or notes["instructions"]):
@@ -70,13 +70,13 @@ def show_next_page(app: App, visit: Visit) -> str | None:  # noqa: PLR0911 (a pa
         return _show_feedback(app, visit)
     if pages.practice and not begun and _list_remaining_practice_pairs(app, visit):
         return _show_practice(app, visit)
-    return _show_check(app, visit) if unchecked else None
+    return _show_comprehension_check(app, visit) if unchecked else None
 
 
 # Consent.
 
 
-def _has_agreed(visit: Visit) -> bool | None:
+def _has_consented(visit: Visit) -> bool | None:
     """Return the rater's last answer on the consent page; None before the first answer."""
     consents = visit.progress["consent"]
     return consents[-1]["agreed"] if consents else None
@@ -84,17 +84,17 @@ def _has_agreed(visit: Visit) -> bool | None:
 
 def _show_consent(app: App, visit: Visit) -> str:
     """Show the consent page, or the ending for a rater who declined."""
-    if _has_agreed(visit) is False and visit.opened != "consent":
-        return show_ending(app, "declined", visit)
+    if _has_consented(visit) is False and visit.opened != "consent":
+        return show_ending_page(app, "declined", visit)
     texts = app.words.consent
-    with show_page(texts.title, texts.lead):
-        st.html(format_points([*texts.points, texts.counts]) + format_paragraph(texts.contact))
+    with show_narrow_page(texts.title, texts.lead):
+        st.html(format_bullet_list([*texts.points, texts.counts]) + format_paragraph(texts.contact))
         with st.container(key="around", horizontal=True):
             agreed = show_forward_button(texts.agree, key="agree")
             declined = st.button(escape_label(texts.decline), key="decline")
     if agreed or declined:
         words = {"language": app.words.language, "wording": make_content_id("consent", texts.model_dump())}
-        note_progress(app, visit, "consent", {"agreed": agreed, **words})
+        store_progress_note(app, visit, "consent", {"agreed": agreed, **words})
         visit.open_page("")
         st.rerun()
     return "consent"
@@ -106,15 +106,15 @@ def _show_consent(app: App, visit: Visit) -> str:
 def _show_background(app: App, visit: Visit) -> str:
     """Show the questions about the rater."""
     texts = app.words.background
-    with show_page(texts.title, texts.lead):
-        answers = _ask_questions("background", texts.questions, texts.button)
+    with show_narrow_page(texts.title, texts.lead):
+        answers = _show_question_form("background", texts.questions, texts.button)
     if answers is not None:
-        note_progress(app, visit, "background", answers)
+        store_progress_note(app, visit, "background", answers)
         st.rerun()
     return "background"
 
 
-def _ask_questions(key: str, questions: Sequence[FormQuestion], button: str) -> dict[str, str] | None:
+def _show_question_form(key: str, questions: Sequence[FormQuestion], button: str) -> dict[str, str] | None:
     """Ask questions. After the button is pressed, return the answers that are not empty, by name.
 
     The names of options stay on the server; the browser gets only their words.
@@ -145,14 +145,14 @@ def _ask_questions(key: str, questions: Sequence[FormQuestion], button: str) -> 
 def _show_instructions(app: App, visit: Visit) -> str:
     """Show the instructions, with a message if the rater failed the check."""
     texts = app.words.instructions
-    with show_page(texts.title, texts.lead):
+    with show_narrow_page(texts.title, texts.lead):
         attempts = visit.progress["check"]
         if attempts and not attempts[-1]["passed"]:
             questions = app.words.check.questions
             wrong = " ".join(f"“{row.ask}”" for row in questions if row.name in attempts[-1]["wrong"])
             show_problem(fill_placeholders(app.words.check.wrong, questions=wrong))
         rubric = format_rubric(texts.questions, app.criteria)
-        st.html(rubric + format_points(texts.points))
+        st.html(rubric + format_bullet_list(texts.points))
         if visit.progress["arrival"]:  # the rater came without an invite
             app_url = (st.context.url or "").rstrip("/")
             address = f"{app_url}/?invite={visit.token}"
@@ -161,7 +161,7 @@ def _show_instructions(app: App, visit: Visit) -> str:
         pressed = show_forward_button(texts.again if begun else texts.start, key="start")
     if pressed:
         if not begun:
-            note_progress(app, visit, "instructions", {"language": app.words.language})
+            store_progress_note(app, visit, "instructions", {"language": app.words.language})
         visit.open_page("")
         st.rerun()
     return "instructions"
@@ -195,7 +195,7 @@ def _store_practice_answer(app: App, visit: Visit, submission: Submission) -> No
     pair = pairs.get(submission.pair)
     if pair in _list_remaining_practice_pairs(app, visit):
         detail = {"pair": pair.name, "choices": submission.choices, "expected": pair.expected}
-        note_progress(app, visit, "practice", detail)
+        store_progress_note(app, visit, "practice", detail)
         visit.clear_messages()
         visit.acknowledged = (submission.pair, submission.press)
         visit.open_page("practice")
@@ -207,7 +207,7 @@ def _show_feedback(app: App, visit: Visit) -> str:
     texts = app.words.practice
     noted = visit.progress["practice"][-1]
     pair = next(pair for pair in app.practice if pair.name == noted["pair"])
-    with show_page(texts.feedback, texts.answers):
+    with show_narrow_page(texts.feedback, texts.answers):
         for criterion in app.criteria:
             name = criterion.name
             if name not in pair.expected:
@@ -225,26 +225,26 @@ def _show_feedback(app: App, visit: Visit) -> str:
         ):
             visit.open_page("")
             st.rerun()
-        st.html(format_text(words.prompt, pair.prompt))
+        st.html(format_pair_text(words.prompt, pair.prompt))
         for letter, text in (("A", pair.a), ("B", pair.b)):
-            st.html(format_text(fill_placeholders(words.side, letter=letter), text))
+            st.html(format_pair_text(fill_placeholders(words.side, letter=letter), text))
     return "feedback"
 
 
 # The comprehension check.
 
 
-def _show_check(app: App, visit: Visit) -> str:
+def _show_comprehension_check(app: App, visit: Visit) -> str:
     """Show the comprehension check."""
     attempts = visit.progress["check"]
     texts = app.words.check
     name = f"check-{len(attempts)}"
-    with show_page(texts.title, texts.lead):
+    with show_narrow_page(texts.title, texts.lead):
         st.button(
             escape_label(texts.instructions), key="read", on_click=visit.open_page, args=("instructions",)
         )
         # Each attempt gets a new form, in which nothing is chosen yet.
-        answers = _ask_questions(name, texts.questions, texts.button)
+        answers = _show_question_form(name, texts.questions, texts.button)
         if answers is not None and len(answers) < len(texts.questions):
             show_problem(texts.missing)
         elif answers is not None:
@@ -252,7 +252,7 @@ def _show_check(app: App, visit: Visit) -> str:
             wrong = [name for name in right if answers[name] != right[name]]
             passed = not wrong
             detail = {"answers": answers, "wrong": wrong, "passed": passed}
-            note_progress(app, visit, "check", detail)
+            store_progress_note(app, visit, "check", detail)
             visit.open_page("instructions" if wrong else "")
             st.rerun()
     return name
@@ -261,7 +261,7 @@ def _show_check(app: App, visit: Visit) -> str:
 # The end of a visit.
 
 
-def show_ending(app: App, ending: Ending, visit: Visit | None = None) -> str:
+def show_ending_page(app: App, ending: Ending, visit: Visit | None = None) -> str:
     """Show the page of an ending; return the name of the page.
 
     An excluded or revoked rater sees on every page that the study is over, and gets no code: a person who
@@ -274,8 +274,8 @@ def show_ending(app: App, ending: Ending, visit: Visit | None = None) -> str:
     texts = getattr(app.words, ending)
     rated = len(visit.trail) if visit else 0
     if ending == "completed" and visit is not None and {"rated": rated} not in visit.progress["finished"]:
-        note_progress(app, visit, "finished", {"rated": rated})
-    with show_page(texts.title, fill_placeholders(texts.lead, count=rated)):
+        store_progress_note(app, visit, "finished", {"rated": rated})
+    with show_narrow_page(texts.title, fill_placeholders(texts.lead, count=rated)):
         if code is not None:
             show_code(app.words.completed.code, code)
             if address := recruitment.make_completion_address(code):
@@ -294,11 +294,11 @@ def show_ending(app: App, ending: Ending, visit: Visit | None = None) -> str:
 
 def show_waiting_or_end(app: App, visit: Visit) -> str:
     """Show the end to a rater without a pair, or a waiting page while other raters have pairs open."""
-    if handout.find_wait_end(app.store, visit.rater, app.plan) is None:
-        return show_ending(app, "completed" if visit.trail else "ran_out", visit)
+    if handout.find_rater_wait_end(app.store, visit.rater, app.plan) is None:
+        return show_ending_page(app, "completed" if visit.trail else "ran_out", visit)
     texts = app.words.waiting
     minutes = max(1, round(app.plan.lease.total_seconds() / 60))
-    with show_page(texts.title, fill_placeholders(texts.lead, minutes=minutes)):
+    with show_narrow_page(texts.title, fill_placeholders(texts.lead, minutes=minutes)):
         st.button(escape_label(texts.button), key="more", type="primary")
-    markup.reload_page(time.monotonic())
+    markup.reload_page_periodically(time.monotonic())
     return "waiting"

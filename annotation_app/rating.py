@@ -123,7 +123,7 @@ def show_pair(app: App, visit: Visit, pair: BlindPair, view: Mapping[str, object
     component = st.components.v2.component("guard_eval_pair", js=_PAIR_SCRIPT, isolate_styles=False)
 
     def receive() -> None:  # called before the page is shown, so one run is enough
-        _handle_message(submit, st.session_state.get(_KEY) or {})
+        _handle_browser_message(submit, st.session_state.get(_KEY) or {})
 
     data = {
         **view,
@@ -138,11 +138,11 @@ def show_pair(app: App, visit: Visit, pair: BlindPair, view: Mapping[str, object
         key=_KEY, data=[data], on_submit_change=receive, on_skip_change=receive, on_turn_change=receive
     )
     # After a restart of the server, the session of the first press has no callbacks yet.
-    if not st.session_state.pop("received", False) and _handle_message(submit, sent):
+    if not st.session_state.pop("received", False) and _handle_browser_message(submit, sent):
         st.rerun()
 
 
-def _handle_message(submit: Submit, sent: JsonObject) -> bool:
+def _handle_browser_message(submit: Submit, sent: JsonObject) -> bool:
     """Handle the browser's message; return whether there was one."""
     visit: Visit | None = st.session_state.get("visit")
     event = next((name for name in _MESSAGES if sent.get(name)), None)
@@ -155,7 +155,7 @@ def _handle_message(submit: Submit, sent: JsonObject) -> bool:
         # The limit of characters may cut an emoji in a comment into halves, which UTF-8 cannot encode.
         text = json.dumps(sent[event], ensure_ascii=False).encode(errors="replace")
         message = _MESSAGES[event].model_validate_json(text)
-        app.check_file_unchanged()
+        app.check_database_file_unchanged()
         is_latest = state.is_latest_visit(app, visit)
         match message:
             case Submission():
@@ -183,12 +183,12 @@ def _handle_message(submit: Submit, sent: JsonObject) -> bool:
 def show_rating(app: App) -> None:
     """Show the rater's current pair with the questions."""
     load_panel(app.words)
-    _show_pair()
+    _show_pair_or_leave()
 
 
 # A fragment: for the next pair, no other part of the page runs or is sent.
 @st.fragment
-def _show_pair() -> None:
+def _show_pair_or_leave() -> None:
     """Show the current pair on the panel, or leave the panel if another page is due."""
     visit: Visit | None = st.session_state.get("visit")
     app = state.app
@@ -199,11 +199,11 @@ def _show_pair() -> None:
         "where": app.words.rating.position,
         "done": visit.at,
         "total": len(visit.trail) + visit.available,
-        "earlier": visit.was_rated_before,
+        "earlier": visit.is_shown_pair_rated,
         "extras": True,
         "counts": app.settings.pages.consent,
     }
-    answers = _read_answers(app, visit, pair.presentation) if visit.was_rated_before else {}
+    answers = _read_stored_answers(app, visit, pair.presentation) if visit.is_shown_pair_rated else {}
     show_pair(app, visit, pair, view | answers, _handle_submission)
 
 
@@ -212,7 +212,7 @@ def _fetch_current_pair(app: App, visit: Visit) -> BlindPair | None:
     if visit.opened or not state.is_latest_visit(app, visit):
         return None
     try:
-        app.check_file_unchanged()
+        app.check_database_file_unchanged()
         fetch_pair(app, visit)
     except state.STUDY_ERRORS:
         return None  # the next page gets the same error, and logs it
@@ -222,16 +222,16 @@ def _fetch_current_pair(app: App, visit: Visit) -> BlindPair | None:
 def fetch_pair(app: App, visit: Visit) -> None:
     """Fetch the rater's next pair, if there is one, and count the remaining pairs."""
     if time.monotonic() - visit.counted > RECOUNT_SECONDS:
-        _count_pairs(app, visit)
-    if visit.pair is None and visit.was_rated_before:
+        _recount_rater_pairs(app, visit)
+    if visit.pair is None and visit.is_shown_pair_rated:
         visit.pair = verdicts.read_presentation(app.store, visit.trail[visit.at], rater=visit.rater)
     elif visit.pair is None:
         visit.pair = next(iter(handout.claim_pairs(app.store, visit.rater, app.plan)), None)
-    if not visit.was_rated_before and (visit.pair is None) != (visit.available == 0):
-        _count_pairs(app, visit)  # the count is out of date
+    if not visit.is_shown_pair_rated and (visit.pair is None) != (visit.available == 0):
+        _recount_rater_pairs(app, visit)  # the count is out of date
 
 
-def _count_pairs(app: App, visit: Visit) -> None:
+def _recount_rater_pairs(app: App, visit: Visit) -> None:
     """Count the rater's pairs. Read the rated ones again if another server stored some."""
     rated, visit.available = handout.count_progress(app.store, visit.rater, app.plan)
     visit.counted = time.monotonic()
@@ -240,7 +240,7 @@ def _count_pairs(app: App, visit: Visit) -> None:
         visit.go_to_pair(len(visit.trail))
 
 
-def _read_answers(app: App, visit: Visit, number: int) -> JsonObject:
+def _read_stored_answers(app: App, visit: Visit, number: int) -> JsonObject:
     """Return the stored choices, comment and problems of a pair, and their `base`; empty if unrated."""
     chosen = verdicts.read_current_choices(app.store, number, rater=visit.rater)
     if not chosen:
@@ -253,7 +253,7 @@ def _read_answers(app: App, visit: Visit, number: int) -> JsonObject:
     return answers | {"base": base}
 
 
-def _is_outdated(visit: Visit, submission: Submission, answers: JsonObject) -> bool:
+def _replaces_newer_answers(visit: Visit, submission: Submission, answers: JsonObject) -> bool:
     """Return whether a submission would replace newer answers from another tab or browser."""
     if not answers or submission.base in {None, answers["base"]}:
         return False
@@ -269,11 +269,11 @@ def _is_outdated(visit: Visit, submission: Submission, answers: JsonObject) -> b
 
 def _handle_submission(app: App, visit: Visit, submission: Submission) -> None:
     """Save a submission about any pair of the rater, and go to the next pair."""
-    if not may_continue(app, visit):
+    if not check_invite_or_end_visit(app, visit):
         return
     with app.store.begin_write():  # nothing is stored between the check and the answers
-        answers = _read_answers(app, visit, submission.pair)
-        is_outdated = _is_outdated(visit, submission, answers)
+        answers = _read_stored_answers(app, visit, submission.pair)
+        is_outdated = _replaces_newer_answers(visit, submission, answers)
         following = None if is_outdated else _save_submission(app, visit, submission)
     # the visit changes only now, because the block's writes are on disk only when the block ends
     if is_outdated:
@@ -286,7 +286,7 @@ def _handle_submission(app: App, visit: Visit, submission: Submission) -> None:
         visit.trail.append(submission.pair)
         visit.available = max(0, visit.available - 1)
     visit.go_to_pair(visit.trail.index(submission.pair) + 1)
-    visit.pair = None if visit.was_rated_before else following
+    visit.pair = None if visit.is_shown_pair_rated else following
     visit.acknowledged = (submission.pair, submission.press)
     visit.note = app.words.rating.saved
 
@@ -314,7 +314,7 @@ def _save_submission(app: App, visit: Visit, submission: Submission) -> BlindPai
     return following
 
 
-def may_continue(app: App, visit: Visit) -> bool:
+def check_invite_or_end_visit(app: App, visit: Visit) -> bool:
     """Return whether the visit's invite is still valid. If it is invalid, end the visit."""
     if raters.find_rater_by_token(app.store, visit.token) == visit.rater:
         return True

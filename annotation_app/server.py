@@ -208,7 +208,7 @@ async def _find_health_problem() -> str:
         return "open files"
     try:
         with anyio.fail_after(HEALTH_SECONDS):
-            await to_thread.run_sync(state.app.check_file_unchanged, abandon_on_cancel=True)
+            await to_thread.run_sync(state.app.check_database_file_unchanged, abandon_on_cancel=True)
             await to_thread.run_sync(
                 settings.put_setting, state.app.store, "last check", abandon_on_cancel=True
             )
@@ -250,7 +250,7 @@ async def serve_first_page(request: Request) -> HTMLResponse:
     texts = words.start.model_dump() | {"language": words.language, "direction": words.direction}
     texts["title"] = words.instructions.title
     escaped = {name: escape(text) for name, text in texts.items()}
-    page = fill_placeholders(markup.read_asset("shell.html"), assets=_read_script_elements(), **escaped)
+    page = fill_placeholders(markup.read_asset("shell.html"), assets=_read_streamlit_script_tags(), **escaped)
     response = HTMLResponse(page, headers={"Cache-Control": "no-cache"})
     if not any(name.startswith(BROWSER_COOKIE) for name in request.cookies):
         response.set_cookie(
@@ -264,14 +264,14 @@ async def serve_first_page(request: Request) -> HTMLResponse:
 
 
 @cache
-def _read_script_elements() -> str:
+def _read_streamlit_script_tags() -> str:
     """Return the elements of Streamlit's own index.html that load its scripts and styles."""
     index = Path(st.__file__).with_name("static") / "index.html"
     elements = r'<(?:script|link)\b[^>]*"\./static/[^>]*>(?:</script>)?'
     return "\n".join(re.findall(elements, index.read_text(encoding="utf-8")))
 
 
-def _hash_script() -> str:
+def _hash_shell_script() -> str:
     """Return the hash that allows the script inside `shell.html`. No other inline script is allowed."""
     script = re.findall(r"<script>(.*?)</script>", markup.read_asset("shell.html"), re.DOTALL)[0]
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -282,7 +282,7 @@ HEADERS = {
     # may be inline and scripts may be blobs, because Streamlit loads them in this way.
     "Content-Security-Policy": (
         "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
-        f"font-src 'self' data:; script-src 'self' blob: 'sha256-{_hash_script()}'; "
+        f"font-src 'self' data:; script-src 'self' blob: 'sha256-{_hash_shell_script()}'; "
         "connect-src 'self' ws: wss:; object-src 'none'; base-uri 'self'; form-action 'self'; "
         "frame-ancestors 'none'"
     ),
@@ -308,7 +308,7 @@ class RequestGuard:
             await self._serve_file(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self.app(scope, receive, send)
-        elif _is_own_page(scope):
+        elif _comes_from_own_page(scope):
             await websockets.serve(self.app, scope, _refuse_text_messages(receive), _hide_script_path(send))
         else:
             await WebSocketClose(code=1008)(scope, receive, send)  # policy violation
@@ -330,7 +330,7 @@ class RequestGuard:
         await answer(scope, receive, add_headers)
 
 
-def _is_own_page(scope: Scope) -> bool:
+def _comes_from_own_page(scope: Scope) -> bool:
     """Return whether our own page opens the websocket. Browsers send the page's origin; programs do not."""
     headers = Headers(scope=scope)
     origins = headers.getlist("origin")

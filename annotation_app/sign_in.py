@@ -48,7 +48,7 @@ def sign_visitor_in(app: App) -> Visit | None:
     visit = state.start_visit(app, token) if token else None
     arrival = None
     if visit is None:
-        arrival = read_prolific_arrival(st.query_params, recruitment) or read_account_arrival(recruitment)
+        arrival = read_prolific_visitor(st.query_params, recruitment) or read_account_visitor(recruitment)
     refused = texts.unknown if token else ""
     if arrival is not None:
         # A provider proves the visitor's identity, but anybody can write Prolific's parameters.
@@ -58,7 +58,7 @@ def sign_visitor_in(app: App) -> Visit | None:
         )
         visit = state.start_visit(app, enrolment.token)
         if visit is None and enrolment.refusal != "elsewhere":  # the rater is revoked, or no pair is open
-            pages.show_ending(app, "no_place" if enrolment.refusal else "ended")
+            pages.show_ending_page(app, "no_place" if enrolment.refusal else "ended")
             return None
         refused = texts.other_browser
     if visit is None:
@@ -67,33 +67,33 @@ def sign_visitor_in(app: App) -> Visit | None:
     if arrival is not None:
         detail = {"source": arrival.source, **arrival.detail}
         if detail not in visit.progress["arrival"]:
-            state.note_progress(app, visit, "arrival", detail)
+            state.store_progress_note(app, visit, "arrival", detail)
         # The token replaces the parameters, so a reloaded page enrols nobody.
         st.query_params.from_dict({"invite": visit.token})
     st.session_state["visit"] = visit
     return visit
 
 
-def read_prolific_arrival(parameters: Mapping[str, str], recruitment: Recruitment) -> Visitor | None:
+def read_prolific_visitor(parameters: Mapping[str, str], recruitment: Recruitment) -> Visitor | None:
     """Return the visitor from Prolific, read from the parameters in the address."""
     names = {"person": "PROLIFIC_PID", "study": "STUDY_ID", "session": "SESSION_ID"}
     valid = {
         key: parameters[name] for key, name in names.items() if _PARAMETER.fullmatch(parameters.get(name, ""))
     }
     person = valid.pop("person", "")
-    is_theirs = recruitment.prolific and not _is_other_study(parameters, recruitment)
-    if not is_theirs or not raters.is_external_id("prolific", person):
+    is_theirs = recruitment.prolific and not _comes_from_other_study(parameters, recruitment)
+    if not is_theirs or not raters.is_plausible_external_id("prolific", person):
         return None
     return Visitor("prolific", person, valid)
 
 
-def _is_other_study(parameters: Mapping[str, str], recruitment: Recruitment) -> bool:
+def _comes_from_other_study(parameters: Mapping[str, str], recruitment: Recruitment) -> bool:
     """Return whether the visitor comes from a study on Prolific that is not the one in study.toml."""
-    expected = recruitment.prolific_study
+    expected = recruitment.prolific_study_id
     return expected is not None and "PROLIFIC_PID" in parameters and parameters.get("STUDY_ID") != expected
 
 
-def read_account_arrival(recruitment: Recruitment) -> Visitor | None:
+def read_account_visitor(recruitment: Recruitment) -> Visitor | None:
     """Return the visitor who signed in with an account. Name and e-mail address are not stored."""
     # Without a provider in secrets.toml the user has no such attribute.
     if not recruitment.oidc or not getattr(st.user, "is_logged_in", False):
@@ -117,8 +117,8 @@ def _show_sign_in(app: App, refused: str) -> None:
     recruitment = app.settings.recruitment
     texts = app.words.sign_in
     if recruitment.prolific and not refused:
-        refused = texts.elsewhere if _is_other_study(st.query_params, recruitment) else texts.prolific
-    with markup.show_page(texts.title, texts.lead):
+        refused = texts.elsewhere if _comes_from_other_study(st.query_params, recruitment) else texts.prolific
+    with markup.show_narrow_page(texts.title, texts.lead):
         if refused:
             markup.show_problem(refused)
         if recruitment.oidc and st.button(escape_label(texts.account), key="account"):

@@ -51,7 +51,7 @@ class App:
     inode: int
     latest: dict[int, Visit] = field(default_factory=dict)
 
-    def check_file_unchanged(self) -> None:
+    def check_database_file_unchanged(self) -> None:
         """Check that the database's file still exists, because a connection would write into a deleted file.
 
         Raises:
@@ -99,7 +99,7 @@ class Visit:
     turn: int = field(default_factory=partial(secrets.randbits, 32))
 
     @property
-    def was_rated_before(self) -> bool:
+    def is_shown_pair_rated(self) -> bool:
         """Return whether the shown pair was rated before."""
         return self.at < len(self.trail)
 
@@ -194,7 +194,7 @@ def _read_progress(app: App, rater: Rater) -> dict[str, list[JsonObject]]:
     return progress
 
 
-def note_progress(app: App, visit: Visit, kind: NoteKind, detail: JsonObject) -> None:
+def store_progress_note(app: App, visit: Visit, kind: NoteKind, detail: JsonObject) -> None:
     """Store a note about the rater's progress. It is on disk when this function returns.
 
     If a second press or another tab has stored the same note since this page was shown, nothing is added.

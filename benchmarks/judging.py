@@ -30,7 +30,7 @@ from judge_server import FAULTS, MODEL, PRICES, serving
 
 from guard_eval.records import BlindPair, Pair
 from guard_eval.servers.price import find_price
-from guard_eval.servers.server import find_url, make_server
+from guard_eval.servers.server import find_server_url, make_server
 from guard_eval.store import Store, raters
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.judging import requests, usage
@@ -39,7 +39,7 @@ from guard_eval.study.folder import Study
 from guard_eval.study.judge_settings import Judge
 from judge.journal import RunCounts
 from judge.prompts.forms import choose_first_form
-from judge.questions import RequestBuilder, read_unjudged
+from judge.questions import RequestBuilder, read_unjudged_questions
 from judge.run import OnlineRun
 
 TITLES = {
@@ -82,11 +82,11 @@ def _body(judge: Judge, prompt: str, first: str, second: str) -> bytes:
 
 def _judge(store: Store, judge: Judge, *, budget_usd: float | None = None) -> RunCounts:
     environ = {"OPENAI_API_KEY": KEY}
-    price = find_price(judge, find_url(judge, environ))
+    price = find_price(judge, find_server_url(judge, environ))
     run = OnlineRun(
         store, judge, seed=1, server=make_server(judge, environ), price=price, budget_usd=budget_usd
     )
-    return run.judge_questions([read_unjudged(store, judge, seed=1)])
+    return run.judge_questions([read_unjudged_questions(store, judge, seed=1)])
 
 
 def speed(_folder: Path, options: argparse.Namespace) -> list[Row]:
@@ -218,7 +218,7 @@ def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
         code, printed = judge()
         log = server.log()
         with Store.open(database) as store:
-            verdicts = sum(rater.rated for rater in raters.read_progress(store))
+            verdicts = sum(rater.rated for rater in raters.read_rater_progress(store))
             with store.begin_read() as db:
                 failed = [kind for kind, _ in requests.read_failures(db).values()]
                 usd = sum(row.usd + row.held_usd for row in usage.read_spending(db))

@@ -98,7 +98,7 @@ def main() -> None:
                 print(f"{share:.1%} full: {rate(store, people, plan, options.calls)}")
             for name, reader in (
                 ("tidy", unblind.read_tidy_rows),
-                ("raters", raters.read_progress),
+                ("raters", raters.read_rater_progress),
                 ("pairs", pairs.read_pairs),
             ):
                 print(f"{name}: {cpu_ms(partial(reader, store))[0] / 1e3:.2f} s")

@@ -20,7 +20,7 @@ from analysis.evidence import Context, Evidence
 from analysis.scores.win_share import (
     estimate_share_of_all_raters,
     estimate_share_of_these_raters,
-    weigh_by_precision,
+    weigh_items_by_precision,
 )
 from analysis.sections.results.ranking import rank_methods
 from analysis.stats.assisted import estimate_assisted_share
@@ -68,7 +68,7 @@ def compare_weights(studies: int) -> Iterator[tuple[object, ...]]:
             scores = pd.DataFrame({"item": item, "net": net, "showings": 1})
             mean = np.bincount(item, weights=net) / count
             items = pd.DataFrame({"share": 0.5 + mean / 2, "dataset": "d", "unit": -1 - np.arange(pairs)})
-            ways = (items, weigh_by_precision(items, scores))
+            ways = (items, weigh_items_by_precision(items, scores))
             detections += [(estimate_share_of_these_raters(way, level=0.95).p or 1) <= 0.05 for way in ways]
         yield pairs, f"1 or {more}", share, *detections / studies
 

@@ -33,10 +33,10 @@ UNREADABLE = (
 """The message for a text that is not a URL. The message omits the text, which may contain a password."""
 
 
-def write_file_url(file: Path) -> str:
+def make_sqlite_url(file: Path) -> str:
     """Return the URL of an SQLite file. Characters that have a meaning in URLs are percent-encoded.
 
-    >>> write_file_url(Path("/studies/run #2/study.db"))
+    >>> make_sqlite_url(Path("/studies/run #2/study.db"))
     'sqlite:////studies/run %232/study.db'
     """
     return "sqlite:///" + re.sub("[%?#]", lambda sign: f"%{ord(sign[0]):02X}", str(file))

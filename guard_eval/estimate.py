@@ -74,7 +74,7 @@ class Estimate:
         note = note.format(unit=self.unit)
         return self if note in self.note else replace(self, note=join_notes(self.note, note))
 
-    def from_standard_error(
+    def add_t_interval_and_test(
         self, error: float, df: float, *, null: float | None = None, bounds: Bounds = UNBOUNDED
     ) -> Estimate:
         """Return a value with its t interval, cut at `bounds`, and its t test against `null`."""
@@ -154,7 +154,7 @@ def jackknife(
         codes, count = np.zeros_like(codes), np.array([len(parts)])
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(function(parts.sum(axis=0)))
-        without = np.asarray(function(_leave_out_each_unit(parts, codes, count)), dtype=np.float64)
+        without = np.asarray(function(_sum_without_each_unit(parts, codes, count)), dtype=np.float64)
     if not math.isfinite(value):
         return result.with_note("the statistic is undefined for these data")
     result = replace(result, value=value)
@@ -169,10 +169,10 @@ def jackknife(
         return result.with_note(NO_WIDTH)
     variance += noise
     df = variance**2 / float((variances**2 / (count - 1)).sum())
-    return result.from_standard_error(math.sqrt(variance), df, null=null, bounds=bounds)
+    return result.add_t_interval_and_test(math.sqrt(variance), df, null=null, bounds=bounds)
 
 
-def _leave_out_each_unit(parts: Floats, codes: Integers, count: Integers) -> Floats:
+def _sum_without_each_unit(parts: Floats, codes: Integers, count: Integers) -> Floats:
     """Return the sums without each unit, `[units, m]`. With strata, the unit's stratum keeps its size."""
     total = parts.sum(axis=0)
     if len(count) == 1:

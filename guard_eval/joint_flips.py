@@ -52,7 +52,7 @@ def flip_signs_together(scores: Floats, *, seed: int) -> SignFlipSums:
     rng = np.random.default_rng(seed)
     if units > MANY_UNITS:
         normal = rng.standard_normal((REPLICATES, scores.shape[1]))
-        sums = normal @ compute_root(scores.T @ scores).T
+        sums = normal @ compute_covariance_root(scores.T @ scores).T
         return SignFlipSums(sums=sums, drawn=f"{REPLICATES:,} normal sums")
     block = max(1, _MAX_SIGNS // units)
     sizes = [min(block, REPLICATES - begin) for begin in range(0, REPLICATES, block)]
@@ -65,7 +65,7 @@ def draw_signs(rng: np.random.Generator, draws: int, units: int) -> Floats:
     return np.asarray(rng.integers(0, 2, (draws, units)) * 2.0 - 1)
 
 
-def compute_root(covariance: Floats) -> Floats:
+def compute_covariance_root(covariance: Floats) -> Floats:
     """Return R with R Rᵀ = `covariance`, up to rounding, [K, K]."""
     values, vectors = np.linalg.eigh(covariance)
     return np.asarray(vectors * np.sqrt(np.maximum(0.0, values)))

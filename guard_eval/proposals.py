@@ -17,29 +17,34 @@ _DOCUMENTATION = (Path(), Path(__file__).parents[1], Path(sys.prefix) / "share" 
 _INCOMPLETE = re.compile(r"(?<![\w/.-])(guard-eval [a-z]+(?: [a-z]+)?) STUDY\b")
 
 
-def write_command(
+def format_study_command(
     name: str, folder: Path | str, *arguments: str | Path, overrides: Sequence[str] = ()
 ) -> str:
     """Return a command for a study, quoted for a shell, with the options of this run.
 
-    >>> write_command("raters add", "my study", "Ann", overrides=["seed=3"])
+    >>> format_study_command("raters add", "my study", "Ann", overrides=["seed=3"])
     "guard-eval raters add 'my study' Ann --set seed=3"
     """
-    words = [*name.split(), _quote_argument(folder), *map(str, arguments), *_list_options(overrides)]
+    words = [
+        *name.split(),
+        _protect_leading_hyphen(folder),
+        *map(str, arguments),
+        *_list_command_options(overrides),
+    ]
     return f"guard-eval {shlex.join(words)}"
 
 
-def complete_commands(message: str, folder: Path | str, overrides: Sequence[str] = ()) -> str:
+def insert_study_into_commands(message: str, folder: Path | str, overrides: Sequence[str] = ()) -> str:
     """Replace STUDY by the study in the commands of a message, such as one of the store.
 
-    >>> complete_commands("list them with: guard-eval raters list STUDY", "a b")
+    >>> insert_study_into_commands("list them with: guard-eval raters list STUDY", "a b")
     "list them with: guard-eval raters list 'a b'"
     """
-    study = shlex.join([_quote_argument(folder), *_list_options(overrides)])
+    study = shlex.join([_protect_leading_hyphen(folder), *_list_command_options(overrides)])
     return _INCOMPLETE.sub(lambda command: f"{command[1]} {study}", message)
 
 
-def locate_pages(message: str) -> str:
+def replace_pages_by_paths(message: str) -> str:
     """Replace the name of a page, such as docs/formats.md, by its path if the page exists."""
 
     def locate(page: re.Match[str]) -> str:
@@ -49,11 +54,11 @@ def locate_pages(message: str) -> str:
     return _PAGE.sub(locate, message)
 
 
-def _quote_argument(folder: Path | str) -> str:
+def _protect_leading_hyphen(folder: Path | str) -> str:
     """Quote a folder's name as an argument that no command reads as an option."""
     return f"./{folder}" if str(folder).startswith("-") else str(folder)
 
 
-def _list_options(overrides: Sequence[str]) -> list[str]:
+def _list_command_options(overrides: Sequence[str]) -> list[str]:
     options = [word for assignment in overrides for word in ("--set", assignment)]
     return options + [word for file in code_files for word in ("--code", file)]

@@ -66,7 +66,7 @@ def check_criterion(name: str, rubric: Collection[str]) -> None:
         raise StudyError(f"unknown criterion {name!r}: {suggest_nearest(name, list(rubric))}")
 
 
-def describe_rewordings(before: Mapping[str, str], now: Iterable[Criterion]) -> list[str]:
+def describe_reworded_criteria(before: Mapping[str, str], now: Iterable[Criterion]) -> list[str]:
     """Describe each criterion whose wording now differs from its wording in `before`, if any."""
     return [
         f"{criterion.name!r} was asked as {before[criterion.name]!r}, and is now {str(criterion)!r}"
@@ -75,10 +75,10 @@ def describe_rewordings(before: Mapping[str, str], now: Iterable[Criterion]) -> 
     ]
 
 
-def normalise_spelling(words: str) -> str:
+def remove_case_and_punctuation(words: str) -> str:
     """Return a name or title without case, spaces and punctuation, for comparing answers.
 
-    >>> normalise_spelling("Story Development") == normalise_spelling("story_development")
+    >>> remove_case_and_punctuation("Story Development") == remove_case_and_punctuation("story_development")
     True
     """
     return "".join(letter for letter in words.casefold() if letter.isalnum())

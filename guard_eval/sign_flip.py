@@ -95,7 +95,7 @@ def sign_flip(scores: ArrayLike, *, unit: str = "prompt") -> Estimate:
     if n == 0:
         note = f"no {unit} favours either method" if len(values) else NO_DATA
         return Estimate(unit=unit, method=method, note=note, smallest_p=1.0)
-    classes = _group_scores(magnitudes)
+    classes = _group_equal_scores(magnitudes)
     if classes.residual:
         method += ", with scores rounded to a step, so that p is an upper bound"
     else:
@@ -112,14 +112,14 @@ def sign_flip(scores: ArrayLike, *, unit: str = "prompt") -> Estimate:
     )
 
 
-def _group_scores(magnitudes: Floats) -> _ScoreClasses:
+def _group_equal_scores(magnitudes: Floats) -> _ScoreClasses:
     """Group scores by their size in steps. Fractions have an exact step, other scores the finest possible."""
     values, counts = np.unique(magnitudes, return_counts=True)
     bottom = _find_common_denominator(values)
     if bottom:
         sizes = np.rint(values * bottom)
         common = int(np.gcd.reduce(sizes.astype(np.int64)))
-        classes = _merge_classes(sizes / common, counts, common / bottom)
+        classes = _merge_equal_sizes(sizes / common, counts, common / bottom)
         if classes.points <= MAX_POINTS:
             return classes
     # Few scores leave time for fine steps. Many scores need fine steps, because their errors add up.
@@ -132,13 +132,13 @@ def _group_scores(magnitudes: Floats) -> _ScoreClasses:
     sizes = np.maximum(1.0, np.rint(steps))
     residuals = np.abs(steps - sizes)
     return replace(
-        _merge_classes(sizes, counts, step),
+        _merge_equal_sizes(sizes, counts, step),
         residual=float(counts @ residuals**2),
         largest_residual=float(counts @ residuals),
     )
 
 
-def _merge_classes(sizes: Floats, counts: Counts, step: float) -> _ScoreClasses:
+def _merge_equal_sizes(sizes: Floats, counts: Counts, step: float) -> _ScoreClasses:
     distinct, index = np.unique(sizes.astype(np.int64), return_inverse=True)
     merged = np.bincount(index, weights=counts).astype(np.int64)
     return _ScoreClasses(sizes=distinct, counts=merged, step=step)
@@ -176,7 +176,7 @@ def _compute_two_sided_p(classes: _ScoreClasses, total: float) -> float:
     smallest = int(sizes.min())
     # No load has the sum of all coins as its mean.
     target = min(observed, whole - 0.5 * smallest)
-    load = _find_load(classes, target)
+    load = _find_coin_load(classes, target)
     log_moment = float(counts @ (np.logaddexp(0.0, load * sizes) - math.log(2)))
     log_chernoff = log_moment - load * target
     # Rounding may have taken `lost` from the observed sum, and with probability `chance` even more.
@@ -192,13 +192,13 @@ def _compute_two_sided_p(classes: _ScoreClasses, total: float) -> float:
     points = classes.points
     reach = whole - first + 1 if points > whole else points // 2
     beyond = np.arange(reach)
-    tail = _compute_loaded_distribution(classes, load, points)[(first + beyond) % points]
+    tail = _compute_loaded_coin_distribution(classes, load, points)[(first + beyond) % points]
     weighed = math.fsum(tail * np.exp(-load * beyond))
     one_sided = math.exp(log_moment - load * first) * weighed + chance
     return min(1.0, 2 * one_sided)
 
 
-def _find_load(classes: _ScoreClasses, target: float) -> float:
+def _find_coin_load(classes: _ScoreClasses, target: float) -> float:
     """Return the θ for which the sum of the loaded coins has the mean `target`."""
     sizes = classes.sizes
     weights = sizes * classes.counts
@@ -213,7 +213,7 @@ def _find_load(classes: _ScoreClasses, target: float) -> float:
     return float(optimize.brentq(subtract_target, 0.0, high, rtol=1e-6))
 
 
-def _compute_loaded_distribution(classes: _ScoreClasses, load: float, points: int) -> Floats:
+def _compute_loaded_coin_distribution(classes: _ScoreClasses, load: float, points: int) -> Floats:
     """Return the probabilities of the sums of loaded coins, modulo `points`."""
     frequency = np.arange(points // 2 + 1)
     transform = np.ones(len(frequency), dtype=np.complex128)

@@ -19,7 +19,7 @@ from typing import IO
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import JsonObject
-from guard_eval.servers.answers import load_json, object_or_empty
+from guard_eval.servers.answers import get_object_or_empty, load_json_or_none
 from guard_eval.servers.batch_api import (
     MOST_BYTES,
     MOST_REQUESTS,
@@ -132,7 +132,7 @@ class BatchRun:
             raise StudyError(stop_after_unreadable_answers(online.state, useless[-1], len(useless)).reason)
         return unsettled
 
-    def _halve_batches(self, name: str, size: int, words: str) -> None:
+    def _halve_batch_size(self, name: str, size: int, words: str) -> None:
         """Halve the size of all further batches, because this batch was too large.
 
         Raises:
@@ -157,13 +157,13 @@ class BatchRun:
         """
         name = secrets.token_hex(8)
         size = 0
-        requests_to_send = self._plan_batch(queue)
+        requests_to_send = self._take_requests_for_batch(queue)
         with tempfile.TemporaryFile() as file:
             while planned := list(islice(requests_to_send, REQUESTS_AT_ONCE)):
                 reserved = self.journal.reserve_batch(planned, name)
                 if UnavailableRequest("budget") in reserved:
                     self._release_reserved_costs(name)
-                    raise self.journal.explain_used_up_budget(
+                    raise self.journal.make_budget_error(
                         planned[reserved.index(UnavailableRequest("budget"))]
                     )
                 for request, outcome in zip(planned, reserved, strict=True):
@@ -175,7 +175,7 @@ class BatchRun:
                         self._batch_of[request.key] = ""
             return await self._create_batch(name, size, file) if size else None
 
-    def _plan_batch(self, queue: deque[PendingQuestion]) -> Iterator[PlannedRequest]:
+    def _take_requests_for_batch(self, queue: deque[PendingQuestion]) -> Iterator[PlannedRequest]:
         """Yield the next requests that fit into one batch."""
         size = 0
         for count in range(min(len(queue), self._most_requests)):
@@ -195,20 +195,22 @@ class BatchRun:
         head = f'{{"custom_id": "{request.key}", "method": "POST", "url": "{self._endpoint}", "body": '
         return b"%s%s}\n" % (head.encode(), request.body)
 
-    def _update_requests(self, batch: str, **values: str | int) -> None:
+    def _update_batch_requests(self, batch: str, **values: str | int) -> None:
         """Set the given columns in the rows of a batch's open requests."""
         with self.journal.store.begin_write() as (db, _):
-            requests.update_batch(db, batch, **values)
+            requests.update_open_requests_of_batch(db, batch, **values)
 
     def _release_reserved_costs(self, batch: str) -> None:
         """Release the amounts that were reserved for a batch, because the batch was not created."""
-        self._update_requests(batch, state="unbilled", cost=0)
+        self._update_batch_requests(batch, state="unbilled", cost=0)
 
     async def _adopt_unfinished_batches(self) -> list[Batch]:
         """Take over the unfinished batches of ended runs. A killed run keeps its batches for one lease."""
         for _ in range(int(LEASE.total_seconds()) + 2):
             with self.journal.store.begin_write() as (db, now):
-                batches, others = requests.take_over_batches(db, self.journal.rater, self.journal.run, now)
+                batches, others = requests.take_over_batches_of_ended_runs(
+                    db, self.journal.rater, self.journal.run, now
+                )
             if not others:
                 break
             await asyncio.sleep(1.0)
@@ -216,10 +218,10 @@ class BatchRun:
             progress.warn(
                 f"another run is waiting for {others} batches. Run the command again when it has ended"
             )
-        recovered = [await self._recover_batch(batch) for batch in batches]
+        recovered = [await self._recover_provider_id(batch) for batch in batches]
         return [batch for batch in recovered if batch is not None]
 
-    async def _recover_batch(self, batch: Batch) -> Batch | None:
+    async def _recover_provider_id(self, batch: Batch) -> Batch | None:
         """Return a batch with the provider's id; None if it was never created."""
         if batch.provider_id is not None:
             return batch
@@ -233,7 +235,7 @@ class BatchRun:
         if provider_id is None:
             self._release_reserved_costs(batch.name)
             return None
-        self._update_requests(batch.name, provider_id=provider_id)
+        self._update_batch_requests(batch.name, provider_id=provider_id)
         return replace(batch, provider_id=provider_id)
 
     async def _create_batch(self, name: str, size: int, file: IO[bytes]) -> Batch | None:
@@ -247,13 +249,13 @@ class BatchRun:
         except CallError as error:
             self._release_reserved_costs(name)
             if isinstance(error, TooLargeError):
-                self._halve_batches(name, size, str(error))
+                self._halve_batch_size(name, size, str(error))
                 return None
             raise StudyError(
                 f"{self.server.url} has no Batch API, or refuses the batch ({error}). Run the command "
                 "without --batch"
             ) from None
-        self._update_requests(name, provider_id=provider_id)
+        self._update_batch_requests(name, provider_id=provider_id)
         self.journal.counts.requests += size
         progress.show_notice(f"the batch {provider_id} with {size} requests is sent")
         return Batch(name=name, provider_id=provider_id)
@@ -295,7 +297,7 @@ class BatchRun:
             size = len(requests.read_open_requests(db, batch.name))
         ended: JsonObject = {"failure": NO_ANSWER.kind, "detail": NO_ANSWER.detail}
         ended |= {"state": "lost"} if status.state == "completed" else {"state": "unbilled", "cost": 0}
-        self._update_requests(batch.name, **ended)
+        self._update_batch_requests(batch.name, **ended)
         fatal = next((error.fatal for error in self._errors.values() if error.fatal), None)
         if fatal is not None:
             raise StudyError(fatal)
@@ -305,7 +307,7 @@ class BatchRun:
                     f"the provider refused the batch {batch.provider_id}: {status.error}. Run the command "
                     "without --batch"
                 )
-            self._halve_batches(batch.name, size, status.error)
+            self._halve_batch_size(batch.name, size, status.error)
         return True
 
     def _store_results(self, batch: Batch, content: bytes) -> None:
@@ -315,7 +317,7 @@ class BatchRun:
         settled: dict[str, RequestResult] = {}
         repeated = set()
         for line in content.splitlines():
-            key = str(object_or_empty(load_json(line)).get("custom_id"))
+            key = str(get_object_or_empty(load_json_or_none(line)).get("custom_id"))
             if key not in rows:
                 continue
             row, _ = rows[key]
@@ -336,4 +338,4 @@ class BatchRun:
             requests.store_results(db, now, list(settled.values()))
         for key, answer in settled.items():
             if answer.state == "answered":
-                self.journal.add_cost(answer, rows[key][1])
+                self.journal.add_answer_cost(answer, rows[key][1])

@@ -45,11 +45,11 @@ def make_calibration_questions(pairs: Sequence[Pair], *, seed: int) -> list[Ques
             blind=BlindPair.from_texts(0, pair.prompt, text_a, text_b),
         )
         for pair in drawn
-        for number, (check, text_a, text_b) in enumerate(_make_checks(pair, seed))
+        for number, (check, text_a, text_b) in enumerate(_make_calibration_checks(pair, seed))
     ]
 
 
-def _make_checks(pair: Pair, seed: int) -> Iterator[tuple[CalibrationCheck, str, str]]:
+def _make_calibration_checks(pair: Pair, seed: int) -> Iterator[tuple[CalibrationCheck, str, str]]:
     text = (pair.text_a, pair.text_b)[int(make_content_id(seed, "text", pair.id), 16) % 2]
     yield CalibrationCheck(check="identical", target="A", orders=1), text, text
     compared = [

@@ -17,7 +17,7 @@ from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
 from guard_eval.servers.price import REMEDY, format_usd
-from guard_eval.servers.server import Server, make_server, may_send_keys, parse_send_key
+from guard_eval.servers.server import Server, confirm_sending_keys, make_server, parse_send_key_option
 from guard_eval.store import Store, pairs
 from guard_eval.store.judging import usage
 from guard_eval.store.judging.requests import Question
@@ -27,8 +27,8 @@ from guard_eval.study.judge_settings import Judge
 from guard_eval.study.tuning_settings import TUNING_DATABASE
 from judge.calibration import read_unanswered_questions
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
-from judge.questions import plan_hand_out, read_unjudged, split_rounds
-from judge.recheck import draw_attempts, preview_recheck, resend_requests
+from judge.questions import make_judge_hand_out_plan, read_unjudged_questions, split_questions_into_rounds
+from judge.recheck import draw_requests_to_recheck, preview_recheck, resend_requests
 from judge.viewer import write_exchanges_page
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def judge(
             study,
             store,
             budget,
-            parse_send_key(send_key),
+            parse_send_key_option(send_key),
             batch=batch,
             calibrate=calibrate,
             recheck=recheck,
@@ -195,7 +195,7 @@ class JudgeCommand:
     rechecked: list[str] = field(default_factory=list)
 
     @contextmanager
-    def _catch_error(self, judge: Judge) -> Iterator[None]:
+    def _store_judge_error(self, judge: Judge) -> Iterator[None]:
         """Store an error that only the user can fix, so that the other judges continue."""
         try:
             yield
@@ -207,12 +207,12 @@ class JudgeCommand:
         previews = []
         seed = self.study.settings.seed
         for judge in judges:
-            with self._catch_error(judge):
+            with self._store_judge_error(judge):
                 if self.recheck is not None:
-                    attempts = draw_attempts(self.store, judge, self.recheck, seed=seed)
+                    attempts = draw_requests_to_recheck(self.store, judge, self.recheck, seed=seed)
                     previews.append(preview_recheck(judge, attempts))
                 else:
-                    read_questions = read_unanswered_questions if self.calibrate else read_unjudged
+                    read_questions = read_unanswered_questions if self.calibrate else read_unjudged_questions
                     questions = read_questions(self.store, judge, seed=seed)
                     previews.append(preview_judge(self.store, judge, questions, seed=seed))
         return previews
@@ -249,12 +249,12 @@ class JudgeCommand:
 
         for preview in previews:
             if preview.questions or preview.attempts or preview.open:
-                with self._catch_error(preview.judge):
+                with self._store_judge_error(preview.judge):
                     server = make_server(preview.judge, plain_http={url for url, _ in self.allowed})
                     if preview.price is None:
                         raise StudyError(f"the price of {preview.judge.model!r} is unknown; {REMEDY}")
                     self.servers[preview.judge.rater_name] = server
-        if not may_send_keys(self.servers.values(), self.allowed):
+        if not confirm_sending_keys(self.servers.values(), self.allowed):
             return False
         confirmed = [preview for preview in previews if preview.judge.rater_name in self.servers]
         if yes or not any(worst for preview in confirmed for _, worst in preview.costs.values()):
@@ -281,7 +281,7 @@ class JudgeCommand:
             if (server := self.servers.get(preview.judge.rater_name)) is None:
                 continue
             with (
-                self._catch_error(preview.judge),
+                self._store_judge_error(preview.judge),
                 progress.show_task(preview.name, total=len(preview.questions), unit="judgments") as advance,
             ):
                 online = OnlineRun(
@@ -299,17 +299,17 @@ class JudgeCommand:
                     self.rechecked.append(f"{preview.name}: {compared}")
                 else:
                     run = BatchRun(online) if self.batch else online
-                    run.judge_questions(self._split_rounds(preview))
+                    run.judge_questions(self._plan_question_rounds(preview))
 
-    def _split_rounds(self, preview: Preview) -> Iterable[Sequence[Question]]:
+    def _plan_question_rounds(self, preview: Preview) -> Iterable[Sequence[Question]]:
         """Return the questions in groups: all at once, or round by round."""
         judge = preview.judge
         settings = self.study.settings
-        plan = plan_hand_out(judge, seed=settings.seed)
+        plan = make_judge_hand_out_plan(judge, seed=settings.seed)
         rounds = settings.plan_rounds(judge.criteria, plan.slots // (1 + plan.one_order))
         if rounds is None or self.calibrate:
             return [preview.questions]
-        return split_rounds(self.store, judge, replace(plan, rounds=rounds), preview.questions)
+        return split_questions_into_rounds(self.store, judge, replace(plan, rounds=rounds), preview.questions)
 
     def summarize_run(self) -> JudgeResult:
         """Summarize this run, and the judges' costs over all runs."""
@@ -332,7 +332,7 @@ class JudgeCommand:
         return JudgeResult(
             lines=(
                 *(lines or ["all questions have an answer"] * (not self.errors)),
-                *_describe_failures(reasons),
+                *_describe_judge_failures(reasons),
             ),
             tables=(_make_spending_table(spending),) if spending else (),
             next=() if self.errors else (self.study.command("status"),),
@@ -367,7 +367,7 @@ def _make_spending_table(spending: Sequence[SqlRow]) -> Table:
     return Table(columns=("", *(row.judge for row in spending)), rows=tuple(rows), caption="")
 
 
-def _describe_failures(reasons: Sequence[JsonObject]) -> list[str]:
+def _describe_judge_failures(reasons: Sequence[JsonObject]) -> list[str]:
     """Return lines with each judge's failures by kind, and their most frequent reasons."""
     lines = []
     for judge, kind in dict.fromkeys((row["judge"], row["kind"]) for row in reasons):

@@ -24,7 +24,7 @@ from guard_eval.servers.failures import (
 )
 from guard_eval.servers.form import Form
 from guard_eval.study.judge_settings import Judge
-from judge.prompts.forms import apply_change, find_fixed_parts, list_simpler_forms
+from judge.prompts.forms import apply_change, find_fixed_request_parts, list_simpler_forms
 from judge.prompts.parsing import Choices
 
 MOST_USELESS_ANSWERS = 10
@@ -232,7 +232,7 @@ def _adjust_token_limit(run: RunState, reply: Reply) -> RunState:
     return run
 
 
-def finish_question(run: RunState, step: Verdict | Failure) -> RunState:
+def update_failure_counts(run: RunState, step: Verdict | Failure) -> RunState:
     """Return the run's state after a question is finished."""
     if not isinstance(step, Failure):
         return replace(run, failures=0, rejections=0)
@@ -246,7 +246,7 @@ def _is_server_failure(run: RunState, error: RequestFailure) -> bool:
     return says_nothing or error.kind in OF_THE_SERVER
 
 
-def next_step(history: History, form: Form) -> Step:
+def decide_next_step(history: History, form: Form) -> Step:
     """Decide the next step after the last reply to a question.
 
     Args:
@@ -263,11 +263,15 @@ def next_step(history: History, form: Form) -> Step:
     if run.has_too_many_useless_answers:
         return stop_after_unreadable_answers(run, error, len(run.unjudged_pairs))
     if error.change == "fewer_tokens" and run.max_output_tokens < reply.max_output_tokens:
-        return Send(form, len(_list_answers(history, form)))
+        return Send(form, len(_list_answers_in_form(history, form)))
     step = None if run.is_settled else _choose_untried_form(history, form, error)
     if step is not None:
         return step
-    return _request_another_sample(history, form, error) if reply.answered else _retry_request(history, error)
+    return (
+        _decide_after_unreadable_answer(history, form, error)
+        if reply.answered
+        else _decide_after_failed_request(history, error)
+    )
 
 
 def stop_after_unreadable_answers(run: RunState, error: RequestFailure, count: int) -> Stop:
@@ -286,14 +290,14 @@ def _choose_untried_form(history: History, form: Form, error: RequestFailure) ->
     tried = {reply.form for reply in history.replies}
     if run.form not in tried:  # the form changed during this question
         return Send(run.form)
-    failed = _count_failures(history)
+    failed = _count_failures_since_answer(history)
     is_passing = error.kind == "server_error" and failed.total() == 1
     is_over = failed[error.kind] >= ATTEMPTS.get(error.kind, failed[error.kind] + 1)
     is_futile = error.change == "guess" and run.rejections >= DECIDING_QUESTIONS
     if error.change is None or is_passing or is_over or is_futile:
         return None
     takes_text = error.change == "output" and form.output == "text"
-    if error.change in find_fixed_parts(run.judge) and not takes_text:
+    if error.change in find_fixed_request_parts(run.judge) and not takes_text:
         value = getattr(run.judge, error.change)
         return Stop(
             f"the server of the judge {run.judge.model!r} does not accept {error.change} = {value!r} "
@@ -319,42 +323,44 @@ def _list_candidate_forms(history: History, form: Form, error: RequestFailure) -
     yield from list_simpler_forms(base, judge)
 
 
-def _request_another_sample(history: History, form: Form, error: RequestFailure) -> Send | Failure | Stop:
+def _decide_after_unreadable_answer(
+    history: History, form: Form, error: RequestFailure
+) -> Send | Failure | Stop:
     """Ask for another sample after an answer without a verdict, up to three in all.
 
     An answer that was cut off at a lower token limit than the present one does not count.
     """
     limit = history.run.max_output_tokens
-    answers = _list_answers(history, form)
+    answers = _list_answers_in_form(history, form)
     full = [reply for reply in answers if reply.max_output_tokens >= limit]
     is_cut = error.kind == "truncated" and answers[-1] not in full
     if is_cut or (error.kind in RESAMPLED and len(full) < SAMPLES):
         return Send(form, len(answers))
-    return _give_up_question(history.run, error)
+    return _decide_failure_or_stop(history.run, error)
 
 
-def _retry_request(history: History, error: RequestFailure) -> RetryLater | Failure | Stop:
+def _decide_after_failed_request(history: History, error: RequestFailure) -> RetryLater | Failure | Stop:
     """Send the same request again, unless it failed too often or only the user can fix the problem."""
     if (error.wait or 0.0) > LONGEST_WAIT_SECONDS:
         return Stop(
             f"the server asks to wait {error.wait:.0f} seconds before the next request. Run the command "
             "again after that time; no stored answer is paid for again"
         )
-    failed = _count_failures(history)
+    failed = _count_failures_since_answer(history)
     too_slow = error.kind == "timeout" and history.replies[-1].alone  # would be as slow again
     if not too_slow and failed[error.kind] < ATTEMPTS.get(error.kind, 1):
         return RetryLater(failed.total(), error.wait or 0.0)
     is_passing = error.kind == "transport" and history.run.is_settled
     if error.fatal and not is_passing:
         return Stop(error.fatal)
-    return _give_up_question(history.run, error)
+    return _decide_failure_or_stop(history.run, error)
 
 
-def _list_answers(history: History, form: Form) -> list[Reply]:
+def _list_answers_in_form(history: History, form: Form) -> list[Reply]:
     return [reply for reply in history.replies if reply.answered and reply.form == form]
 
 
-def _count_failures(history: History) -> Counter[FailureKind]:
+def _count_failures_since_answer(history: History) -> Counter[FailureKind]:
     """Count the requests without an answer since the last answer, by kind."""
     failed: Counter[FailureKind] = Counter()
     for reply in reversed(history.replies):
@@ -364,7 +370,7 @@ def _count_failures(history: History) -> Counter[FailureKind]:
     return failed
 
 
-def _give_up_question(run: RunState, error: RequestFailure) -> Failure | Stop:
+def _decide_failure_or_stop(run: RunState, error: RequestFailure) -> Failure | Stop:
     if not _is_server_failure(run, error) or run.failures + 1 < MOST_FAILURES:
         return Failure(error)
     return Stop(

@@ -88,7 +88,9 @@ class Journal:
         self.write = GroupCommit(store).write
         with store.begin_read() as db:
             requests.check_judge_may_rate(db, self.rater)
-        store_settings.store_wording(store, {criterion.name: str(criterion) for criterion in judge.rubric})
+        store_settings.store_criteria_wording(
+            store, {criterion.name: str(criterion) for criterion in judge.rubric}
+        )
 
     def compute_highest_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int | None:
         """Return the highest cost of a request; None if its price is unknown."""
@@ -104,7 +106,7 @@ class Journal:
         cost = None if self._price is None else self._price.compute_cost(usage, batch=batch)
         return RequestResult(row=row, state="answered", response=body, usage=usage, cost=cost)
 
-    def add_cost(self, settled: RequestResult, reserved: int | None) -> None:
+    def add_answer_cost(self, settled: RequestResult, reserved: int | None) -> None:
         """Add the cost of a stored answer, or the reserved amount if unknown, in billionths of a US dollar.
 
         Raises:
@@ -124,7 +126,7 @@ class Journal:
             raise StudyError(f"{words}. No budget can be guaranteed with this server; run without --budget")
         progress.warn(words)
 
-    def explain_used_up_budget(self, planned: PlannedRequest) -> StudyError:
+    def make_budget_error(self, planned: PlannedRequest) -> StudyError:
         """Return the error that ends the run if the budget does not allow another request."""
         return StudyError(
             f"the budget of ${(self._limit or 0) / BILLION:g} is used up: the next request can cost "
@@ -148,7 +150,7 @@ class Journal:
             db, planned, judge=self.rater, run=self.run, now=now, limit=self._limit, batch=batch
         )
 
-    async def note_failure(self, error: RequestFailure) -> None:
+    async def store_failure_reason(self, error: RequestFailure) -> None:
         """Store the reason why an answer gave no verdict."""
         if error.row is not None:
             await self.write(requests.store_failures, (error.row, error.kind, error.detail))
@@ -164,7 +166,7 @@ class Journal:
         save_judged_verdicts(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
 
     def _save_answers(self, db: Connection, now: datetime, answers: list[tuple[Question, Choices]]) -> None:
-        calibration.store_answers(db, now, self.settings, answers)
+        calibration.store_calibration_answers(db, now, self.settings, answers)
 
     async def keep_renewing_lease(self) -> None:
         """Renew the lease of open requests before it ends.

@@ -7,16 +7,21 @@ from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.servers.failures import SAMPLES
 from guard_eval.servers.form import PATHS
 from guard_eval.servers.price import REMEDY, Price, find_price, format_usd
-from guard_eval.servers.server import find_key_variable, find_url
+from guard_eval.servers.server import find_key_variable, find_server_url
 from guard_eval.store import Store
 from guard_eval.store.judging import requests, usage
 from guard_eval.store.judging.requests import Attempt, Question
 from guard_eval.store.sql.schema import SqlRow
 from guard_eval.study.judge_settings import Judge
-from judge.decide import REASONING_TOKENS, Send, next_step
+from judge.decide import REASONING_TOKENS, Send, decide_next_step
 from judge.prompts.forms import format_request
-from judge.prompts.prompt import describe_prompt_differences, make_prompt
-from judge.questions import RequestBuilder, check_criteria, check_examples, describe_setting_changes
+from judge.prompts.prompt import compare_prompt_with_paper, make_prompt
+from judge.questions import (
+    RequestBuilder,
+    check_criteria_unchanged,
+    describe_setting_changes,
+    refuse_examples_from_study,
+)
 
 ONLINE, IN_BATCH = "online", "in a batch"
 BYTES_PER_TOKEN = 4
@@ -65,7 +70,7 @@ class Preview:
         return {
             "judge": self.name,
             "model": escape_invisible(self.judge.model),
-            "server": find_url(self.judge),
+            "server": find_server_url(self.judge),
             "requests": self.requests,
             "usd": self.costs,
         }
@@ -86,18 +91,18 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     Raises:
         StudyError: The judge cannot be asked with these settings.
     """
-    check_examples(store, judge)
-    check_criteria(store, judge)
-    url = find_url(judge)
+    refuse_examples_from_study(store, judge)
+    check_criteria_unchanged(store, judge)
+    url = find_server_url(judge)
     variable = find_key_variable(judge)
     with store.begin_read() as db:
         spent = next((row for row in usage.read_spending(db) if row.judge == judge.rater_name), None)
-        in_batches = requests.read_batched_keys(db, judge.rater_name)
+        in_batches = requests.read_request_keys_in_batches(db, judge.rater_name)
     builder = RequestBuilder(judge, seed=seed)
-    run = builder.make_run_state(store)
+    run = builder.make_initial_run_state(store)
     unanswered = []
-    for question, history in builder.replay_answers(store, questions, run):
-        step = next_step(history, run.form)
+    for question, history in builder.replay_stored_answers(store, questions, run):
+        step = decide_next_step(history, run.form)
         if isinstance(step, Send) and builder.make_key(question, step.form, step.sample) not in in_batches:
             unanswered.append((question, step))
     bodies = [
@@ -111,7 +116,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     per_request = f" ({longest:,} each, if the model reasons)" if may_reason else ""
     price = find_price(judge, url)
     name = escape_invisible(judge.rater_name)
-    special = describe_prompt_differences(judge)
+    special = compare_prompt_with_paper(judge)
     model = escape_invisible(judge.model)
     lines = [
         f"judge: {name} (the model {model}) at {url} (prompt {make_prompt(judge).version})",

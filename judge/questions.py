@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, HandOutPlan, name_settings_part
-from guard_eval.rubric import describe_rewordings
-from guard_eval.servers.answers import has_reasoned, read_usage
+from guard_eval.records import BlindPair, HandOutPlan, name_rater_settings_part
+from guard_eval.rubric import describe_reworded_criteria
+from guard_eval.servers.answers import has_model_reasoned, read_usage
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
 from guard_eval.servers.form import Form
 from guard_eval.store import Store
@@ -18,7 +18,7 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging import requests
 from guard_eval.store.judging.requests import AnsweredRequest, Instruction, Question
-from guard_eval.study.declared import compare_declared
+from guard_eval.study.declared import compare_declared_parts
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (
     DECIDING_QUESTIONS,
@@ -28,12 +28,12 @@ from judge.decide import (
     Reply,
     RunState,
     Send,
-    next_step,
+    decide_next_step,
     record_reply,
 )
 from judge.prompts.forms import build_request, choose_first_form, choose_temperature, format_request
 from judge.prompts.parsing import parse_response
-from judge.prompts.prompt import describe_prompt_differences, make_block_code, make_prompt
+from judge.prompts.prompt import compare_prompt_with_paper, make_prompt, make_verdict_block_code
 
 PLACEHOLDERS = BlindPair(
     presentation=0, prompt="[the prompt]", text_a="[one text]", text_b="[the other text]"
@@ -41,22 +41,22 @@ PLACEHOLDERS = BlindPair(
 """Placeholders for a pair's texts, to show a request without real texts."""
 
 
-def plan_hand_out(judge: Judge, *, seed: int) -> HandOutPlan:
+def make_judge_hand_out_plan(judge: Judge, *, seed: int) -> HandOutPlan:
     """Return the rules by which a judge gets pairs: the seed, the orders, the samples and the lease."""
     one_order = judge.orders == "one"
     return HandOutPlan(seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=one_order)
 
 
-def read_unjudged(store: Store, judge: Judge, *, seed: int) -> list[Question]:
+def read_unjudged_questions(store: Store, judge: Judge, *, seed: int) -> list[Question]:
     """Return the judge's questions without a verdict, in the order in which they are asked.
 
     In a study with rounds, fewer questions may be asked, because comparisons can stop early.
     """
     with store.begin_read() as db:
-        return requests.read_questions(db, judge.rater_name, plan_hand_out(judge, seed=seed))
+        return requests.read_questions(db, judge.rater_name, make_judge_hand_out_plan(judge, seed=seed))
 
 
-def split_rounds(
+def split_questions_into_rounds(
     store: Store, judge: Judge, plan: HandOutPlan, unanswered: Sequence[Question]
 ) -> Iterator[list[Question]]:
     """Yield the questions round by round. Each round begins after the previous round is over."""
@@ -84,7 +84,7 @@ class RequestBuilder:
         self._seed = seed
         self._prompt = make_prompt(judge)
         self._titles = {criterion.name: criterion.title for criterion in self._prompt.criteria}
-        self.settings = _hash_parts(
+        self.settings = _hash_as_json(
             judge.rater_name,
             self._prompt.version,
             judge.model,
@@ -94,7 +94,7 @@ class RequestBuilder:
             judge.output,
             judge.base_url and judge.base_url.rstrip("/"),
             judge.extra_body,
-            judge.answering_headers,
+            judge.headers_affecting_answers,
             seed,
         )
 
@@ -112,7 +112,7 @@ class RequestBuilder:
         """
         blind = question.blind
         where = (question.purpose, question.pair_id, question.number, sample)
-        return _hash_parts(self.settings, form.name, where, (blind.prompt, blind.text_a, blind.text_b))
+        return _hash_as_json(self.settings, form.name, where, (blind.prompt, blind.text_a, blind.text_b))
 
     def build_body(self, question: Question, form: Form, sample: int = 0, *, max_output_tokens: int) -> bytes:
         """Return the bytes of a request. Its seed depends on the sample."""
@@ -130,23 +130,23 @@ class RequestBuilder:
         """Return the instruction of a form: the request with placeholders for the texts."""
         question = Question(pair_id="", number=0, blind=PLACEHOLDERS)
         return Instruction(
-            id=_hash_parts(self.settings, form.name),
+            id=_hash_as_json(self.settings, form.name),
             settings=self.settings,
             form=form.name,
             manner=form.describe(),
             prompt=self._prompt.version,
-            description=describe_prompt_differences(self.judge) or "the paper's prompt",
+            description=compare_prompt_with_paper(self.judge) or "the paper's prompt",
             text=format_request(self.build_body(question, form, max_output_tokens=max_output_tokens)),
         )
 
-    def make_run_state(self, store: Store) -> RunState:
+    def make_initial_run_state(self, store: Store) -> RunState:
         """Return a run's state before its first request.
 
         A form that gave this judge verdicts is used again, so that all its verdicts have the same form.
         """
         judge = self.judge
         with store.begin_read() as db:
-            forms = requests.read_successful_forms(db, self.settings)
+            forms = requests.read_forms_with_verdicts(db, self.settings)
         usual = REASONING_TOKENS if judge.asks_to_reason else USUAL_TOKENS
         limits = [judge.max_output_tokens or usual]
         best = choose_first_form(judge)
@@ -163,7 +163,7 @@ class RequestBuilder:
         self, question: Question, form: Form, answer: AnsweredRequest, *, is_new: bool = False
     ) -> Reply:
         """Read an answer to a question in this form."""
-        code = make_block_code(question.blind, self._seed)
+        code = make_verdict_block_code(question.blind, self._seed)
         outcome = parse_response(answer.response, self.judge.criteria, code=code, titles=self._titles)
         if isinstance(outcome, RequestFailure):
             written = read_usage(answer.response).output_tokens or 0
@@ -177,13 +177,13 @@ class RequestBuilder:
             max_output_tokens=answer.max_output_tokens,
             answered=True,
             is_new=is_new,
-            reasoned=self.judge.max_output_tokens is None and has_reasoned(answer.response),
+            reasoned=self.judge.max_output_tokens is None and has_model_reasoned(answer.response),
         )
 
-    def replay_answers(
+    def replay_stored_answers(
         self, store: Store, questions: Sequence[Question], run: RunState
     ) -> Iterator[tuple[Question, History]]:
-        """Yield each question with its stored answers. `next_step` decides what follows."""
+        """Yield each question with its stored answers. `decide_next_step` decides what follows."""
         settled = replace(run, is_settled=True, failures=0)
         histories = [History(run=settled, pair_id=question.pair_id) for question in questions]
         samples = dict.fromkeys(range(len(questions)), 0)  # which sample of an undecided question is next
@@ -192,24 +192,24 @@ class RequestBuilder:
                 index: self.make_key(questions[index], run.form, sample) for index, sample in samples.items()
             }
             with store.begin_read() as db:
-                answers = requests.read_answers(db, list(keys.values()))
+                answers = requests.read_answers_by_key(db, list(keys.values()))
             samples = {}
             for index, key in keys.items():
                 if key not in answers:
                     continue
                 reply = self.read_answer(questions[index], run.form, answers[key])
                 histories[index] = record_reply(histories[index], reply)
-                step = next_step(histories[index], run.form)
+                step = decide_next_step(histories[index], run.form)
                 if isinstance(step, Send):
                     samples[index] = step.sample
         return zip(questions, histories, strict=True)
 
 
-def _hash_parts(*parts: object) -> str:
+def _hash_as_json(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def check_examples(store: Store, judge: Judge) -> None:
+def refuse_examples_from_study(store: Store, judge: Judge) -> None:
     """Check that no example contains a pair or a text of the study: it would reveal a verdict.
 
     Raises:
@@ -233,7 +233,7 @@ def _normalize_space(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def check_criteria(store: Store, judge: Judge) -> None:
+def check_criteria_unchanged(store: Store, judge: Judge) -> None:
     """Check that the judge's criteria and their wording are those of its earlier verdicts.
 
     Raises:
@@ -249,7 +249,7 @@ def check_criteria(store: Store, judge: Judge) -> None:
             f"study.toml now names {', '.join(sorted(now))}. Undo the change, or give the judge a new name "
             '(name = "…"), with which it judges all pairs'
         )
-    if changed := describe_rewordings(store_settings.read_wording(store), judge.rubric):
+    if changed := describe_reworded_criteria(store_settings.read_criteria_wording(store), judge.rubric):
         raise StudyError(
             f"study.toml rewords a criterion that has verdicts: {'; '.join(changed)}. Undo the change, or "
             "define the new words as a criterion with another name"
@@ -258,9 +258,9 @@ def check_criteria(store: Store, judge: Judge) -> None:
 
 def describe_setting_changes(store: Store, judge: Judge) -> tuple[str, ...]:
     """Describe the differences between the judge's current settings and those at its first verdict."""
-    part_name = name_settings_part(judge.rater_name, "model")
+    part_name = name_rater_settings_part(judge.rater_name, "model")
     if part_name not in store.declared_now:
         return ()
-    first = {part_name: store_settings.read_declared(store, part_name)}
-    (compared,) = compare_declared({part_name: store.declared_now[part_name]}, first)
+    first = {part_name: store_settings.read_settings_at_first_verdict(store, part_name)}
+    (compared,) = compare_declared_parts({part_name: store.declared_now[part_name]}, first)
     return tuple(change for change in compared.changes if change.startswith(("judge.", "criteria.", "seed ")))

@@ -22,7 +22,7 @@ from guard_eval.reporting.escaping import escape_invisible
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.form import Form
 from guard_eval.servers.price import find_price
-from guard_eval.servers.server import find_url
+from guard_eval.servers.server import find_server_url
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.judging import requests
@@ -49,10 +49,10 @@ _CHECK = CalibrationCheck(check="recheck", target="A", orders=1)
 Outcome = Literal["same", "changed", "failed"]
 
 
-def describe_outcomes(outcomes: Counter[Outcome]) -> str:
+def describe_recheck_outcomes(outcomes: Counter[Outcome]) -> str:
     """Describe the number of answers with the same verdict, and the largest plausible change of a share.
 
-    >>> describe_outcomes(Counter(same=38, changed=2))
+    >>> describe_recheck_outcomes(Counter(same=38, changed=2))
     '38 of 40 answers give the same verdicts; a change of more than 15 points in any share is not plausible'
     """
     count = outcomes["same"] + outcomes["changed"]
@@ -80,7 +80,7 @@ def compute_upper_limit_of_changes(changed: int, count: int) -> float:
     return float(test.proportion_ci(CONFIDENCE, method="exact").high)
 
 
-def draw_attempts(store: Store, judge: Judge, count: int, *, seed: int) -> list[Attempt]:
+def draw_requests_to_recheck(store: Store, judge: Judge, count: int, *, seed: int) -> list[Attempt]:
     """Draw stored requests that gave a verdict, at most one for each pair.
 
     Raises:
@@ -90,7 +90,7 @@ def draw_attempts(store: Store, judge: Judge, count: int, *, seed: int) -> list[
     drawn: dict[str, Attempt] = {}
     for some_pairs in split_chunks(pairs):
         with store.begin_read() as db:
-            attempts = requests.read_attempts(db, [pair.id for pair in some_pairs])
+            attempts = requests.read_requests_about_pairs(db, [pair.id for pair in some_pairs])
         for attempt in attempts:
             if attempt.judge == judge.rater_name and attempt.state == "answered" and attempt.failure is None:
                 drawn.setdefault(attempt.question.pair_id, attempt)
@@ -106,7 +106,7 @@ def draw_attempts(store: Store, judge: Judge, count: int, *, seed: int) -> list[
 
 def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
     """Preview the cost of sending requests again: as before, or at worst with the longest answers."""
-    url = find_url(judge)
+    url = find_server_url(judge)
     price = find_price(judge, url)
     model = escape_invisible(judge.model)
     costs = {}
@@ -133,11 +133,11 @@ def resend_requests(online: OnlineRun, attempts: Sequence[Attempt]) -> str:
         StudyError: Only the user can fix the problem. Earlier answers are saved.
     """
     outcomes: Counter[Outcome] = Counter()
-    asyncio.run(_resend_all(online, deque(attempts), outcomes))
-    return describe_outcomes(outcomes)
+    asyncio.run(_resend_concurrently(online, deque(attempts), outcomes))
+    return describe_recheck_outcomes(outcomes)
 
 
-async def _resend_all(online: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
+async def _resend_concurrently(online: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
     online.state = replace(online.state, is_settled=True)
     async with online.connect():
         workers = (_resend_queue(online, queue, outcomes) for _ in range(online.judge.concurrency))
@@ -148,7 +148,7 @@ async def _resend_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Coun
     while queue and not online.workers.is_stopped:
         attempt = queue.popleft()
         form = Form.parse(attempt.form)
-        plan = partial(_plan_request, online, attempt)
+        plan = partial(_plan_recheck_request, online, attempt)
         exchange = await online.send_until_answered(plan, form, History(run=online.state))
         if isinstance(exchange, UnavailableRequest):
             queue.append(attempt)
@@ -165,7 +165,7 @@ async def _resend_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Coun
             outcomes["same" if now == before else "changed"] += 1
 
 
-def _plan_request(online: OnlineRun, attempt: Attempt) -> PlannedRequest:
+def _plan_recheck_request(online: OnlineRun, attempt: Attempt) -> PlannedRequest:
     """Return the request with today's date in its key, so that it can be sent again on another day."""
     today = f"recheck {datetime.now(UTC):%Y-%m-%d} {online.builder.settings} ".encode()
     return PlannedRequest(

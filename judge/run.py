@@ -42,9 +42,9 @@ from judge.decide import (
     Send,
     Stop,
     Verdict,
-    finish_question,
-    next_step,
+    decide_next_step,
     record_reply,
+    update_failure_counts,
 )
 from judge.journal import Journal, RunCounts
 from judge.questions import RequestBuilder
@@ -111,7 +111,7 @@ class OnlineRun:
             store, judge, settings=self.builder.settings, price=price, budget_usd=budget_usd
         )
         self.counts = self.journal.counts
-        self.state = self.builder.make_run_state(store)
+        self.state = self.builder.make_initial_run_state(store)
         self._store = store
         self._advance = advance
         self._instructions: dict[Form, str] = {}
@@ -135,12 +135,12 @@ class OnlineRun:
         async with self.connect():
             for questions in rounds:
                 queue = await self.ask_until_first_answer(questions)
-                await self.workers.run(self._ask_queue(queue) for _ in range(size))
+                await self.workers.run(self._ask_queued_questions(queue) for _ in range(size))
 
     async def ask_until_first_answer(self, questions: Sequence[Question]) -> deque[Question]:
         """Ask one question after the other until an answer can be read; return the remaining questions."""
         queue = deque(pending.question for pending in await self.record_stored_outcomes(questions))
-        await self.workers.run([self._ask_queue(queue, first=True)])
+        await self.workers.run([self._ask_queued_questions(queue, first=True)])
         return queue
 
     @asynccontextmanager
@@ -163,13 +163,13 @@ class OnlineRun:
         questions = list(questions)
         if any(question.check is not None for question in questions):
             with self._store.begin_write() as (db, _):
-                calibration.store_questions(
+                calibration.store_calibration_questions(
                     db, self.journal.rater, self.builder.settings, questions, self.judge.criteria
                 )
         concluded: list[tuple[Question, Verdict | Failure]] = []
         unanswered: list[PendingQuestion] = []
-        for question, history in self.builder.replay_answers(self._store, questions, self.state):
-            step = next_step(history, self.state.form)
+        for question, history in self.builder.replay_stored_answers(self._store, questions, self.state):
+            step = decide_next_step(history, self.state.form)
             if isinstance(step, Verdict | Failure):
                 concluded.append((question, step))
             elif isinstance(step, Send):
@@ -180,7 +180,7 @@ class OnlineRun:
             await asyncio.gather(*(self.record_outcome(question, step) for question, step in some_concluded))
         return unanswered
 
-    async def _ask_queue(self, queue: deque[Question], *, first: bool = False) -> None:
+    async def _ask_queued_questions(self, queue: deque[Question], *, first: bool = False) -> None:
         """Ask the next question until there is none, or until the first answer that can be read.
 
         A question that cannot be asked now goes back into the queue.
@@ -194,7 +194,7 @@ class OnlineRun:
             match outcome:
                 case Verdict() | Failure():
                     self._waiting_since = None
-                    self.state = finish_question(self.state, outcome)
+                    self.state = update_failure_counts(self.state, outcome)
                     await self.record_outcome(question, outcome)
                 case UnavailableRequest("batch"):
                     self.counts.in_batches += 1
@@ -250,9 +250,9 @@ class OnlineRun:
                 return reply
             history = record_reply(replace(history, run=self.state), reply)
             self.state = history.run
-            step = next_step(history, form)
+            step = decide_next_step(history, form)
             if isinstance(reply.result, RequestFailure):
-                await self.journal.note_failure(reply.result)
+                await self.journal.store_failure_reason(reply.result)
             if isinstance(step, Stop):
                 raise StudyError(step.reason)
             if not isinstance(step, RetryLater) or step.another_first:
@@ -262,7 +262,7 @@ class OnlineRun:
     async def record_outcome(self, question: Question, outcome: Verdict | Failure) -> None:
         """Save a verdict or note a failure, and count the finished question."""
         if isinstance(outcome, Failure):
-            await self.journal.note_failure(outcome.error)
+            await self.journal.store_failure_reason(outcome.error)
             self.counts.failures[outcome.error.kind, outcome.error.detail] += 1
         else:
             await self.journal.save_verdict(question, outcome)
@@ -312,7 +312,7 @@ class OnlineRun:
                 case AnsweredRequest():
                     return self.builder.read_answer(planned.question, form, reservation)
                 case UnavailableRequest("budget"):
-                    raise self.journal.explain_used_up_budget(planned)
+                    raise self.journal.make_budget_error(planned)
                 case UnavailableRequest():
                     return reservation
             return await self._post_request(planned, form, reservation.row, admitted_at)
@@ -326,7 +326,7 @@ class OnlineRun:
         if isinstance(result, bytes):
             settled = self.journal.price_answer(row, result)
             await self.journal.write(requests.store_results, settled)
-            self.journal.add_cost(settled, planned.cost)
+            self.journal.add_answer_cost(settled, planned.cost)
             answer = AnsweredRequest(row=row, response=result, max_output_tokens=planned.max_output_tokens)
             return self.builder.read_answer(planned.question, form, answer, is_new=True)
         await self.journal.write(requests.store_results, make_failed_result(row, result))

@@ -81,13 +81,13 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
     for start in range(0, len(pairs), _PAIRS_AT_ONCE):
         pairs_by_id = {pair.id: pair for pair in pairs[start : start + _PAIRS_AT_ONCE]}
         by_position = {pair.position: pair for pair in pairs_by_id.values()}
-        groups = _group_attempts(store, pairs_by_id, only)
+        groups = _group_attempts_by_comparison(store, pairs_by_id, only)
         for (position, judge, sample), orders in sorted(groups.items()):
             pair = by_position[position]
             drawn = "ba" if int(make_content_id(seed, "view", pair.id), 16) % 2 else "ab"
             names = {drawn[0]: "text 1", drawn[1]: "text 2"}
             described = [
-                _describe_order(attempts, choices[pair.id, judge, number], names)
+                _describe_judged_order(attempts, choices[pair.id, judge, number], names)
                 for number, attempts in sorted(orders.items())
             ]
             verdicts = [order["better"] for order in described]
@@ -104,14 +104,14 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
                 "texts": [texts[side] for side in drawn],
                 "orders": sorted(described, key=lambda order: str(order["first"])),
                 "flip": _compare_orders(verdicts),
-                **_compare_with_people(people, verdicts),
+                **_compare_votes_with_judge(people, verdicts),
             }
 
 
-def _group_attempts(store: Store, pairs: Mapping[str, Pair], only: set[str] | None) -> _Groups:
+def _group_attempts_by_comparison(store: Store, pairs: Mapping[str, Pair], only: set[str] | None) -> _Groups:
     """Return the requests about these pairs, from all judges or only those in `only`."""
     with store.begin_read() as db:
-        attempts = requests.read_attempts(db, list(pairs))
+        attempts = requests.read_requests_about_pairs(db, list(pairs))
     groups: _Groups = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
         if only is None or attempt.judge in only:
@@ -122,7 +122,7 @@ def _group_attempts(store: Store, pairs: Mapping[str, Pair], only: set[str] | No
     return groups
 
 
-def _compare_with_people(
+def _compare_votes_with_judge(
     votes: Mapping[str, Sequence[str]], verdicts: Sequence[Mapping[str, str]]
 ) -> dict[str, object]:
     """Return people's votes on each criterion, their distance from the judge, and their disagreement.
@@ -150,7 +150,7 @@ def _compare_orders(verdicts: Sequence[Mapping[str, str]]) -> str:
     return "same" if verdicts[0] == verdicts[1] else "flip"
 
 
-def _describe_order(
+def _describe_judged_order(
     attempts: Sequence[Attempt], choices: Mapping[str, Choice], names: Mapping[str, str]
 ) -> JsonObject:
     sides = "ab" if attempts[0].question.first == "a" else "ba"

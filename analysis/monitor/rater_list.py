@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analysis.monitor.ratings import read_ratings
-from analysis.monitor.status import name_flags
+from analysis.monitor.status import list_flag_names
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import join_lines
 from guard_eval.reporting.tables import Table
@@ -33,7 +33,7 @@ def list_raters(study: Study, /) -> ListedRaters:
         listed = manage.tabulate_raters(store)
         slots = study.hand_out_plan.slots
         ratings = read_ratings(store, listed.raters, slots=slots)
-    flags = {rater.rater: ", ".join(name_flags(rater)) for rater in ratings.raters if rater.flags}
+    flags = {rater.rater: ", ".join(list_flag_names(rater)) for rater in ratings.raters if rater.flags}
     table = Table(
         caption="Raters to look at",
         columns=("rater", "look at"),

@@ -15,7 +15,7 @@ import pandas as pd
 from scipy import special
 from scipy.stats import binom
 
-from analysis.scores.likeness import BY_TASTE, compare_with_judges, describe_signs
+from analysis.scores.likeness import BY_TASTE, describe_signs_of_llm_use, make_likeness_rows
 from analysis.stats.agreement import fleiss_kappa, raw_agreement
 from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate
@@ -25,7 +25,7 @@ from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.notes import count_suspicious_presentations
 from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
-from guard_eval.store.unblind import NamedRows, read_choices, read_pairs, read_presentations
+from guard_eval.store.unblind import NamedRows, read_choice_revisions, read_pairs, read_presentations
 
 READING = 71.0
 """A reading speed in characters per second: three times the usual speed. People silently read 238 words per
@@ -208,7 +208,7 @@ def read_ratings(
     kind: RaterKind = "simulated" if "simulated" in kinds and "person" not in kinds else "person"
     raters = [rater for rater in everybody if rater.kind == kind]
     pairs = _make_frame(read_pairs(store, POOLS[kind])).set_index("pair_id")
-    choices = _make_frame(read_choices(store)).sort_values([*_CHOICE, "revision"])
+    choices = _make_frame(read_choice_revisions(store)).sort_values([*_CHOICE, "revision"])
     presentations = _make_frame(read_presentations(store, kind)).join(pairs, on="pair_id")
     times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]
     presentations["seconds"] = presentations["presentation"].map(times)
@@ -236,16 +236,16 @@ def read_ratings(
         excluded=int((~study["surplus"] & study["excluded"]).sum()),
         filled=tuple(np.bincount(per_pair.clip(upper=slots), minlength=slots + 1).tolist()),
         seconds=_replace_nan_with_none(study["seconds"].median()),
-        criteria=_describe_criteria(of_counted),
+        criteria=_make_criterion_states(of_counted),
         lacking={name: count for name, count in lacking.items() if count},
         raters=_describe_raters(
             raters,
-            sums=_sum_by_rater(
+            sums=_sum_answers_by_rater(
                 last[last["role"] == "study"], presentations, _list_check_answers(store, last)
             ),
-            favourites=_find_favourite_answers(placed.drop_duplicates(_CHOICE)),
+            favourites=_find_least_probable_answers(placed.drop_duplicates(_CHOICE)),
             remarks=Counter((note.rater, note.kind) for note in remarks),
-            signs=_describe_signs(store, kind, letters, last),
+            signs=_describe_model_signs(store, kind, letters, last),
         ),
         remarks=tuple(
             Remark(
@@ -286,7 +286,7 @@ def _read_remarks(store: Store, names: set[str]) -> list[notes.Note]:
     return [note for note in last.values() if note.detail]
 
 
-def _describe_criteria(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
+def _make_criterion_states(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
     """Return agreement, and preference for a side, by comparison and criterion.
 
     The categories of agreement are the first method, a tie and the second method. Two raters who saw the
@@ -379,15 +379,15 @@ def _convert_letters_to_sides(letters: pd.DataFrame, presentations: pd.DataFrame
     return choices.assign(side=choices["letter"] * choices["side_of_a"])
 
 
-def _describe_signs(
+def _describe_model_signs(
     store: Store, kind: RaterKind, letters: pd.DataFrame, last: pd.DataFrame
 ) -> Mapping[str, str]:
     """Describe the signs that a language model may have answered for a person, by rater."""
     judge_kind: RaterKind = "simulated_model" if kind == "simulated" else "model"
     presentations = _make_frame(read_presentations(store, judge_kind))
     judged = _convert_letters_to_sides(letters, presentations).drop_duplicates(_CHOICE, keep="last")
-    compared = compare_with_judges(kind, _label_pairs(last), _label_pairs(judged))
-    return describe_signs(compared, count_suspicious_presentations(store))
+    compared = make_likeness_rows(kind, _label_pairs(last), _label_pairs(judged))
+    return describe_signs_of_llm_use(compared, count_suspicious_presentations(store))
 
 
 def _label_pairs(choices: pd.DataFrame) -> pd.DataFrame:
@@ -398,7 +398,7 @@ def _label_pairs(choices: pd.DataFrame) -> pd.DataFrame:
     return labels
 
 
-def _sum_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
+def _sum_answers_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
     """Sum the choices, presentations and checks of each rater, and add the rater's pace."""
     same = study.groupby([*_RATED, "side"], observed=True)["rater"].transform("size")
     rated = study.groupby(_RATED, observed=True)["rater"].transform("size")
@@ -434,7 +434,7 @@ def _sum_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataFr
     return table
 
 
-def _find_favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
+def _find_least_probable_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
     """Find the least probable answer of each rater, such as `B, 12 of 12`, and its probability by chance.
 
     The probability is for a rater who answers like the others (binomial), times the number of answers and

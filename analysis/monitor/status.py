@@ -16,7 +16,7 @@ from analysis.sections.section import Cells
 from guard_eval import progress
 from guard_eval.errors import StudyError, format_count
 from guard_eval.frozen import record
-from guard_eval.records import PEOPLE, Pair, Prompt, name_settings_part
+from guard_eval.records import PEOPLE, Pair, Prompt, name_rater_settings_part
 from guard_eval.reporting.escaping import NOTHING, join_lines
 from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import Table
@@ -27,13 +27,13 @@ from guard_eval.store.showings import slots
 from guard_eval.store.showings.rounds import count_active_pairs, count_closed_rounds, read_stopping_rounds
 from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.study import Study
-from guard_eval.study.declared import compare_declared
+from guard_eval.study.declared import compare_declared_parts
 from guard_eval.study.judge_settings import Judge
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
 from guard_eval.texts.systems.matching import SystemTexts
 from guard_eval.texts.systems.served_files import locate_served_texts
-from guard_eval.texts.tuning import TUNE, plan_texts
+from guard_eval.texts.tuning import TUNE, plan_prompts_of_systems
 
 State = Literal["complete", "partial", "missing", "broken"]
 
@@ -108,17 +108,17 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
         try:
             with Store.open(study.database, declared=study.declared) as store:
                 if drawn := pairs.read_pairs(store):
-                    return _read_collected_status(study, store, drawn, steps, texts)
+                    return _read_status_with_pairs(study, store, drawn, steps, texts)
         except StudyError as error:
             return _make_status(folder, [*steps, Step("database", "broken", str(error))])
     return _make_status(folder, [*steps, Step("pairs", "missing", "none drawn", (study.command("pair"),))])
 
 
-def _read_collected_status(
+def _read_status_with_pairs(
     study: Study, store: Store, drawn: Sequence[Pair], steps: list[Step], texts: Mapping[str, SystemTexts]
 ) -> Status:
     """Return the state of a study that already has pairs."""
-    everybody = raters.read_progress(store)
+    everybody = raters.read_rater_progress(store)
     criteria = study.settings.annotation.criteria
     ratings = read_ratings(
         store,
@@ -126,7 +126,9 @@ def _read_collected_status(
         slots=study.hand_out_plan.slots,
         criteria=criteria,
     )
-    changes = compare_declared(study.declared, {PEOPLE: settings.read_declared(store, PEOPLE)})
+    changes = compare_declared_parts(
+        study.declared, {PEOPLE: settings.read_settings_at_first_verdict(store, PEOPLE)}
+    )
     replaced = _find_outdated_pairs(drawn, texts)
     steps += _read_steps_after_texts(study, store, drawn, everybody, ratings)
     warnings = render_lines(
@@ -166,7 +168,7 @@ def _make_status(
     if not is_broken and not unfinished:
         lines += ["", f"All is done: open {folder / 'report' / 'index.html'}"]
     if ratings is not None and is_rated:
-        lines += ["", write_headline(ratings)]
+        lines += ["", describe_rating_progress(ratings)]
     return Status(
         lines=tuple(lines),
         tables=tables if is_rated else (),
@@ -222,7 +224,7 @@ def _read_texts_step(study: Study, prompts: list[Prompt]) -> tuple[Step, dict[st
     name = "texts" if study.settings.system else "continuations"
     try:
         existing = find_texts(study, study.settings.systems, prompts)
-        missing, needed = _count_missing(study, existing) if prompts else (Counter[str](), 0)
+        missing, needed = _count_missing_texts(study, existing) if prompts else (Counter[str](), 0)
     except (StudyError, OSError) as error:
         return Step(name, "broken", str(error)), {}
     total = needed - missing.total()
@@ -241,13 +243,13 @@ def _read_texts_step(study: Study, prompts: list[Prompt]) -> tuple[Step, dict[st
     return Step(name, state if total else "missing", text, generate), existing
 
 
-def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[Counter[str], int]:
+def _count_missing_texts(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[Counter[str], int]:
     """Count the missing texts of each system, and all texts that the study needs."""
     missing: Counter[str] = Counter()
     needed = 0
-    for names, prompts in plan_texts(study):
+    for names, prompts in plan_prompts_of_systems(study):
         for name in names:
-            runs = range(1, study.settings.count_runs(name) + 1)
+            runs = range(1, study.settings.count_texts_per_prompt(name) + 1)
             keys = [(prompt.id, run) for prompt in prompts for run in runs]
             needed += len(keys)
             missing.update(name for key in keys if key not in existing[name])
@@ -257,8 +259,8 @@ def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[C
 def _read_tuning_steps(study: Study, texts: Step) -> Iterator[Step]:
     """Yield the state of the search, if the study has the table [tuning]."""
     grids = study.settings.grids
-    if grids and study.valid_choice is not None:
-        chosen = [study.valid_choice.chosen[name] for name in grids]
+    if grids and study.valid_tuning_choice is not None:
+        chosen = [study.valid_tuning_choice.chosen[name] for name in grids]
         yield Step("tuning", "complete", f"chosen: {', '.join(chosen)}")
     elif grids:
         tune = (study.command(*TUNE),) if texts.state == "complete" else ()
@@ -272,7 +274,7 @@ def _read_metrics_step(study: Study, *, has_texts: bool) -> Step:
     texts = [*study.continuations_folder.glob("*/*.jsonl"), *(path for path in files if path.exists())]
     measure = (study.command("measure"),) if has_texts else ()
     page = study.metrics_folder / "metrics.html"
-    return _check_page_age(
+    return _make_page_step(
         "metrics",
         page,
         texts,
@@ -282,7 +284,7 @@ def _read_metrics_step(study: Study, *, has_texts: bool) -> Step:
     )
 
 
-def _check_page_age(
+def _make_page_step(
     name: str, page: Path, sources: Iterable[Path], *, missing: str, older: str, then: tuple[str, ...]
 ) -> Step:
     """Return the state of a written page: complete if it is newer than the files that it is made from."""
@@ -303,7 +305,7 @@ def _read_round_steps(
     if study.hand_out_plan.rounds is None:
         return
     names = [judge.rater_name for judge in study.settings.judge]
-    judges = {name: name_settings_part(name, "model") for name in names}
+    judges = {name: name_rater_settings_part(name, "model") for name in names}
     couples = {(pair.method_a, pair.method_b) for pair in drawn}
     last = max((pair.round for pair in drawn), default=0)
     for who, settings_name in {PEOPLE: pool, **judges}.items():
@@ -380,7 +382,7 @@ def _count_open_requests(study: Study, store: Store, rated: Mapping[str, int]) -
     for judge in study.settings.judge:
         name = judge.rater_name
         with store.begin_read() as db:
-            playing = count_active_pairs(db, name_settings_part(name, "model"))
+            playing = count_active_pairs(db, name_rater_settings_part(name, "model"))
         remaining[name] = max(0, playing * _count_requests_per_pair(judge) - rated.get(name, 0))
     return remaining
 
@@ -398,7 +400,7 @@ def _read_report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
         state: State = "partial" if page.is_file() else "missing"
         return Step("report", state, f"waits for {format_count(missing, 'rating')}")
     report = (study.command("report"),) if is_rated else ()
-    return _check_page_age(
+    return _make_page_step(
         "report",
         page,
         written,
@@ -408,7 +410,7 @@ def _read_report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
     )
 
 
-def write_headline(ratings: Ratings) -> str:
+def describe_rating_progress(ratings: Ratings) -> str:
     """Describe the progress of the ratings in a sentence or two."""
     template = _TEMPLATES / "headline.txt.j2"
     lines = render_lines(template, ratings=ratings, count=format_count, duration=format_duration)
@@ -462,9 +464,9 @@ def _make_raters_table(raters: Sequence[RaterState]) -> Table:
     """Return the table of raters. If there are many, only flagged raters who are not excluded are shown."""
     flagged = [rater for rater in raters if rater.flags and rater.state != "excluded"]
     listed = raters if len(raters) <= RATERS else flagged
-    cells = [_describe_rater(rater) for rater in listed]
+    cells = [_make_rater_cells(rater) for rater in listed]
     filled = {name for line in cells for name, cell in line.items() if cell not in {"", NOTHING}}
-    heads = [name for name in _describe_rater(raters[0]) if name in {"rater", *filled}]
+    heads = [name for name in _make_rater_cells(raters[0]) if name in {"rater", *filled}]
     raised = {flag for rater in flagged for flag in rater.flags}
     notes = [f"{flag}: {meaning}" for flag, meaning in MEANINGS.items() if flag in raised]
     if len(listed) < len(raters):
@@ -480,7 +482,7 @@ def _make_raters_table(raters: Sequence[RaterState]) -> Table:
     )
 
 
-def _describe_rater(rater: RaterState) -> Cells:
+def _make_rater_cells(rater: RaterState) -> Cells:
     return {
         "rater": join_lines(rater.rater),
         "rated": str(rater.rated),
@@ -494,11 +496,11 @@ def _describe_rater(rater: RaterState) -> Cells:
         "remarks": str(rater.remarks or ""),
         "skipped": str(rater.skipped or ""),
         "state": rater.state,
-        "look at": ", ".join(name_flags(rater)),
+        "look at": ", ".join(list_flag_names(rater)),
     }
 
 
-def name_flags(rater: RaterState) -> list[str]:
+def list_flag_names(rater: RaterState) -> list[str]:
     """Return the names of a rater's flags, with a figure if the flag has one."""
     figures = {"same answer": rater.favourite, "like a model": rater.signs}
     return [f"{flag} ({figures[flag]})" if flag in figures else flag for flag in rater.flags]

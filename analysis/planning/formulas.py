@@ -62,7 +62,7 @@ class Design:
 
     def __post_init__(self) -> None:
         """Raise an error for the first impossible value."""
-        for name, (is_possible, remedy) in _check_values(self).items():
+        for name, (is_possible, remedy) in _check_design_values(self).items():
             if not is_possible:
                 option = f"--{name.replace('_', '-')} {getattr(self, name):g}"
                 raise StudyError(f"{option} is not possible. Give {remedy}")
@@ -99,7 +99,7 @@ class Design:
         return replace(self, rater_sd=None, judge_r=None)
 
 
-def _check_values(d: Design) -> dict[str, tuple[bool, str]]:
+def _check_design_values(d: Design) -> dict[str, tuple[bool, str]]:
     """Return whether each value of the design is possible, with the remedy for an impossible value."""
     room = 1.0 if d.margin is not None else 2 * min(d.share, 1 - d.share)
     is_share = 0 < d.share < 1 and d.share != HALF

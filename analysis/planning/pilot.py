@@ -45,7 +45,7 @@ class Pilot:
     results: int
 
     @property
-    def relative_size(self) -> float:
+    def relative_items_needed(self) -> float:
         """Return a number proportional to the items that 5 raters need: (1 − ties) (1 + 4 ICC)."""
         return (1 - self.ties) * (1 + 4 * (self.icc or 0.0))
 
@@ -64,11 +64,11 @@ def read_pilot(source: Path, overrides: Sequence[str] = ()) -> Pilot:
         from analysis.reports.study_report import read_study_verdicts  # noqa: PLC0415 (a table needs no database)
         from guard_eval.study import Study  # noqa: PLC0415
 
-        return find_most_demanding(read_study_verdicts(Study.open(source, overrides)))
-    return find_most_demanding(read_table_evidence([source], overrides=overrides).frame)
+        return find_most_demanding_criterion(read_study_verdicts(Study.open(source, overrides)))
+    return find_most_demanding_criterion(read_table_evidence([source], overrides=overrides).frame)
 
 
-def find_most_demanding(verdicts: pd.DataFrame) -> Pilot:
+def find_most_demanding_criterion(verdicts: pd.DataFrame) -> Pilot:
     """Find the criterion of a validated table whose items vary the most.
 
     The variance of the mean of m raters is proportional to (1 − ties) (1 + (m − 1) ICC) / m, with m = 5. If
@@ -91,7 +91,7 @@ def find_most_demanding(verdicts: pd.DataFrame) -> Pilot:
         )
         for criterion in criteria
     ]
-    return max(pilots, key=lambda pilot: pilot.relative_size)
+    return max(pilots, key=lambda pilot: pilot.relative_items_needed)
 
 
 def _summarise_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:

@@ -71,7 +71,7 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
     if study.settings.database is not None or (study.folder / "study.db").exists():
         with Store.open(study.database, declared=study.declared) as store:
             pairs = store_pairs.read_pairs(store)
-            raters = store_raters.read_progress(store)
+            raters = store_raters.read_rater_progress(store)
             rows = unblind.read_tidy_rows(store, include_surplus=True, include_excluded=True)
             people = collect_rater_facts(study, store)
             if counted := [row for row in rows if not (row.surplus or row.excluded)]:

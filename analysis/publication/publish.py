@@ -34,7 +34,7 @@ from guard_eval.store import RaterProgress, Store, TidyRow, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
-from guard_eval.study.schema import encode_schema, name_schema, write_schema_line
+from guard_eval.study.schema import encode_schema, make_schema_file_name, write_schema_line
 from guard_eval.study.system_settings import System
 
 # fmt: off
@@ -94,7 +94,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         raise StudyError(f"{folder} exists and is not an empty folder; name a folder that does not exist yet")
     with Store.open(study.database, declared=study.declared) as store:
         rows = unblind.read_tidy_rows(store)
-        people = store_raters.read_progress(store)
+        people = store_raters.read_rater_progress(store)
         pairs = store_pairs.read_pairs(store)
         if not rows:
             raise explain_missing_verdicts(study, store)
@@ -107,7 +107,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         "verdicts.csv": make_csv([VERDICT_COLUMNS, *map(attrgetter(*VERDICT_COLUMNS), verdicts)]),
         "pairs.jsonl": "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in texts),
         FILE_NAME: write_schema_line(FILE_NAME) + tomli_w.dumps(_make_report_settings(study, verdicts)),
-        name_schema(FILE_NAME): encode_schema(TableSettings, FILE_NAME).decode(),
+        make_schema_file_name(FILE_NAME): encode_schema(TableSettings, FILE_NAME).decode(),
     }
     _check_for_names_and_keys(study, people, allow, files)
     excluded = sum(rater.state == "excluded" and rater.kind == "person" for rater in people)
@@ -217,7 +217,7 @@ def _check_for_names_and_keys(
             model_study.settings.model.name.split("/")[-1] for model_study in study.split_by_model()
         ),
         "system": "\n".join(
-            json.dumps(_list_owner_texts(system), ensure_ascii=False) for system in settings.system
+            json.dumps(_list_system_owner_words(system), ensure_ascii=False) for system in settings.system
         ),
         "texts and task": f"{settings.texts}\n{settings.task or ''}",
         "criteria": "\n".join(chain(*criterion_texts)),
@@ -242,7 +242,7 @@ def _check_for_names_and_keys(
         )
 
 
-def _list_owner_texts(system: System) -> list[object]:
+def _list_system_owner_words(system: System) -> list[object]:
     """List the owner's words about a system that are published: name, model and request."""
     served = system.model.name if system.source == "server" and system.model else ""
     return [system.name, served, system.body]

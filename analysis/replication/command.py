@@ -10,12 +10,12 @@ import pandas as pd
 
 from analysis.replication.compare import (
     SettingDifference,
-    compare_figures,
-    describe_differences,
+    compare_figures_with_paper,
+    describe_setting_differences,
     explain_marks,
-    make_tables,
+    make_comparison_tables,
 )
-from analysis.replication.measured import make_metric_figures, make_verdict_figures, read_count_figures
+from analysis.replication.measured import make_metric_figures, make_verdict_figures, read_shares_from_counts
 from analysis.replication.paper import (
     SEARCH,
     PaperTable,
@@ -23,7 +23,12 @@ from analysis.replication.paper import (
     find_published_figures,
     read_paper_tables,
 )
-from analysis.replication.study import find_differences, find_paper_model, plan_replication, write_study
+from analysis.replication.study import (
+    find_paper_model,
+    find_setting_differences,
+    plan_replication,
+    write_study,
+)
 from analysis.reports.study_report import make_verdict_table
 from analysis.verdicts.sources import read as read_verdicts
 from guard_eval import progress
@@ -101,13 +106,13 @@ def replicate(
         StudyError: There is no such table, there are no prompts, or a step finds something wrong.
     """
     if table is None:
-        return list_tables()
+        return list_paper_tables()
     entry = find_paper_table(table)
     if verdicts is not None:
         unused = {"--prompts": prompts, "--limit": limit, "--set": overrides}
         if named := [name for name, value in unused.items() if value]:
             raise StudyError(f"{named[0]} has no effect with --verdicts. Leave one of these options out")
-        return _compare_verdicts(entry, verdicts, None if dry_run else folder)
+        return _compare_verdicts_with_paper(entry, verdicts, None if dry_run else folder)
     heading = f"{entry.label}: {entry.title}"
     if not entry.experiment:
         return Replication(table=entry.label, lines=(heading, f"There is nothing to run. {entry.here}"))
@@ -141,7 +146,7 @@ def _describe_planned_study(
     )
 
 
-def list_tables() -> Replication:
+def list_paper_tables() -> Replication:
     """List the tables and figures of the paper."""
     rows = []
     for table in read_paper_tables():
@@ -161,7 +166,7 @@ def list_tables() -> Replication:
     )
 
 
-def _compare_verdicts(table: PaperTable, path: Path, folder: Path | None) -> Replication:
+def _compare_verdicts_with_paper(table: PaperTable, path: Path, folder: Path | None) -> Replication:
     """Compare the paper's figures with a file of verdicts or of counts of verdicts."""
     if not table.asks:
         raise StudyError(
@@ -169,7 +174,7 @@ def _compare_verdicts(table: PaperTable, path: Path, folder: Path | None) -> Rep
         )
     who = "people" if "people" in table.asks else "judge"
     kind: RaterKind = "person" if who == "people" else "model"
-    ours = read_count_figures(path, who=who)
+    ours = read_shares_from_counts(path, who=who)
     if ours is None:
         ours = make_verdict_figures(read_verdicts(path, rater_kind=kind))
     note = f"from {path.name}; the setting of its experiment is unknown"
@@ -219,7 +224,7 @@ def _run_experiment(table: PaperTable, study: Study) -> Replication:
             notes.append(f"not in the paper: {', '.join(others)}; ours are in {study.metrics_folder}/")
         if len(table.models) > 1:
             notes.append(f"the paper's figures are those of {model}; name another with --set model.name")
-    result = _show_comparison(table, study.folder, ours, find_differences(table, study), notes, model)
+    result = _show_comparison(table, study.folder, ours, find_setting_differences(table, study), notes, model)
     return replace(result, next=tuple(following))
 
 
@@ -233,7 +238,7 @@ def _show_comparison(  # noqa: PLR0917 (of three callers)
 ) -> Replication:
     """Show the paper's figures and ours. If there is a folder, also write them as Markdown."""
     figures = find_published_figures(table.label)
-    compared = compare_figures(figures[figures["model"].isin(["", model])], ours, differences)
+    compared = compare_figures_with_paper(figures[figures["model"].isin(["", model])], ours, differences)
     if compared["ours"].isna().all() and table.asks:
         raise StudyError(
             f"no verdict belongs to {table.label}: {table.title}. Check the kinds of raters in the column "
@@ -241,8 +246,11 @@ def _show_comparison(  # noqa: PLR0917 (of three callers)
         )
     listed = compared.drop(columns=["decimals", "half_unit", "is_exact", "cell"])
     head = f"{table.label}: {table.title}"
-    tables = make_tables(compared)
-    lines = [head, *filter(None, [describe_differences(differences), *notes, explain_marks(compared)])]
+    tables = make_comparison_tables(compared)
+    lines = [
+        head,
+        *filter(None, [describe_setting_differences(differences), *notes, explain_marks(compared)]),
+    ]
     if folder is not None:
         path = folder / f"replication-{table.name}.md"
         parts = [f"# {escape_markdown(head)}", *map(escape_markdown, lines[1:]), *map(to_markdown, tables)]

@@ -43,13 +43,13 @@ class SettingDifference(NamedTuple):
         return (figures["strategy"] != HUMAN) | (figures["metric"] != "diversity")
 
 
-def describe_differences(differences: Sequence[SettingDifference]) -> str:
+def describe_setting_differences(differences: Sequence[SettingDifference]) -> str:
     """Describe the differences from the paper's setting in a sentence. Without differences it is empty."""
     words = "; ".join(difference.words for difference in differences)
     return f"OTHER SETTING: {words}. A difference says nothing of the paper." if words else ""
 
 
-def compare_figures(
+def compare_figures_with_paper(
     figures: pd.DataFrame, ours: pd.DataFrame, differences: Sequence[SettingDifference] = ()
 ) -> pd.DataFrame:
     """Return the paper's figures with ours, the state of each figure, and our figure as text (`cell`).
@@ -104,7 +104,7 @@ def _format_number(value: float, decimals: int) -> str:
     return text.lstrip("-") if float(text) == 0 else text
 
 
-def make_tables(compared: pd.DataFrame) -> tuple[Table, ...]:
+def make_comparison_tables(compared: pd.DataFrame) -> tuple[Table, ...]:
     """Make a table of the paper's figures and ours for each group of the paper's columns.
 
     Rows and columns without any of our figures are left out.

@@ -58,11 +58,11 @@ def make_verdict_figures(verdicts: pd.DataFrame) -> pd.DataFrame:
         ties=(scores["net"] == 0).astype(int),
         losses=(scores["net"] < 0).astype(int),
     )
-    shares = _compute_shares(pd.concat([counts, counts.assign(criterion="overall")]))
-    return pd.concat([shares.assign(is_exact=False), _compare_preferences(shares)])
+    shares = _compute_win_and_tie_shares(pd.concat([counts, counts.assign(criterion="overall")]))
+    return pd.concat([shares.assign(is_exact=False), _compare_people_with_judges(shares)])
 
 
-def _compute_shares(counts: pd.DataFrame) -> pd.DataFrame:
+def _compute_win_and_tie_shares(counts: pd.DataFrame) -> pd.DataFrame:
     """Return the shares of wins, of ties, and of wins plus half the ties, in percent, for both strategies.
 
     Args:
@@ -91,7 +91,7 @@ def _compute_shares(counts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(figures, columns=[*names, "ours", "low", "high", "n"])
 
 
-def _compare_preferences(shares: pd.DataFrame) -> pd.DataFrame:
+def _compare_people_with_judges(shares: pd.DataFrame) -> pd.DataFrame:
     """Return whether people and judges prefer the same strategy, if both gave verdicts."""
     leads = shares[shares["what"] == "share"].assign(lead=shares["ours"] - 50)
     people = leads[leads["who"] == "people"]
@@ -109,7 +109,7 @@ def _compare_preferences(shares: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def read_count_figures(path: Path, *, who: str) -> pd.DataFrame | None:
+def read_shares_from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
     """Read exact shares in percent from a CSV file of counts. Return None if the file has no counts.
 
     The columns are dataset, criterion, ties, and NAME_wins for each of two strategies. Counts do not say
@@ -146,7 +146,7 @@ def read_count_figures(path: Path, *, who: str) -> pd.DataFrame | None:
         dataset=datasets,
         unit=datasets,
     )
-    return _compute_shares(counts).assign(low=None, high=None, is_exact=True)
+    return _compute_win_and_tie_shares(counts).assign(low=None, high=None, is_exact=True)
 
 
 @functools.cache

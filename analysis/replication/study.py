@@ -158,7 +158,7 @@ def find_paper_model(table: PaperTable, study: Study) -> str:
     return next(names, table.models[0])
 
 
-def find_differences(table: PaperTable, study: Study) -> list[SettingDifference]:
+def find_setting_differences(table: PaperTable, study: Study) -> list[SettingDifference]:
     """Return the differences between a study's setting and the paper's.
 
     Settings that the paper does not state are not compared: the prompts' length in tokens, the arithmetic,

@@ -10,7 +10,7 @@ from statistics import median
 
 from analysis.evidence import Evidence, Facts
 from analysis.sections.raters.agreement import make_section
-from analysis.sections.results.shares import count_coverage
+from analysis.sections.results.shares import count_pairs_and_ratings
 from guard_eval.records import Gold
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
@@ -34,9 +34,9 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
     rows: list[TidyRow] = []
     gold: list[Gold] = []
     if store is not None:
-        people = [person for person in raters.read_progress(store) if person.kind in PEOPLE]
+        people = [person for person in raters.read_rater_progress(store) if person.kind in PEOPLE]
         written = notes.read_notes(store)
-        rows = [row for row in unblind.read_history(store) if row.rater_kind in PEOPLE]
+        rows = [row for row in unblind.read_verdict_history(store) if row.rater_kind in PEOPLE]
         gold = store_pairs.read_gold_pairs(store)
     steps = {
         step: {note.rater: json.loads(note.detail) for note in written if note.kind == step}
@@ -44,7 +44,7 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
     }
     backgrounds = [steps["background"].get(person.name, {}) for person in people if person.rated]
     tables = [
-        count_answers(
+        tabulate_answers(
             question.ask, [answers.get(question.name, "") for answers in backgrounds], question.answers
         )
         for question in words.background.questions
@@ -64,7 +64,7 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
         "background": tables,
         "hours": hours,
         "middle": median(hours) if hours else 0.0,
-        "checked": _count_checks(gold, rows),
+        "checked": _count_passed_checks(gold, rows),
     }
 
 
@@ -77,7 +77,9 @@ def write_checklist(people: Facts, evidence: Evidence | None) -> str:
     """
     agreed = evidence and make_section(evidence)
     rows = (
-        [] if evidence is None else [row for row in evidence.rows(count_coverage) if row.rater_kind in PEOPLE]
+        []
+        if evidence is None
+        else [row for row in evidence.rows(count_pairs_and_ratings) if row.rater_kind in PEOPLE]
     )
     return render(
         Path(__file__).parent / "templates" / f"{FILE_NAME}.j2",
@@ -110,7 +112,7 @@ def _sum_active_hours(rows: Iterable[TidyRow]) -> Sequence[float]:
     return sorted(filter(None, hours.values()))
 
 
-def _count_checks(gold: Sequence[Gold], rows: Sequence[TidyRow]) -> Mapping[str, tuple[int, int]]:
+def _count_passed_checks(gold: Sequence[Gold], rows: Sequence[TidyRow]) -> Mapping[str, tuple[int, int]]:
     """Count correct answers to gold pairs and unchanged answers to repeats, as (passed, all) by role."""
     last = {(row.role, row.rater, row.pair_id, row.criterion): row for row in rows}
     expected = {entry.pair.id: entry.expected for entry in gold}
@@ -125,7 +127,7 @@ def _count_checks(gold: Sequence[Gold], rows: Sequence[TidyRow]) -> Mapping[str,
     return {role: (sum(passed), len(passed)) for role, passed in results.items() if passed}
 
 
-def count_answers(ask: str, answers: Sequence[str], words: Mapping[str, str]) -> Table | None:
+def tabulate_answers(ask: str, answers: Sequence[str], words: Mapping[str, str]) -> Table | None:
     """Count the people who gave each answer. Return None if no number can be shown.
 
     If any answer was given by fewer than `FEWEST` people, all answers except the most frequent one are

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.evidence import Evidence
-from analysis.reports.declared import apply_declarations, format_command_line, read_settings
+from analysis.reports.declared import apply_table_settings, format_command_line, read_settings
 from analysis.reports.files import write_report
 from analysis.reports.first_screen import AnswerLine
 from analysis.sections.results import by_column
@@ -106,7 +106,7 @@ def report(
             page=folder / "index.html",
             answer="",
             reading=reading,
-            lines=(*reading.lines(), *describe_allowed_analyses(evidence.frame)),
+            lines=(*reading.lines(), *list_supported_analyses(evidence.frame)),
             warnings=reading.notes,
         )
     check_results_folder(folder)
@@ -129,7 +129,7 @@ def report(
     )
 
 
-def describe_allowed_analyses(table: pd.DataFrame) -> Iterator[str]:
+def list_supported_analyses(table: pd.DataFrame) -> Iterator[str]:
     """Say for each analysis that needs special columns whether the table has them."""
     raters = count_in_words(table["rater"].nunique(), "rater")
     pair = ["pair_id", "method_a", "method_b", "criterion"]
@@ -149,12 +149,12 @@ def _read_study_evidence(
     """Return the verdicts of a study and the folder of its report."""
     # Imported only for a study, because SQLAlchemy would delay a table's report by half a second.
     from analysis.reports.checklist import collect_rater_facts  # noqa: PLC0415
-    from analysis.reports.study_report import read_study  # noqa: PLC0415
+    from analysis.reports.study_report import read_study_for_report  # noqa: PLC0415
     from guard_eval.store import Store  # noqa: PLC0415
     from guard_eval.study import Study  # noqa: PLC0415
 
     study = Study.open(path, overrides)
-    table, context = read_study(study, by)
+    table, context = read_study_for_report(study, by)
     if paper:
         with Store.open(study.database) as store:
             context = replace(context, people=collect_rater_facts(study, store))
@@ -170,7 +170,7 @@ def read_table_evidence(
     where = " and ".join(
         filter(None, (f"in {source.name}" if source else "", "on the command line" if overrides else ""))
     )
-    table, context = apply_declarations(
+    table, context = apply_table_settings(
         table,
         declared,
         name=_strip_extensions(paths[0]),

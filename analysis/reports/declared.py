@@ -20,7 +20,7 @@ from analysis.verdicts.table import Declarations
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 from guard_eval.study.test_plan import SplitPlan
-from guard_eval.study.toml import apply_overrides, check_tables, read_toml
+from guard_eval.study.toml import apply_overrides, read_toml, validate_toml_tables
 
 FILE_NAME = "report.toml"
 """The name of the file that declares a table's plan. A report finds it in the folder of the table."""
@@ -31,14 +31,14 @@ _PAIR_DESPITE_PROMPTS = (
 ReportUnit = Literal["prompt", "pair"]
 
 
-def _refuse_line_breaks(text: str) -> str:
+def _require_one_line(text: str) -> str:
     """Refuse a text that is empty or has line breaks."""
     if not text.strip() or len(text.splitlines()) > 1:
         raise ValueError("is empty or has line breaks; write one line")
     return text
 
 
-_Line = Annotated[str, AfterValidator(_refuse_line_breaks)]
+_Line = Annotated[str, AfterValidator(_require_one_line)]
 
 
 class TableSettings(SplitPlan):
@@ -114,10 +114,10 @@ def check_settings(source: Path, values: Mapping[str, object]) -> TableSettings:
         for name, value in values.items()
         if value is not None
     }
-    return check_tables(TableSettings, plain, source)
+    return validate_toml_tables(TableSettings, plain, source)
 
 
-def apply_declarations(
+def apply_table_settings(
     verdicts: pd.DataFrame, settings: TableSettings, *, name: str, command: str = "", source: str = ""
 ) -> tuple[pd.DataFrame, Context]:
     """Return the verdicts with the declared unit, and the context of their report.
@@ -133,7 +133,7 @@ def apply_declarations(
         StudyError: The unit is the prompt but the table has no prompts, or the family has a result that the
             table does not have.
     """
-    verdicts = _apply_unit(verdicts, settings.unit)
+    verdicts = _drop_prompts_if_unit_is_pair(verdicts, settings.unit)
     composite = None if settings.composite is None else Composite(weights=settings.composite)
     values = settings.model_dump(exclude_unset=True)
     words = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items())
@@ -163,7 +163,7 @@ def format_command_line(tables: Sequence[Path], overrides: Sequence[str]) -> str
     return shlex.join(["guard-eval", "report", *(table.name for table in tables), *settings])
 
 
-def _apply_unit(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:
+def _drop_prompts_if_unit_is_pair(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:
     """Return the verdicts with the declared unit. If the unit is the pair, prompts are removed."""
     if unit == "prompt" and (PROMPT not in verdicts.columns or verdicts[PROMPT].isna().all()):
         raise StudyError(

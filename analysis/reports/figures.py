@@ -51,7 +51,7 @@ def draw_main_figure(evidence: Evidence) -> Drawing:
     return draw_share_figure(evidence, evidence.rows(select_answer_rows), "figure")
 
 
-def label_share(row: WinShareRow) -> Cells:
+def make_share_labels(row: WinShareRow) -> Cells:
     """Return the labels of a win share in a paper: comparison, criterion, raters and dataset."""
     return {
         "Comparison": f"{row.method_a} against {row.method_b}",
@@ -66,7 +66,7 @@ def draw_share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str
     rows = rows[:MAX_LINES]
     first = rows[0]
     alpha = evidence.plan.alpha
-    words = drop_shared_labels([label_share(row) for row in rows])
+    words = drop_shared_labels([make_share_labels(row) for row in rows])
     strong = {index for index, row in enumerate(rows) if row.is_significant(alpha)}
     ahead, behind, against = "the first-named", "the second", ""
     if "Comparison" not in words[0]:
@@ -74,7 +74,7 @@ def draw_share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str
         against = f" of {first.method_a} against {first.method_b}"
     marked = f"; diamonds: p at most {alpha:g}" if strong else ""
     level = f"{100 * evidence.plan.level:g} %"
-    return _draw_lines(
+    return _draw_share_intervals(
         evidence,
         [row.win_share for row in rows],
         [" · ".join(map(str, cells.values())) for cells in words],
@@ -91,7 +91,7 @@ def draw_ranking_figure(evidence: Evidence, rows: Sequence[RankingRow], name: st
     rows = rows[:MAX_LINES]
     who = f"{find_title(rows[0].criterion)}, judged by {name_raters(rows[0])}"
     level = f"{100 * evidence.plan.level:g} %"
-    return _draw_lines(
+    return _draw_share_intervals(
         evidence,
         [row.expected_share for row in rows],
         [row.method for row in rows],
@@ -103,7 +103,7 @@ def draw_ranking_figure(evidence: Evidence, rows: Sequence[RankingRow], name: st
     )
 
 
-def _draw_lines(
+def _draw_share_intervals(
     evidence: Evidence,
     shares: Sequence[Estimate],
     labels: Sequence[str],

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.evidence import Context, Evidence
 from analysis.reports.first_screen import AnswerLine, FirstScreen, build_first_screen
-from analysis.reports.sentences import TEMPLATES, describe_limits, describe_methods, is_simulated
+from analysis.reports.sentences import TEMPLATES, describe_limitations, describe_methods, is_simulated
 from analysis.scores.scores import add_judge_column, group_by_result
 from analysis.sections import ANALYSES, SECTIONS
 from analysis.sections.results.answering import select_answer_rows
@@ -75,7 +75,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
         if paper and any(row.rater_kind == UNKNOWN_KIND for row in evidence.rows(select_answer_rows)):
             raise StudyError(UNKNOWN_RATERS)
         screen = build_first_screen(evidence)
-        page = _collect_page(evidence, screen)
+        page = _collect_page_content(evidence, screen)
         files: dict[str, str | bytes] = {
             name: render(TEMPLATES / f"{name}.j2", page=page) for name in ("index.html", "report.md")
         }
@@ -103,7 +103,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
     )
 
 
-def _collect_page(evidence: Evidence, screen: FirstScreen) -> dict[str, object]:
+def _collect_page_content(evidence: Evidence, screen: FirstScreen) -> dict[str, object]:
     """Return the content of the page for the templates, with all sections that have rows."""
     context = evidence.context
     sections = [section(evidence) for section in SECTIONS]
@@ -114,7 +114,7 @@ def _collect_page(evidence: Evidence, screen: FirstScreen) -> dict[str, object]:
         "sections": [section for section in sections if section is not None],
         "examples": [(pair, _count_verdicts(pair, evidence.frame)) for pair in context.examples],
         "methods": describe_methods(evidence),
-        "limits": describe_limits(evidence),
+        "limits": describe_limitations(evidence),
     }
 
 

@@ -12,7 +12,7 @@ from analysis.reports.sentences import (
     count_raters,
     describe_coverage,
     name_judge_in_sentence,
-    write_sentences,
+    write_sentences_from_template,
 )
 from analysis.sections.raters.audits import UNBALANCED, run_audits
 from analysis.sections.raters.judge_run import score_calibration
@@ -28,8 +28,8 @@ from analysis.sections.results.shares import (
     ShareRow,
     WinShareRow,
     conclude,
-    conclude_in_words,
-    count_coverage,
+    count_pairs_and_ratings,
+    describe_conclusion,
 )
 from analysis.sections.search import describe_search
 from analysis.sections.section import group_by, name_raters, remove_word_simulated
@@ -179,10 +179,10 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
     bars = [_make_ranking_bars(rows) for rows in group_rankings(evidence)]
     bars += [_make_share_bars(rows, evidence) for rows in compared.values()]
     return FirstScreen(
-        warning=" ".join(write_sentences("warning", evidence)),
+        warning=" ".join(write_sentences_from_template("warning", evidence)),
         facts=tuple(_describe_raters(evidence)),
         answer=" ".join(_write_answer(evidence, answered, ranks_first=ranks_first)),
-        more=" ".join(_write_remarks(evidence, groups, answered, ranks_first=ranks_first)),
+        more=" ".join(_write_answer_remarks(evidence, groups, answered, ranks_first=ranks_first)),
         bars=_select_bars_for_screen(sorted(bars, key=lambda block: block.is_ranking != ranks_first)),
         foot=" ".join(_describe_test(evidence, first, ranks_first=ranks_first)),
     )
@@ -190,7 +190,7 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
 
 def _describe_raters(evidence: Evidence) -> Iterator[str]:
     """Describe the raters: a line for people, and a line for each of the first judges."""
-    covered = evidence.rows(count_coverage)
+    covered = evidence.rows(count_pairs_and_ratings)
     for row in covered[:MAX_FACTS]:
         yield describe_coverage(row, evidence)
     if len(covered) > MAX_FACTS:
@@ -205,14 +205,14 @@ def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_firs
     comparisons = [_group_by_conclusion(of, alpha) for of in group_by(rows, lambda row: row.methods).values()]
     clear = [groups for groups in comparisons if [word for word, _ in groups] != [NO_EVIDENCE]]
     unclear = [" and ".join(groups[0][1][0].methods) for groups in comparisons if groups not in clear]
-    return write_sentences(
+    return write_sentences_from_template(
         "answer",
         evidence,
         ranks_first=ranks_first,
         comparisons=clear[:MAX_SPELT_OUT],
         further=len(clear) - MAX_SPELT_OUT,
         unclear=join_first(unclear, MAX_NAMED, join=" or between "),
-        list_shares=_list_shares,
+        list_shares=_list_criteria_with_shares,
     )
 
 
@@ -227,7 +227,7 @@ def _group_by_conclusion(rows: Sequence[WinShareRow], alpha: float) -> list[tupl
     return sorted(groups, key=lambda group: CONCLUSIONS.index(group[0]))
 
 
-def _write_remarks(
+def _write_answer_remarks(
     evidence: Evidence,
     groups: Sequence[Sequence[WinShareRow]],
     answered: Sequence[WinShareRow],
@@ -252,7 +252,7 @@ def _write_remarks(
     ]
     sides = [row for row in evidence.rows(run_audits) if row.kind == UNBALANCED and row.severity == "warning"]
     judges = [] if evidence.is_ranked else [rows for rows in others if rows[0].judge]
-    return write_sentences(
+    return write_sentences_from_template(
         "remarks",
         evidence,
         ranks_first=ranks_first,
@@ -302,7 +302,7 @@ def _make_share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultB
                 label=" · ".join(label),
                 interval=row.win_share,
                 p=row.deciding_p,
-                conclusion=conclude_in_words(row, evidence.plan.alpha),
+                conclusion=describe_conclusion(row, evidence.plan.alpha),
                 won=row.wins / row.ratings,
                 tied=row.ties / row.ratings,
             )
@@ -351,7 +351,7 @@ def _describe_leading_methods(rows: Sequence[WinShareRow]) -> list[str]:
     clear = [row for row in rows if row.leading_share >= CLEAR_LEAD]
     leads = group_by(clear, lambda row: (row.leader, row.other_method))
     return [
-        f"{leader} won more often than {other} on {_list_shares(led)}"
+        f"{leader} won more often than {other} on {_list_criteria_with_shares(led)}"
         for (leader, other), led in list(leads.items())[:MAX_NAMED]
     ]
 
@@ -359,7 +359,7 @@ def _describe_leading_methods(rows: Sequence[WinShareRow]) -> list[str]:
 def _find_detectable_share(rows: Sequence[WinShareRow], evidence: Evidence) -> float:
     """Return the smallest share that the tests of all given results would probably detect; 1 if unknown."""
     plan = evidence.plan
-    has_other_test = evidence.stops_early or plan.sequential or plan.assisted_by is not None
+    has_other_test = evidence.has_early_stopping or plan.sequential or plan.assisted_by is not None
     if has_other_test or plan.raters == "random":
         return 1.0
     shares = [
@@ -370,7 +370,7 @@ def _find_detectable_share(rows: Sequence[WinShareRow], evidence: Evidence) -> f
     return max(shares, default=1.0)
 
 
-def _list_shares(rows: Sequence[ShareRow]) -> str:
+def _list_criteria_with_shares(rows: Sequence[ShareRow]) -> str:
     """List each criterion with the share of `method_a`, which is named if it does not lead."""
     parts = []
     for row in rows:
@@ -410,15 +410,17 @@ def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
 
 def _describe_test(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
     """Describe the unit, the test, the correction, and the raters that the answer is about."""
-    covered = next(row for row in evidence.rows(count_coverage) if row.rater_group == rows[0].rater_group)
+    covered = next(
+        row for row in evidence.rows(count_pairs_and_ratings) if row.rater_group == rows[0].rater_group
+    )
     shares = [row.win_share for row in rows if conclude(row, evidence.plan.alpha) == NO_EVIDENCE]
-    return write_sentences(
+    return write_sentences_from_template(
         "foot",
         evidence,
         first=rows[0],
         covered=covered,
         results=rows,
-        ranks_first=ranks_first and not evidence.stops_early,
+        ranks_first=ranks_first and not evidence.has_early_stopping,
         judge=remove_word_simulated(covered.judge),
         raters=count_raters(covered.raters, covered.rater_kind),
         excludes_half=any(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, get_args, get_type_hints
 import pandas as pd
 
 from analysis.evidence import Evidence
-from analysis.reports.declared import TableSettings, apply_declarations, check_settings
+from analysis.reports.declared import TableSettings, apply_table_settings, check_settings
 from analysis.reports.files import WrittenReport, write_report
 from analysis.sections.raters import agreement as agreement_section
 from analysis.sections.raters import judges as judge_section
@@ -126,5 +126,5 @@ def make_evidence(verdicts: pd.DataFrame | Path | str, /, **declared: object) ->
     if isinstance(verdicts, str | Path) or get_reading(verdicts) == Reading():  # otherwise `read` has warned
         warn_about_reading(table)
     return Evidence.from_verdicts(
-        *apply_declarations(table, settings, name=settings.title or "Verdicts", source="in the program")
+        *apply_table_settings(table, settings, name=settings.title or "Verdicts", source="in the program")
     )

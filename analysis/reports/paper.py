@@ -8,14 +8,14 @@ from dataclasses import replace
 from functools import cache
 
 from analysis.evidence import ALL, CORRECTION_NAMES, Evidence
-from analysis.reports.figures import draw_main_figure, label_share
+from analysis.reports.figures import draw_main_figure, make_share_labels
 from analysis.reports.sentences import (
     TEMPLATES,
     count_raters,
     describe_coverage,
     describe_methods,
     is_simulated,
-    write_sentences,
+    write_sentences_from_template,
 )
 from analysis.sections.raters.agreement import measure_agreement
 from analysis.sections.results.answering import select_answer_rows
@@ -24,8 +24,8 @@ from analysis.sections.results.ranking import RankingRow, group_rankings
 from analysis.sections.results.shares import (
     CoverageRow,
     WinShareRow,
-    conclude_in_words,
-    count_coverage,
+    count_pairs_and_ratings,
+    describe_conclusion,
     measure_reported_shares,
 )
 from analysis.sections.section import (
@@ -66,13 +66,13 @@ _PACKAGES = r"""% Needs \usepackage{array,booktabs,graphicx,textcomp}. Made by g
 def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
     """Return the files of paper/ by path in the report. The same input gives the same bytes."""
     table = _make_ranking_table(evidence) if evidence.is_ranked else _make_share_table(evidence)
-    text = _write_sentence(evidence)
+    text = _write_result_sentence(evidence)
     if is_simulated(evidence):
         text = f"SIMULATED verdicts, evidence of nothing: {text}"
         table = replace(table, caption=f"SIMULATED. {table.caption}")
     notes = _write_methods_section(evidence)
-    cited = {key: entry for note in notes for key, entry in _find_citations(note).items()}
-    tables = (table, *make_paper_tables(evidence))
+    cited = {key: entry for note in notes for key, entry in _find_cited_works(note).items()}
+    tables = (table, *make_guard_paper_tables(evidence))
     return {
         "paper/table.tex": f"{_PACKAGES}{to_latex(table, label='tab:verdicts')}\n",
         "paper/tables.md": "\n\n".join(map(to_markdown, tables)) + "\n",
@@ -90,14 +90,14 @@ def _to_latex(text: str) -> str:
     return escape_latex(re.sub(r"(?<=\d) (?=%)", "\u00a0", words).replace("'", "’"))
 
 
-def _find_citations(note: str) -> dict[str, str]:
+def _find_cited_works(note: str) -> dict[str, str]:
     """Return the BibTeX keys and entries of the works that a sentence cites."""
     return {key: entry for words, entry, key in _read_references() if words in note}
 
 
 def _cite(note: str) -> str:
     """Replace author and year in a sentence by a LaTeX citation."""
-    keys = _find_citations(note)
+    keys = _find_cited_works(note)
     words = re.sub(r" \((?:[A-Z][\w ,]*) \d{4}\)", "", note) if keys else note
     cited = rf"~\citep{{{','.join(keys)}}}" if keys else ""
     return f"{_to_latex(words.removesuffix('.'))}{cited}."
@@ -122,7 +122,7 @@ def _make_share_table(evidence: Evidence) -> Table:
     context = evidence.context
     first = rows[0]
     margin = evidence.plan.margin
-    labels = drop_shared_labels([label_share(row) for row in rows])
+    labels = drop_shared_labels([make_share_labels(row) for row in rows])
     conclusions = {row.key: row.conclusion for row in evidence.rows(run_equivalence_tests)}
     is_mixed = "Comparison" in labels[0]
     of = "the first-named method" if is_mixed else first.method_a
@@ -143,7 +143,7 @@ def _make_share_table(evidence: Evidence) -> Table:
         return cells
 
     significant = (index for index, row in enumerate(rows) if row.is_significant(evidence.plan.alpha))
-    raters = _name_raters(evidence.rows(count_coverage))
+    raters = _name_raters(evidence.rows(count_pairs_and_ratings))
     return make_labelled_table(
         labels,
         [make_cells(row) for row in rows[:MAX_ROWS]],
@@ -191,18 +191,18 @@ def _describe_sizes(rows: Sequence[WinShareRow]) -> str:
     )
 
 
-def _write_sentence(evidence: Evidence) -> str:
+def _write_result_sentence(evidence: Evidence) -> str:
     """Write n, shares or ranks, intervals, p, test, correction and software of the first results."""
-    covered = evidence.rows(count_coverage)
+    covered = evidence.rows(count_pairs_and_ratings)
     rows = evidence.rows(select_answer_rows)
-    ranked = _select_rankings(evidence)
+    ranked = _select_rankings_of_first_raters(evidence)
     test = _describe_tests(rows, ", two-sided")
     if ranked:
         covered = [row for row in covered if row.rater_group == ranked[0][0].rater_group]
         test = ranked[0][0].any_difference_test
     if len(ranked) > 1:
         test += f", corrected by {CORRECTION_NAMES[evidence.adjustment]} over {len(ranked)} criteria"
-    lines = write_sentences(
+    lines = write_sentences_from_template(
         "sentence",
         evidence,
         raters=_name_raters(covered),
@@ -213,12 +213,12 @@ def _write_sentence(evidence: Evidence) -> str:
         most=MAX_RESULTS,
         test=test,
         sizes=_describe_sizes,
-        verdict_word=conclude_in_words,
+        verdict_word=describe_conclusion,
     )
     return "".join(lines)
 
 
-def _select_rankings(evidence: Evidence) -> list[list[RankingRow]]:
+def _select_rankings_of_first_raters(evidence: Evidence) -> list[list[RankingRow]]:
     """Return the rankings by people, or by the first judge: one for each criterion."""
     tables = group_rankings(evidence)
     return [rows for rows in tables if rows[0].rater_group == tables[0][0].rater_group]
@@ -226,7 +226,7 @@ def _select_rankings(evidence: Evidence) -> list[list[RankingRow]]:
 
 def _make_ranking_table(evidence: Evidence) -> Table:
     """Return a table of ranks and shares by criterion: a row per method, sorted by the first criterion."""
-    tables = _select_rankings(evidence)
+    tables = _select_rankings_of_first_raters(evidence)
     first = tables[0][0]
     level = f"{100 * first.level:g}\u00a0%"
     heads = ["Method"]
@@ -255,10 +255,10 @@ def _make_ranking_table(evidence: Evidence) -> Table:
 
 def _write_methods_section(evidence: Evidence) -> tuple[str, ...]:
     """Write a paper's methods section: raters, criteria, methods as on the report's page, and agreement."""
-    covered = [describe_coverage(row, evidence) for row in evidence.rows(count_coverage)]
+    covered = [describe_coverage(row, evidence) for row in evidence.rows(count_pairs_and_ratings)]
     defined = {criterion.name for criterion in evidence.context.criteria}
     rated = dict.fromkeys(row.criterion for row in evidence.rows(select_answer_rows))
-    return write_sentences(
+    return write_sentences_from_template(
         "paper_methods",
         evidence,
         coverage=[capitalise(words.replace(" · ", ", ")) for words in covered],
@@ -283,19 +283,19 @@ def _describe_kappas(evidence: Evidence) -> Iterator[str]:
         yield f"{mean} on {find_title(criterion)}{span if len(values) > 1 else ''}"
 
 
-def make_paper_tables(evidence: Evidence) -> tuple[Table, ...]:
+def make_guard_paper_tables(evidence: Evidence) -> tuple[Table, ...]:
     """Return tables as in the GUARD paper: pooled shares with the paper's binomial test.
 
     The binomial test treats ratings of one pair as independent, which is wrong. `sensitivity.csv` has this
     test together with the valid test. There are no tables if comparisons stopped when they were decided.
     """
-    if evidence.stops_early:
+    if evidence.has_early_stopping:
         return ()
     comparisons = group_by(evidence.rows(measure_reported_shares), lambda row: (row.rater_group, row.methods))
-    return tuple(_make_paper_table(rows) for rows in comparisons.values())
+    return tuple(_make_guard_paper_table(rows) for rows in comparisons.values())
 
 
-def _make_paper_table(rows: Sequence[WinShareRow]) -> Table:
+def _make_guard_paper_table(rows: Sequence[WinShareRow]) -> Table:
     """Return the table of one comparison, judged by people or by one judge."""
     p_values = [run_pooled_binomial_test(row.wins, row.losses).p for row in rows]
     return make_labelled_table(

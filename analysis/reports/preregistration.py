@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from guard_eval.files.opening import read_text
 from guard_eval.records import Pair
 from guard_eval.reporting.escaping import escape_markdown
-from guard_eval.reporting.writing import find_target
+from guard_eval.reporting.writing import resolve_write_target
 from guard_eval.study import Study
-from guard_eval.study.declared import hash_declared
+from guard_eval.study.declared import hash_declared_part
 
 PLAN = "plan.md"
 """The page in the study's folder that is written before the first verdict."""
@@ -24,7 +24,7 @@ def compare_with_written_plan(study: Study, pairs: Sequence[Pair]) -> tuple[str,
     path = study.folder / PLAN
     if not path.exists():
         return ()
-    find_target(path)
+    resolve_write_target(path)
     text = read_text(path)
     planned = dict(HASH.findall(text))
     verdicts = _VERDICTS.search(text)
@@ -50,7 +50,7 @@ def hash_plan(study: Study, pairs: Sequence[Pair]) -> dict[str, str]:
     texts.
     """
     declared = study.declared.items()
-    hashes = {f"settings of {escape_markdown(name)}": hash_declared(text) for name, text in declared}
+    hashes = {f"settings of {escape_markdown(name)}": hash_declared_part(text) for name, text in declared}
     if pairs:
-        hashes["pairs"] = hash_declared("\n".join(sorted(pair.id for pair in pairs)))
+        hashes["pairs"] = hash_declared_part("\n".join(sorted(pair.id for pair in pairs)))
     return hashes

@@ -9,7 +9,7 @@ from pathlib import Path
 from analysis.evidence import Evidence
 from analysis.sections.raters.agreement import measure_agreement
 from analysis.sections.raters.excluded import describe_exclusions
-from analysis.sections.raters.judge_run import describe_mixed_forms, list_failures
+from analysis.sections.raters.judge_run import describe_mixed_verdict_forms, list_judge_failures
 from analysis.sections.raters.order_and_length import measure_position_effect
 from analysis.sections.results.answering import select_answer_rows
 from analysis.sections.results.ranking import NO_RANK, RankingRow, group_rankings
@@ -33,7 +33,7 @@ MAX_NOTES = 4
 """The largest number of results' notes that are repeated in the report's list of limits."""
 
 
-def write_sentences(name: str, evidence: Evidence, **facts: object) -> tuple[str, ...]:
+def write_sentences_from_template(name: str, evidence: Evidence, **facts: object) -> tuple[str, ...]:
     """Return the sentences that a template makes from the evidence and further facts."""
     tables = group_rankings(evidence)
     is_mixed = len({rows[0].rater_group for rows in tables}) > 1
@@ -129,7 +129,7 @@ def name_judge_in_sentence(judge: str, *, bare: bool = False) -> str:
 def describe_methods(evidence: Evidence) -> tuple[str, ...]:
     """Describe how the numbers were computed, in one or two sentences for each analysis."""
     families = {name_raters(row): row.family for row in evidence.rows(select_answer_rows) if row.family > 1}
-    return write_sentences(
+    return write_sentences_from_template(
         "methods",
         evidence,
         families=[f"{size} for {who}" for who, size in families.items()],
@@ -137,23 +137,23 @@ def describe_methods(evidence: Evidence) -> tuple[str, ...]:
     )
 
 
-def describe_limits(evidence: Evidence) -> tuple[str, ...]:
+def describe_limitations(evidence: Evidence) -> tuple[str, ...]:
     """Return the limits that apply to these data."""
-    return write_sentences(
+    return write_sentences_from_template(
         "limits",
         evidence,
         agreement=[row for row in evidence.rows(measure_agreement) if row.fleiss_kappa.low is not None],
         is_position_known=bool(evidence.rows(measure_position_effect)),
-        failures=evidence.rows(list_failures),
-        mixed_forms=describe_mixed_forms(evidence),
+        failures=evidence.rows(list_judge_failures),
+        mixed_forms=describe_mixed_verdict_forms(evidence),
         notes=[
-            *_select_notes(evidence.rows(select_answer_rows)),
+            *_write_notes_of_rows(evidence.rows(select_answer_rows)),
             *(f"{note}." for note in get_reading(evidence.frame).notes),
         ],
     )
 
 
-def _select_notes(rows: Sequence[WinShareRow]) -> Iterator[str]:
+def _write_notes_of_rows(rows: Sequence[WinShareRow]) -> Iterator[str]:
     """Yield the first notes as sentences, each with its results if the note concerns only some of them."""
     by_note = group_by((row for row in rows if row.note), lambda row: row.note)
     for note, noted in list(by_note.items())[:MAX_NOTES]:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
 from analysis.reports.preregistration import compare_with_written_plan
-from analysis.scores.combined import add_composites
+from analysis.scores.combined import add_composite_results
 from analysis.sections.results.by_column import SPLITTING
 from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
@@ -24,8 +24,8 @@ from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
 from guard_eval.records import PEOPLE_OF, Contest, Pair, RaterKind, name_deciding_group
 from guard_eval.reporting.words import KIND_PLACE, format_rater_kind
-from guard_eval.reporting.writing import find_target
-from guard_eval.rubric import CRITERIA, Criterion, describe_rewordings, select_criteria
+from guard_eval.reporting.writing import resolve_write_target
+from guard_eval.rubric import CRITERIA, Criterion, describe_reworded_criteria, select_criteria
 from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
@@ -35,7 +35,7 @@ from guard_eval.store.notes import count_suspicious_presentations
 from guard_eval.store.showings.rounds import count_closed_rounds, read_contest
 from guard_eval.study import Study
 from guard_eval.study.choice import remove_parameters
-from guard_eval.study.declared import compare_declared
+from guard_eval.study.declared import compare_declared_parts
 from guard_eval.study.settings import Settings
 from guard_eval.texts.continuations import read_trace_means
 from guard_eval.texts.prompts import read_prompt_columns
@@ -71,7 +71,7 @@ def read_study_verdicts(study: Study) -> pd.DataFrame:
 
 def _read_rows(study: Study, store: Store) -> list[TidyRow]:
     """Return the verdicts of a study. Raise an error if there are none."""
-    if rows := _keep_closed_rounds(store, unblind.read_tidy_rows(store)):
+    if rows := _drop_open_round_verdicts(store, unblind.read_tidy_rows(store)):
         return rows
     raise explain_missing_verdicts(study, store)
 
@@ -89,7 +89,7 @@ def explain_missing_verdicts(study: Study, store: Store) -> StudyError:
     return StudyError(f"{study.folder} has no {what}. Collect verdicts with: {collect}")
 
 
-def _keep_closed_rounds(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
+def _drop_open_round_verdicts(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
     """Remove the verdicts of the open round, if comparisons stop after a round."""
     settings_parts = [name_deciding_group(row.rater, row.rater_kind) for row in rows]
     with store.begin_read() as db:
@@ -97,7 +97,7 @@ def _keep_closed_rounds(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
     return [row for row, name in zip(rows, settings_parts, strict=True) if row.prompt_round <= closed[name]]
 
 
-def read_study(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Context]:
+def read_study_for_report(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Context]:
     """Return a study's verdicts and the context of the report. From then on, the results count as seen.
 
     Args:
@@ -128,19 +128,21 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     pairs = store_pairs.read_pairs(store)
     used_criteria = _list_criteria(settings)
     raters_per_pair = settings.annotation.raters_per_pair
-    with_excluded = _keep_closed_rounds(store, unblind.read_tidy_rows(store, include_excluded=True))
+    with_excluded = _drop_open_round_verdicts(store, unblind.read_tidy_rows(store, include_excluded=True))
     is_any_excluded = any(row.excluded for row in with_excluded)
-    stored = {name: store_settings.read_declared(store, name) for name in study.declared}
+    stored = {name: store_settings.read_settings_at_first_verdict(store, name) for name in study.declared}
     return Context(
         name=settings.name,
         question=settings.question,
         texts=settings.texts,
         seed=settings.seed,
         study_hash=study.hash,
-        parts=compare_declared(study.declared, stored),
+        parts=compare_declared_parts(study.declared, stored),
         criteria=tuple(criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion),
-        reworded=tuple(describe_rewordings(store_settings.read_wording(store), used_criteria)),
-        declared=(*_describe_compared_run(settings), *compare_with_written_plan(study, pairs)),
+        reworded=tuple(
+            describe_reworded_criteria(store_settings.read_criteria_wording(store), used_criteria)
+        ),
+        declared=(*_note_only_first_run_compared(settings), *compare_with_written_plan(study, pairs)),
         unfinished=()
         if study.hand_out_plan.rounds
         else _describe_missing_ratings(settings, pairs, with_excluded),
@@ -161,7 +163,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
         judging=JudgeUsage(**read_usage(store)),
         choice=study.choice,
-        unknown_searches=_find_unknown_searches(settings),
+        unknown_searches=_find_systems_with_unknown_search(settings),
         exclusions=_read_exclusions(store, with_excluded),
         with_excluded=check_verdicts(make_verdict_table(with_excluded)) if is_any_excluded else None,
         conduct=count_suspicious_presentations(store),
@@ -182,7 +184,7 @@ def _read_contests(store: Store, rows: Sequence[TidyRow]) -> dict[tuple[str, str
         }
 
 
-def _find_unknown_searches(settings: Settings) -> tuple[str, ...]:
+def _find_systems_with_unknown_search(settings: Settings) -> tuple[str, ...]:
     """Return the systems whose texts come from files and whose strategy has only one setting in the study.
 
     It is unknown how these settings were chosen.
@@ -200,7 +202,7 @@ def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> tuple[Exclusion, 
     excluded_verdicts = Counter(row.rater for row in rows if row.excluded)
     notes = {note.rater: note for note in store_notes.read_notes(store, kind="exclude")}
     exclusions = []
-    for rater in raters.read_progress(store):
+    for rater in raters.read_rater_progress(store):
         note = notes.get(rater.name)
         if rater.state == "excluded" and note is not None:
             at = note.at.isoformat()
@@ -223,13 +225,13 @@ def _list_criteria(settings: Settings) -> tuple[Criterion, ...]:
     return select_criteria(names, settings.rubric)
 
 
-def _describe_compared_run(settings: Settings) -> tuple[str, ...]:
+def _note_only_first_run_compared(settings: Settings) -> tuple[str, ...]:
     """Return a note if only the first of several texts of each prompt was compared."""
     runs = settings.generation.runs
     if runs == 1:
         return ()
     names = dict.fromkeys(chain(*settings.pairs.compare))
-    single = [name for name in names if settings.count_runs(name) == 1]
+    single = [name for name in names if settings.count_texts_per_prompt(name) == 1]
     verb = "writes" if len(single) == 1 else "write"
     others = f"; {', '.join(single)} {verb} one" if single else ""
     return (f"Of {runs} texts a prompt by each strategy the first was compared{others}.",)
@@ -266,7 +268,7 @@ def _list_declared_results(settings: Settings, kinds: set[RaterKind]) -> tuple[t
     if "model" in kinds:
         names |= dict.fromkeys(criterion for judge in settings.judge for criterion in judge.criteria)
     cells = tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in names)
-    return cells if settings.analysis.composite is None else add_composites(cells)
+    return cells if settings.analysis.composite is None else add_composite_results(cells)
 
 
 def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
@@ -274,7 +276,7 @@ def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
     path = folder / "scores.csv"
     if not path.exists():
         return ()
-    find_target(path)
+    resolve_write_target(path)
     try:
         scores = pd.read_csv(BytesIO(read_bytes(path, limit=_LARGEST_SCORES)))
         described = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS].astype(object)

@@ -49,7 +49,7 @@ class Composite:
         weighed = [f"{name} ({weight:g})" for name, weight in zip(names, self.weights.values(), strict=True)]
         return f"the weighted mean of {join_with_and(weighed)}"
 
-    def require_verdicts(self, verdicts: pd.DataFrame) -> None:
+    def check_composite_verdicts(self, verdicts: pd.DataFrame) -> None:
         """Check that a validated table has verdicts for the composite.
 
         Raises:
@@ -91,23 +91,23 @@ class JudgePanel:
     members: tuple[str, ...]
     without: int
 
-    def select_verdicts(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def select_member_verdicts(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Select the verdicts of the panel's judges. The panel itself gives no verdicts."""
         return frame[frame["rater"].isin(self.members) & (frame["rater_kind"] == self.rater_kind)]
 
 
-def add_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
+def add_composite_scores(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
     """Add the composite to raters' scores as a new criterion, for raters who judged all of the criteria."""
     group = scores[scores["criterion"].isin(composite.weights)]
     weights = group["criterion"].astype(object).map(composite.weights).astype(float)
-    rows = _sum_groups(
-        group, _RATED, score=weights / math.fsum(composite.weights.values()) * _mean_score(group)
+    rows = _sum_scores_by_group(
+        group, _RATED, score=weights / math.fsum(composite.weights.values()) * _compute_mean_scores(group)
     )
     rows = rows[rows["size"] == len(composite.weights)]
     return _append_scores(scores, rows, rows["score"], criterion=COMPOSITE)
 
 
-def add_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tuple[JudgePanel, ...]]:
+def add_panel_scores(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tuple[JudgePanel, ...]]:
     """Add the panel to raters' scores as a new judge. Simulated judges form a separate panel.
 
     The score of a judge on a pair is the mean of the verdicts in all orders and samples, from −1 to 1. The
@@ -121,7 +121,7 @@ def add_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tupl
     table = scores
     for kind, group in scores[scores["rater_kind"].isin(PEOPLE_OF)].groupby("rater_kind", sort=True):
         members = sorted(map(str, group["rater"].unique()))
-        votes = _mean_score(group)
+        votes = _compute_mean_scores(group)
         name = f"{PANEL_OF} {len(members)} judges, {rule}"
         if len(members) < FEWEST_JUDGES and kind in SIMULATED and formed:
             continue  # one simulated judge beside real judges needs no panel
@@ -132,7 +132,7 @@ def add_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tupl
             )
         if name in members:
             raise StudyError(f"a judge and the panel are both called {name!r}; give the judge another name")
-        rows = _sum_groups(
+        rows = _sum_scores_by_group(
             group,
             _JUDGED,
             score=votes / len(members),
@@ -157,11 +157,11 @@ def _vote_by_majority(rows: pd.DataFrame) -> pd.Series:
     return pd.Series(np.where(is_decided, counts.argmax(axis=1) - 1, 0), rows.index)
 
 
-def _mean_score(scores: pd.DataFrame) -> pd.Series:
+def _compute_mean_scores(scores: pd.DataFrame) -> pd.Series:
     return scores["net"] / scores["showings"]
 
 
-def _sum_groups(scores: pd.DataFrame, keys: list[str], **parts: pd.Series) -> pd.DataFrame:
+def _sum_scores_by_group(scores: pd.DataFrame, keys: list[str], **parts: pd.Series) -> pd.DataFrame:
     """Return a row per group of scores: its unit, number of scores, and sums of verdicts and `parts`."""
     groups = scores.assign(size=1, **parts).groupby(keys, sort=True)
     sums = groups[["size", "verdicts", *parts]].sum()
@@ -179,7 +179,7 @@ _LISTED = 12
 """The largest number of results that an error message lists."""
 
 
-def add_composites(results: Sequence[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
+def add_composite_results(results: Sequence[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
     """Add the composite of each comparison to a family of results."""
     return (*dict.fromkeys((a, b, COMPOSITE) for a, b, _ in results), *results)
 
@@ -193,9 +193,9 @@ def find_declared_results(
         StudyError: The table lacks the results of an entry, or the verdicts for the composite.
     """
     if composite is not None:
-        composite.require_verdicts(verdicts)
+        composite.check_composite_verdicts(verdicts)
     named = None if entries is None else find_named_results(verdicts, entries)
-    return named if named is None or composite is None else add_composites(named)
+    return named if named is None or composite is None else add_composite_results(named)
 
 
 def find_named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[tuple[str, str, str], ...]:

@@ -69,7 +69,7 @@ class JudgeLikeness:
         return f"agrees with {self.judge} on {self.same} of {self.pairs} pairs ({expected})"
 
 
-def compare_with_judges(kind: str, people: pd.DataFrame, judged: pd.DataFrame) -> list[JudgeLikeness]:
+def make_likeness_rows(kind: str, people: pd.DataFrame, judged: pd.DataFrame) -> list[JudgeLikeness]:
     """Return each person's agreement with each judge by criterion, if they share pairs.
 
     Args:
@@ -102,7 +102,7 @@ def compare_with_judges(kind: str, people: pd.DataFrame, judged: pd.DataFrame) -
     return [replace(row, p_adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
 
 
-def describe_signs(rows: Iterable[JudgeLikeness], conduct: Conduct) -> dict[str, str]:
+def describe_signs_of_llm_use(rows: Iterable[JudgeLikeness], conduct: Conduct) -> dict[str, str]:
     """Describe the signs of each rater, by name. Raters without signs are left out."""
     nearest: dict[str, JudgeLikeness] = {}
     for row in sorted(rows, key=lambda row: row.p):

@@ -15,10 +15,10 @@ from analysis.scores.combined import (
     ROUNDING,
     Composite,
     JudgePanel,
-    add_composite,
-    add_panel,
+    add_composite_scores,
+    add_panel_scores,
 )
-from analysis.verdicts.checks import order_methods
+from analysis.verdicts.checks import unify_method_order
 from guard_eval.estimate import Floats, Integers, sum_by_unit
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
@@ -74,7 +74,9 @@ class ScoredVerdicts:
         composite: Composite | None = None,
     ) -> ScoredVerdicts:
         """Score a validated table. `planned` decides the order of the methods in each comparison."""
-        return cls(frame=sort_verdicts(order_methods(verdicts, planned)), panel=panel, composite=composite)
+        return cls(
+            frame=sort_verdicts(unify_method_order(verdicts, planned)), panel=panel, composite=composite
+        )
 
     def restrict_to(self, comparisons: Collection[tuple[str, str]]) -> ScoredVerdicts:
         """Keep only the verdicts on these comparisons. Return `self` if there are no other comparisons."""
@@ -98,14 +100,14 @@ class ScoredVerdicts:
         """Add the panel's scores. Return all scores and the panels."""
         if self.panel is None:
             return self.raters, ()
-        return add_panel(self.raters, self.panel)
+        return add_panel_scores(self.raters, self.panel)
 
     @cached_property
     def scores(self) -> pd.DataFrame:
         """Return one score per rater and pair, with the declared panel and the declared composite."""
         scores, _ = self._scores_and_panels
         if self.composite is not None:
-            scores = add_composite(scores, self.composite)
+            scores = add_composite_scores(scores, self.composite)
         return scores if scores is self.raters else _add_item_numbers(scores)
 
     @property
@@ -259,18 +261,18 @@ def find_item_numbers(scores: pd.DataFrame) -> tuple[Integers, Integers]:
 
 def count_wins_ties_losses(scores: pd.DataFrame) -> tuple[int, int, int]:
     """Return the numbers of wins, ties and losses of method_a."""
-    wins, ties, losses = np.bincount(_classify_scores(scores), minlength=3).tolist()
+    wins, ties, losses = np.bincount(_convert_scores_to_outcomes(scores), minlength=3).tolist()
     return wins, ties, losses
 
 
 def count_verdicts_by_item(scores: pd.DataFrame) -> Integers:
     """Count the raters of each item for method_a, for a tie, and for method_b, [items, 3]."""
     item, first = find_item_numbers(scores)
-    counts = np.bincount(3 * item + _classify_scores(scores), minlength=3 * len(first))
+    counts = np.bincount(3 * item + _convert_scores_to_outcomes(scores), minlength=3 * len(first))
     return counts.astype(np.int64).reshape(-1, 3)
 
 
-def _classify_scores(scores: pd.DataFrame) -> Integers:
+def _convert_scores_to_outcomes(scores: pd.DataFrame) -> Integers:
     """Return 0 for a score in favour of method_a, 1 for a tie and 2 for method_b."""
     return np.asarray(1 - np.sign(scores["net"].to_numpy()), dtype=np.int64)
 

@@ -60,7 +60,7 @@ def estimate_share_of_these_raters(items: pd.DataFrame, *, level: float) -> Esti
     )
 
 
-def weigh_by_precision(items: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
+def weigh_items_by_precision(items: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     """Add the column `weight` to items: one over the variance of the item's mean score.
 
     The mean of m ratings has the variance τ² + σ²/m. Both terms are estimated about zero, from the products
@@ -120,7 +120,7 @@ def estimate_share_of_all_raters(scores: pd.DataFrame, items: pd.DataFrame, fixe
         value=mean.value,
         method=f"{design.method}; never surer than the sign-flip test",
         note=f"the raters' own shares have a standard deviation of {math.sqrt(mean.raters):.3f}",
-    ).from_standard_error(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
+    ).add_t_interval_and_test(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
     if fixed.low is None or fixed.high is None:
         share = replace(share, low=None, high=None, error=None, df=None).with_note(fixed.note)
     else:
@@ -131,7 +131,7 @@ def estimate_share_of_all_raters(scores: pd.DataFrame, items: pd.DataFrame, fixe
     return replace(share, value=fixed.value, p=p)
 
 
-def warn_of_unequal_weights(scores: pd.DataFrame, share: Estimate) -> str:
+def warn_if_rater_weights_matter(scores: pd.DataFrame, share: Estimate) -> str:
     """Warn if the mean with equally weighted raters lies outside the interval of the mean over items.
 
     If raters with more ratings prefer one method, the mean over items is biased towards this method. More
@@ -153,7 +153,9 @@ def warn_of_unequal_weights(scores: pd.DataFrame, share: Estimate) -> str:
     )
 
 
-def leave_out_each_rater(scores: pd.DataFrame, *, level: float) -> Iterator[tuple[str, Estimate]]:
+def estimate_shares_without_each_rater(
+    scores: pd.DataFrame, *, level: float
+) -> Iterator[tuple[str, Estimate]]:
     """Yield the name of each rater, and the estimate of the share without this rater."""
     for name in sorted(map(str, scores["rater"].unique())):
         others = scores[scores["rater"] != name]

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.sections.results.answering import select_answer_rows
-from analysis.sections.section import Section, group_by, make_labelled_table, make_row_table, name_raters
+from analysis.sections.section import (
+    Section,
+    group_by,
+    make_labelled_table,
+    make_table_of_first_rows,
+    name_raters,
+)
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
@@ -86,7 +92,7 @@ def list_tried_settings(evidence: Evidence) -> list[SettingRow]:
 
 
 @declare_plan_keys()
-def list_expected_best(evidence: Evidence) -> list[ExpectedBestRow]:
+def list_expected_best_scores(evidence: Evidence) -> list[ExpectedBestRow]:
     """Return the expected best score for each number of tried settings."""
     choice = evidence.context.choice
     return [
@@ -101,7 +107,8 @@ def describe_search(evidence: Evidence) -> Iterator[str]:
     choice = evidence.context.choice
     if choice is not None:
         raters = [*dict.fromkeys(name_raters(row) for row in evidence.rows(select_answer_rows))]
-        yield f"{choice.budgets_in_words} · {choice.selection_in_words} · tested by {join_with_and(raters)}"
+        tested = f"tested by {join_with_and(raters)}"
+        yield f"{choice.tuning_budgets_in_words} · {choice.selection_in_words} · {tested}"
     for name in evidence.context.unknown_searches:
         yield f"How {name} was chosen is not known: its search is unknown"
 
@@ -115,7 +122,7 @@ def make_section(evidence: Evidence) -> Section | None:
     choice = evidence.context.choice
     score = capitalise(insert_spaces(rows[0].maximized)) if rows else ""
     conditions = " and ".join(choice.tuning.where) if choice else ""
-    tables = make_row_table(
+    tables = make_table_of_first_rows(
         rows,
         lambda row: {"Strategy": row.strategy, "Setting": row.setting},
         lambda row: {
@@ -133,7 +140,7 @@ def make_section(evidence: Evidence) -> Section | None:
         anchor="search",
         question="How were the settings chosen?",
         answer="; ".join(described),
-        tables=(*tables, *_tabulate_expected_best(evidence.rows(list_expected_best), score)),
+        tables=(*tables, *_tabulate_expected_best(evidence.rows(list_expected_best_scores), score)),
         notes=tuple(choice.list_warnings()) if choice else (),
         figures=(_draw_score_by_diversity(rows, score),) if rows and score != "Diversity" else (),
     )

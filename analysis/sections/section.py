@@ -128,7 +128,7 @@ class Section:
     figures: tuple[Escaped, ...] = ()
 
 
-def name_limits(prefix: str = "") -> dict[str, str]:
+def name_limit_columns(prefix: str = "") -> dict[str, str]:
     """Return the field metadata of an `Estimate` with the limit columns `{prefix}low` and `{prefix}high`."""
     return {"limits": prefix}
 
@@ -168,7 +168,7 @@ def group_by(rows: Iterable[R], key: Callable[[R], K]) -> dict[K, list[R]]:
     return groups
 
 
-def make_row_table(
+def make_table_of_first_rows(
     rows: Sequence[R],
     labels: Callable[[R], Cells],
     figures: Callable[[R], Cells],
@@ -229,7 +229,9 @@ def make_table_section(
         question=question,
         answer=answer(rows),
         notes=tuple(notes),
-        tables=make_row_table(rows, labels, figures, csv=csv, caption=caption, note=note, strong=strong),
+        tables=make_table_of_first_rows(
+            rows, labels, figures, csv=csv, caption=caption, note=note, strong=strong
+        ),
         is_open=is_open,
     )
 
@@ -260,14 +262,14 @@ def drop_shared_labels(labels: Sequence[Cells]) -> list[Cells]:
     return [{head: cell for head, cell in cells.items() if head not in shared} for cells in labels]
 
 
-def name_criterion(row: CriterionRow | ComparisonRow) -> dict[str, Cell]:
+def make_criterion_labels(row: CriterionRow | ComparisonRow) -> dict[str, Cell]:
     """Return the label cells of a table row: the criterion and the raters."""
     return {"Criterion": capitalise(find_title(row.criterion)), "Judged by": name_raters(row)}
 
 
-def name_result(row: ComparisonRow) -> dict[str, Cell]:
+def make_result_labels(row: ComparisonRow) -> dict[str, Cell]:
     """Return the label cells of a table row: the comparison, the criterion and the raters."""
-    return {"Comparison": f"{row.method_a} against {row.method_b}", **name_criterion(row)}
+    return {"Comparison": f"{row.method_a} against {row.method_b}", **make_criterion_labels(row)}
 
 
 def name_first_method(rows: Iterable[ComparisonRow]) -> str:
@@ -276,7 +278,7 @@ def name_first_method(rows: Iterable[ComparisonRow]) -> str:
     return comparisons.pop()[0] if len(comparisons) == 1 else "the first method"
 
 
-def select_first_raters(rows: Sequence[J]) -> list[J]:
+def select_rows_of_first_raters(rows: Sequence[J]) -> list[J]:
     """Return people's rows, or the first judge's rows if no person rated."""
     first = next((row for row in rows if not row.judge), rows[0])
     return [row for row in rows if row.rater_group == first.rater_group]

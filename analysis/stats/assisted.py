@@ -115,7 +115,7 @@ def estimate_assisted_share(
         share = alone
     elif share.error is not None and share.df is not None and alone.error is not None:
         variance = (n * share.error**2 + PRIOR_UNITS * alone.error**2) / (n + PRIOR_UNITS)
-        share = share.from_standard_error(
+        share = share.add_t_interval_and_test(
             math.sqrt(variance),
             share.df,
             null=0.5,

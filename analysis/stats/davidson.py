@@ -150,7 +150,7 @@ def explain_infinite_strengths(wins: Floats, ties: Floats, methods: Sequence[str
         across = not_lost & (group_of[:, None] != group_of)
         lost = np.isin(group_of, group_of[across.any(axis=0)])
         won = np.isin(group_of, group_of[across.any(axis=1)])
-        blame = _name_methods(methods, lost, won, " or tie against the other methods")
+        blame = _name_unbeaten_and_winless(methods, lost, won, " or tie against the other methods")
         return f"{blame}; their strengths would be infinite"
     if not ties.any():
         return ""
@@ -159,12 +159,12 @@ def explain_infinite_strengths(wins: Floats, ties: Floats, methods: Sequence[str
         csgraph.bellman_ford(lengths, directed=True, indices=[0])
     except csgraph.NegativeCycleError:
         return ""
-    blame = _name_methods(methods, wins.sum(axis=0) > 0, wins.sum(axis=1) > 0)
+    blame = _name_unbeaten_and_winless(methods, wins.sum(axis=0) > 0, wins.sum(axis=1) > 0)
     cause = "no cycle of comparisons has more wins than ties, so strengths and ν would grow without limit"
     return f"{blame}; {cause}" if blame else cause
 
 
-def _name_methods(
+def _name_unbeaten_and_winless(
     methods: Sequence[str], lost: NDArray[np.bool_], won: NDArray[np.bool_], more: str = ""
 ) -> str:
     """Name the methods that never lost, and the methods that never won."""

@@ -46,7 +46,7 @@ def estimate_share_at_equal_length(
     products = q[:, :, None] * q[:, None, :]
     leverage = np.zeros((units, *products.shape[1:]))
     np.add.at(leverage, index, products)
-    if why := _explain_undefined(design, off, leverage):
+    if why := _explain_unfittable_model(design, off, leverage):
         return empty.with_note(why), empty.with_note(why)
     # The residuals of a unit are multiplied by the inverse of one minus the unit's leverage.
     influence = np.linalg.solve(np.eye(len(r)) - leverage, sum_by_unit(index, *(q.T * off))[:, :, None])
@@ -54,8 +54,8 @@ def estimate_share_at_equal_length(
     df = units - len(r)
     (at_equal, rise, *_) = (to_coefficients @ scores).tolist()
     (error, error_of_rise, *_) = np.linalg.norm(to_coefficients @ influence, axis=(0, 2)).tolist()
-    share = replace(empty, value=at_equal).from_standard_error(error, df, null=0.5, bounds=(0.0, 1.0))
-    slope = replace(empty, value=rise).from_standard_error(error_of_rise, df, null=0.0)
+    share = replace(empty, value=at_equal).add_t_interval_and_test(error, df, null=0.5, bounds=(0.0, 1.0))
+    slope = replace(empty, value=rise).add_t_interval_and_test(error_of_rise, df, null=0.0)
     if not 0 <= at_equal <= 1:
         share = empty.with_note(BEYOND)
     elif not x.min() <= 0 <= x.max():
@@ -63,7 +63,7 @@ def estimate_share_at_equal_length(
     return share, slope
 
 
-def _explain_undefined(design: Floats, residuals: Floats, leverage: Floats) -> str:
+def _explain_unfittable_model(design: Floats, residuals: Floats, leverage: Floats) -> str:
     """Return the reason why the model cannot be fitted, or an empty text."""
     units = len(leverage)
     k = design.shape[1]

@@ -205,12 +205,12 @@ class TwoWayDesign:
         both groupings, X the weights of the first grouping in each stratum, and M the mean weights of the
         second grouping in each stratum.
         """
-        parts = [self._sum_weights(self._strata, group) for group in self._groups]
+        parts = [self._sum_weights_by_groups(self._strata, group) for group in self._groups]
         total = np.bincount(self._strata, weights=self.weight)[:, None]
         expected = np.empty((3, 3))
         for row, weights in enumerate(parts):
             for column, other in enumerate(parts):
-                together = self._sum_weights(self._groups[row], self._groups[column])
+                together = self._sum_weights_by_groups(self._groups[row], self._groups[column])
                 means = other / total
                 # |C − Xᵀ M|² = |C|² + |Xᵀ M|² − 2 ⟨C, Xᵀ M⟩
                 of_weights = (together**2).sum()
@@ -220,6 +220,6 @@ class TwoWayDesign:
         of_mean = np.array([(weights.sum(axis=0) ** 2).sum() for weights in parts])
         return expected, of_mean
 
-    def _sum_weights(self, first: Integers, second: Integers) -> csr_array:
+    def _sum_weights_by_groups(self, first: Integers, second: Integers) -> csr_array:
         """Sum the weights by two groupings, [first, second]."""
         return csr_array((self.weight, (first, second)))

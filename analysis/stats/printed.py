@@ -32,7 +32,7 @@ def find_possible_counts(percentage: str, n: int) -> range:
     return range(max(low, 0), min(high, n) + 1)
 
 
-def can_be_shares(row: Sequence[str], n: int) -> bool:
+def are_percentages_possible(row: Sequence[str], n: int) -> bool:
     """Return whether the percentages of `row`, which make up a whole, can be shares of `n` verdicts."""
     counts = [find_possible_counts(percentage, n) for percentage in row]
     if not all(counts):
@@ -42,10 +42,10 @@ def can_be_shares(row: Sequence[str], n: int) -> bool:
     return smallest <= n <= largest
 
 
-def can_make_whole(row: Sequence[str]) -> bool:
+def can_add_up_to_100(row: Sequence[str]) -> bool:
     """Return whether rounding explains that the percentages do not add up to 100.
 
-    >>> can_make_whole(["33.3", "33.3", "33.3"]), can_make_whole(["70", "20", "20"])
+    >>> can_add_up_to_100(["33.3", "33.3", "33.3"]), can_add_up_to_100(["70", "20", "20"])
     (True, False)
     """
     rounding = sum((_find_rounding_error(percentage) for percentage in row), Fraction())
@@ -124,9 +124,9 @@ def find_tolerated_icc(
     0.14
     """
 
-    def exceed_alpha(icc: float) -> float:
+    def compute_p_excess(icc: float) -> float:
         return compute_clustered_p(wins, losses, per_pair=per_pair, icc=icc) - alpha
 
-    if exceed_alpha(0.0) > 0:
+    if compute_p_excess(0.0) > 0:
         return None
-    return 1.0 if exceed_alpha(1.0) <= 0 else float(optimize.brentq(exceed_alpha, 0.0, 1.0))
+    return 1.0 if compute_p_excess(1.0) <= 0 else float(optimize.brentq(compute_p_excess, 0.0, 1.0))

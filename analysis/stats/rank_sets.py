@@ -11,7 +11,7 @@ from scipy import special
 
 from analysis.stats.davidson import UTILITIES, ComparedPairs, index_matrix_cells
 from guard_eval.estimate import ROUNDING, Estimate, Floats, Integers
-from guard_eval.joint_flips import compute_root, draw_signs, flip_signs_together
+from guard_eval.joint_flips import compute_covariance_root, draw_signs, flip_signs_together
 from guard_eval.sign_flip import sign_flip
 
 DRAWS = 20_000
@@ -90,7 +90,7 @@ class Comparisons:
             parameters: Log-strengths summing to 0, then log ν (−∞ without ties), [K + 1].
         """
         strengths = parameters[:-1]
-        influence = self._compute_influence(parameters)[:, :-1]
+        influence = self._compute_strength_influence(parameters)[:, :-1]
         spread = float((strengths**2).sum())
         error = float((influence**2).sum())
         factor = max(0.0, 1 - error / spread) if spread else 0.0
@@ -153,9 +153,9 @@ class Comparisons:
         slopes_of_shares = np.zeros((methods + 1, methods))
         np.add.at(slopes_of_shares, (model.places, first[:, None]), slopes)
         np.add.at(slopes_of_shares, (model.places, second[:, None]), -slopes)
-        return self._compute_influence(parameters) @ slopes_of_shares
+        return self._compute_strength_influence(parameters) @ slopes_of_shares
 
-    def _compute_influence(self, parameters: Floats) -> Floats:
+    def _compute_strength_influence(self, parameters: Floats) -> Floats:
         """Return the contribution of each unit to the error of log-strengths and log ν, [units, K + 1].
 
         The contribution is the first-order change if the unit is left out: the unit's part of the gradient of
@@ -291,7 +291,7 @@ def draw_largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
     over_units = compute_difference_variances(influence.T @ influence)[first, second]
     over_units = np.maximum(over_units, TINY)
     rng = np.random.default_rng(seed)
-    root = compute_root(errors.covariance)
+    root = compute_covariance_root(errors.covariance)
 
     def square_share_differences(drawn: Floats) -> Floats:
         return np.asarray((drawn[:, first] - drawn[:, second]) ** 2)
@@ -354,7 +354,7 @@ def run_any_difference_test(nets: Floats, *, seed: int = 0) -> Estimate:
         seed: The seed of the flips. Nothing else affects the flips.
     """
     is_tied = ~nets.any(axis=1)
-    nets_in_order = _sort_nets(nets[~is_tied])
+    nets_in_order = _sort_net_wins(nets[~is_tied])
     squares = (nets_in_order**2).sum(axis=0)
     differs = squares > 0
     scaled = nets_in_order[:, differs] / np.sqrt(squares[differs])
@@ -373,7 +373,7 @@ def run_any_difference_test(nets: Floats, *, seed: int = 0) -> Estimate:
     )
 
 
-def _sort_nets(nets: Floats) -> Floats:
+def _sort_net_wins(nets: Floats) -> Floats:
     """Sort methods and units by their numbers, so that the random flips do not depend on names."""
     squares = (nets**2).sum(axis=0)
     methods = np.lexsort((squares, nets.sum(axis=0)))

@@ -24,8 +24,8 @@ from analysis.verdicts.table import (
     find_distinct_rows,
     format_line_numbers,
     number_rows,
-    refuse_rows,
-    share_categories,
+    refuse_wrong_rows,
+    unify_categories,
 )
 from analysis.verdicts.words import format_set_options, format_word_setting, is_model_name
 from guard_eval.errors import StudyError
@@ -52,7 +52,7 @@ def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) 
     """Check a table, and return a copy with texts as categoricals, numbers as float, and `rater_kind`.
 
     `shown_first` may name a method or say a/b for method_a/method_b; the copy names methods. In the copy,
-    both methods of a comparison always have the same order (`order_methods`), and `attrs["reading"]` has
+    both methods of a comparison always have the same order (`unify_method_order`), and `attrs["reading"]` has
     warnings for the reader.
 
     Args:
@@ -77,13 +77,13 @@ def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) 
     cells |= {name: _read_numbers(table[name]) for name in NUMBERS if name in table}
     table = table.assign(**cells)
     for name in REQUIRED:
-        refuse_rows(
+        refuse_wrong_rows(
             table, table[name].isna(), "{name} is empty on {where}; fill it in or remove the row", name=name
         )
-    _check_spelling(table)
+    _refuse_lookalike_names(table)
     _check_ids(table)
-    _check_shared_ids(table)
-    table = share_categories(table, [*METHODS, "verdict", "shown_first"])
+    _check_raters_share_ids(table)
+    table = unify_categories(table, [*METHODS, "verdict", "shown_first"])
     _check_methods(table)
     if rater_kind is None:
         _refuse_unnamed_models(table)
@@ -91,14 +91,14 @@ def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) 
     _check_one_value_per_key(table)
     if "shown_first" in table:
         table = table.assign(shown_first=_name_method_shown_first(table))
-    table = order_methods(table)
+    table = unify_method_order(table)
     _check_duplicates(table)
-    notes = [*_describe_missing_prompts(table), *_describe_mixed_raters(table, rater_kind)]
+    notes = [*_describe_missing_prompts(table), *_describe_mixed_rater_kinds(table, rater_kind)]
     table.attrs = {READING: join_readings([get_reading(frame), Reading(notes=tuple(notes))])}
     return table
 
 
-def order_methods(
+def unify_method_order(
     frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None = None
 ) -> pd.DataFrame:
     """Put the methods of each comparison into one order. Return `frame` itself if nothing changes.
@@ -111,12 +111,12 @@ def order_methods(
     numbers, pairs = find_distinct_rows(frame, METHODS)
     seen = set(pairs)
 
-    def must_turn(pair: Cells) -> bool:
+    def must_swap_methods(pair: Cells) -> bool:
         other = pair[::-1]
         is_planned = other in planned_pairs or (other in seen and str(pair[0]) > str(pair[1]))
         return is_planned and pair not in planned_pairs
 
-    turned = np.array(list(map(must_turn, pairs)), dtype=bool)[numbers]
+    turned = np.array(list(map(must_swap_methods, pairs)), dtype=bool)[numbers]
     if not turned.any():
         return frame
     stems = [name[:-1] for name in map(str, frame.columns) if name.endswith("_a")]
@@ -126,7 +126,7 @@ def order_methods(
     return table.iloc[np.argsort(np.argsort(turned, kind="stable"))]
 
 
-def _check_spelling(table: pd.DataFrame) -> None:
+def _refuse_lookalike_names(table: pd.DataFrame) -> None:
     """Refuse names that look alike, because they would count separately.
 
     Names look alike if they differ only in case, white space, Unicode form (NFC or NFD, full width) or
@@ -153,7 +153,7 @@ def _check_ids(table: pd.DataFrame) -> None:
     for name in [name for name in sorted(_IDS) if name in table]:
         texts = table[name].cat.categories
         rounded = table[name].isin([text for text in texts if any(map(_ROUNDED.fullmatch, text.split(", ")))])
-        refuse_rows(
+        refuse_wrong_rows(
             table.assign(id=table[name]),
             rounded,
             "{name} is {id!r} on {where}, a number that a spreadsheet has rounded; export the ids as text",
@@ -174,7 +174,7 @@ def _check_ids(table: pd.DataFrame) -> None:
                     )
 
 
-def _check_shared_ids(table: pd.DataFrame) -> None:
+def _check_raters_share_ids(table: pd.DataFrame) -> None:
     """Refuse ids if each rater seems to write the same ids differently, so that no pair has two raters.
 
     The comparison ignores case and signs. If some ids are numbers, it also ignores letters before a number.
@@ -199,19 +199,19 @@ def _check_shared_ids(table: pd.DataFrame) -> None:
 def _check_methods(table: pd.DataFrame) -> None:
     """Refuse a method compared with itself, a method called tie, and a verdict that names neither method."""
     a, b, verdict = table["method_a"], table["method_b"], table["verdict"]
-    refuse_rows(
+    refuse_wrong_rows(
         table,
         a == b,
         "method_a and method_b are both {method_a!r} on {where}, a method compared with itself; name two",
     )
-    refuse_rows(
+    refuse_wrong_rows(
         table,
         (a == TIE) | (b == TIE),
         "a method is called 'tie' on {where}; that word is the verdict; rename it",
     )
     is_unknown = (verdict != a) & (verdict != b) & (verdict != TIE)
     unknown = sorted(verdict[is_unknown].unique())
-    refuse_rows(
+    refuse_wrong_rows(
         table,
         is_unknown,
         "the verdict {verdict!r} names no method of its pair on {where}; write {method_a!r}, {method_b!r} or "
@@ -228,7 +228,7 @@ def _refuse_unnamed_models(table: pd.DataFrame) -> None:
     remedy = f"add a column rater_kind with {', '.join(KINDS[:-2])} or {KINDS[-2]} in every row"
     if named.all():
         remedy = f"write --set rater_kind=model (or person, if people have these names), or {remedy}"
-    refuse_rows(
+    refuse_wrong_rows(
         table,
         named,
         "rater is {names} on {where}, which looks like the name of a model, and nothing says what it is; "
@@ -242,14 +242,14 @@ def _fill_rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Ser
     """Return the kind of rater of each row: the table's kind if given, otherwise `declared`, or unknown."""
     default = declared or UNKNOWN_KIND
     kinds = table["rater_kind"]
-    refuse_rows(
+    refuse_wrong_rows(
         table,
         kinds.notna() & ~kinds.isin(KINDS),
         "rater_kind {rater_kind!r} is unknown on {where}; write one of: {kinds}",
         kinds=", ".join(KINDS),
     )
     if declared is not None:
-        refuse_rows(
+        refuse_wrong_rows(
             table,
             kinds.notna() & (kinds != declared),
             "the table itself says rater_kind {rater_kind!r} on {where}, and {declared!r} was given for all "
@@ -286,7 +286,7 @@ def _name_method_shown_first(table: pd.DataFrame) -> pd.Series:
     is_letter = first.notna() & (first != a) & (first != b)
     letters = first.astype(object).str.lower()
     named = first.mask(is_letter & (letters == "a"), a).mask(is_letter & (letters == "b"), b)
-    refuse_rows(
+    refuse_wrong_rows(
         table,
         named.notna() & (named != a) & (named != b),
         "shown_first {shown_first!r} names no method of its pair on {where}; write the method, a or b",
@@ -298,7 +298,7 @@ def _check_duplicates(table: pd.DataFrame) -> None:
     """Refuse two verdicts by one rater on one pair and criterion, unless the pair was shown twice."""
     names = ("pair_id", *METHODS, "rater", "criterion", "presentation")
     numbers = pd.Series(number_rows(table, [name for name in names if name in table]))
-    refuse_rows(
+    refuse_wrong_rows(
         table,
         numbers.duplicated(keep=False),
         "rater {rater!r} judged pair {pair_id!r} on {criterion!r} more than once ({where}); keep the current "
@@ -316,7 +316,7 @@ def _describe_missing_prompts(table: pd.DataFrame) -> list[str]:
     return [f"prompt_id is empty on {lines}: {why}; fill it in"]
 
 
-def _describe_mixed_raters(table: pd.DataFrame, declared: RaterKind | None) -> list[str]:
+def _describe_mixed_rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> list[str]:
     """Describe the raters if one kind is declared for all, but only some have the name of a model."""
     names = list(map(str, table["rater"].unique()))
     if declared is None or len(set(map(is_model_name, names))) < 2:
@@ -338,7 +338,7 @@ def _read_numbers(column: pd.Series) -> pd.Series:
         [np.inf, -np.inf], np.nan
     )
     numbers = texts.astype(object).map(values).astype(float)
-    refuse_rows(
+    refuse_wrong_rows(
         pd.DataFrame({"cell": texts}),
         texts.notna() & numbers.isna(),
         "{name} is not a number ({cell!r}) on {where}; write it with a decimal point, or leave it empty",

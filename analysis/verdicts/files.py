@@ -13,7 +13,7 @@ import pandas as pd
 
 from analysis.verdicts.table import convert_to_texts
 from guard_eval.errors import StudyError
-from guard_eval.files.rows import LINE, open_rows
+from guard_eval.files.rows import LINE, open_row_file
 from guard_eval.reporting.escaping import unescape_csv
 
 MAX_ROWS = 10_000_000
@@ -42,7 +42,7 @@ class VerdictFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows = open_rows(path, limit=MAX_BYTES, most_rows=MAX_ROWS)
+        self.rows = open_row_file(path, limit=MAX_BYTES, most_rows=MAX_ROWS)
         records = self._check_records()
         start = list(islice(records, 1))
         self.first: Record = start[0][1] if start else {}
@@ -53,18 +53,19 @@ class VerdictFile:
             if not isinstance(record, dict):
                 cut = str(record)[:40]
                 raise StudyError(
-                    f"{self.describe_place(number)}: {cut!r} is not a JSON object; write one for each verdict"
+                    f"{self.describe_record_place(number)}: {cut!r} is not a JSON object; write one for each "
+                    "verdict"
                 )
             yield number, record
 
-    def describe_place(self, number: int) -> str:
+    def describe_record_place(self, number: int) -> str:
         """Describe the place of a record in the file, for a message."""
         return f"{self.path}, {self.rows.unit} {number}"
 
     def read_table(self) -> pd.DataFrame:
         """Return the file's records as a table (`build_table`)."""
         frame = self.build_table(self.records, self.rows.headings or ())
-        return _remove_apostrophes(frame) if self.rows.unit == LINE and self.rows.headings else frame
+        return _remove_formula_apostrophes(frame) if self.rows.unit == LINE and self.rows.headings else frame
 
     def build_table(self, rows: Iterable[tuple[int, Record]], headings: Iterable[str] = ()) -> pd.DataFrame:
         """Build a table of categoricals from numbered rows.
@@ -83,11 +84,12 @@ class VerdictFile:
         for number, row in rows:
             for name, value in row.items():
                 if isinstance(value, dict | list):
-                    nested.setdefault(name, self.describe_place(number))
-                cell = convert_to_cell(value)
+                    nested.setdefault(name, self.describe_record_place(number))
+                cell = convert_json_to_cell(value)
                 if (name not in columns or cell not in texts) and _HALF.search(f"{name}{cell}"):
                     raise StudyError(
-                        f"{self.describe_place(number)}: {name!a} has half a character in {cell!a}; fix it"
+                        f"{self.describe_record_place(number)}: {name!a} has half a character in {cell!a}; "
+                        "fix it"
                     )
                 column = columns.setdefault(name, [])
                 column += [None] * (len(numbers) - len(column))
@@ -114,7 +116,7 @@ def name_file_in_errors(path: Path) -> Iterator[None]:
         raise StudyError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
 
-def convert_to_cell(value: object) -> str | None:
+def convert_json_to_cell(value: object) -> str | None:
     """Convert a JSON value to the text of a cell. A list or an object becomes JSON text."""
     if isinstance(value, str):
         return value or None
@@ -125,7 +127,7 @@ def convert_to_cell(value: object) -> str | None:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _remove_apostrophes(table: pd.DataFrame) -> pd.DataFrame:
+def _remove_formula_apostrophes(table: pd.DataFrame) -> pd.DataFrame:
     """Remove the apostrophe that keeps a spreadsheet from reading a cell as a formula (`escape_csv`)."""
     plain = {str(name): [unescape_csv(text) for text in table[name].cat.categories] for name in table}
     if any(len(set(texts)) < len(texts) for texts in plain.values()):

@@ -24,13 +24,13 @@ from analysis.verdicts.table import (
     UNKNOWN_RATER,
     Mask,
     Table,
+    format_column_options,
     format_line_numbers,
-    is_aggregate,
-    is_aside,
-    offer_columns,
-    refuse_rows,
+    is_metadata_heading,
+    is_name_of_aggregate,
+    refuse_wrong_rows,
 )
-from analysis.verdicts.words import find_meaning, format_set_options, is_model_name
+from analysis.verdicts.words import find_word_meaning, format_set_options, is_model_name
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading
 from guard_eval.records import TIE
@@ -77,7 +77,7 @@ def add_pairs_and_prompts(table: Table, wide: Sequence[str], form: VerdictFormat
     if name and not is_program:
         message = "{name} is empty on {where}, and names what was compared; fill in every cell, or "
         message += "write --set columns.pair_id= if each row is a separate pair"
-        refuse_rows(table.frame, table.get_cells(name).isna(), message, name=name)
+        refuse_wrong_rows(table.frame, table.get_cells(name).isna(), message, name=name)
     prompt = table.frame[items.prompt] if items.prompt else None
     if is_made and not name:
         table.use_columns("pair_id", (), items.why, pair_id=np.arange(1, len(table.frame) + 1))
@@ -92,7 +92,7 @@ def add_pairs_and_prompts(table: Table, wide: Sequence[str], form: VerdictFormat
         table.use_columns("prompt_id", [items.prompt], why, prompt_id=prompt)
     if name and not is_program and "pair_id" not in table.declared.columns:
         _refuse_restarted_ids(table, name)
-    datasets = [name for name in table.find_common_headings("dataset") if name in table.free_columns]
+    datasets = [name for name in table.find_common_headings("dataset") if name in table.columns_without_role]
     datasets = [name for name in datasets if table.is_determined_by(name, ["pair_id"])]
     if datasets and not table.has_columns("dataset"):
         table.use_columns("dataset", datasets[:1], "its name", dataset=table.frame[datasets[0]])
@@ -109,11 +109,10 @@ def _refuse_restarted_ids(table: Table, heading: str) -> None:
         _, rows = table.find_distinct_rows("pair_id", name)
         [(pair, count)] = Counter(pair for pair, _ in rows).most_common(1)
         if count > 1:
-            remedy = (
-                f"If ids begin again in each {name}, write {offer_columns('pair_id', [f'{name},{heading}'])}"
-            )
+            joined = format_column_options("pair_id", [f"{name},{heading}"])
+            remedy = f"If ids begin again in each {name}, write {joined}"
             if name != "dataset":
-                remedy += f". If they do not, write {offer_columns('pair_id', [heading])}"
+                remedy += f". If they do not, write {format_column_options('pair_id', [heading])}"
             raise StudyError(f"{heading} {pair!r} has {count} values of {name}. {remedy}")
 
 
@@ -123,23 +122,23 @@ def find_item_columns(table: Table, wide: Sequence[str], form: VerdictFormat | N
     is_program = form is not None
     rated = [*METHODS, *filter(table.has_columns, ("rater", "criterion"))]
     methods = {*table.list_values(*METHODS), TIE}
-    columns = [*table.free_columns, *filter(table.has_columns, ["presentation"])]
+    columns = [*table.columns_without_role, *filter(table.has_columns, ["presentation"])]
     free = [name for name in columns if name not in wide and read_first_method(table, name) is None]
     free = [
         name
         for name in free
-        if not all(text in methods or find_meaning(text) for text in table.list_values(name))
+        if not all(text in methods or find_word_meaning(text) for text in table.list_values(name))
     ]
     named = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
     named = [name for name in named if name in {*free, "prompt_id"} or not table.list_values(name)]
     named = [name for name in named if name not in table.joined]
     prompts = [] if is_program else list(filter(table.is_filled, table.find_headings(HEADINGS["prompt"])))
-    if any(table.count_distinct(name) > 1 for name in prompts):
+    if any(table.count_distinct_rows(name) > 1 for name in prompts):
         prompts = []  # if another prompt column varies, a constant one is an instruction
-    varying = [name for name in named if table.count_distinct(name) > 1 or name in prompts]
+    varying = [name for name in named if table.count_distinct_rows(name) > 1 or name in prompts]
     named = varying if varying or is_program else named
     filled = list(filter(table.is_filled, named))
-    if any(table.count_distinct(name) < len(table.frame) for name in filled):
+    if any(table.count_distinct_rows(name) < len(table.frame) for name in filled):
         named = filled
     if table.has_columns("pair_id"):
         items = _use_pair_column(table, "pair_id", named, "its name")
@@ -159,30 +158,30 @@ def find_item_columns(table: Table, wide: Sequence[str], form: VerdictFormat | N
 def _find_items_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -> ItemColumns:
     """Find the pair by the headings: the id of a pair, or a prompt and two methods."""
     rows = len(table.frame)
-    repeated = [name for name in named if table.count_distinct(name) < rows]
+    repeated = [name for name in named if table.count_distinct_rows(name) < rows]
     numbers = [name for name in named if name not in repeated]
     if not repeated:
         prompts = [name for name in numbers if simplify_heading(name) in HEADINGS["prompt"]]
         why = "it differs in every row" if numbers else NO_PAIR
         return ItemColumns(pair=tuple(numbers[:1]), prompt=next(iter(prompts), ""), why=why)
-    finest = max(repeated, key=table.count_distinct)
+    finest = max(repeated, key=table.count_distinct_rows)
     for other in repeated:
         if not table.is_determined_by(other, [finest]):
-            offers = offer_columns("pair_id", [f"{other},{finest}", finest, other])
+            offers = format_column_options("pair_id", [f"{other},{finest}", finest, other])
             raise StudyError(
                 f"rows with the same {finest} differ in {other}. Say what names the pair: {offers}. If "
-                f"{other} is what raters were asked, write {offer_columns('criterion', [other])}"
+                f"{other} is what raters were asked, write {format_column_options('criterion', [other])}"
             )
     # An id or a prompt that differs in every row tells pairs apart that share a prompt.
     texts = [name for name in numbers if simplify_heading(name) in HEADINGS["prompt"]]
-    if texts or (numbers and len(rated) > len(METHODS) and table.count_distinct(finest, *rated) < rows):
+    if texts or (numbers and len(rated) > len(METHODS) and table.count_distinct_rows(finest, *rated) < rows):
         return _use_pair_column(table, [*texts, *numbers][0], repeated, "it differs in every row")
-    has_own_methods = table.count_distinct(finest) == int(table.number_pairs(finest).max(initial=-1)) + 1
+    has_own_methods = table.count_distinct_rows(finest) == int(table.number_pairs(finest).max(initial=-1)) + 1
     if has_own_methods and simplify_heading(finest) not in HEADINGS["prompt"]:
         return _use_pair_column(table, finest, [name for name in repeated if name != finest], "it repeats")
     return ItemColumns(
         pair=(finest, *METHODS),
-        prompt=min(repeated, key=table.count_distinct),
+        prompt=min(repeated, key=table.count_distinct_rows),
         why="rows with the same cell and methods are a pair",
     )
 
@@ -205,7 +204,7 @@ def _find_joined_prompt(table: Table) -> str:
 def _use_pair_column(table: Table, pair: str, others: Sequence[str], why: str) -> ItemColumns:
     """Use a column as the pair. Another column is the prompt if each pair has one value of this column."""
     prompts = [name for name in others if table.is_determined_by(name, [pair])]
-    return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct, default=""), why=why)
+    return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct_rows, default=""), why=why)
 
 
 def _may_name_item(
@@ -220,19 +219,19 @@ def _may_name_item(
     heading = simplify_heading(name)
     rows = len(table.frame)
     is_repeated = table.get_cells(name).dropna().duplicated(keep=False)
-    if is_aside(name) or table.count_distinct(name) == 1 or not is_repeated.any():
+    if is_metadata_heading(name) or table.count_distinct_rows(name) == 1 or not is_repeated.any():
         return False
     # In a measurement, some values occur only once.
     if not is_repeated.all() and any(map(_DECIMAL.fullmatch, table.list_values(name))):
         return False
-    if items.pair and not table.groups_more(name, items.pair):
+    if items.pair and not table.groups_rows_more_coarsely(name, items.pair):
         return False
     described = [["dataset"], ["criterion"], *([METHODS] if is_named else [])]
-    if is_named or table.count_distinct(*rated) == rows:
+    if is_named or table.count_distinct_rows(*rated) == rows:
         described.append(["rater"])
     if any(table.describes(name, *keys) for keys in described if table.has_columns(*keys)):
         return False
-    is_judged_once = len(rated) > len(METHODS) and table.count_distinct(name, *rated) == rows
+    is_judged_once = len(rated) > len(METHODS) and table.count_distinct_rows(name, *rated) == rows
     values = table.list_values(name)
     are_prompts = len(values) > 2 or all(len(text.split()) >= FEWEST_WORDS for text in values)
     return is_judged_once or (are_prompts and heading not in HEADINGS["groups"])
@@ -245,9 +244,9 @@ def _may_group_rows(table: Table, name: str, rated: Sequence[str]) -> bool:
     apart. Or only the first row of each item has a value, as with merged cells.
     """
     rows = len(table.frame)
-    count = table.count_distinct(name)
-    is_judged_once = "rater" in rated and table.count_distinct(name, *rated) == rows >= 2 * count
-    is_needed = count == 1 or table.count_distinct(*rated) < rows
+    count = table.count_distinct_rows(name)
+    is_judged_once = "rater" in rated and table.count_distinct_rows(name, *rated) == rows >= 2 * count
+    is_needed = count == 1 or table.count_distinct_rows(*rated) < rows
     cells = table.get_cells(name)
     is_merged = cells.notna().iloc[0] and 1 < 2 * cells.notna().sum() <= rows
     return (is_judged_once and is_needed) or bool(is_merged)
@@ -262,11 +261,11 @@ def _use_possible_item(
     only become less certain.
     """
     explained = {*items.pair, *table.joined, *(table.declared.groups if items.pair else ())}
-    pairs = table.count_distinct(*items.pair) if items.pair else len(table.frame)
+    pairs = table.count_distinct_rows(*items.pair) if items.pair else len(table.frame)
     is_own_pair = items.pair == ("pair_id",) or "pair_id" in table.declared.columns
     is_row = pairs == len(table.frame) and not is_own_pair
     is_named = not set(map(simplify_heading, items.pair)) <= set(HEADINGS["row_numbers"])
-    free = [name for name in free if name not in explained and not table.has_sibling(name)]
+    free = [name for name in free if name not in explained and not table.has_heading_of_other_side(name)]
     free = [name for name in free if not table.is_boolean(name)]
     if not set(HEADINGS["prompt_ids"]).isdisjoint(map(simplify_heading, items.pair)):
         attributes = {*HEADINGS["attributes"], *HEADINGS["groups"]}
@@ -278,22 +277,22 @@ def _use_possible_item(
         return items
     listed = join_with_and(list(map(repr, unknown[:MAX_OFFERS])))
     if not is_row:
-        offers = offer_columns("prompt_id", unknown[:MAX_OFFERS])
+        offers = format_column_options("prompt_id", unknown[:MAX_OFFERS])
         raise StudyError(
             f"several pairs have the same {listed}. If they share a prompt, they are not independent: write "
             f"{offers}. If they do not, write --set columns.prompt_id="
         )
-    pairs_by_name = [",".join(names) for names in _find_judged_once(table, unknown, free, rated)]
+    pairs_by_name = [",".join(names) for names in _find_columns_judged_once(table, unknown, free, rated)]
     if groups_rows and "rater" in rated and len(unknown) == 1 and unknown == likely == pairs_by_name:
         return _find_items_by_heading(table, likely, rated)
-    offers = offer_columns("pair_id", pairs_by_name[:MAX_OFFERS] or ["HEADING"])
+    offers = format_column_options("pair_id", pairs_by_name[:MAX_OFFERS] or ["HEADING"])
     raise StudyError(
         f"several rows have the same {listed}, and nothing says whether they are about the same texts. If a "
         f"column names the pair, write {offers}. If each row is a separate pair, write --set columns.pair_id="
     )
 
 
-def _find_judged_once(
+def _find_columns_judged_once(
     table: Table, names: Sequence[str], free: Sequence[str], rated: Sequence[str]
 ) -> list[tuple[str, ...]]:
     """Return the columns of which no rater has judged a value twice, or else couples of columns.
@@ -307,10 +306,12 @@ def _find_judged_once(
     single: list[tuple[str, ...]] = [(name,) for name in names]
     if "rater" not in rated:
         return single
-    ordered = sorted(filterfalse(is_aside, free), key=table.count_distinct)
+    ordered = sorted(filterfalse(is_metadata_heading, free), key=table.count_distinct_rows)
     couples = [couple for couple in combinations(ordered, 2) if not set(couple).isdisjoint(names)]
     for groups in (single, couples):
-        if once := [group for group in groups if table.count_distinct(*group, *rated) == len(table.frame)]:
+        if once := [
+            group for group in groups if table.count_distinct_rows(*group, *rated) == len(table.frame)
+        ]:
             return once
     return []
 
@@ -335,25 +336,25 @@ def assign_raters(table: Table) -> None:
     if table.has_columns("rater"):
         message = "{heading} is empty on {where}; name the rater in every row"
         is_empty = table.get_cells("rater").isna()
-        refuse_rows(table.frame, is_empty, message, heading=table.heading_of("rater", "rater"))
-        aggregates = list(filter(is_aggregate, table.list_values("rater")))
+        refuse_wrong_rows(table.frame, is_empty, message, heading=table.heading_of("rater", "rater"))
+        aggregates = list(filter(is_name_of_aggregate, table.list_values("rater")))
         if 0 < len(aggregates) < len(table.list_values("rater")):
             is_left_out = table.get_cells("rater").isin(aggregates).to_numpy()
             table.leave_out_rows(is_left_out, f"the raters' verdicts together ({join_with_and(aggregates)})")
         _refuse_row_numbers_as_raters(table, keys)
         if not table.has_columns("presentation"):
-            _assign_presentations(table, [*keys, "rater"])
+            _use_repeats_as_showings(table, [*keys, "rater"])
     elif "rater" in table.declared.columns:
-        raters = number_raters(pd.Series(table.number_pairs(*keys)))
+        raters = name_unknown_raters(pd.Series(table.number_pairs(*keys)))
         why = "declared: each verdict on a pair is by another, unnamed rater"
         table.use_columns("rater", (), why, rater=raters)
     else:
-        _assign_presentations(table, keys)
+        _use_repeats_as_showings(table, keys)
         why = f"the table has none: all verdicts are by {UNKNOWN_RATER!r}"
         table.use_columns("rater", (), why, rater=UNKNOWN_RATER)
 
 
-def number_raters(pairs: pd.Series) -> list[str]:
+def name_unknown_raters(pairs: pd.Series) -> list[str]:
     """Invent raters' names for verdicts, so that all verdicts on a pair are by different raters."""
     return [f"{UNKNOWN_RATER} {number + 1}" for number in pairs.groupby(pairs).cumcount()]
 
@@ -368,19 +369,20 @@ def _refuse_row_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
     heading = table.heading_of("rater", "rater")
     if (
         "rater" in table.declared.columns
-        or table.count_distinct("rater") < rows
-        or table.count_distinct("pair_id") == rows
+        or table.count_distinct_rows("rater") < rows
+        or table.count_distinct_rows("pair_id") == rows
     ):
         return
-    for name in filter(table.is_filled, table.free_columns):
-        is_other = name in STORED or is_aside(name)
+    for name in filter(table.is_filled, table.columns_without_role):
+        is_other = name in STORED or is_metadata_heading(name)
         is_person = (
-            1 < 2 * table.count_distinct(name) <= rows and not _mark_repeated_rows(table, *keys, name).any()
+            1 < 2 * table.count_distinct_rows(name) <= rows
+            and not _mark_repeated_rows(table, *keys, name).any()
         )
         if is_person and not is_other:
             raise StudyError(
                 f"the rater may be {heading}, which differs in every row, or {name}; say which: "
-                f"{offer_columns('rater', [name, heading])}"
+                f"{format_column_options('rater', [name, heading])}"
             )
 
 
@@ -389,7 +391,7 @@ def _mark_repeated_rows(table: Table, *names: str) -> Mask:
     return pd.Series(table.number_pairs(*names)).duplicated(keep=False).to_numpy()
 
 
-def _assign_presentations(table: Table, keys: Sequence[str]) -> None:
+def _use_repeats_as_showings(table: Table, keys: Sequence[str]) -> None:
     """Use repeated verdicts as showings of a pair, if a column or the order of methods distinguishes them.
 
     Raises:
@@ -402,7 +404,11 @@ def _assign_presentations(table: Table, keys: Sequence[str]) -> None:
     # Ids that repeat in several datasets are refused later.
     if separates_verdicts() or (table.has_columns("dataset") and separates_verdicts("dataset")):
         return
-    others = [name for name in table.free_columns if not is_aside(name) and table.count_distinct(name) > 1]
+    others = [
+        name
+        for name in table.columns_without_role
+        if not is_metadata_heading(name) and table.count_distinct_rows(name) > 1
+    ]
     may_have_rater = not table.has_columns("rater") and any(map(separates_verdicts, others))
     named = list(filter(separates_verdicts, table.find_common_headings("presentation")))
     if named and not may_have_rater:
@@ -435,7 +441,9 @@ def _describe_repeated_verdicts(
         rater, pair = table.get_texts("rater", "pair_id").iloc[int(repeated.argmax())]
         who = f"rater {rater!r} judged pair {pair!r} more than once"
         roles = ["criterion", "presentation"]
-    names = [name for name in table.free_columns if 1 < table.count_distinct(name) < len(table.frame)]
+    names = [
+        name for name in table.columns_without_role if 1 < table.count_distinct_rows(name) < len(table.frame)
+    ]
     names = [name for name in names if not any(map(_DECIMAL.fullmatch, table.list_values(name)))]
     turns = [name for name in names if simplify_heading(name) in HEADINGS["turns"]]
     heading = table.heading_of("pair_id")
@@ -443,14 +451,18 @@ def _describe_repeated_verdicts(
     offers = []
     for name in filter(separates_verdicts, names):
         own_roles = ["criterion"] if name in turns else ["pair_id"] if name in items else roles
-        offers += [offer_columns(role, [name]) for role in own_roles if role != "rater" or not is_aside(name)]
-    ids = [name for name in names if name not in turns and not is_aside(name)]
+        offers += [
+            format_column_options(role, [name])
+            for role in own_roles
+            if role != "rater" or not is_metadata_heading(name)
+        ]
+    ids = [name for name in names if name not in turns and not is_metadata_heading(name)]
     parts = next(filter(lambda parts: separates_verdicts(*parts), [*zip(ids), *combinations(ids, 2)]), ())
     if heading and parts:
         is_prompt = simplify_heading(heading) in HEADINGS["prompt"]
         joined = ",".join([heading, *parts] if is_prompt else [*parts, heading])
-        offers.insert(0, offer_columns("pair_id", [joined]))
-    texts = [name for name in table.free_columns if table.has_sibling(name)]
+        offers.insert(0, format_column_options("pair_id", [joined]))
+    texts = [name for name in table.columns_without_role if table.has_heading_of_other_side(name)]
     if heading and texts and separates_verdicts(*texts):
         options = format_set_options("columns.pair_id=", f"columns.prompt_id={heading}")
         offers.append(f"{options} if each row has other texts")

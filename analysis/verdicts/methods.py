@@ -9,8 +9,17 @@ from itertools import combinations
 
 import pandas as pd
 
-from analysis.verdicts.table import HEADINGS, METHODS, NO, SHOWN, YES, Table, is_missing_word, refuse_rows
-from analysis.verdicts.words import find_meaning, format_set_options, format_word_setting, is_tie
+from analysis.verdicts.table import (
+    HEADINGS,
+    METHODS,
+    NO,
+    SHOWN,
+    YES,
+    Table,
+    is_missing_word,
+    refuse_wrong_rows,
+)
+from analysis.verdicts.words import find_word_meaning, format_set_options, format_word_setting, is_tie
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
 from guard_eval.records import TIE
@@ -72,7 +81,7 @@ def find_methods(table: Table) -> None:
         _use_method_columns(table, TEXTS)
 
 
-def offer_methods(table: Table, columns: Sequence[str]) -> str:
+def suggest_methods_in_cells(table: Table, columns: Sequence[str]) -> str:
     """Return how to declare two methods that only cells name; empty if the two methods are not clear.
 
     The methods are the two names in all columns together, or the two names that most columns have. Columns
@@ -81,7 +90,7 @@ def offer_methods(table: Table, columns: Sequence[str]) -> str:
     named = {*HEADINGS["pair"], *HEADINGS["prompt"], *HEADINGS["names"]["rater"]}
     columns = [name for name in columns if simplify_heading(name) not in named]
     sources = [columns, *([name] for name in columns)]
-    couples = Counter(filter(None, (_find_two_names(table, source) for source in sources)))
+    couples = Counter(filter(None, (_find_two_method_names(table, source) for source in sources)))
     most_common = couples.most_common(2)
     if not most_common or len({count for _, count in most_common}) < len(most_common):
         return ""
@@ -90,12 +99,12 @@ def offer_methods(table: Table, columns: Sequence[str]) -> str:
     return f". If the methods are {names[0]!r} and {names[1]!r}, as the cells say, write {options}"
 
 
-def find_possible_methods(table: Table) -> str:
+def suggest_method_columns(table: Table) -> str:
     """Return how to declare two columns as the methods; empty if no two columns may name them.
 
     Their headings differ only in the side, and some names are in both columns.
     """
-    for couple in combinations(table.free_columns, 2):
+    for couple in combinations(table.columns_without_role, 2):
         first, second = (set(table.list_values(name)) for name in couple)
         is_number = all(map(str.isdecimal, first | second))
         if differ_only_in_side(*couple) and first & second and not is_number:
@@ -104,10 +113,10 @@ def find_possible_methods(table: Table) -> str:
     return ""
 
 
-def _find_two_names(table: Table, columns: Sequence[str]) -> Couple | None:
+def _find_two_method_names(table: Table, columns: Sequence[str]) -> Couple | None:
     """Return the names in these columns, without ties, if there are exactly two."""
     cells = (text.strip() for text in table.list_values(*columns) if not is_missing_word(text))
-    names = sorted({text for text in cells if find_meaning(text) is None and len(text) <= LONGEST_NAME})
+    names = sorted({text for text in cells if find_word_meaning(text) is None and len(text) <= LONGEST_NAME})
     if len(names) != 2 or any(map(str.isdecimal, names)) or differ_only_in_side(*names):
         return None
     if YES.union(NO).issuperset(map(str.casefold, names)):
@@ -148,9 +157,9 @@ def _use_method_columns(table: Table, nouns: str) -> bool:
     """Find the two columns of methods. If columns name only the methods on the left and right, use these."""
     couples = find_method_headings(table.names, nouns)
     # Columns with more values, such as A and B beside model_a and model_b, hold the texts.
-    couples.sort(key=lambda couple: table.count_distinct(*couple[0]))
+    couples.sort(key=lambda couple: table.count_distinct_rows(*couple[0]))
     named = [couple for couple, is_shown in couples if not is_shown]
-    if len({table.count_distinct(*couple) for couple in named}) == len(named):
+    if len({table.count_distinct_rows(*couple) for couple in named}) == len(named):
         named = [couple for couple in named if couple == named[0] or len(couple[0]) > 1]
     if len({tuple(table.number_rows(*couple)) for couple in named}) > 1:
         listed = join_with_and([" and ".join(couple) for couple in named])
@@ -184,7 +193,7 @@ def _use_winner_and_loser(table: Table) -> bool:
     columns = [plain[heading] for heading in max(couples, key=lambda couple: len(couple[0]))]
     won, lost = map(table.get_cells, columns)
     tied = list(filter(is_tie, table.list_values(*columns)))
-    refuse_rows(
+    refuse_wrong_rows(
         table.frame,
         won.isin(tied) | lost.isin(tied),
         "{heading} is a tie on {where}, so nothing says which methods tied; write both in method_a and "
@@ -205,12 +214,14 @@ def _use_winner_and_loser(table: Table) -> bool:
 def _mark_equal_ratings(table: Table) -> pd.Series:
     """Mark the rows in which two columns of ratings, such as chosen_rating and rejected_rating, are equal."""
     are_equal = pd.Series(data=False, index=table.frame.index)
-    words = {name: set(split_heading_words(name)) for name in table.free_columns}
-    ratings = [name for name in table.free_columns if not words[name].isdisjoint(HEADINGS["measures"])]
+    words = {name: set(split_heading_words(name)) for name in table.columns_without_role}
+    ratings = [
+        name for name in table.columns_without_role if not words[name].isdisjoint(HEADINGS["measures"])
+    ]
     for name, other in combinations(ratings, 2):
         if differ_only_in_side(name, other):
             are_equal |= table.get_cells(name) == table.get_cells(other)
-    for name in (name for name in table.free_columns if "margin" in words[name]):
+    for name in (name for name in table.columns_without_role if "margin" in words[name]):
         are_equal |= pd.to_numeric(table.get_cells(name), errors="coerce") == 0
     return are_equal
 
@@ -239,7 +250,9 @@ def _join_items_with_same_methods(table: Table, items: pd.DataFrame) -> None:
 def _join_items(table: Table, items: pd.DataFrame) -> None:
     """Add the columns of a file of items to each row."""
     item_ids = set(items.index)
-    columns = [name for name in table.free_columns if item_ids.issuperset(table.list_values(name) or [""])]
+    columns = [
+        name for name in table.columns_without_role if item_ids.issuperset(table.list_values(name) or [""])
+    ]
     columns += ["pair_id"] if table.has_columns("pair_id") else []
     if not columns:
         return
@@ -261,7 +274,7 @@ def refuse_sides_as_methods(table: Table) -> None:
     Raises:
         StudyError: A method has the name of a side.
     """
-    if called := [name for name in table.list_values(*METHODS) if find_meaning(name)]:
+    if called := [name for name in table.list_values(*METHODS) if find_word_meaning(name)]:
         raise StudyError(
             f"the method {called[0]!r} has the name of a side or a tie (A, left, tie); rename it"
         )
@@ -280,7 +293,7 @@ def refuse_texts_as_methods(table: Table) -> None:
     once = sum(count == 1 for count in counts.values())
     long = sum(len(text) > LONGEST_NAME or len(text.split()) > MOST_WORDS for text in counts)
     keys = [*METHODS, *filter(table.has_columns, ("rater", "criterion"))]
-    is_seen_once = not table.has_columns("rater") or table.count_distinct(*keys) == len(table.frame)
+    is_seen_once = not table.has_columns("rater") or table.count_distinct_rows(*keys) == len(table.frame)
     are_items = len(couples) >= FEWEST_COUPLES and is_seen_once and once >= MOSTLY_ONCE * len(counts)
     if are_items or long >= max(1, MOSTLY_ONCE * len(counts)):
         headings = [role.column for role in table.roles if role.role in {*METHODS, "methods"}]
@@ -292,13 +305,13 @@ def refuse_texts_as_methods(table: Table) -> None:
         )
 
 
-def refuse_divided_methods(table: Table) -> None:
+def refuse_methods_of_several_settings(table: Table) -> None:
     """Refuse methods of one name that have several settings, in columns such as decoding_a and decoding_b.
 
     Raises:
         StudyError: A method of one name has several settings.
     """
-    columns = table.free_columns if table.has_columns(*METHODS) else []
+    columns = table.columns_without_role if table.has_columns(*METHODS) else []
     columns = [name for name in columns if not _SETTINGS.isdisjoint(split_heading_words(name))]
     for name, other in combinations(sorted(columns), 2):
         is_condition = table.get_cells(name).equals(table.get_cells(other))

@@ -34,12 +34,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.files import Record, VerdictFile, convert_to_cell
+from analysis.verdicts.files import Record, VerdictFile, convert_json_to_cell
 from analysis.verdicts.methods import LONGEST_NAME, SYSTEMS, TEXTS, find_method_headings
 from analysis.verdicts.reading import READING, Reading
 from analysis.verdicts.sides import is_about_sides
 from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, is_missing_word
-from analysis.verdicts.words import find_meaning, is_model_name
+from analysis.verdicts.words import find_word_meaning, is_model_name
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading
 from guard_eval.records import TIE, make_content_id
@@ -104,7 +104,7 @@ def read_program_file(file: VerdictFile, name: str, items: pd.DataFrame | None) 
 
     def rows() -> Iterator[tuple[int, dict[str, object]]]:
         for number, record in file.records:
-            for row in READERS[name](record, file.describe_place(number), records):
+            for row in READERS[name](record, file.describe_record_place(number), records):
                 yield number, {LEFT_OUT: row} if isinstance(row, str) else row
 
     if name == "potato" and items is None:
@@ -131,7 +131,7 @@ def _read_alpaca_eval(record: Record, where: str, _items: object) -> Rows:
     instruction = str(record.get("instruction"))
     outputs = [record.get("output_1"), record.get("output_2")]
     lengths = [len(text) if isinstance(text, str) else None for text in outputs]
-    yield _select_short_fields(record) | {
+    yield _select_splitting_fields(record) | {
         "pair_id": make_content_id(instruction, *outputs),
         "dataset": record.get("dataset") or "alpaca_eval",
         "prompt_id": make_content_id(instruction),
@@ -149,7 +149,7 @@ def _read_alpaca_eval(record: Record, where: str, _items: object) -> Rows:
 
 def _read_preference(value: object, where: str) -> float:
     """Convert a value to a preference from 1 to 2. A failed request becomes NaN."""
-    text = convert_to_cell(value) or ""
+    text = convert_json_to_cell(value) or ""
     if is_missing_word(text):
         return math.nan
     try:
@@ -177,7 +177,7 @@ def _read_arena_hard(record: Record, where: str, _items: object) -> Rows:
         raise StudyError(f"{where}: games has {count} entries; a judgment has one game, or one in each order")
     for number, game in enumerate(games, start=1):
         score = game.get("score") if isinstance(game, dict) else None
-        yield _select_short_fields(record) | {
+        yield _select_splitting_fields(record) | {
             "pair_id": name,
             "dataset": record.get("category") or "arena-hard",
             "prompt_id": name,
@@ -196,10 +196,12 @@ def _read_arena_hard(record: Record, where: str, _items: object) -> Rows:
 def _read_fastchat(record: Record, _where: str, _items: object) -> Rows:
     """Yield a verdict for each game of a judgment, or one verdict for a vote."""
     judge = record.get("judge")
-    question = convert_to_cell(record.get("question_id"))
-    turn = convert_to_cell(record.get("turn"))
-    rater = convert_to_cell(judge[0] if isinstance(judge, list) and judge else judge) or ""
-    row = _select_short_fields(record) | {key: record[key] for key in ("turn", "dedup_tag") if key in record}
+    question = convert_json_to_cell(record.get("question_id"))
+    turn = convert_json_to_cell(record.get("turn"))
+    rater = convert_json_to_cell(judge[0] if isinstance(judge, list) and judge else judge) or ""
+    row = _select_splitting_fields(record) | {
+        key: record[key] for key in ("turn", "dedup_tag") if key in record
+    }
     row |= {"prompt_id": question, "pair_id": question, "rater": rater, "rater_kind": "model"}
     if question and turn:
         row["pair_id"] = f"{question}, turn {turn}"
@@ -217,7 +219,7 @@ def _read_fastchat(record: Record, _where: str, _items: object) -> Rows:
         yield row | {"verdict": verdict, "presentation": number, "shown_first": first}
 
 
-def _select_short_fields(record: Record) -> dict[str, object]:
+def _select_splitting_fields(record: Record) -> dict[str, object]:
     """Select fields by which results may be split, such as the language: short texts, numbers, yes and no."""
     return {
         key: value
@@ -266,7 +268,7 @@ def _read_label_studio(record: Record, where: str, items: ItemRecords) -> Rows:
 
 def _read_annotation(item: Record, annotation: Record, result: Iterable[object], where: str) -> Rows:
     """Yield a row for each control of an annotation."""
-    controls = list(_read_controls(result, where))
+    controls = list(_read_control_choices(result, where))
     who = {name: word for name, word, kind in controls if kind == "textarea"}
     account = annotation.get("completed_by")
     if isinstance(account, dict):
@@ -285,7 +287,9 @@ def _read_annotation(item: Record, annotation: Record, result: Iterable[object],
             yield row | {"criterion": name, "verdict": word}
 
 
-def _read_controls(result: Iterable[object], where: str) -> Iterator[tuple[str | None, str | None, str]]:
+def _read_control_choices(
+    result: Iterable[object], where: str
+) -> Iterator[tuple[str | None, str | None, str]]:
     """Yield the name, the chosen word and the type of each control. No choice gives no word (None)."""
     for region in result:
         if not isinstance(region, dict):
@@ -294,7 +298,7 @@ def _read_controls(result: Iterable[object], where: str) -> Iterator[tuple[str |
         value = region.get("value")
         if not isinstance(value, Mapping) or (kind not in _WORDS_OF and not region.get("from_name")):
             continue
-        name = convert_to_cell(region.get("from_name"))
+        name = convert_json_to_cell(region.get("from_name"))
         is_choice = kind in _WORDS_OF and (kind != "textarea" or name in _WHO)
         answer = value.get(_WORDS_OF[kind]) if is_choice else None
         words = [word for word in (answer if isinstance(answer, list) else [answer]) if isinstance(word, str)]
@@ -307,7 +311,7 @@ def _read_potato(record: Record, where: str, items: ItemRecords) -> Rows:
     """Yield a row for each annotation scheme of an instance."""
     is_old = "label_annotations" in record
     key = "id" if is_old else "instance_id"
-    instance = convert_to_cell(record.get(key)) or ""
+    instance = convert_json_to_cell(record.get(key)) or ""
     if instance not in items:
         raise StudyError(f"{where}: no item has the id {instance!r}; give the data file it is from")
     row = _select_item_fields(items[instance])
@@ -321,7 +325,7 @@ def _read_potato_answers(record: Record, methods: Collection[object]) -> Iterato
     """Yield each scheme and its answer. A scheme with several dimensions has one answer for each."""
 
     def is_verdict(word: object) -> bool:
-        return isinstance(word, str) and (word.strip() in methods or find_meaning(word) is not None)
+        return isinstance(word, str) and (word.strip() in methods or find_word_meaning(word) is not None)
 
     labels = record.get("label_annotations", record.get("labels"))
     if not isinstance(labels, dict):  # a table: SCHEME.LABEL, or SCHEME if it has one answer
@@ -330,7 +334,7 @@ def _read_potato_answers(record: Record, methods: Collection[object]) -> Iterato
             if (
                 name not in _NO_SCHEMES
                 and not name.endswith("._spans")
-                and convert_to_cell(value) is not None
+                and convert_json_to_cell(value) is not None
             ):
                 scheme, dot, label = name.rpartition(".")
                 schemes[scheme if dot else label][label if dot else _SELECTION] = value

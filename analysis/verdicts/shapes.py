@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from analysis.verdicts.files import MAX_ROWS
-from analysis.verdicts.methods import offer_methods
+from analysis.verdicts.methods import suggest_methods_in_cells
 from analysis.verdicts.sides import read_first_method
 from analysis.verdicts.table import (
     HEADINGS,
@@ -21,16 +21,16 @@ from analysis.verdicts.table import (
     YES,
     Table,
     convert_to_texts,
-    is_aggregate,
-    is_aside,
+    format_column_options,
+    is_metadata_heading,
     is_missing_word,
-    offer_columns,
+    is_name_of_aggregate,
 )
 from analysis.verdicts.words import (
     TIED,
     A,
     B,
-    find_meaning,
+    find_word_meaning,
     format_set_options,
     format_word_setting,
     is_tie,
@@ -72,7 +72,7 @@ def find_verdicts(table: Table) -> list[str]:
         items = set() if table.items is None else set(table.items.index)
         return [name for name in names if name in items] or names
     wide: list[str] = []
-    named = [name for name in table.find_common_headings("verdict") if name in table.free_columns]
+    named = [name for name in table.find_common_headings("verdict") if name in table.columns_without_role]
     columns = find_verdict_columns(table)
     if not named and set(columns) <= set(table.find_headings(HEADINGS["answers"])):
         named = columns
@@ -90,7 +90,7 @@ def find_verdicts(table: Table) -> list[str]:
             table.use_columns("verdict", wide, "its cells are verdicts", verdict=table.frame[wide[0]])
             wide = []
     if not wide:
-        _refuse_measures(table)
+        _refuse_scores_as_verdicts(table)
     _use_tie_flags(table)
     return wide
 
@@ -101,16 +101,16 @@ def _refuse_further_verdicts(table: Table, names: Sequence[str]) -> None:
     names = [name for name in names if not _are_same_verdicts(table, "verdict", name)]
     heading = table.heading_of("verdict")
     if names:
-        _refuse_two_orders(table, ["verdict", *names])
+        _refuse_verdicts_on_two_orders(table, ["verdict", *names])
         raise StudyError(
             f"{join_with_and(names)} may hold verdicts, too, beside {heading}. If all are criteria, write "
             f"--set columns.headings=criterion. If {names[0]} says which text was A or on the left, name the "
             "methods as shown in columns left and right, or the winner by its name. Otherwise write "
-            f"{offer_columns('verdict', [heading])}"
+            f"{format_column_options('verdict', [heading])}"
         )
 
 
-def _refuse_measures(table: Table) -> None:
+def _refuse_scores_as_verdicts(table: Table) -> None:
     """Refuse ranks or scores of both texts as verdicts, because one column cannot say which text is better.
 
     Raises:
@@ -119,11 +119,15 @@ def _refuse_measures(table: Table) -> None:
     """
     heading = table.heading_of("verdict")
     if not table.has_columns("verdict"):
-        names = [name for name in table.free_columns if all(map(_NUMBER.fullmatch, table.list_values(name)))]
+        names = [
+            name
+            for name in table.columns_without_role
+            if all(map(_NUMBER.fullmatch, table.list_values(name)))
+        ]
     elif set(HEADINGS["measures"]).isdisjoint(split_heading_words(heading)):
         return
     else:
-        names = [heading, *table.free_columns]
+        names = [heading, *table.columns_without_role]
     for first, second in combinations(names, 2):
         are_marks = not heading and all(map(table.is_boolean, (first, second)))
         if differ_only_in_side(first, second) and heading in {"", first} and not are_marks:
@@ -141,7 +145,7 @@ def _are_same_verdicts(table: Table, *names: str) -> bool:
     def winner(word: str | None, a: str | None, b: str | None) -> str | None:
         if word is None or word in {a, b}:
             return word
-        side = find_meaning(word)
+        side = find_word_meaning(word)
         return word if side is None else {A: a, TIED: TIE, B: b}[side.side]
 
     _, rows = table.find_distinct_rows(*names, *METHODS)
@@ -153,7 +157,7 @@ def _is_count_heading(name: str) -> bool:
     return not set(HEADINGS["counting"]).isdisjoint(split_heading_words(name))
 
 
-def _find_mark_columns(table: Table) -> dict[str, str]:
+def _find_verdicts_of_mark_columns(table: Table) -> dict[str, str]:
     """Return the verdict that each heading means, for columns with marks or counts.
 
     A number in a heading means a method if the columns of methods have numbers, too; otherwise a place.
@@ -161,7 +165,7 @@ def _find_mark_columns(table: Table) -> dict[str, str]:
     winning = {*HEADINGS["counting"], *HEADINGS["marking"]}
     noun = "model" if "1" in table.heading_of("method_a") else "response"
     words = {}
-    for name in table.free_columns:
+    for name in table.columns_without_role:
         parts = split_heading_words(name)
         text = " ".join(token for token in parts if token not in {*winning, *HEADINGS["ignored"]})
         tie = next(filter(is_tie, (text, " ".join(parts[1:]))), "")
@@ -182,15 +186,15 @@ def _use_mark_columns(table: Table) -> bool:
     Raises:
         StudyError: A column has an unknown third answer, or a row has several marks.
     """
-    words = _find_mark_columns(table)
-    sides = [word.side for word in map(find_meaning, words.values()) if word and word.side != TIED]
+    words = _find_verdicts_of_mark_columns(table)
+    sides = [word.side for word in map(find_word_meaning, words.values()) if word and word.side != TIED]
     if sorted(sides) != [B, A]:
         return False
     marks = pd.DataFrame({name: _read_counts(table, name) for name in words})
     total = marks.sum(axis=1)
-    for name in filter(table.is_boolean, table.free_columns):
+    for name in filter(table.is_boolean, table.columns_without_role):
         further = total.where(total > 0, _read_counts(table, name)) if name not in words else total
-        if further.sum() > total.sum() and ((further > 0).all() or _begin_alike(name, *words)):
+        if further.sum() > total.sum() and ((further > 0).all() or _have_same_first_word(name, *words)):
             tie, no_verdict = (format_set_options(format_word_setting(name, word)) for word in ("tie", ""))
             raise StudyError(
                 f"{name} may be a third answer beside {join_with_and(list(words))}. If it is a tie, write "
@@ -209,7 +213,7 @@ def _use_mark_columns(table: Table) -> bool:
     return True
 
 
-def _begin_alike(*headings: str) -> bool:
+def _have_same_first_word(*headings: str) -> bool:
     """Return whether all headings have several words and the same first word."""
     words = list(map(split_heading_words, headings))
     return all(len(parts) > 1 and parts[0] == words[0][0] for parts in words)
@@ -271,7 +275,7 @@ def _use_tie_flags(table: Table) -> None:
     if not table.has_columns("verdict"):
         return
     has_ties = any(map(is_tie, table.list_values("verdict")))
-    for name in table.free_columns:
+    for name in table.columns_without_role:
         cells = table.list_values(name)
         if len(cells) > MAX_OUTCOMES:
             continue
@@ -292,16 +296,20 @@ def _use_tie_flags(table: Table) -> None:
 def find_verdict_columns(table: Table) -> list[str]:
     """Return the free columns whose cells are verdicts: methods, sides or ties."""
     methods = set(table.list_values(*METHODS))
-    names = [name for name in table.free_columns if _holds_verdicts(table, name, methods)]
+    names = [name for name in table.columns_without_role if _holds_verdicts(table, name, methods)]
     names = [
-        name for name in names if not (is_aside(name) or simplify_heading(name) in HEADINGS["no_verdicts"])
+        name
+        for name in names
+        if not (is_metadata_heading(name) or simplify_heading(name) in HEADINGS["no_verdicts"])
     ]
     if table.has_columns("rater"):
         names = [
-            name for name in names if table.count_distinct(name) == 1 or not table.describes(name, "rater")
+            name
+            for name in names
+            if table.count_distinct_rows(name) == 1 or not table.describes(name, "rater")
         ]
     names = [name for name in names if not methods or read_first_method(table, name) is None]
-    return [name for name in names if not is_aggregate(name)] or names
+    return [name for name in names if not is_name_of_aggregate(name)] or names
 
 
 def _holds_verdicts(table: Table, name: str, methods: set[str]) -> bool:
@@ -314,7 +322,7 @@ def _holds_verdicts(table: Table, name: str, methods: set[str]) -> bool:
     # Two unknown names beside ties are methods.
     are_methods = not methods and TIE in texts and len(texts) <= 3
     words = {*methods, *table.declared.words}
-    is_verdict = [text.strip() in words or find_meaning(text) is not None for text in counts.index]
+    is_verdict = [text.strip() in words or find_word_meaning(text) is not None for text in counts.index]
     return are_methods or counts[is_verdict].sum() >= MOSTLY * counts.sum()
 
 
@@ -331,7 +339,7 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
     if not names:
         raise StudyError(
             "no column has verdicts under its heading; declare the words: --set 'verdicts.\"WORD\"=a'"
-            + offer_methods(table, table.free_columns)
+            + suggest_methods_in_cells(table, table.columns_without_role)
         )
     split = _split_headings(table, names)
     if taken := [name for name in ("verdict", *split) if table.has_columns(name)]:
@@ -339,9 +347,11 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
             f"the headings cannot be {taken[0]}: there is a column {taken[0]} already; remove one of the two"
         )
     _refuse_sides_beside_methods(table, names)
-    for name in [name for name in table.free_columns if name not in names and not is_aggregate(name)]:
+    for name in [
+        name for name in table.columns_without_role if name not in names and not is_name_of_aggregate(name)
+    ]:
         cells = table.get_cells(name).dropna()
-        if count := sum(find_meaning(text) is not None for text in cells):
+        if count := sum(find_word_meaning(text) is not None for text in cells):
             why = f"only {count} of its {len(cells)} cells are verdicts"
             if count == len(cells):
                 why = "it describes the rater, or the file that names the methods lacks it"
@@ -368,7 +378,7 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
         StudyError: The role of the headings is not clear.
     """
     if HEADS in table.declared.columns:
-        if _combine_two_lists(names):
+        if _do_headings_form_grid(names):
             raise StudyError(
                 f"the headings {names[0]!r}, {names[1]!r}, … combine two things, such as questions and "
                 "criteria; write a row for each cell, with columns pair_id, criterion, rater and verdict"
@@ -387,12 +397,12 @@ def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence
             return {"rater": raters}
         return {"rater": raters, "criterion": criteria}
     if len(missing) == 1 and table.has_columns(*METHODS):
-        _refuse_two_orders(table, names)
+        _refuse_verdicts_on_two_orders(table, names)
         return {missing[0]: names}
-    raise StudyError(_describe_survey_remedy(table, names))
+    raise StudyError(_explain_how_to_declare_headings(table, names))
 
 
-def _refuse_two_orders(table: Table, names: Sequence[str]) -> None:
+def _refuse_verdicts_on_two_orders(table: Table, names: Sequence[str]) -> None:
     """Refuse columns that may be verdicts on two orders of the methods, such as winner_ab and winner_ba.
 
     Raises:
@@ -403,7 +413,7 @@ def _refuse_two_orders(table: Table, names: Sequence[str]) -> None:
         first, second = (table.heading_of(name, name) for name in couple)
         words = {*split_heading_words(first), *split_heading_words(second)}
         is_named = differ_only_in_side(first, second) or not words.isdisjoint(HEADINGS["orders"])
-        if is_named or _contradict_each_other(table, *couple):
+        if is_named or _do_columns_contradict(table, *couple):
             raise StudyError(
                 f"{first} and {second} may be verdicts on two orders of the methods. Write a row for each "
                 "order, with the methods' names or a column shown_first. If the headings are criteria or "
@@ -411,12 +421,12 @@ def _refuse_two_orders(table: Table, names: Sequence[str]) -> None:
             )
 
 
-def _contradict_each_other(table: Table, first: str, second: str) -> bool:
+def _do_columns_contradict(table: Table, first: str, second: str) -> bool:
     """Return whether two columns name different sides in more rows than by chance. Qualities rather agree."""
     numbers, rows = table.find_distinct_rows(first, second)
     products = []
     for row in rows:
-        word, other = (find_meaning(text or "") for text in row)
+        word, other = (find_word_meaning(text or "") for text in row)
         products.append(word.side * other.side if word and other else 0)
     agreed = np.array(products)[numbers]
     count = int(np.count_nonzero(agreed))
@@ -424,12 +434,12 @@ def _contradict_each_other(table: Table, first: str, second: str) -> bool:
     return count > 0 and float(binomtest(contradictions, count, alternative="greater").pvalue) < _CHANCE
 
 
-def _combine_two_lists(names: Sequence[str]) -> bool:
+def _do_headings_form_grid(names: Sequence[str]) -> bool:
     """Return whether the headings combine each of several beginnings with each of several endings.
 
-    >>> _combine_two_lists(["Q1 [wit]", "Q1 [style]", "Q2 [wit]", "Q2 [style]"])
+    >>> _do_headings_form_grid(["Q1 [wit]", "Q1 [style]", "Q2 [wit]", "Q2 [style]"])
     True
-    >>> _combine_two_lists(["Q1", "Q2", "Q3"])
+    >>> _do_headings_form_grid(["Q1", "Q2", "Q3"])
     False
     """
     parts = [re.findall(r"[^\W\d_]+|\d+", name) for name in names]
@@ -448,7 +458,7 @@ def _refuse_sides_beside_methods(table: Table, names: Sequence[str]) -> None:
     named = [
         name
         for name in names
-        if table.list_values(name) and not any(map(find_meaning, table.list_values(name)))
+        if table.list_values(name) and not any(map(find_word_meaning, table.list_values(name)))
     ]
     if sided and named and not table.declared.words:
         raise StudyError(
@@ -457,12 +467,12 @@ def _refuse_sides_beside_methods(table: Table, names: Sequence[str]) -> None:
         )
 
 
-def _describe_survey_remedy(table: Table, names: Sequence[str]) -> str:
+def _explain_how_to_declare_headings(table: Table, names: Sequence[str]) -> str:
     """Write how to declare the columns of a wide table with unclear headings, such as a survey."""
     listed = f"{join_with_and([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
     columns = count_in_words(len(names), "column")
     start = f"verdicts are in {columns} ({listed}), and nothing says what their headings are"
-    methods = "" if table.has_columns(*METHODS) else offer_methods(table, names)
+    methods = "" if table.has_columns(*METHODS) else suggest_methods_in_cells(table, names)
     if table.has_columns(*METHODS) or methods:
         roles = [role for role in ("criterion", "rater") if not table.has_columns(role)]
         heads = [f"columns.headings={role}" for role in (*roles, "pair_id")]

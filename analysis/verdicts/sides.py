@@ -18,11 +18,19 @@ from analysis.verdicts.table import (
     YES,
     Numbers,
     Table,
-    is_aggregate,
     is_missing_word,
-    refuse_rows,
+    is_name_of_aggregate,
+    refuse_wrong_rows,
 )
-from analysis.verdicts.words import TIED, A, B, Word, find_meaning, format_set_options, format_word_setting
+from analysis.verdicts.words import (
+    TIED,
+    A,
+    B,
+    Word,
+    find_word_meaning,
+    format_set_options,
+    format_word_setting,
+)
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.records import TIE
@@ -92,7 +100,7 @@ def read_first_method(table: Table, name: str) -> Numbers | None:
     return None if None in sides else np.array(sides, dtype=np.int64)[numbers]
 
 
-def name_winners(table: Table) -> None:
+def replace_words_by_winners(table: Table) -> None:
     """Replace the words for verdicts by methods, and note the number of verdicts that lose their strength.
 
     Raises:
@@ -101,7 +109,7 @@ def name_winners(table: Table) -> None:
     verdict = table.get_cells("verdict").str.strip()
     a, b = map(table.get_cells, METHODS)
     texts = verdict.dropna().unique()
-    words = pd.DataFrame([_interpret_word(table, text) for text in texts], texts, Word._fields)
+    words = pd.DataFrame([_interpret_verdict_word(table, text) for text in texts], texts, Word._fields)
     words = words.reindex(verdict).set_axis(verdict.index)
     is_named = (verdict == a) | (verdict == b) | (verdict == TIE)
     all_kinds = words["kind"].fillna("")
@@ -109,30 +117,30 @@ def name_winners(table: Table) -> None:
     names = verdict.replace(dict(table.declared.words))
     is_missing = names.isin(list(filter(is_missing_word, names.dropna().unique())))
     names = names.mask(is_missing & (names != a) & (names != b))
-    candidates = [name for name in ("shown_first", *table.free_columns) if table.has_columns(name)]
+    candidates = [name for name in ("shown_first", *table.columns_without_role) if table.has_columns(name)]
     firsts = {name: first for name in candidates if (first := read_first_method(table, name)) is not None}
     _refuse_methods_called_as_sides(table, kinds)
-    columns, first = _find_first_methods(table, kinds, firsts)
+    columns, first = _find_methods_on_first_side(table, kinds, firsts)
     sides = words["side"].fillna(TIED).to_numpy(np.int64)
     # In a study's own table a verdict is a method's name, whatever the method is called.
     if not all(table.heading_of(name) == name for name in (*REQUIRED, "rater_kind", "presentation")):
-        _refuse_names_of_sides(table, all_kinds.where(is_named, ""), firsts, sides)
+        _refuse_ambiguous_side_names(table, all_kinds.where(is_named, ""), firsts, sides)
     sides = sides * first
     winners = np.select([kinds == "", sides == A, sides == B], [names, a, b], TIE)
     _refuse_changed_sides(table, kinds, firsts, first, winners)
     if not columns:
-        raise StudyError(_describe_missing_sides(table, kinds))
-    _record_words(table, kinds, columns, int((words["strength"].eq(True) & ~is_named).sum()))
+        raise StudyError(_write_question_about_sides(table, kinds))
+    _record_word_meanings(table, kinds, columns, int((words["strength"].eq(True) & ~is_named).sum()))
     table.set_frame(table.frame.assign(verdict=winners))
     _add_shown_first(table, kinds, firsts)
 
 
-def _interpret_word(table: Table, text: str) -> Word:
+def _interpret_verdict_word(table: Table, text: str) -> Word:
     """Return the declared or the common meaning of a verdict. Any other word may be a method."""
     name = Word(TIED, "")
     if text in table.declared.words:
         return {"a": Word(A, "declared"), "b": Word(B, "declared")}.get(table.declared.words[text], name)
-    return find_meaning(text) or name
+    return find_word_meaning(text) or name
 
 
 def _refuse_methods_called_as_sides(table: Table, kinds: pd.Series) -> None:
@@ -140,24 +148,24 @@ def _refuse_methods_called_as_sides(table: Table, kinds: pd.Series) -> None:
     is_clear = table.has_columns(*SHOWN) and set(kinds) <= {"", "place", "tie"}
     methods = pd.concat([table.get_cells(name)[kinds != ""] for name in METHODS]).dropna().unique()
     for name in methods:
-        word = find_meaning(name)
+        word = find_word_meaning(name)
         if word and not (is_clear and word.kind == "letter"):
-            refuse_rows(table.get_texts("verdict"), kinds != "", _SIDE_OR_METHOD, name=name)
+            refuse_wrong_rows(table.get_texts("verdict"), kinds != "", _SIDE_OR_METHOD, name=name)
 
 
-def _refuse_names_of_sides(
+def _refuse_ambiguous_side_names(
     table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers], sides: Numbers
 ) -> None:
     """Refuse verdicts that name one method if read as names, and the other method if read as sides."""
     sided = kinds.isin(_SIDED)
     if sided.any():
-        _, first = _find_first_methods(table, kinds.where(sided, ""), firsts)
+        _, first = _find_methods_on_first_side(table, kinds.where(sided, ""), firsts)
         verdict, a, b = map(table.get_cells, ("verdict", *METHODS))
         differs = sided & (np.where(sides * first == A, a, b) != verdict.str.strip())
-        refuse_rows(table.get_texts("verdict"), differs, _SIDE_OR_METHOD, name=verdict[sided].iloc[0])
+        refuse_wrong_rows(table.get_texts("verdict"), differs, _SIDE_OR_METHOD, name=verdict[sided].iloc[0])
 
 
-def _find_first_methods(
+def _find_methods_on_first_side(
     table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers]
 ) -> tuple[Sequence[str], Numbers]:
     """Return the columns that give words their meaning, and the method on the first side in each row.
@@ -178,7 +186,7 @@ def _find_first_methods(
     return columns, np.where(is_place, next(iter(firsts.values()), A), A)
 
 
-def _describe_missing_sides(table: Table, kinds: pd.Series) -> str:
+def _write_question_about_sides(table: Table, kinds: pd.Series) -> str:
     """Write the message that asks which method stood at a side such as left or A."""
     are_declared = not table.heading_of("methods", "a column")
     words = table.get_cells("verdict")[kinds.isin(_SIDED if are_declared else ["place"])].unique()
@@ -195,7 +203,7 @@ def _describe_missing_sides(table: Table, kinds: pd.Series) -> str:
 def _format_side_settings(table: Table, kinds: pd.Series) -> str:
     """Write the options of the command line by which words for sides mean method_a and method_b."""
     words = table.get_cells("verdict")[kinds.isin(["letter", "place"])].unique()
-    sides = ["a" if _interpret_word(table, text).side == A else "b" for text in words]
+    sides = ["a" if _interpret_verdict_word(table, text).side == A else "b" for text in words]
     return format_set_options(*map(format_word_setting, words, sides))
 
 
@@ -208,12 +216,12 @@ def _read_left_method(table: Table, kinds: pd.Series) -> Numbers:
     texts = table.get_texts("verdict")
     a, b, on_left, on_right = map(table.get_cells, (*METHODS, *SHOWN))
     is_same = ((on_left == a) & (on_right == b)) | ((on_left == b) & (on_right == a))
-    refuse_rows(
+    refuse_wrong_rows(
         texts,
         (kinds != "") & a.notna() & b.notna() & ~is_same,
         "left and right are not the row's methods on {where}; name the same",
     )
-    refuse_rows(
+    refuse_wrong_rows(
         texts,
         (kinds == "column") & (on_left != a),
         "the verdict {verdict!r} on {where} may be the column's method, or that of the side; write methods",
@@ -236,7 +244,7 @@ def _refuse_changed_sides(
             return
     if table.heading_of("sides"):  # the format of the file says where the methods stood
         return
-    others = [name for name in table.free_columns if not is_aggregate(name)]
+    others = [name for name in table.columns_without_role if not is_name_of_aggregate(name)]
     others += filter(table.has_columns, ["presentation"])
     for name in dict.fromkeys([*firsts, *others]):
         if name in firsts:
@@ -245,7 +253,7 @@ def _refuse_changed_sides(
             changed = _mark_possible_swaps(table, name, sided, winners)
         if _SWAPS.fullmatch(simplify_heading(name)):
             changed = changed | _mark_possible_swaps(table, name, kinds == "column", winners)
-        refuse_rows(
+        refuse_wrong_rows(
             table.frame,
             changed,
             "the verdict on {where} is a side, and the column {name!r} may say that sides changed there; "
@@ -267,7 +275,7 @@ def _mark_possible_swaps(
     and BA. Rows with "no" are not marked.
     """
     heading = table.heading_of(name, name)
-    is_about = is_about_sides(heading) or _says_which_is_a(table, heading)
+    is_about = is_about_sides(heading) or _says_which_method_is_a(table, heading)
     first = _find_named_methods(table, name)
     if (first[sided] != 0).all():
         is_winner = (table.get_cells(name) == winners)[sided].all()
@@ -284,7 +292,7 @@ def _mark_possible_swaps(
     return sided & ~words.isin(_STRAIGHT) & may_say
 
 
-def _says_which_is_a(table: Table, heading: str) -> bool:
+def _says_which_method_is_a(table: Table, heading: str) -> bool:
     """Return whether a heading says with "is" which method was A or B, such as alpha_is_A or is_A_alpha."""
     words = split_heading_words(heading)
     methods = "|".join(map(re.escape, map(simplify_heading, table.list_values(*METHODS))))
@@ -312,7 +320,7 @@ def _has_word(text: str, word: str) -> bool:
     return re.search(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])", text) is not None
 
 
-def _record_words(table: Table, kinds: pd.Series, columns: Sequence[str], strong: int) -> None:
+def _record_word_meanings(table: Table, kinds: pd.Series, columns: Sequence[str], strong: int) -> None:
     """Record the columns that gave words a meaning, and the number of verdicts that lost their strength."""
     words = sorted(map(repr, table.get_cells("verdict")[kinds != ""].unique()))
     if words:

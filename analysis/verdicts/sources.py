@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.files import Record, VerdictFile, name_file_in_errors
-from analysis.verdicts.items import DECLARED_PAIR, NO_PAIR, number_raters
+from analysis.verdicts.items import DECLARED_PAIR, NO_PAIR, name_unknown_raters
 from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings, find_methods
 from analysis.verdicts.programs import FOREIGN, read_program_file
 from analysis.verdicts.reading import READING, get_reading, join_readings, warn_about_reading
@@ -23,7 +23,7 @@ from analysis.verdicts.table import (
     SHOWN,
     Declarations,
     Table,
-    refuse_rows,
+    refuse_wrong_rows,
 )
 from analysis.verdicts.tidy import make_tidy
 from guard_eval.errors import StudyError, suggest_nearest
@@ -108,7 +108,7 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declarations)
         )
     whole = pd.concat([table.astype(object) for table in tables], ignore_index=True)
     if declared.columns.get("rater") == "":
-        whole["rater"] = number_raters(whole.groupby(["pair_id", "criterion"], sort=False).ngroup())
+        whole["rater"] = name_unknown_raters(whole.groupby(["pair_id", "criterion"], sort=False).ngroup())
     whole.attrs = {READING: join_readings(map(get_reading, tables))}
     try:
         return check_verdicts(whole)
@@ -187,7 +187,7 @@ def _read_items(file: VerdictFile, headings: set[str]) -> pd.DataFrame:
         raise StudyError(f"{file.path}: no column has the ids of the items; add a column item")
     ids = table.get_cells(key)
     twice = "{path}: two items have the id {id!r} ({where}); give each item an id of its own"
-    refuse_rows(table.frame.assign(id=ids), ids.duplicated(), twice, path=file.path)
+    refuse_wrong_rows(table.frame.assign(id=ids), ids.duplicated(), twice, path=file.path)
     if not table.has_columns("pair_id"):
         table.use_columns("pair_id", [key], "its name", pair_id=ids)
     return table.frame.set_index(ids.rename(None))

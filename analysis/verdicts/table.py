@@ -56,7 +56,7 @@ Numbers = NDArray[np.int64]
 Cells = tuple[str | None, ...]
 
 
-def names_raters(frame: pd.DataFrame) -> bool:
+def has_named_raters(frame: pd.DataFrame) -> bool:
     """Return whether a table of verdicts says which rater gave each verdict."""
     return not any(str(name).startswith(UNKNOWN_RATER) for name in frame["rater"].unique())
 
@@ -66,17 +66,17 @@ def is_missing_word(word: str) -> bool:
     return word.strip().casefold() in HEADINGS["missing"]
 
 
-def is_aside(heading: str) -> bool:
+def is_metadata_heading(heading: str) -> bool:
     """Return whether a heading is about the rater, the time or the verdict, and not about an item."""
     return _ASIDE.fullmatch(simplify_heading(heading)) is not None
 
 
-def is_aggregate(name: str) -> bool:
+def is_name_of_aggregate(name: str) -> bool:
     """Return whether a column, or a rater, with this name sums up the verdicts of several raters."""
     return simplify_heading(name) in HEADINGS["aggregates"]
 
 
-def offer_columns(role: str, names: Sequence[str]) -> str:
+def format_column_options(role: str, names: Sequence[str]) -> str:
     """Write the options of the command line that give one of several columns this role."""
     return format_set_options(*(f"columns.{role}={name}" for name in names), join=" or ")
 
@@ -108,7 +108,7 @@ def convert_to_texts(column: pd.Series) -> pd.Categorical:
     return texts.remove_categories([text for text in texts.categories if not text.strip()])
 
 
-def share_categories(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+def unify_categories(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Give the columns `names` the same categories, so that their cells can be compared."""
     names = [name for name in names if name in table.columns]
     texts = sorted({text for name in names for text in table[name].cat.categories})
@@ -138,7 +138,7 @@ def find_distinct_rows(table: pd.DataFrame, names: Sequence[str]) -> tuple[Numbe
     return numbers, list(rows.where(rows.notna(), None).itertuples(index=False, name=None))
 
 
-def refuse_rows(table: pd.DataFrame, wrong: Mask | pd.Series, message: str, **words: object) -> None:
+def refuse_wrong_rows(table: pd.DataFrame, wrong: Mask | pd.Series, message: str, **words: object) -> None:
     """Refuse a table that has wrong rows.
 
     Args:
@@ -213,7 +213,7 @@ class Table:
     def use_columns(self, role: str, columns: Sequence[str], why: str, **new: Any) -> None:  # noqa: ANN401 (a column)
         """Record the columns that have a role, and replace them by new columns."""
         self.record_role(role, ", ".join(columns), why)
-        used = [name for name in columns if name in self.free_columns]
+        used = [name for name in columns if name in self.columns_without_role]
         texts = self._texts.drop(columns=[*used, *new], errors="ignore")
         self.set_frame(self.frame.drop(columns=used).assign(**new))
         # The rows stay the same, so the stored texts of other columns stay valid.
@@ -241,18 +241,18 @@ class Table:
 
     def make_reading(self) -> Reading:
         """Return the reading of the table."""
-        groups = [name for name in self.declared.groups if name in self.free_columns]
+        groups = [name for name in self.declared.groups if name in self.columns_without_role]
         by = [Role("by", name, "declared") for name in groups]
         used = {*groups, *self.joined, *(role.column for role in self.roles if role.role == "filter")}
         return Reading(
             roles=(*self.roles, *by),
-            unused=(*self.unused, *(name for name in self.free_columns if name not in used)),
+            unused=(*self.unused, *(name for name in self.columns_without_role if name not in used)),
             left_out=tuple(self.left_out),
             notes=tuple(dict.fromkeys(self.notes)),
         )
 
     @property
-    def free_columns(self) -> list[str]:
+    def columns_without_role(self) -> list[str]:
         """Return the columns that have no role."""
         return [name for name in self.names if name not in KNOWN and name not in SHOWN]
 
@@ -281,7 +281,7 @@ class Table:
         """
         if not all(is_same(names[0], name) for name in names[1:]):
             raise StudyError(
-                f"{role} could be {join_with_and(names)}; say which: {offer_columns(role, names)}"
+                f"{role} could be {join_with_and(names)}; say which: {format_column_options(role, names)}"
             )
         self.use_columns(role, names[:1], "its name", **{role: self.frame[names[0]]})
 
@@ -315,13 +315,13 @@ class Table:
 
         The order of the two methods does not matter.
         """
-        methods = share_categories(self.get_texts(*METHODS), METHODS)
+        methods = unify_categories(self.get_texts(*METHODS), METHODS)
         first, second = np.sort([methods[name].cat.codes for name in METHODS], axis=0)
         couples = {"_first": pd.Categorical(first), "_second": pd.Categorical(second)}
         table = self.get_texts(*names).assign(**couples)
         return number_rows(table, [*names, *couples])
 
-    def count_distinct(self, *names: str) -> int:
+    def count_distinct_rows(self, *names: str) -> int:
         """Return the number of different rows in these columns."""
         return int(self.number_rows(*names).max(initial=-1)) + 1
 
@@ -331,11 +331,13 @@ class Table:
 
     def is_determined_by(self, name: str, keys: Sequence[str]) -> bool:
         """Return whether rows that are equal in `keys` always have the same cell in a column."""
-        return self.count_distinct(*keys, name) == self.count_distinct(*keys)
+        return self.count_distinct_rows(*keys, name) == self.count_distinct_rows(*keys)
 
-    def groups_more(self, name: str, keys: Sequence[str]) -> bool:
+    def groups_rows_more_coarsely(self, name: str, keys: Sequence[str]) -> bool:
         """Return whether a column has fewer values than `keys`, and one value for each cell of `keys`."""
-        return self.count_distinct(name) < self.count_distinct(*keys) and self.is_determined_by(name, keys)
+        return self.count_distinct_rows(name) < self.count_distinct_rows(*keys) and self.is_determined_by(
+            name, keys
+        )
 
     def describes(self, name: str, *keys: str) -> bool:
         """Return whether a column is a property of `keys`: for `rater`, equal in all rows of the same rater.
@@ -343,10 +345,10 @@ class Table:
         False if the `keys` have fewer than `FEWEST_ROWS` rows each on average: equal cells may then be
         chance.
         """
-        is_many = 1 < self.count_distinct(*keys) <= len(self.frame) / FEWEST_ROWS
+        is_many = 1 < self.count_distinct_rows(*keys) <= len(self.frame) / FEWEST_ROWS
         return is_many and self.is_determined_by(name, keys)
 
-    def has_sibling(self, name: str) -> bool:
+    def has_heading_of_other_side(self, name: str) -> bool:
         """Return whether a column about text A has a counterpart about text B, or the other way round."""
         return any(differ_only_in_side(name, other) for other in self.names)
 

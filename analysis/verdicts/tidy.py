@@ -11,18 +11,28 @@ from analysis.verdicts.files import NESTED
 from analysis.verdicts.items import add_pairs_and_prompts, assign_raters, recognise_model_judges
 from analysis.verdicts.methods import (
     find_methods,
-    find_possible_methods,
-    offer_methods,
-    refuse_divided_methods,
+    refuse_methods_of_several_settings,
     refuse_sides_as_methods,
     refuse_texts_as_methods,
+    suggest_method_columns,
+    suggest_methods_in_cells,
 )
 from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.reading import READING, Role, get_reading, join_readings
 from analysis.verdicts.shapes import HEADS, find_verdicts, melt_wide_table
-from analysis.verdicts.sides import name_winners
-from analysis.verdicts.table import HEADINGS, KNOWN, METHODS, NO, SHOWN, YES, Declarations, Table, is_aside
-from analysis.verdicts.words import find_meaning
+from analysis.verdicts.sides import replace_words_by_winners
+from analysis.verdicts.table import (
+    HEADINGS,
+    KNOWN,
+    METHODS,
+    NO,
+    SHOWN,
+    YES,
+    Declarations,
+    Table,
+    is_metadata_heading,
+)
+from analysis.verdicts.words import find_word_meaning
 from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.reporting.words import join_with_and
@@ -55,19 +65,19 @@ def make_tidy(
     """
     table = _make_table(frame, declared, items)
     are_pairs = declared.columns.get(HEADS) == "pair_id"
-    _name_columns(table)
+    _rename_to_standard_columns(table)
     _leave_out_index(table)
     if form is not None:
         table.roles = [Role(role, column, "the format") for role, column in form.fields.items()]
-    _leave_out_votes(table)
+    _leave_out_invalid_votes(table)
     find_methods(table)
     for role in ("rater", "criterion"):
         _use_common_heading(table, role)
     recognise_model_judges(table)
     if form is not None and form.asks:
-        _keep_answers(table)
+        _leave_out_other_questions(table)
     refuse_texts_as_methods(table)
-    refuse_divided_methods(table)
+    refuse_methods_of_several_settings(table)
     wide = find_verdicts(table)
     has_verdicts = bool(wide) or table.has_columns("verdict")
     if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
@@ -81,8 +91,8 @@ def make_tidy(
         add_pairs_and_prompts(table, (), None)
     if table.has_columns("verdict", *METHODS):
         _complete_rows(table)
-    _refuse_nested(table, frame)
-    _refuse_incomplete(table, is_program=form is not None)
+    _refuse_nested_cells(table, frame)
+    _refuse_incomplete_table(table, is_program=form is not None)
     table.frame.attrs = {**frame.attrs, READING: join_readings([get_reading(frame), table.make_reading()])}
     return table.frame
 
@@ -100,13 +110,13 @@ def _make_table(frame: pd.DataFrame, declared: Declarations, items: pd.DataFrame
     return Table(frame.set_axis(names, axis=1), declared, items)
 
 
-def _name_columns(table: Table) -> None:
+def _rename_to_standard_columns(table: Table) -> None:
     """Give columns their standard names, as declared or if a heading differs only in case, spaces and signs.
 
     Raises:
         StudyError: A declared column is unknown or missing, or two columns have the same name.
     """
-    declared = _declared_columns(table)
+    declared = _read_declared_headings(table)
     headings = {name: heading for name, heading in declared.items() if heading}
     name_of = {heading: name for name, heading in headings.items()}
     if len(name_of) < len(headings):
@@ -128,8 +138,8 @@ def _name_columns(table: Table) -> None:
             table.record_role(name, heading, "declared" if name in declared else "its name")
 
 
-def _declared_columns(table: Table) -> Mapping[str, str]:
-    """Return the declared headings by the standard names of the columns; see `_name_columns`."""
+def _read_declared_headings(table: Table) -> Mapping[str, str]:
+    """Return the declared headings by the standard names of the columns."""
     declared = dict(table.declared.columns)
     heads = declared.pop(HEADS, _KINDS[0])
     if heads not in _KINDS:
@@ -157,7 +167,7 @@ def _leave_out_index(table: Table) -> None:
         StudyError: Another column has no name.
     """
     for first in table.names[:1]:
-        if simplify_heading(first) in _INDEX and table.count_distinct(first) == len(table.frame):
+        if simplify_heading(first) in _INDEX and table.count_distinct_rows(first) == len(table.frame):
             table.unused.append(f"{first or 'a column without a name'} (an index)")
             table.set_frame(table.frame.drop(columns=first))
     if table.has_columns(""):
@@ -173,28 +183,28 @@ def _use_common_heading(table: Table, role: str) -> None:
     named = table.find_common_headings(role)
     if role == "criterion":  # numbers are ratings, and words such as A are verdicts
         named = [name for name in named if not all(map(_NUMBER.fullmatch, table.list_values(name)))]
-        named = [name for name in named if not any(map(find_meaning, table.list_values(name)))]
-    varying = [name for name in named if table.count_distinct(name) > 1]
+        named = [name for name in named if not any(map(find_word_meaning, table.list_values(name)))]
+    varying = [name for name in named if table.count_distinct_rows(name) > 1]
     if named and not table.has_columns(role) and role not in table.declared.columns:
         # If each column has only one value, nothing says which column has the role.
         table.choose_column(role, varying or named, table.groups_rows_alike if varying else str.__eq__)
 
 
-def _leave_out_votes(table: Table) -> None:
+def _leave_out_invalid_votes(table: Table) -> None:
     """Leave out votes that were not blind, rejected answers, and rows without a real answer."""
     for why in table.list_values(LEFT_OUT):
         table.leave_out_rows((table.get_cells(LEFT_OUT) == why).to_numpy(), why)
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
     for rule in HEADINGS["left_out"]:
-        for name in table.free_columns:
-            words = _find_words_of_rule(table, name, rule)
+        for name in table.columns_without_role:
+            words = _find_cells_matching_rule(table, name, rule)
             if words:
                 table.record_role("filter", name, f"it says what is left out: {rule['why']}")
                 table.leave_out_rows(table.get_cells(name).isin(words).to_numpy(), rule["why"])
     _refuse_doubtful_filters(table)
 
 
-def _find_words_of_rule(table: Table, name: str, rule: Mapping[str, str]) -> list[str]:
+def _find_cells_matching_rule(table: Table, name: str, rule: Mapping[str, str]) -> list[str]:
     """Return the cells of a column that mean by a rule of headings.toml that a row does not count."""
     if not re.fullmatch(rule["heading"], simplify_heading(name)):
         return []
@@ -211,7 +221,7 @@ def _refuse_doubtful_filters(table: Table) -> None:
         StudyError: There is a column with both answers, and no rule says which of them counts.
     """
     filters = {role.column for role in table.roles if role.role == "filter"}
-    for name in table.free_columns:
+    for name in table.columns_without_role:
         is_meant = re.fullmatch(HEADINGS["may_leave_out"], simplify_heading(name))
         words = {text.strip().casefold() for text in table.list_values(name)}
         says_both = words <= YES | NO and words & YES and words & NO
@@ -232,14 +242,14 @@ def _refuse_counted_votes(table: Table) -> None:
         StudyError: A column counts votes.
     """
     items = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"], *HEADINGS["groups"], "pairid"])
-    repeated = [name for name in items if table.count_distinct(name) < len(table.frame)]
+    repeated = [name for name in items if table.count_distinct_rows(name) < len(table.frame)]
     keys = [*METHODS, *filter(table.has_columns, ("verdict", "criterion", "dataset", "rater")), *repeated]
-    are_outcomes = not table.has_columns("rater") and table.count_distinct(*keys) == len(table.frame) > 1
-    for name in table.free_columns:
+    are_outcomes = not table.has_columns("rater") and table.count_distinct_rows(*keys) == len(table.frame) > 1
+    for name in table.columns_without_role:
         cells = table.list_values(name)
         is_number = all(map(str.isdecimal, cells)) and bool(set(cells) - {"0", "1"})
         is_count = simplify_heading(name) in HEADINGS["votes"]
-        is_count = is_count or (are_outcomes and name not in items and not is_aside(name))
+        is_count = is_count or (are_outcomes and name not in items and not is_metadata_heading(name))
         if is_number and is_count:
             raise StudyError(
                 f"{name} may be the number of votes of each row; write a row for each vote, with its rater "
@@ -251,7 +261,7 @@ def _complete_rows(table: Table) -> None:
     """Replace words by methods, leave out other answers, and fill in missing columns."""
     a, b = map(table.get_cells, METHODS)
     table.leave_out_rows((a == b).to_numpy(), "a method compared with itself")
-    name_winners(table)
+    replace_words_by_winners(table)
     a, b = map(table.get_cells, METHODS)
     is_named = a.notna() & b.notna()  # a row without a method is refused later
     table.leave_out_rows((table.frame["verdict"].isna() & is_named).to_numpy(), "no verdict")
@@ -263,7 +273,7 @@ def _complete_rows(table: Table) -> None:
     assign_raters(table)
 
 
-def _keep_answers(table: Table) -> None:
+def _leave_out_other_questions(table: Table) -> None:
     """Leave out questions without any verdict among the answers: they ask for comments or ratings.
 
     Raises:
@@ -273,7 +283,7 @@ def _keep_answers(table: Table) -> None:
         return
     refuse_sides_as_methods(table)
     verdict, a, b = map(table.get_cells, ("verdict", *METHODS))
-    words = [text for text in table.list_values("verdict") if find_meaning(text)]
+    words = [text for text in table.list_values("verdict") if find_word_meaning(text)]
     criterion = table.get_cells("criterion")
     criteria_with_verdicts = set(criterion[(verdict == a) | (verdict == b) | verdict.isin(words)])
     if not criteria_with_verdicts:
@@ -284,7 +294,7 @@ def _keep_answers(table: Table) -> None:
         table.set_frame(table.frame[criterion.isin(criteria_with_verdicts)])
 
 
-def _refuse_nested(table: Table, frame: pd.DataFrame) -> None:
+def _refuse_nested_cells(table: Table, frame: pd.DataFrame) -> None:
     """Refuse a list or an object in a column that is read."""
     used = {name for role in table.roles if role.role != "filter" for name in role.column.split(", ")}
     for name, where in frame.attrs.get(NESTED, {}).items():
@@ -295,7 +305,7 @@ def _refuse_nested(table: Table, frame: pd.DataFrame) -> None:
             )
 
 
-def _refuse_incomplete(table: Table, *, is_program: bool) -> None:
+def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
     """Refuse a table without methods or without verdicts."""
     if table.has_columns("verdict", *METHODS):
         return
@@ -314,16 +324,18 @@ def _refuse_incomplete(table: Table, *, is_program: bool) -> None:
             "nothing says which methods were compared; add the fields method_a and method_b (and left and "
             "right, where sides changed) to the items, or give a file that has them by id"
         )
-    if columns := find_possible_methods(table):
+    if columns := suggest_method_columns(table):
         raise StudyError(f"nothing says which methods were compared. If two columns do, write {columns}")
     measures = set(HEADINGS["measures"])
-    rated = [name for name in table.free_columns if measures & set(split_heading_words(name))]
+    rated = [name for name in table.columns_without_role if measures & set(split_heading_words(name))]
     if rated and not table.has_columns("verdict"):
         raise StudyError(
             f"{join_with_and(rated)} may rate one text in each row, and a verdict compares two. Write a row "
             "for each two methods of an item and a rater, with the better one as the verdict, or tie"
         )
-    methods = offer_methods(table, ["verdict"]) or offer_methods(table, table.free_columns)
+    methods = suggest_methods_in_cells(table, ["verdict"]) or suggest_methods_in_cells(
+        table, table.columns_without_role
+    )
     raise StudyError(
         "nothing says which methods were compared. Say which columns do: --set columns.method_a=HEADING "
         "--set columns.method_b=HEADING. Or give a second file with the columns item, A and B and the "

@@ -72,13 +72,15 @@ def simplify_word(word: str) -> str:
     return _DROPPED.sub(" ", word.casefold()).strip()
 
 
-def find_meaning(word: str) -> Word | None:
+def find_word_meaning(word: str) -> Word | None:
     """Return the meaning of a common word, or None. A number alone has no meaning, because it is ambiguous.
 
-    >>> find_meaning("B is much better"), find_meaning("tie (bothbad)")
+    >>> find_word_meaning("B is much better"), find_word_meaning("tie (bothbad)")
     (Word(side=-1, kind='letter', strength=True), Word(side=0, kind='tie', strength=False))
-    >>> find_meaning("[[A>>B]]"), find_meaning("Response 2").kind, find_meaning("1"), find_meaning("C")
-    (Word(side=1, kind='letter', strength=True), 'place', None, None)
+    >>> find_word_meaning("[[A>>B]]"), find_word_meaning("Response 2").kind
+    (Word(side=1, kind='letter', strength=True), 'place')
+    >>> find_word_meaning("1"), find_word_meaning("C")
+    (None, None)
     """
     text = simplify_word(word)
     if _TIE.fullmatch(text) or word.strip().casefold() == "[[c]]":
@@ -111,13 +113,13 @@ def _read_comparison_sign(first: str, sign: str, second: str) -> Word | None:
 
 def is_tie(word: str) -> bool:
     """Return whether a word means a tie."""
-    outcome = find_meaning(word)
+    outcome = find_word_meaning(word)
     return outcome is not None and outcome.side == TIED
 
 
 def names_side(word: str) -> bool:
     """Return whether a word, such as left or A, names one of the two texts."""
-    outcome = find_meaning(word)
+    outcome = find_word_meaning(word)
     return outcome is not None and outcome.side != TIED
 
 

@@ -26,8 +26,8 @@ from cyclopts.completion.detect import ShellDetectionError
 
 from guard_eval import progress, proposals
 from guard_eval.cli.commands import COMMANDS, GROUPS, PARENTS
-from guard_eval.cli.printer import Printer, replace_by_ascii
-from guard_eval.cli.stopping import find_exit_code, is_caused_by_signal, stop_on_signals
+from guard_eval.cli.printer import Printer, replace_unprintable_by_ascii
+from guard_eval.cli.stopping import find_signal_exit_code, is_caused_by_signal, stop_on_signals
 from guard_eval.errors import StudyError
 from guard_eval.results import Result
 
@@ -64,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
         except BaseException as error:
             if is_caused_by_signal(error, signals):
                 printer.print_error(STOPPED)
-                return find_exit_code(signals)
+                return find_signal_exit_code(signals)
             message = _explain_error(error)
             if message is None:
                 raise
@@ -77,7 +77,7 @@ def _prepare_terminal() -> None:
     columns = os.environ.get("COLUMNS", "")
     if columns.isdigit() and int(columns) < LEAST_COLUMNS:
         del os.environ["COLUMNS"]
-    codecs.register_error("guard_eval.plain", replace_by_ascii)
+    codecs.register_error("guard_eval.plain", replace_unprintable_by_ascii)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # replace characters such as α rather than fail
             stream.reconfigure(errors="guard_eval.plain")
@@ -190,7 +190,7 @@ def build_app(printer: Printer | None = None) -> App:
         register_study_argument(set_)
         command, bound, _ = app.parse_args(tokens)
         with redirect_stdout(sys.stderr) if json else nullcontext():  # standard output is only for the result
-            return _run_command(command, bound, set_)
+            return _call_command_with_overrides(command, bound, set_)
 
     return app
 
@@ -235,7 +235,7 @@ def show_whole_docstring(line: App, arguments: Sequence[str]) -> None:
         command.help = None
 
 
-def _run_command(
+def _call_command_with_overrides(
     command: Callable[..., object], bound: inspect.BoundArguments, overrides: tuple[str, ...]
 ) -> object:
     """Call a command. A function that takes files instead of a study receives `--set` as `overrides`."""
@@ -251,7 +251,7 @@ def _run_command(
         return command(*bound.args, **bound.kwargs, **more)
     except StudyError as error:
         for folder in [*studies, *filter(_is_study_folder, bound.args)][:1]:
-            error.args = (proposals.complete_commands(str(error), folder, overrides),)
+            error.args = (proposals.insert_study_into_commands(str(error), folder, overrides),)
         raise
 
 

@@ -30,7 +30,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from guard_eval.progress import Advance, Reporter
-from guard_eval.proposals import locate_pages
+from guard_eval.proposals import replace_pages_by_paths
 from guard_eval.records import JsonObject
 from guard_eval.reporting.data import to_json
 from guard_eval.reporting.escaping import NOTHING, escape_invisible
@@ -94,11 +94,11 @@ class Printer(Reporter):
         )
         if self.as_json:
             sys.stdout.write(json.dumps({"error": message.removeprefix("error: ")}) + "\n")
-        sys.stderr.write(escape_invisible(locate_pages(message)) + "\n")
+        sys.stderr.write(escape_invisible(replace_pages_by_paths(message)) + "\n")
 
     def warn(self, text: str) -> None:
         """Print a warning to standard error."""
-        sys.stderr.write(escape_invisible(locate_pages(f"warning: {text}")) + "\n")
+        sys.stderr.write(escape_invisible(replace_pages_by_paths(f"warning: {text}")) + "\n")
 
     def show_notice(self, text: str) -> None:
         """Print a line to standard error, unless `quiet` is set."""
@@ -156,7 +156,7 @@ def _convert_table_to_rows(table: Table) -> JsonObject:
     return {"caption": table.caption, "rows": rows}
 
 
-def replace_by_ascii(error: UnicodeError) -> tuple[str, int]:
+def replace_unprintable_by_ascii(error: UnicodeError) -> tuple[str, int]:
     """Replace characters that a terminal lacks by ASCII. This is an error handler for `codecs`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
@@ -251,12 +251,12 @@ def _print_table(console: Console, table: Table) -> None:
             lines = (f"{head}: {cell}" for head, cell in zip(columns, row, strict=True) if cell.strip())
             console.print("\n".join(textwrap.fill(line, console.width) for line in lines) + "\n")
     else:
-        gap, widths = _distribute_widths(
+        gap, widths = _distribute_column_widths(
             [max(map(cell_len, column)) for column in cells], least, console.width
         )
         grid = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, gap - 2))
         for index, column in enumerate(columns):
-            side = "left" if table.holds_words(index) else "right"
+            side = "left" if table.is_text_column(index) else "right"
             grid.add_column(Text(column), justify=side, overflow="fold", width=widths[index])  # type: ignore[arg-type]
         for row in rows:
             grid.add_row(*(Text(cell) for cell in row))
@@ -265,7 +265,9 @@ def _print_table(console: Console, table: Table) -> None:
         _print_line(console, table.note)
 
 
-def _distribute_widths(natural: Sequence[int], least: Sequence[int], width: int) -> tuple[int, list[int]]:
+def _distribute_column_widths(
+    natural: Sequence[int], least: Sequence[int], width: int
+) -> tuple[int, list[int]]:
     """Return the gap between columns, and the width of each column: at least the column's longest word.
 
     rich could distribute widths itself, but cuts off words in columns with a least width.

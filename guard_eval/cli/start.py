@@ -17,16 +17,16 @@ def main() -> None:
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    open_missing_streams()
+    open_closed_standard_streams()
     os.environ.pop("MPLBACKEND", None)  # a notebook's backend may not be installed here; figures are files
-    leave_out_current_folder()
+    remove_current_folder_from_path()
     from guard_eval.cli.frame import main as run  # noqa: PLC0415 (only now is the search path safe)
 
     signal.signal(signal.SIGINT, handler)
     run()
 
 
-def open_missing_streams() -> None:
+def open_closed_standard_streams() -> None:
     """Open the null device in place of each closed standard stream.
 
     Otherwise, a file that is opened later, such as the study's database, would get the stream's number, and
@@ -37,7 +37,7 @@ def open_missing_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 (for the process's life)
 
 
-def leave_out_current_folder() -> None:
+def remove_current_folder_from_path() -> None:
     """Remove the current folder from the search path, unless it contains this package, as in a checkout.
 
     Child processes, such as those of multiprocessing and Ray, do the same.

@@ -49,6 +49,6 @@ def is_caused_by_signal(error: BaseException, received: Sequence[int]) -> bool:
     return bool(received) or any(isinstance(cause, KeyboardInterrupt) for cause in causes)
 
 
-def find_exit_code(received: Sequence[int]) -> int:
+def find_signal_exit_code(received: Sequence[int]) -> int:
     """Return the exit code of a stopped command: the first signal's code or, without a signal, Ctrl-C's."""
     return 128 + (received[0] if received else signal.SIGINT)

@@ -36,7 +36,7 @@ def rate_all_pairs(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> 
             rater = raters.get_or_add_rater(store, name, "simulated")
             while batch := handout.claim_pairs(store, rater, plan, limit=20):
                 for blind in batch:
-                    choices = _choose_for_each_criterion(blind, criteria, name, plan)
+                    choices = _simulate_choices(blind, criteria, name, plan)
                     verdicts.save_verdict(store, blind.presentation, choices, rater=rater)
                 rated += len(batch)
     return rated
@@ -50,29 +50,28 @@ def judge_all_pairs(store: Store, plan: HandOutPlan, criteria: Sequence[str]) ->
     with store.begin_write() as (db, now):
         while questions := requests.read_due_questions(db, now, JUDGE, replace(plan, slots=2, rounds=rounds)):
             answers = [
-                (question, _choose_for_each_criterion(question.blind, criteria, JUDGE, plan))
-                for question in questions
+                (question, _simulate_choices(question.blind, criteria, JUDGE, plan)) for question in questions
             ]
             verdicts.save_judged_verdicts(db, judge, answers, now=now, declared=store.declared_now)
             judged += len(answers)
     return judged
 
 
-def _choose_for_each_criterion(
+def _simulate_choices(
     blind: BlindPair, criteria: Sequence[str], name: str, plan: HandOutPlan
 ) -> dict[str, Choice]:
-    return {criterion: choose_text(blind, criterion, name=name, seed=plan.seed) for criterion in criteria}
+    return {criterion: simulate_choice(blind, criterion, name=name, seed=plan.seed) for criterion in criteria}
 
 
-def choose_text(blind: BlindPair, criterion: str, *, name: str, seed: int) -> Choice:
+def simulate_choice(blind: BlindPair, criterion: str, *, name: str, seed: int) -> Choice:
     """Return a simulated rater's choice. It does not change if the two texts swap sides.
 
     Only the judge prefers the text that is shown first.
     """
     texts = sorted((blind.text_a, blind.text_b))
-    shared = _SHARED_NOISE * _draw_normal(seed, "pair", criterion, texts)
-    noise = _OWN_NOISE * _draw_normal(seed, name, criterion, texts)
-    difference = measure_appeal(texts[1]) - measure_appeal(texts[0]) + shared + noise
+    shared = _SHARED_NOISE * _draw_normal_number(seed, "pair", criterion, texts)
+    noise = _OWN_NOISE * _draw_normal_number(seed, name, criterion, texts)
+    difference = measure_text_appeal(texts[1]) - measure_text_appeal(texts[0]) + shared + noise
     if blind.text_a == texts[0]:
         difference = -difference
     if name == JUDGE:
@@ -82,7 +81,7 @@ def choose_text(blind: BlindPair, criterion: str, *, name: str, seed: int) -> Ch
     return "A" if difference > 0 else "B"
 
 
-def measure_appeal(text: str) -> float:
+def measure_text_appeal(text: str) -> float:
     """Return the share of different words, reduced a little for short texts."""
     words = text.split()
     if not words:
@@ -90,7 +89,7 @@ def measure_appeal(text: str) -> float:
     return len(set(words)) / len(words) - 0.3 * max(0.0, 1 - len(words) / 60)
 
 
-def _draw_normal(*parts: object) -> float:
+def _draw_normal_number(*parts: object) -> float:
     """Return a nearly normal number that depends only on `parts`: twelve uniform numbers, minus six."""
     digits = make_content_id(*parts) + make_content_id("more", *parts)
     return sum((int(digits[i : i + 2], 16) + 0.5) / 256 for i in range(0, 24, 2)) - 6

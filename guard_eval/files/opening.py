@@ -56,24 +56,24 @@ _KINDS = {
 }
 
 
-def open_regular(path: Path) -> BufferedReader:
+def open_regular_file(path: Path) -> BufferedReader:
     """Open a regular file for reading, without ever waiting for another program.
 
     Raises:
         StudyError: The file is missing, cannot be opened, or is a folder, a pipe, a socket or a device.
     """
     with _explain_errors(path):
-        _check_kind(path, path.stat())  # opening a device can change what it does
+        _check_is_regular_file(path, path.stat())  # opening a device can change what it does
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            _check_kind(path, os.fstat(handle))  # by now, the name may belong to another file
+            _check_is_regular_file(path, os.fstat(handle))  # by now, the name may belong to another file
             return os.fdopen(handle, "rb")
         except BaseException:
             os.close(handle)
             raise
 
 
-def _check_kind(path: Path, status: os.stat_result) -> None:
+def _check_is_regular_file(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
         raise StudyError(f"{path} is {kind}, not a regular file; name another file")
@@ -83,9 +83,9 @@ def read_bytes(path: Path, *, limit: int) -> bytes:
     """Return the content of a file unchanged. A packed file stays packed.
 
     Raises:
-        StudyError: `open_regular` cannot open the file, or the file is larger than `limit` bytes.
+        StudyError: `open_regular_file` cannot open the file, or the file is larger than `limit` bytes.
     """
-    with open_regular(path) as file, _explain_errors(path):
+    with open_regular_file(path) as file, _explain_errors(path):
         return _read_blocks(file, path, limit)
 
 
@@ -114,7 +114,7 @@ def read_unpacked(path: Path, *, limit: int) -> tuple[str, bytes]:
         StudyError: `read_bytes` cannot read the file, or the file is damaged, is an archive of several files,
             or unpacks to more than `limit` bytes or to more than the packed size allows.
     """
-    with open_regular(path) as file, _explain_errors(path):
+    with open_regular_file(path) as file, _explain_errors(path):
         start = file.read(8)
         file.seek(0)
         if start.startswith(ZIP):

@@ -89,7 +89,7 @@ class RowFile:
             yield number, row if self.headings is None else dict(zip(self.headings, row, strict=True))
 
 
-def open_rows(
+def open_row_file(
     path: Path,
     *,
     limit: int = MOST_BYTES,
@@ -117,7 +117,7 @@ def open_rows(
     if data.startswith((PARQUET, FEATHER)):
         return _read_arrow_file(path, read_arrow(path, data, limit=limit, most_rows=most_rows))
     if data.startswith(ZIP):
-        return _read_table(path, SHEET_ROW, read_sheet_rows(path, data))
+        return _make_table_row_file(path, SHEET_ROW, read_sheet_rows(path, data))
     text = _decode(path, data, errors)
     if is_plain and ending == ".txt":
         lines = ((number, {"prompt": line}) for number, line in _find_filled_lines(text))
@@ -125,7 +125,9 @@ def open_rows(
     is_lines = ending in {".jsonl", ".ndjson"}
     if is_lines or ending == ".json" or text[:_START].lstrip().startswith(("[", "{")):
         return _read_json_file(path, text, is_lines=is_lines)
-    return _read_table(path, LINE, _read_separated_rows(path, text, "\t,;|" if ending == ".tsv" else ",;\t|"))
+    return _make_table_row_file(
+        path, LINE, _read_csv_rows(path, text, "\t,;|" if ending == ".tsv" else ",;\t|")
+    )
 
 
 def _decode(path: Path, data: bytes, errors: Encoding) -> str:
@@ -163,7 +165,7 @@ def _find_filled_lines(text: str) -> Iterator[tuple[int, str]]:
     return ((number, line.rstrip("\r\n")) for number, line in lines if line.strip())
 
 
-def _read_separated_rows(path: Path, text: str, signs: str) -> Iterator[tuple[int, list[str]]]:
+def _read_csv_rows(path: Path, text: str, signs: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the cells of each filled row, with the number of its first line.
 
     Args:
@@ -197,7 +199,7 @@ def _read_separated_rows(path: Path, text: str, signs: str) -> Iterator[tuple[in
         ) from None
 
 
-def _read_table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) -> RowFile:
+def _make_table_row_file(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) -> RowFile:
     """Return the rows of a table, whose first row has the headings, as a `RowFile`."""
     first = list(islice(rows, _HEAD_ROWS))
     if not first:
@@ -226,10 +228,14 @@ def _read_table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) ->
         raise StudyError(f"{path} has two columns {twice[0]!r}; rename one")
     if len(first) > 1 and all(cell.startswith(_QUALTRICS) for cell in first[1][1] if cell):
         del first[:2]
-    return RowFile(path, unit, tuple(headings), _fit_rows(path, unit, chain(first, rows), len(headings)))
+    return RowFile(
+        path, unit, tuple(headings), _fit_rows_to_headings(path, unit, chain(first, rows), len(headings))
+    )
 
 
-def _fit_rows(path: Path, unit: str, rows: NumberedRows, width: int) -> Iterator[tuple[int, list[str]]]:
+def _fit_rows_to_headings(
+    path: Path, unit: str, rows: NumberedRows, width: int
+) -> Iterator[tuple[int, list[str]]]:
     """Yield rows with one cell per heading: missing empty cells are added, and surplus ones are removed."""
     for number, row in rows:
         if any(row[width:]):
@@ -301,7 +307,7 @@ def _find_nested_records(value: dict[str, Any]) -> list[object]:
 def parse_json(where: str, text: str) -> object:
     """Parse a JSON value. Refuse an object that has the same key twice."""
     try:
-        return json.loads(text, object_pairs_hook=_build_object)
+        return json.loads(text, object_pairs_hook=_build_dict_of_unique_keys)
     except StudyError as error:
         raise StudyError(f"{where}: {error}") from None
     except (ValueError, RecursionError) as error:
@@ -309,7 +315,7 @@ def parse_json(where: str, text: str) -> object:
         raise StudyError(f"{where}: not valid JSON ({reason}); complete or remove it") from None
 
 
-def _build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _build_dict_of_unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) < len(pairs):
         names = [name for name, _ in pairs]

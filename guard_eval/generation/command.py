@@ -20,19 +20,19 @@ from guard_eval.generation import FinishedBatch
 from guard_eval.generation.plan import GenerationPlan, GenerationResult, Problems
 from guard_eval.generation.served import ServedPlan, request_texts
 from guard_eval.generation.strategies import Greedy, own, parse, signature
-from guard_eval.servers.server import parse_send_key
+from guard_eval.servers.server import parse_send_key_option
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.continuations import WHOLE, Shard, append_continuations, append_traces, reserve_shard
 from guard_eval.texts.current import Known, find_model_revision
 from guard_eval.texts.systems.served_files import TEXTS
-from guard_eval.texts.tuning import TUNE, plan_texts, split_prompts
+from guard_eval.texts.tuning import TUNE, plan_prompts_of_systems, split_prompts_for_tuning
 
 EngineName = Literal["local", "ray", "vllm"]
 _OPENERS: dict[EngineName, str] = {
-    "local": "guard_eval.generation.engines.local:open_local",
-    "ray": "guard_eval.generation.engines.ray:open_ray",
-    "vllm": "guard_eval.generation.engines.vllm.generation:open_vllm",
+    "local": "guard_eval.generation.engines.local:open_local_engine",
+    "ray": "guard_eval.generation.engines.ray:open_ray_engine",
+    "vllm": "guard_eval.generation.engines.vllm.generation:open_vllm_engine",
 }
 """The function that opens each engine. It is imported late, because its libraries take seconds to load."""
 
@@ -81,7 +81,7 @@ def generate_texts(
     prompt_shard = Shard.parse(shard) if shard else Shard()
     local = [system for system in systems if system.source == "strategy"]
     served = [system for system in systems if system.source == "server"]
-    results = [GenerationResult(lines=tuple(_describe_tuning(study)))]
+    results = [GenerationResult(lines=tuple(_describe_pending_tuning(study)))]
     problems: Problems = {}
     if served and shard:
         names = ", ".join(system.name for system in served)
@@ -100,24 +100,24 @@ def generate_texts(
         for plan in _plan_local_texts(
             study, local, shard=prompt_shard, engine=recorded, workers=workers, trace=trace
         ):
-            own.refuse_unloaded(plan.missing_texts)
+            own.refuse_unloaded_strategies(plan.missing_texts)
             results.append(
                 _describe_dry_run(plan) if dry_run else _write_missing_texts(plan, engine, problems)
             )
         plans = [
             ServedPlan(study=study, system=system, prompts=prompts)
-            for names, prompts in (plan_texts(study) if served else ())
+            for names, prompts in (plan_prompts_of_systems(study) if served else ())
             for system in served
             if system.name in names
         ]
         if dry_run:
             results += [plan.describe_dry_run() for plan in plans]
         elif plans:
-            allowed = parse_send_key(send_key)
+            allowed = parse_send_key_option(send_key)
             results += request_texts(plans, problems, budget=budget, send_key=allowed)
     if problems:
         raise StudyError(_describe_problems(problems, results))
-    return _join_results(study, results, trace=trace, dry_run=dry_run)
+    return _combine_system_results(study, results, trace=trace, dry_run=dry_run)
 
 
 def _check_options(*, trace: bool, engine: EngineName, workers: int | None, budget: float | None) -> None:
@@ -156,11 +156,11 @@ def _normalise_system_name(name: str, study: Study) -> str:
         return name
 
 
-def _describe_tuning(study: Study) -> Iterator[str]:
+def _describe_pending_tuning(study: Study) -> Iterator[str]:
     """Describe the settings and prompts to tune. Yield nothing if each strategy's setting is chosen."""
     grids = study.settings.grids
-    if grids and study.valid_choice is None:
-        choosing, compared = split_prompts(study)
+    if grids and study.valid_tuning_choice is None:
+        choosing, compared = split_prompts_for_tuning(study)
         tried = f"{sum(map(len, grids.values()))} settings of {', '.join(grids)}"
         yield (
             f"{len(choosing)} prompts choose among {tried}; the chosen settings write to {len(compared)} more"
@@ -175,7 +175,7 @@ def _plan_local_texts(
     **options: Any,  # noqa: ANN401 (fields of `GenerationPlan`)
 ) -> Iterator[GenerationPlan]:
     """Yield one plan for each local model: the texts that the model writes for these systems."""
-    for model_study, (names, prompts) in product(study.split_by_model(), plan_texts(study)):
+    for model_study, (names, prompts) in product(study.split_by_model(), plan_prompts_of_systems(study)):
         model = model_study.settings.model
         planned = {
             str(system.strategy): system.name
@@ -202,7 +202,7 @@ def _find_revision_and_dtype(study: Study) -> Known:
     from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
 
     files = ModelFiles.open(study.locate_model(model.name), revision)
-    return {"revision": revision, "dtype": files.predict_dtype(model.dtype, model.one_device)}
+    return {"revision": revision, "dtype": files.predict_dtype(model.dtype, model.single_device)}
 
 
 def _write_missing_texts(
@@ -229,7 +229,7 @@ def _write_missing_texts(
                 continue
             system = plan.systems[name]
             with progress.show_task(system, total=len(texts), unit="texts") as advance:
-                for batch in _yield_until_error(system, engine.write(name, texts), problems):
+                for batch in _yield_batches_until_error(system, engine.write(name, texts), problems):
                     if batch.traces:  # traces are saved before texts, so that each text has its trace
                         append_traces(folder, batch.texts[0].recipe, batch.traces, plan.shard)
                     append_continuations(folder, batch.texts, plan.shard)
@@ -238,7 +238,7 @@ def _write_missing_texts(
     return plan.make_result(written)
 
 
-def _yield_until_error(
+def _yield_batches_until_error(
     system: str, batches: Iterator[FinishedBatch], problems: Problems
 ) -> Iterator[FinishedBatch]:
     """Yield a system's batches. If the engine stops with an error, add the reason to `problems`."""
@@ -281,7 +281,7 @@ def _describe_dry_run(plan: GenerationPlan) -> GenerationResult:
         from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
 
         with (
-            models.stay_offline()
+            models.skip_unreachable_hub()
         ):  # transformers would ask the Hub for files of the tokenizer that do not exist
             described = ModelFiles.open(location, revision).describe_model(model.name)
         recipe = described.make_recipe(Greedy(), generation, plan.study.settings.seed)
@@ -298,12 +298,12 @@ def _describe_dry_run(plan: GenerationPlan) -> GenerationResult:
     return plan.make_result(Counter(), [*filter(None, lines)])
 
 
-def _join_results(
+def _combine_system_results(
     study: Study, results: Sequence[GenerationResult], *, trace: bool, dry_run: bool
 ) -> GenerationResult:
     """Combine the results of all systems into one result."""
     following: tuple[str, ...] = (study.command("measure"), study.command("pair"))
-    if study.settings.tuning is not None and study.valid_choice is None:
+    if study.settings.tuning is not None and study.valid_tuning_choice is None:
         following = (study.command(*TUNE),)
     written: Mapping[str, int] = reduce(or_, (result.written for result in results), {})
     missing = sum(result.missing for result in results)

@@ -30,7 +30,7 @@ from guard_eval.generation.strategies import (
 from guard_eval.records import Continuation, Prompt, make_content_id
 from guard_eval.results import Result
 from guard_eval.study.system_settings import BUNDLED, GenerationSettings, locate_model
-from guard_eval.study.toml import check_tables
+from guard_eval.study.toml import validate_toml_tables
 from guard_eval.texts.models import find_models
 
 MAX_PROMPT_TOKENS = 256
@@ -114,7 +114,7 @@ def generate(
     Raises:
         StudyError: The model cannot be loaded or cannot run the strategy, or a prompt or value is not valid.
     """
-    all_prompts = _read_prompts(prompts)
+    all_prompts = _make_prompts(prompts)
     strategy = read_strategy(strategy)
     stops = [stop] if isinstance(stop, str) else stop
     values = {
@@ -126,7 +126,7 @@ def generate(
         "batch_size": "auto" if batch_size is None else batch_size,
         "chat": chat,
     }
-    settings = check_tables(
+    settings = validate_toml_tables(
         _Settings, {name: convert_numpy_number(value) for name, value in values.items()}, "generate"
     )
     loaded = load_model(model, device=device, dtype=dtype)
@@ -154,7 +154,7 @@ def generate(
     return Texts([prompt for prompt, _ in pairs], [written[prompt.id, run] for prompt, run in pairs])
 
 
-def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt]:
+def _make_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt]:
     if isinstance(prompts, Mapping | pd.DataFrame):  # a loop over one would give the names of its columns
         raise StudyError(f"prompts is of type {type(prompts).__name__}; give a list of its texts")
     items: Iterable[object] = (
@@ -200,7 +200,7 @@ def load_model(
     result = find_models({name: (location, "main")})
     if problem := result.problem:
         raise StudyError(problem)
-    with result.stay_offline():
+    with result.skip_unreachable_hub():
         return load_pretrained(location, name=name, device=device, dtype=dtype)
 
 
@@ -259,7 +259,7 @@ def show_text(
     parse(strategy)  # a wrong signature is reported before the model is loaded
     display.show_notice("loading the model")
     loaded = load_model(model, device=device)
-    prompts = _read_prompts(sys.stdin.read() if prompt is None else prompt)
+    prompts = _make_prompts(sys.stdin.read() if prompt is None else prompt)
     (row,) = encode_prompts(loaded, prompts, MAX_PROMPT_TOKENS, chat=chat)
     ids: list[int] = []
     tokens: list[dict[str, str | float]] = []
@@ -279,7 +279,7 @@ def show_text(
         numbers = {"entropy": entropies[-1], "probability": float(probability)}
         numbers |= {name: float(value[0]) for name, value in step.adapted.items()}
         tokens.append({"text": text[shown_characters:], **numbers})
-        display.print_text(text[shown_characters:], _choose_colour(entropies))
+        display.print_text(text[shown_characters:], _choose_uncertainty_colour(entropies))
         shown_characters = len(text)
 
     (text,) = generate(
@@ -308,7 +308,7 @@ def show_text(
     )
 
 
-def _choose_colour(values: list[float]) -> str:
+def _choose_uncertainty_colour(values: list[float]) -> str:
     """Return the colour of the last value, by its position between the lowest and the highest value."""
     low = min(values)
     high = max(values)

@@ -15,7 +15,7 @@ from guard_eval.records import Prompt
 from guard_eval.results import Result
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import WHOLE, Shard
-from guard_eval.texts.current import Known, Texts, describe_other_runs, find_generated_texts
+from guard_eval.texts.current import Known, Texts, describe_mismatched_runs, find_generated_texts
 from guard_eval.texts.models import HubModels, find_models
 
 Problems = dict[str, list[str]]
@@ -54,7 +54,7 @@ def list_missing_texts(
     study: Study, name: str, prompts: Sequence[Prompt], existing: Container[tuple[str, int]]
 ) -> list[PlannedText]:
     """List the missing texts of a system or strategy, in the order of the prompts."""
-    runs = range(1, study.settings.count_runs(name) + 1)
+    runs = range(1, study.settings.count_texts_per_prompt(name) + 1)
     return [(prompt, run) for prompt in prompts for run in runs if (prompt.id, run) not in existing]
 
 
@@ -143,19 +143,19 @@ class GenerationPlan:
             existing={self.systems[name]: count for name, count in existing.items()},
             written={self.systems[name]: count for name, count in written.items()},
             missing=self.missing_count - written.total(),
-            lines=(*self._describe_texts(existing), *lines),
+            lines=(*self._describe_existing_texts(existing), *lines),
         )
 
-    def _describe_texts(self, existing: Mapping[str, int]) -> Iterator[str]:
+    def _describe_existing_texts(self, existing: Mapping[str, int]) -> Iterator[str]:
         """Yield lines about each system's existing texts, and about other runs, whose texts do not count."""
         settings = self.study.settings
         of_shard = "" if self.shard.count == 1 else f" of shard {self.shard.number}/{self.shard.count}"
         for name, count in existing.items():
-            runs = settings.count_runs(name)
+            runs = settings.count_texts_per_prompt(name)
             yield f"{self.systems[name]}: {count} of {runs * len(self.prompts)} continuations{of_shard} exist"
             if runs < settings.generation.runs:
                 yield "  one text a prompt: the strategy draws nothing, so another run would write the same"
             if self.facts["revision"] is None and self.existing_texts[name]:
                 yield f"  not compared with {settings.model.name}, which is not on this machine"
-        others = describe_other_runs(self.study, self.facts) if self.missing_texts else []
+        others = describe_mismatched_runs(self.study, self.facts) if self.missing_texts else []
         yield from (f"another run's texts are kept but not used: {other}" for other in others)

@@ -26,7 +26,7 @@ from guard_eval.generation import PlannedText
 from guard_eval.generation.plan import GenerationResult, Problems, list_missing_texts
 from guard_eval.records import BILLION, Prompt
 from guard_eval.reporting.escaping import escape_invisible
-from guard_eval.servers.answers import has_reasoned, read_answer, read_usage, remove_thinking
+from guard_eval.servers.answers import has_model_reasoned, read_answer, read_usage, remove_thinking
 from guard_eval.servers.failures import (
     ATTEMPTS,
     LONGEST_WAIT_SECONDS,
@@ -35,14 +35,14 @@ from guard_eval.servers.failures import (
     RequestFailure,
 )
 from guard_eval.servers.price import REMEDY, Price, find_price, format_usd
-from guard_eval.servers.server import Server, find_url, make_server, may_send_keys
+from guard_eval.servers.server import Server, confirm_sending_keys, find_server_url, make_server
 from guard_eval.servers.workers import Workers
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.systems import find_texts
 from guard_eval.texts.systems.matching import SystemTexts
 from guard_eval.texts.systems.served_files import (
-    append_attempt,
+    append_attempt_cost,
     append_served_text,
     build_request,
     find_served_texts,
@@ -102,7 +102,7 @@ def request_texts(
                 problems["\n  ".join([str(error), *run.describe()])] = [name]
         results.append(run.make_result())
     texts = find_texts(study, study.settings.systems, plans[0].prompts)
-    alike = _find_equal_systems(texts, set(servers))
+    alike = _warn_about_equal_systems(texts, set(servers))
     return [*results, GenerationResult(warnings=tuple(alike))]
 
 
@@ -134,7 +134,7 @@ class ServedPlan:
     def price(self) -> Price | None:
         """The price of the model's tokens, or None if the price is unknown."""
         served = self.system.served_model
-        return find_price(served, find_url(served))
+        return find_price(served, find_server_url(served))
 
     def build_body(self, prompt: Prompt, number: int) -> Fields:
         """Return the body of the request for a text. `number` counts the prompt's texts: 1, 2, …."""
@@ -247,7 +247,7 @@ def _confirm_requests(
         servers[plan.system.name] = make_server(
             plan.system.served_model, plain_http={url for url, _ in send_key}
         )
-    if not may_send_keys(servers.values(), send_key):
+    if not confirm_sending_keys(servers.values(), send_key):
         return None
     cost = sum(plan.max_total_cost for plan in plans)
     if not cost or budget_usd is not None:
@@ -302,11 +302,11 @@ class ServedRun:
         return replace(
             self._plan.make_result(written, self.describe()),
             written={name: written},
-            warnings=tuple(f"{name}: {warning}" for warning in self._list_warnings()),
+            warnings=tuple(f"{name}: {warning}" for warning in self._yield_answer_warnings()),
             exit_code=3 if self.failures else 0,
         )
 
-    def _list_warnings(self) -> Iterator[str]:
+    def _yield_answer_warnings(self) -> Iterator[str]:
         """Yield warnings about the answers."""
         model = self._plan.system.served_model.model
         others = [name for name in self.models if model.casefold() not in name.casefold()]
@@ -332,11 +332,11 @@ class ServedRun:
         concurrency = self._plan.system.served_model.concurrency
         queue = deque(self._plan.missing_texts)
         async with Client(self._server, concurrency=concurrency) as self._client:
-            await self._workers.run([self._request_queue(queue, first=True)])
+            await self._workers.run([self._request_queued_texts(queue, first=True)])
             size = min(concurrency, len(queue))
-            await self._workers.run(self._request_queue(queue) for _ in range(size))
+            await self._workers.run(self._request_queued_texts(queue) for _ in range(size))
 
-    async def _request_queue(self, queue: deque[PlannedText], *, first: bool = False) -> None:
+    async def _request_queued_texts(self, queue: deque[PlannedText], *, first: bool = False) -> None:
         """Request the queued texts one after the other. With `first`, request only one text."""
         while queue and not self._workers.is_stopped and not (first and self.counts["written"]):
             self._count_failure(await self._request_text(*queue.popleft()))
@@ -405,7 +405,7 @@ class ServedRun:
         self._changes.add(change)
         return is_new
 
-    def _adapt_body(self, prompt: Prompt, number: int) -> Fields:
+    def _build_accepted_body(self, prompt: Prompt, number: int) -> Fields:
         """Return the body of a request, adapted to the fields that the server accepts."""
         body = self._plan.build_body(prompt, number)
         if "seed" in self._changes:
@@ -421,14 +421,14 @@ class ServedRun:
         async with self._workers.limiter as admitted_at:
             if self._workers.is_stopped:
                 return None
-            body = self._adapt_body(prompt, number)
+            body = self._build_accepted_body(prompt, number)
             max_cost = plan.compute_max_cost(body)
             while not self._budget.reserve(max_cost):
                 if not await self._workers.pause(_LOOK_SECONDS):
                     return None
             attempt = secrets.token_hex(8)
             if max_cost:
-                append_attempt(plan.study, plan.system, attempt, max_cost)
+                append_attempt_cost(plan.study, plan.system, attempt, max_cost)
             began = time.monotonic()
             result = await self._workers.limiter.send(
                 self._client.post(path, _encode_body(body)), admitted_at
@@ -437,7 +437,7 @@ class ServedRun:
                 cost = max_cost if result.billed else 0
                 self._budget.record_real_cost(max_cost, cost)
                 if cost < max_cost:
-                    append_attempt(plan.study, plan.system, attempt, cost)
+                    append_attempt_cost(plan.study, plan.system, attempt, cost)
                 return result
             facts = {
                 "id": prompt.id,
@@ -474,7 +474,7 @@ class ServedRun:
         self.counts.update(
             written=1,
             refused=answer.refusal is not None or answer.ended == "content_filter",
-            thought=text != content or has_reasoned(body),
+            thought=text != content or has_model_reasoned(body),
             empty=not text.strip(),
         )
         self.models.update([usage.model] if usage.model else [])
@@ -482,7 +482,7 @@ class ServedRun:
         return None
 
 
-def _find_equal_systems(texts: Mapping[str, SystemTexts], served: set[str]) -> Iterator[str]:
+def _warn_about_equal_systems(texts: Mapping[str, SystemTexts], served: set[str]) -> Iterator[str]:
     """Yield a warning for each served system that has the same texts as another system for most prompts."""
     for first, second in combinations(texts, 2):
         both = texts[first].keys() & texts[second].keys()

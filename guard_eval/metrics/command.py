@@ -15,7 +15,7 @@ from pydantic import Field
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.metrics.export import (
-    collect_notes,
+    collect_score_notes,
     make_difference_table,
     make_score_table,
     make_terminal_tables,
@@ -32,19 +32,19 @@ from guard_eval.metrics.scores import MeasurementResult
 from guard_eval.metrics.tools import MetricTools, ScoreCache, ScoringModels
 from guard_eval.metrics.tuning import choose_settings, list_needed_metrics
 from guard_eval.records import Prompt
-from guard_eval.reporting.writing import claim_folder
+from guard_eval.reporting.writing import claim_results_folder
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.system_settings import locate_model
-from guard_eval.study.toml import apply_overrides, check_tables
+from guard_eval.study.toml import apply_overrides, validate_toml_tables
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, make_generation
 from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.systems import explain_missing, find_first_texts, find_texts
-from guard_eval.texts.systems.cues import describe_endings
-from guard_eval.texts.tuning import list_compared_systems, read_compared_prompts, split_prompts
+from guard_eval.texts.systems import explain_missing_texts, find_first_texts_of_systems, find_texts
+from guard_eval.texts.systems.cues import describe_unfinished_texts
+from guard_eval.texts.tuning import list_compared_systems, read_compared_prompts, split_prompts_for_tuning
 
 if TYPE_CHECKING:
     from guard_eval.generation.library import Texts
@@ -154,7 +154,7 @@ def _is_study_folder(files: Sequence[Path]) -> bool:
 
 
 def _check_metric_settings(tables: Mapping[str, object], systems: Sequence[str] = ()) -> FileSettings:
-    return check_tables(FileSettings, tables, "the command line", context={"systems": list(systems)})
+    return validate_toml_tables(FileSettings, tables, "the command line", context={"systems": list(systems)})
 
 
 def _read_texts(
@@ -181,7 +181,7 @@ def _measure_study(study: Study, chosen: Mapping[str, object], *, dry_run: bool)
     by_system = find_texts(study, systems, prompts)
     generations = [text for texts in by_system.values() for text in texts.values()]
     if not generations:
-        remedy = explain_missing(study, next(iter(settings.systems)))
+        remedy = explain_missing_texts(study, next(iter(settings.systems)))
         raise StudyError(f"{study.folder} has no {settings.texts} yet; {remedy}")
     declared = settings.metrics.model_dump()
     if declared["baseline"] is None and DEFAULT_BASELINE in settings.systems:
@@ -206,8 +206,8 @@ def _tune_study(study: Study, *, dry_run: bool) -> MeasurementResult:
     """Choose a setting of each strategy by the texts for the tuning prompts."""
     settings = study.settings
     assert settings.tuning is not None
-    prompts, _ = split_prompts(study)
-    texts = find_first_texts(study, settings.systems, prompts)
+    prompts, _ = split_prompts_for_tuning(study)
+    texts = find_first_texts_of_systems(study, settings.systems, prompts)
     metrics = {"compute": list_needed_metrics(settings.tuning), "baseline": None}
     metric_settings = settings.metrics.model_copy(update=metrics)
     measured = _measure_texts(
@@ -266,8 +266,8 @@ def _measure_texts(
     if problem:  # metrics without these models are still measured
         progress.warn(problem)
     if folder:
-        claim_folder(folder, ["scores.sqlite"])
-    with hub.stay_offline(), closing(ScoreCache(folder and folder / "scores.sqlite")) as cache:
+        claim_results_folder(folder, ["scores.sqlite"])
+    with hub.skip_unreachable_hub(), closing(ScoreCache(folder and folder / "scores.sqlite")) as cache:
         tools = MetricTools(settings=settings, models=models, cache=cache)
         measured = measure_generations(generations, tools, warnings=warnings, searches=searches)
         measured = replace(measured, question=question)
@@ -277,12 +277,15 @@ def _measure_texts(
     by_system: dict[str, list[str]] = {}
     for text in generations:
         by_system.setdefault(text.strategy, []).append(text.text)
-    lines = [line, *filter(None, [describe_endings(by_system)])]
-    lines += [f"{name} ({_shorten_places(where)}): {note}" for name, where, note in collect_notes(undefined)]
+    lines = [line, *filter(None, [describe_unfinished_texts(by_system)])]
+    lines += [
+        f"{name} ({_shorten_note_places(where)}): {note}"
+        for name, where, note in collect_score_notes(undefined)
+    ]
     noted = [row for row in differences if row.note]
     lines += [
-        f"{name} against {noted[0].baseline} ({_shorten_places(where)}): {note}"
-        for name, where, note in collect_notes(noted)
+        f"{name} against {noted[0].baseline} ({_shorten_note_places(where)}): {note}"
+        for name, where, note in collect_score_notes(noted)
     ]
     if folder and write:
         write_results(measured, folder)
@@ -299,10 +302,10 @@ def _measure_texts(
     )
 
 
-def _shorten_places(places: str) -> str:
+def _shorten_note_places(places: str) -> str:
     """Return the table rows that a note is about, or only their number. metrics.html names all rows.
 
-    >>> _shorten_places("tales, guard"), _shorten_places("a, guard; a, greedy; b, guard; b, greedy")
+    >>> _shorten_note_places("tales, guard"), _shorten_note_places("a, guard; a, greedy; b, guard; b, greedy")
     ('tales, guard', '4 rows')
     """
     count = places.count("; ") + 1

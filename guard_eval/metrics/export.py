@@ -50,10 +50,10 @@ def write_results(measured: MeasurementResult, folder: Path) -> None:
     Raises:
         StudyError: A file cannot be written.
     """
-    from guard_eval.metrics.figures import draw_results  # noqa: PLC0415 (matplotlib, used only for files)
+    from guard_eval.metrics.figures import draw_metric_figures  # noqa: PLC0415 (matplotlib, used only for files)
     from guard_eval.reporting.drawing import make_standalone_svg  # noqa: PLC0415
 
-    drawings = list(draw_results(measured.scores))
+    drawings = list(draw_metric_figures(measured.scores))
     files = _make_data_files(measured) | {
         "metrics.md": render_metrics_page(measured, ".md"),
         "metrics.tex": render_metrics_page(measured, ".tex"),
@@ -106,11 +106,11 @@ def make_score_table(rows: Sequence[Score], *, intervals: bool = False) -> Table
     table_rows: list[tuple[Cell, ...]] = []
     for (dataset, strategy), cells in lines.items():
         row_names = (dataset, strategy) if has_datasets else (strategy,)
-        table_rows.append((*map(_shorten_name, row_names), sizes[dataset, strategy], *cells.values()))
+        table_rows.append((*map(_shorten_table_name, row_names), sizes[dataset, strategy], *cells.values()))
     return Table(
         columns=(*name_columns, "Texts", *(METRICS[name].heading for name in names)),
         rows=tuple(table_rows),
-        caption=_shorten_name(datasets[0]) if len(datasets) == 1 else "Scores",
+        caption=_shorten_table_name(datasets[0]) if len(datasets) == 1 else "Scores",
         note=" ".join(notes),
         text_columns=len(name_columns),
     )
@@ -136,8 +136,8 @@ def make_difference_table(rows: Sequence[Difference]) -> Table:
     table_rows = [
         (
             METRICS[row.metric].heading,
-            _shorten_name(row.dataset),
-            _shorten_name(row.strategy),
+            _shorten_table_name(row.dataset),
+            _shorten_table_name(row.strategy),
             format_value(row.metric, row.value, sign="+"),
             format_interval(row.metric, row.low, row.high) or NOTHING,
             _format_p(row.p_value, row.note),
@@ -149,7 +149,7 @@ def make_difference_table(rows: Sequence[Difference]) -> Table:
     return Table(
         columns=("Metric", "Dataset", "Strategy", "Difference", "Interval", "p", "p (Holm)", "Prompts"),
         rows=tuple(table_rows),
-        caption=f"Differences from {_shorten_name(rows[0].baseline)}",
+        caption=f"Differences from {_shorten_table_name(rows[0].baseline)}",
         note=f"{tested} p (Holm) is for all tests of a metric.",
         text_columns=3,
     )
@@ -161,7 +161,7 @@ def _format_p(p: float | None, note: str) -> str:
     return format_p(p)
 
 
-def _shorten_name(text: str) -> str:
+def _shorten_table_name(text: str) -> str:
     line = join_lines(text)
     return line if len(line) <= MAX_NAME else f"{line[: MAX_NAME - 1]}…"
 
@@ -177,14 +177,14 @@ def render_metrics_page(measured: MeasurementResult, ending: str, figures: Seque
     settings = {name: NOTHING if value is None else value for name, value in measured.settings.items()}
     metrics = dict.fromkeys(METRICS[row.metric] for row in scores)
     details = [
-        _make_word_table(
-            ("Metrics", "Texts", "Note"), collect_notes([*scores, *differences]), caption="Notes"
+        _make_text_table(
+            ("Metrics", "Texts", "Note"), collect_score_notes([*scores, *differences]), caption="Notes"
         ),
-        _make_word_table(
+        _make_text_table(
             ("Metric", "Meaning"), [(metric.label, metric.meaning) for metric in metrics], caption="Metrics"
         ),
-        _make_word_table(("Metric", "Definition with its settings"), signatures, caption="Definitions"),
-        _make_word_table(("Setting", "Value"), settings.items(), caption="Settings"),
+        _make_text_table(("Metric", "Definition with its settings"), signatures, caption="Definitions"),
+        _make_text_table(("Setting", "Value"), settings.items(), caption="Settings"),
     ]
     return render(
         _TEMPLATES / f"metrics{ending}.j2",
@@ -199,12 +199,12 @@ def render_metrics_page(measured: MeasurementResult, ending: str, figures: Seque
     )
 
 
-def _make_word_table(columns: tuple[str, ...], rows: Iterable[Sequence[Cell]], *, caption: str) -> Table:
+def _make_text_table(columns: tuple[str, ...], rows: Iterable[Sequence[Cell]], *, caption: str) -> Table:
     cells = tuple(tuple(row) for row in rows)
     return Table(columns=columns, rows=cells, caption=caption, text_columns=len(columns))
 
 
-def collect_notes(rows: Sequence[Score | Difference]) -> list[tuple[str, str, str]]:
+def collect_score_notes(rows: Sequence[Score | Difference]) -> list[tuple[str, str, str]]:
     """Collect the notes and counts of rows. Each item has the metrics, the texts and the note.
 
     Each note occurs once.

@@ -27,15 +27,15 @@ COMPARED = ("diversity", "mauve", "coherence", "bertscore")
 TITLE_CHARACTERS = 66
 
 
-def draw_results(scores: Sequence[Score]) -> Iterator[Drawing]:
+def draw_metric_figures(scores: Sequence[Score]) -> Iterator[Drawing]:
     """Yield a figure of each compared metric. With several datasets, a figure shows means over datasets."""
     for metric in COMPARED:
         rows = [row for row in scores if row.metric == metric]
-        if drawing := draw_metric([row for row in rows if row.dataset == rows[-1].dataset]):
+        if drawing := draw_scores_of_metric([row for row in rows if row.dataset == rows[-1].dataset]):
             yield drawing
 
 
-def draw_metric(rows: Sequence[Score]) -> Drawing | None:
+def draw_scores_of_metric(rows: Sequence[Score]) -> Drawing | None:
     """Draw the scores of a metric, with the highest score at the top and a line at the human score.
 
     Args:

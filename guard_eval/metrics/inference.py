@@ -202,7 +202,7 @@ def _make_difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()) ->
     if any(side.parts is None for side in sides):
         gains = [(ours.value or 0.0) - (theirs.value or 0.0) for ours, theirs in pairs]
         return replace(untested, value=statistics.fmean(gains))
-    gained = _compute_gains(pairs)
+    gained = _compute_gains_by_dataset(pairs)
     estimate = _estimate_mean(gained, sides, level=level, null=0.0)
     if estimate.value is None:
         return replace(untested, note=estimate.note)
@@ -235,7 +235,9 @@ def _test_best_setting(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
     ]
     if any(side.noise for setting in defined for pair in setting for side in pair):
         return Estimate(method=method, note="these prompts chose the setting; set tuning.prompts")
-    gains = np.stack([_pool_contributions(_compute_gains(setting))[0] for setting in defined], axis=1)
+    gains = np.stack(
+        [_pool_contributions(_compute_gains_by_dataset(setting))[0] for setting in defined], axis=1
+    )
     smallest = max(math.ldexp(1.0, 1 - len(gains)), 1 / (REPLICATES + 1))
     return Estimate(p=compute_max_t_p(gains)[defined.index(pairs)], method=method, smallest_p=smallest)
 
@@ -245,12 +247,12 @@ def _find_shared_prompts(first: Outcome, second: Outcome) -> NDArray[np.int64]:
     return np.intersect1d(first.prompt_indices, second.prompt_indices)
 
 
-def _compute_gains(pairs: Sides) -> list[Floats]:
+def _compute_gains_by_dataset(pairs: Sides) -> list[Floats]:
     """Return the contributions of prompts to the difference, `[prompts]` for each dataset."""
-    return [_compute_gain(ours, theirs) for ours, theirs in pairs]
+    return [_compute_prompt_gains(ours, theirs) for ours, theirs in pairs]
 
 
-def _compute_gain(first: Outcome, second: Outcome) -> Floats:
+def _compute_prompt_gains(first: Outcome, second: Outcome) -> Floats:
     """Return the contribution of each prompt to a difference. Rounding errors become 0."""
     shared = _find_shared_prompts(first, second)
     defined = [(side.parts, side.function) for side in (first, second) if side.parts is not None]

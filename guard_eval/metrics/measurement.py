@@ -84,8 +84,8 @@ def measure_generations(
         | _read_package_versions(),
         warnings=(
             *warnings,
-            *_warn_about_texts(groups, humans, settings.compute),
-            *_warn_about_mauve(outcomes),
+            *_warn_about_unequal_texts(groups, humans, settings.compute),
+            *_warn_about_unreliable_mauve(outcomes),
         ),
         failures=tuple(failures),
     )
@@ -138,7 +138,7 @@ def _read_package_versions() -> dict[str, str]:
     return versions
 
 
-def _warn_about_texts(
+def _warn_about_unequal_texts(
     groups: Sequence[Group], humans: Sequence[Group], metrics: Sequence[str]
 ) -> Iterator[str]:
     """Yield warnings of unequal numbers of texts, and of missing or different references."""
@@ -163,7 +163,7 @@ def _warn_about_texts(
         yield f"{names}: not measured, because no text has a reference"
 
 
-def _warn_about_mauve(outcomes: Outcomes) -> Iterator[str]:
+def _warn_about_unreliable_mauve(outcomes: Outcomes) -> Iterator[str]:
     """Yield warnings if there are few texts, or if strategies have different numbers of buckets."""
     by_dataset: dict[str, list[Outcome]] = {}
     for outcome in outcomes.values():

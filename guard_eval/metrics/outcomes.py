@@ -65,7 +65,7 @@ class Group:
         flaws["prompt not continued"] += len(self.prompts) - len(np.unique(self.prompt_indices))
         return flaws
 
-    def sum_by_prompt(self, rows: ArrayLike) -> NDArray[np.float64]:
+    def average_runs_by_prompt(self, rows: ArrayLike) -> NDArray[np.float64]:
         """Return the mean over runs for each prompt, `[texts, m]` → `[prompts, m]`."""
         values = np.asarray(rows, dtype=np.float64)
         sums, runs = np.zeros((2, len(self.prompts), values.shape[1]))
@@ -115,12 +115,12 @@ def make_reference_groups(groups: Sequence[Group]) -> list[Group]:
                 if group.dataset == dataset and text.reference is not None:
                     texts.setdefault(text.prompt_id, []).append(text)
         if texts:
-            references = tuple(_make_reference(texts[prompt]) for prompt in sorted(texts))
+            references = tuple(_make_reference_text(texts[prompt]) for prompt in sorted(texts))
             humans.append(Group(dataset, HUMAN, references, any_group.prompts, any_group.units))
     return humans
 
 
-def _make_reference(texts: Sequence[Generation]) -> Generation:
+def _make_reference_text(texts: Sequence[Generation]) -> Generation:
     """Return the reference of a prompt as a text by people."""
     first = texts[0].reference or ""
     differs = any(text.reference != first for text in texts)
@@ -244,7 +244,7 @@ def make_outcome_of_sums(
         function: The metric as a function of the sums.
         **facts: See `make_outcome_of_runs`.
     """
-    facts["parts"] = parts = group.sum_by_prompt(rows)
+    facts["parts"] = parts = group.average_runs_by_prompt(rows)
     values = [float(function(parts.sum(axis=0)))] * len(group.run_indices)
     return make_outcome_of_runs(metric, group, values, function, **facts)
 

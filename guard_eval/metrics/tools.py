@@ -125,7 +125,7 @@ class ScoringModels:
         """Return a study's scoring models."""
         models = [model_study.settings.model for model_study in study.split_by_model()]
         revisions = {model.name: model.revision for model in models}
-        return cls(study.locate_model, device=study.settings.model.one_device, revisions=revisions)
+        return cls(study.locate_model, device=study.settings.model.single_device, revisions=revisions)
 
     def open(self, name: str, *, kind: ModelKind = "AutoModelForCausalLM") -> ScoringModel:
         """Return a language model, or an encoder (`AutoModel`), without loading it."""

@@ -31,7 +31,7 @@ from guard_eval.study.choice import FILE, Choice, Search, TriedSetting
 from guard_eval.study.tuning_settings import JUDGE, LESS_IS_BETTER, Tuning
 from guard_eval.texts.generations import Generation
 from guard_eval.texts.pairing import make_pairs
-from guard_eval.texts.tuning import hash_choice, read_tuning_verdicts
+from guard_eval.texts.tuning import hash_tuning_choice, read_tuning_verdicts
 
 RESAMPLES = 1000
 FOLDS = 10
@@ -89,8 +89,8 @@ def choose_settings(
         tried = TriedSettings(names=names, outcomes=outcomes, rule=rule, sizes=sizes)
         seed = int(make_content_id(study.settings.seed, "tuning", strategy), 16)
         searches.append(tried.choose_setting(strategy, seed=seed))
-    digest = hash_choice(study, searches)
-    _refuse_changed_choice(study, digest)
+    digest = hash_tuning_choice(study, searches)
+    _refuse_changed_settings(study, digest)
     rows: list[dict[str, Cell]] = [
         {
             "strategy": search.strategy,
@@ -111,7 +111,7 @@ def choose_settings(
         )
     choice = Choice(
         tuning=rule,
-        rule=study.settings.rule_hash,
+        rule=study.settings.tuning_rule_hash,
         hash=digest,
         prompts=[prompt.id for prompt in prompts],
         searches=searches,
@@ -120,7 +120,7 @@ def choose_settings(
     lines = [f"{strategy}: {choice.chosen[strategy]} was chosen" for strategy in grids]
     return replace(
         measured,
-        lines=(*lines, choice.budgets_in_words, f"tuning: {study.folder / FILE}, tuning.csv"),
+        lines=(*lines, choice.tuning_budgets_in_words, f"tuning: {study.folder / FILE}, tuning.csv"),
         warnings=(*measured.warnings, *choice.list_warnings()),
         next=(study.command("generate"),),
     )
@@ -154,12 +154,14 @@ def _compute_win_shares(study: Study, texts: FirstTexts, prompts: Sequence[Promp
     return outcomes, 0
 
 
-def _refuse_changed_choice(study: Study, choice: str) -> None:
+def _refuse_changed_settings(study: Study, choice: str) -> None:
     """Raise an error if the choice differs from the choice that existing verdicts used."""
     if study.settings.database is None and not (study.folder / "study.db").exists():
         return
     with Store.open(study.database) as store:
-        stored = [settings.read_declared(store, model_study) for model_study in study.declared]
+        stored = [
+            settings.read_settings_at_first_verdict(store, model_study) for model_study in study.declared
+        ]
     if any(declared is not None and choice not in declared for declared in stored):
         raise StudyError(
             "existing verdicts used another choice of settings; undo the changes of study.toml and of the "

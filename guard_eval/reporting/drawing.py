@@ -84,12 +84,12 @@ class Drawing:
     @property
     def png(self) -> bytes:
         """Return the figure for slides, on white."""
-        return _save_figure(self.figure, "png", self.name, ground="white")
+        return _render_figure_file(self.figure, "png", self.name, ground="white")
 
     @property
     def pdf(self) -> bytes:
         """Return the figure for LaTeX."""
-        return _save_figure(self.figure, "pdf", self.name)
+        return _render_figure_file(self.figure, "pdf", self.name)
 
 
 class Caption(TypedDict):
@@ -168,11 +168,11 @@ def draw_figure(
     draw: Callable[[Axes], None], *, height: float, width: float = WIDTH, **caption: Unpack[Caption]
 ) -> Drawing:
     """Return a figure with one pair of axes, `height` by `width` inches, and a caption."""
-    with use_style(caption["name"]):
+    with use_figure_style(caption["name"]):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
-        return finish_figure(figure, axes, **caption)
+        return convert_figure_to_drawing(figure, axes, **caption)
 
 
 def draw_interval(
@@ -183,15 +183,15 @@ def draw_interval(
         axes.plot([low, high], [y, y], color=color, linewidth=width, solid_capstyle="butt")
 
 
-def finish_figure(figure: Figure, axes: Axes, **caption: Unpack[Caption]) -> Drawing:
-    """Finish a figure that was drawn within `use_style` with its name, and return it as `Drawing`."""
+def convert_figure_to_drawing(figure: Figure, axes: Axes, **caption: Unpack[Caption]) -> Drawing:
+    """Finish a figure that was drawn within `use_figure_style` with its name, and return it as `Drawing`."""
     if caption.get("simulated"):
         mark = axes.text(0.5, 0.5, "SIMULATED", transform=axes.transAxes, fontsize=30, fontweight="bold")
         mark.set(alpha=0.16, horizontalalignment="center", verticalalignment="center", zorder=5)
     name = caption["name"]
     title = caption["heading"]
     description = caption["description"]
-    file = _save_figure(figure, "svg", name).decode()
+    file = _render_figure_file(figure, "svg", name).decode()
     svg = _make_inline_svg(file, name=name, heading=title, description=description)
     return Drawing(name=name, title=title, description=description, svg=svg, figure=figure)
 
@@ -238,7 +238,7 @@ def make_standalone_svg(drawing: Drawing) -> str:
 
 
 @contextmanager
-def use_style(salt: str) -> Iterator[None]:
+def use_figure_style(salt: str) -> Iterator[None]:
     """Set the style of figures inside the block. Ids within an SVG are made from `salt`."""
     with mpl.rc_context({**_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
         # The reader's browser has the letters that the measuring font lacks.
@@ -246,9 +246,9 @@ def use_style(salt: str) -> Iterator[None]:
         yield
 
 
-def _save_figure(figure: Figure, kind: str, name: str, *, ground: str = "auto") -> bytes:
+def _render_figure_file(figure: Figure, kind: str, name: str, *, ground: str = "auto") -> bytes:
     """Return the figure as a file without the date and the name of the program."""
     data = io.BytesIO()
-    with use_style(name):
+    with use_figure_style(name):
         figure.savefig(data, format=kind, dpi=DPI, facecolor=ground, metadata=dict.fromkeys(_ORIGIN[kind]))
     return data.getvalue()

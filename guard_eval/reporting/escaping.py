@@ -71,7 +71,9 @@ def escape_invisible(text: str) -> str:
 def escape_html(value: object) -> str:
     """Escape `value` for HTML text and quoted attributes. `Escaped` values stay unchanged."""
     return (
-        value if isinstance(value, Escaped) else html.escape(replace_unwritable(_to_text(value)), quote=True)
+        value
+        if isinstance(value, Escaped)
+        else html.escape(replace_unwritable(_convert_cell_to_text(value)), quote=True)
     )
 
 
@@ -86,7 +88,9 @@ def escape_markdown(value: object) -> str:
     """Escape `value` for a line or table cell of Markdown. Line breaks become spaces; `Escaped` stays."""
     if isinstance(value, Escaped):
         return value
-    return _MARKDOWN_NUMBER.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\g<0>", join_lines(_to_text(value))))
+    return _MARKDOWN_NUMBER.sub(
+        r"\1\\\2", _MARKDOWN.sub(r"\\\g<0>", join_lines(_convert_cell_to_text(value)))
+    )
 
 
 _LATEX: dict[str, str] = tomllib.loads(Path(__file__).with_name("latex.toml").read_text("utf-8"))
@@ -111,7 +115,7 @@ def escape_latex(value: object) -> str:
     if isinstance(value, Escaped):
         return value
     # Clean text has no control characters, so two of them can mark places in the text.
-    text = _LIGATURE.sub("\\g<0>\x01", replace_unwritable(_to_text(value)))
+    text = _LIGATURE.sub("\\g<0>\x01", replace_unwritable(_convert_cell_to_text(value)))
     text = _LONG_WORD.sub(lambda word: "\x00".join(_PART.findall(word[0])), text)
     return "".join(map(_escape_latex_character, text)).replace("]}{[", r"]}\allowbreak{}{[")
 
@@ -167,5 +171,5 @@ def join_escaped_csv(rows: Iterable[Sequence[str]]) -> str:
     return out.getvalue()
 
 
-def _to_text(value: object) -> str:
+def _convert_cell_to_text(value: object) -> str:
     return NOTHING if value is None else str(value)

@@ -61,7 +61,7 @@ def render(template: Path, **values: object) -> str:
         values: The values for the template, by name.
     """
     return (
-        _make_environment(template.parent, Path(template.stem).suffix)
+        _make_jinja_environment(template.parent, Path(template.stem).suffix)
         .get_template(template.name)
         .render(values)
     )
@@ -73,7 +73,7 @@ def render_lines(template: Path, **values: object) -> tuple[str, ...]:
 
 
 @cache
-def _make_environment(folder: Path, ending: str) -> jinja2.Environment:
+def _make_jinja_environment(folder: Path, ending: str) -> jinja2.Environment:
     escape, table = _FORMATS[ending]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, _OWN]),
@@ -93,12 +93,12 @@ def _make_environment(folder: Path, ending: str) -> jinja2.Environment:
         environment.comment_end_string = "#>"
     environment.globals |= {word.__name__: word for word in WORDS}
     environment.filters["table"] = table
-    environment.filters["fence"] = _fence_text
+    environment.filters["fence"] = _make_markdown_code_block
     environment.filters["file"] = Escaped  # our code chooses figures' names, and a path must not be escaped
     return environment
 
 
-def _fence_text(text: str) -> Escaped:
+def _make_markdown_code_block(text: str) -> Escaped:
     """Return `text` as a Markdown code block whose fence is longer than any run of backticks in it."""
     body = replace_unwritable(text).rstrip("\n")
     fence = "```"

@@ -59,7 +59,7 @@ class Table:
         """Return whether a phone shows each row as a block, because not all columns fit."""
         return len(self.columns) > FEW
 
-    def holds_words(self, column: int) -> bool:
+    def is_text_column(self, column: int) -> bool:
         """Return whether a column holds words, not numbers."""
         return column < self.text_columns or column in self.words
 
@@ -97,7 +97,7 @@ def to_html(table: Table, *, heading: bool = False) -> Escaped:
         heading: Whether the caption is the heading of a section.
     """
     head = "".join(
-        f'<th scope="col"{_make_number_class(i, table)}>{escape_html(name)}</th>'
+        f'<th scope="col"{_make_number_cell_attribute(i, table)}>{escape_html(name)}</th>'
         for i, name in enumerate(table.columns)
     )
     body = "\n".join(
@@ -121,8 +121,8 @@ def _make_html_cells(row: tuple[Cell, ...], table: Table) -> str:
     for index, cell in enumerate(row[1:], start=1):
         kind = (
             f' dir="auto"{_make_long_class(cell)}'
-            if table.holds_words(index)
-            else _make_number_class(index, table)
+            if table.is_text_column(index)
+            else _make_number_cell_attribute(index, table)
         )
         if table.is_stacked_on_phones:
             kind += f' data-head="{escape_html(table.columns[index])}"'
@@ -130,8 +130,8 @@ def _make_html_cells(row: tuple[Cell, ...], table: Table) -> str:
     return "".join(cells)
 
 
-def _make_number_class(column: int, table: Table) -> str:
-    return "" if table.holds_words(column) else ' class="figure"'
+def _make_number_cell_attribute(column: int, table: Table) -> str:
+    return "" if table.is_text_column(column) else ' class="figure"'
 
 
 def _make_long_class(cell: Cell) -> str:
@@ -140,7 +140,7 @@ def _make_long_class(cell: Cell) -> str:
 
 def to_markdown(table: Table, *, heading: bool = False) -> Escaped:
     """Return the table as GitHub's Markdown, after its caption in bold or as a heading."""
-    rule = ["---" if table.holds_words(i) else "---:" for i in range(len(table.columns))]
+    rule = ["---" if table.is_text_column(i) else "---:" for i in range(len(table.columns))]
     lines = [[escape_markdown(name) for name in table.columns], rule]
     lines += [[escape_markdown(cell) for cell in row] for row in table.rows]
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -157,7 +157,7 @@ def to_latex(table: Table, *, label: str = "", across: bool = False) -> Escaped:
         label: The label for references to the table.
         across: Whether the table spans both columns of a page with two columns.
     """
-    spec = "".join(_choose_latex_column(index, table) for index in range(len(table.columns)))
+    spec = "".join(_choose_latex_column_type(index, table) for index in range(len(table.columns)))
     lines = [_make_latex_row(table.columns, strong=False)]
     lines += [_make_latex_row(row, strong=number in table.strong) for number, row in enumerate(table.rows)]
     float_name = "table*" if across else "table"
@@ -183,9 +183,9 @@ def to_latex(table: Table, *, label: str = "", across: bool = False) -> Escaped:
     )
 
 
-def _choose_latex_column(column: int, table: Table) -> str:
+def _choose_latex_column_type(column: int, table: Table) -> str:
     """Return the type of a LaTeX column: r for numbers, l for text, p{…} for long text that wraps."""
-    if not table.holds_words(column):
+    if not table.is_text_column(column):
         return "r"
     long = any(len(NOTHING if row[column] is None else str(row[column])) > LONG_CELL for row in table.rows)
     return r">{\raggedright\arraybackslash}p{11em}" if long else "l"

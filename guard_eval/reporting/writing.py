@@ -50,10 +50,10 @@ def write_atomically(
             be in the study.
 
     Raises:
-        StudyError: The file cannot be written, or `find_target` refuses it. The old content stays.
+        StudyError: The file cannot be written, or `resolve_write_target` refuses it. The old content stays.
     """
     with _open_folder_of(path, within, make=make_folder) as (folder, name), _explain_errors(path):
-        _check_regular(path, folder, name)
+        _check_missing_or_regular(path, folder, name)
         temporary = f".{name[:100]}.{secrets.token_hex(6)}"
         try:
             mode = 0o600 if private else 0o666
@@ -74,10 +74,10 @@ def open_to_append(path: Path) -> Iterator[FileIO]:
     """Open a file to append to it without a buffer. The file and its folder are made if they are missing.
 
     Raises:
-        StudyError: The file cannot be opened, or `find_target` refuses it.
+        StudyError: The file cannot be opened, or `resolve_write_target` refuses it.
     """
     with _open_folder_of(path, make=True) as (folder, name), _explain_errors(path):
-        _check_regular(path, folder, name, alone=True)
+        _check_missing_or_regular(path, folder, name, alone=True)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         handle = os.open(name, flags, 0o666, dir_fd=folder)
     with os.fdopen(handle, "ab", buffering=0) as file:
@@ -90,9 +90,9 @@ def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, 
     The first file is written last, so that all files that a new page links to exist.
 
     Raises:
-        StudyError: The folder cannot be written, or `claim_folder` refuses it.
+        StudyError: The folder cannot be written, or `claim_results_folder` refuses it.
     """
-    earlier = claim_folder(folder, files)
+    earlier = claim_results_folder(folder, files)
     for name in reversed(list(files)):
         content = files[name]
         data = content if isinstance(content, bytes) else content.encode("utf-8")
@@ -104,7 +104,7 @@ def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, 
     return tuple(folder / name for name in (*files, LIST))
 
 
-def claim_folder(folder: Path, names: Collection[str] = ()) -> set[str]:
+def claim_results_folder(folder: Path, names: Collection[str] = ()) -> set[str]:
     """Claim a folder for results before anything is written. Return the files that the folder's list names.
 
     Args:
@@ -158,12 +158,12 @@ def _remove_file(path: Path, within: Path) -> None:
     if not path.exists():
         return
     with _open_folder_of(path, within, make=False) as (folder, name), _explain_errors(path):
-        _check_regular(path, folder, name)
+        _check_missing_or_regular(path, folder, name)
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
 
 
-def find_target(path: Path, within: Path | None = None) -> tuple[Path, Path]:
+def resolve_write_target(path: Path, within: Path | None = None) -> tuple[Path, Path]:
     """Return the folder in which a file must stay, and the path of the file with all links followed.
 
     The folder is `within`, or the study's folder if the file's name leads into a study.
@@ -191,20 +191,20 @@ def check_database_file(path: Path) -> None:
     """Check a database file, and the files that SQLite puts beside it, before anything is written to them.
 
     Raises:
-        StudyError: A file is not a regular file, has a second name, or is refused by `find_target`.
+        StudyError: A file is not a regular file, has a second name, or is refused by `resolve_write_target`.
     """
     for ending in ("", "-wal", "-shm", "-journal"):
         beside = path.with_name(path.name + ending)
-        _, target = find_target(beside)
+        _, target = resolve_write_target(beside)
         if target.parent.is_dir():
             with _open_folder_of(beside, make=False) as (folder, name):
-                _check_regular(beside, folder, name, alone=True)
+                _check_missing_or_regular(beside, folder, name, alone=True)
 
 
 @contextmanager
 def _open_folder_of(path: Path, within: Path | None = None, *, make: bool) -> Iterator[tuple[int, str]]:
     """Open the folder of a file. Yield its handle and the file's name; no link is followed later."""
-    root, target = find_target(path, within)
+    root, target = resolve_write_target(path, within)
     with _explain_errors(path):
         if make:
             root.mkdir(parents=True, exist_ok=True)
@@ -222,7 +222,7 @@ def _open_folder_of(path: Path, within: Path | None = None, *, make: bool) -> It
             os.close(folder)
 
 
-def _check_regular(path: Path, folder: int, name: str, *, alone: bool = False) -> None:
+def _check_missing_or_regular(path: Path, folder: int, name: str, *, alone: bool = False) -> None:
     """Check that a file is missing or regular. With `alone`, also check that it has no second name."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)

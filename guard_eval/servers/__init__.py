@@ -5,7 +5,7 @@ sends a request twice: a failure says what may help, and the caller decides, bec
 whether an answer is worth another request.
 
     server = make_server(settings)                # a ServedModel of study.toml, with the key that goes there
-    may_send_keys([server], set())                # asks the user about a key that a study sends elsewhere
+    confirm_sending_keys([server], set())  # asks the user about a key that a study sends elsewhere
     price = find_price(settings, server.url)      # None if it is unknown
     workers = Workers(server, concurrency=settings.concurrency)
     async with Client(server, concurrency=settings.concurrency) as client:

@@ -34,7 +34,7 @@ class Answer:
     ended: Ending
 
 
-def load_json(body: bytes | str) -> object:
+def load_json_or_none(body: bytes | str) -> object:
     """Return the JSON value in these bytes; None if they are not JSON."""
     try:
         value: object = json.loads(body)
@@ -51,20 +51,20 @@ def dump_json(value: object) -> str:
         return ""
 
 
-def object_or_empty(value: object) -> JsonObject:
+def get_object_or_empty(value: object) -> JsonObject:
     """Return `value` if it is a JSON object; otherwise an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def read_json(body: bytes) -> JsonObject:
     """Return the JSON object in a response or in a line of a batch's results; otherwise an empty object."""
-    envelope = object_or_empty(load_json(body))
+    envelope = get_object_or_empty(load_json_or_none(body))
     if "custom_id" not in envelope:
         return envelope
     for name in ("result", "response", "body"):
         inner = envelope.get(name)
         if isinstance(inner, str):
-            inner = load_json(inner)
+            inner = load_json_or_none(inner)
         envelope = inner if isinstance(inner, dict) else envelope
     return envelope
 
@@ -88,10 +88,10 @@ _ENDINGS: Mapping[str, str] = {
 """The ending of an answer for each word that servers use. All other words count as `stop`."""
 
 
-def read_ending(word: object) -> str:
+def classify_answer_ending(word: object) -> str:
     """Return how an answer ended: stop, length, content_filter, refusal or error.
 
-    >>> [read_ending(word) for word in ("MAX_TOKENS", "model_length", "SAFETY", "end_turn", None)]
+    >>> [classify_answer_ending(word) for word in ("MAX_TOKENS", "model_length", "SAFETY", "end_turn", None)]
     ['length', 'length', 'content_filter', 'stop', 'stop']
     """
     words = str(word).lower()
@@ -101,7 +101,7 @@ def read_ending(word: object) -> str:
 def _read_completion(envelope: JsonObject) -> Answer | None:
     """Read an answer of the interface chat completions or completions."""
     choice = envelope["choices"][0]
-    ending = read_ending(choice.get("finish_reason") or choice.get("stop_reason"))
+    ending = classify_answer_ending(choice.get("finish_reason") or choice.get("stop_reason"))
     if envelope.get("error") or choice.get("error") or ending == "error":  # a router failed
         return None
     message = choice["message"] if "message" in choice else {"content": choice["text"]}
@@ -118,10 +118,10 @@ def _read_response(envelope: JsonObject) -> Answer | None:
         return None
     messages = [block["content"] for block in envelope["output"] if block.get("type") == "message"]
     parts = messages[-1] if messages else []
-    reason = object_or_empty(envelope.get("incomplete_details")).get("reason") or "max_output_tokens"
+    reason = get_object_or_empty(envelope.get("incomplete_details")).get("reason") or "max_output_tokens"
     text = "".join(block["text"] for block in parts if block.get("type") == "output_text") or None
     refusal = next((block["refusal"] for block in parts if block.get("type") == "refusal"), None)
-    return _make_answer(text, refusal, read_ending(reason) if status == "incomplete" else "stop")
+    return _make_answer(text, refusal, classify_answer_ending(reason) if status == "incomplete" else "stop")
 
 
 def _make_answer(text: object, refusal: object, ending: str) -> Answer:
@@ -141,10 +141,12 @@ def read_usage(body: bytes) -> Usage:
     answer has at least one token.
     """
     envelope = read_json(body)
-    counts = object_or_empty(envelope.get("usage"))
+    counts = get_object_or_empty(envelope.get("usage"))
     first, second = ("input", "output") if "input_tokens" in counts else ("prompt", "completion")
     prompt, output, total = (read_count(counts.get(f"{name}_tokens")) for name in (first, second, "total"))
-    reasoning = read_count(object_or_empty(counts.get(f"{second}_tokens_details")).get("reasoning_tokens"))
+    reasoning = read_count(
+        get_object_or_empty(counts.get(f"{second}_tokens_details")).get("reasoning_tokens")
+    )
     if output is not None and prompt is not None and total is not None and total - prompt > output:
         reasoning = reasoning or total - prompt - output
         output = total - prompt
@@ -159,7 +161,9 @@ def read_usage(body: bytes) -> Usage:
         fingerprint=_read_text(envelope.get("system_fingerprint")),
         input_tokens=prompt or None,
         output_tokens=output,
-        cached_tokens=read_count(object_or_empty(counts.get(f"{first}_tokens_details")).get("cached_tokens")),
+        cached_tokens=read_count(
+            get_object_or_empty(counts.get(f"{first}_tokens_details")).get("cached_tokens")
+        ),
         reasoning_tokens=reasoning,
     )
 
@@ -220,7 +224,7 @@ def remove_thinking(content: str) -> str | None:
     return None if thinking else "".join([*visible, content[start:]])
 
 
-def has_reasoned(body: bytes) -> bool:
+def has_model_reasoned(body: bytes) -> bool:
     """Return whether an answer counts reasoning tokens or contains thinking."""
     if read_usage(body).reasoning_tokens:
         return True
@@ -229,9 +233,9 @@ def has_reasoned(body: bytes) -> bool:
         return True
     choices = read_json(body).get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
-    message = object_or_empty(object_or_empty(choice).get("message"))
+    message = get_object_or_empty(get_object_or_empty(choice).get("message"))
     names: list[object] = [name for name, value in message.items() if value]
     content = message.get("content")
     if isinstance(content, list):
-        names += [block.get("type") for block in map(object_or_empty, content)]
+        names += [block.get("type") for block in map(get_object_or_empty, content)]
     return any(re.search("reason|think", str(name), re.IGNORECASE) for name in names)

@@ -14,11 +14,11 @@ from typing import IO, Literal
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.records import JsonObject
-from guard_eval.servers.answers import load_json, object_or_empty, shorten
+from guard_eval.servers.answers import get_object_or_empty, load_json_or_none, shorten
 from guard_eval.servers.client import Client
 from guard_eval.servers.failures import ATTEMPTS, LONGEST_WAIT_SECONDS, FailureKind, RequestFailure
 from guard_eval.servers.refusals import read_error_message
-from guard_eval.servers.workers import draw_pause
+from guard_eval.servers.workers import draw_pause_seconds
 
 MOST_REQUESTS = 50_000
 MOST_BYTES = 200_000_000
@@ -110,16 +110,16 @@ class BatchApi:
         query: dict[str, object] = {"limit": 100}
         pages = set()
         while True:
-            page = await self._call_for_object(partial(self.client.get, "/batches", dict(query)))
+            page = await self._make_call_for_json_object(partial(self.client.get, "/batches", dict(query)))
             listed = page.get("data")
             if not isinstance(listed, list):
                 raise StudyError(_BAD_RESPONSE)
-            for entry in map(object_or_empty, listed):
-                if object_or_empty(entry.get("metadata")).get("guard-eval") == name:
-                    return _read_id(entry)
+            for entry in map(get_object_or_empty, listed):
+                if get_object_or_empty(entry.get("metadata")).get("guard-eval") == name:
+                    return _read_provider_id(entry)
             if not page.get("has_more") or not listed:
                 return None
-            query["after"] = _read_id(object_or_empty(listed[-1]))
+            query["after"] = _read_provider_id(get_object_or_empty(listed[-1]))
             if query["after"] in pages:  # the list repeats itself without end
                 raise StudyError(_BAD_RESPONSE)
             pages.add(query["after"])
@@ -131,17 +131,17 @@ class BatchApi:
             TooLargeError: The batch is too large.
         """
         try:
-            uploaded = await self._call_for_object(
+            uploaded = await self._make_call_for_json_object(
                 partial(self.client.upload, f"guard-eval-{name}.jsonl", file)
             )
             body = {
-                "input_file_id": _read_id(uploaded),
+                "input_file_id": _read_provider_id(uploaded),
                 "endpoint": path,
                 "completion_window": "24h",
                 "metadata": {"guard-eval": name},
             }
             post = partial(self.client.post, "/batches", json.dumps(body).encode())
-            return _read_id(await self._call_for_object(post, name))
+            return _read_provider_id(await self._make_call_for_json_object(post, name))
         except CallError as error:
             if is_batch_too_large(str(error)):
                 raise TooLargeError(str(error)) from None
@@ -149,9 +149,9 @@ class BatchApi:
 
     async def read_status(self, batch_id: str) -> BatchStatus:
         """Return the status of a batch."""
-        status = await self._call_for_object(partial(self.client.get, f"/batches/{batch_id}"))
+        status = await self._make_call_for_json_object(partial(self.client.get, f"/batches/{batch_id}"))
         state = read_batch_state(status.get("status"))
-        count = object_or_empty(status.get("request_counts")).get("completed", 0)
+        count = get_object_or_empty(status.get("request_counts")).get("completed", 0)
         files = (status.get("output_file_id"), status.get("error_file_id"))
         return BatchStatus(
             state=state,
@@ -162,16 +162,16 @@ class BatchApi:
 
     async def download_file(self, file_id: str) -> bytes:
         """Return the contents of a result file."""
-        return await self._repeat_call(partial(self.client.get, f"/files/{file_id}/content"))
+        return await self._repeat_call_until_answered(partial(self.client.get, f"/files/{file_id}/content"))
 
-    async def _call_for_object(self, call: Call, name: str | None = None) -> JsonObject:
+    async def _make_call_for_json_object(self, call: Call, name: str | None = None) -> JsonObject:
         """Make a call and return its JSON object."""
-        table = load_json(await self._repeat_call(call, name))
+        table = load_json_or_none(await self._repeat_call_until_answered(call, name))
         if not isinstance(table, dict):
             raise StudyError(_BAD_RESPONSE)
         return table
 
-    async def _repeat_call(self, call: Call, name: str | None = None) -> bytes:
+    async def _repeat_call_until_answered(self, call: Call, name: str | None = None) -> bytes:
         """Repeat a call until it has an answer. `name` is our name of the batch that the call creates."""
         detail = ""
         for attempt in range(1, _CALLS + 1):
@@ -185,7 +185,7 @@ class BatchApi:
             is_final = is_missing or result.kind not in ATTEMPTS or is_batch_too_large(detail, result.kind)
             if attempt < _CALLS and not is_final:
                 wait = min(result.wait or 0.0, LONGEST_WAIT_SECONDS)
-                await asyncio.sleep(max(wait, self.pace * draw_pause(attempt)))
+                await asyncio.sleep(max(wait, self.pace * draw_pause_seconds(attempt)))
             try:
                 # the provider may have created the batch, even if the answer says otherwise
                 batch_id = None if name is None else await self.find_batch(name)
@@ -198,7 +198,7 @@ class BatchApi:
         raise StudyError(f"{detail}. All batches are kept. To continue, run the command again")
 
 
-def _read_id(entry: JsonObject) -> str:
+def _read_provider_id(entry: JsonObject) -> str:
     """Return the id in a provider's answer."""
     name = entry.get("id")
     if not isinstance(name, str) or not name:

@@ -13,11 +13,16 @@ from collections.abc import Mapping
 from typing import IO, Self
 
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.servers.answers import load_json
+from guard_eval.servers.answers import load_json_or_none
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
 from guard_eval.servers.redaction import remove_key
-from guard_eval.servers.refusals import explain_error, explain_lost_request, explain_refusal, is_web_page
-from guard_eval.servers.server import Server, is_own_key
+from guard_eval.servers.refusals import (
+    explain_error_with_status_200,
+    explain_lost_request,
+    explain_refusal,
+    is_web_page,
+)
+from guard_eval.servers.server import Server, is_key_of_server
 
 try:
     import httpx2
@@ -67,7 +72,7 @@ class Client:
             logging.getLogger(name).setLevel(logging.INFO)
         # shared by all pools, because reading the certificates takes as long as dozens of requests
         try:
-            tls = httpx2.create_ssl_context(trust_env=not server.is_direct)
+            tls = httpx2.create_ssl_context(trust_env=not server.avoids_proxies)
         except OSError as error:
             raise StudyError(
                 f"the files for certificates cannot be read ({error.strerror or type(error).__name__}); "
@@ -85,7 +90,7 @@ class Client:
     def _connect(self, tls: ssl.SSLContext) -> openai.AsyncOpenAI:
         """Make a client of the SDK for this server."""
         transport = None
-        if self.server.is_direct:  # a client with its own transport ignores proxies from the environment
+        if self.server.avoids_proxies:  # a client with its own transport ignores proxies from the environment
             transport = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False)
         return openai.AsyncOpenAI(
             api_key=self.server.key,
@@ -94,9 +99,9 @@ class Client:
             timeout=httpx2.Timeout(self.server.timeout, connect=min(self.server.timeout, CONNECT_SECONDS)),
             http_client=openai.DefaultAsyncHttpxClient(
                 follow_redirects=False,  # no request is meant for another server
-                trust_env=not self.server.is_direct,
+                trust_env=not self.server.avoids_proxies,
                 verify=tls,
-                event_hooks={"request": [self._strip_headers], "response": [self._read_body]},
+                event_hooks={"request": [self._remove_environment_headers], "response": [self._read_body]},
                 transport=transport,
             ),
         )
@@ -108,9 +113,9 @@ class Client:
         for sdk in self._sdks:
             await sdk.close()
 
-    async def _strip_headers(self, request: httpx2.Request) -> None:
+    async def _remove_environment_headers(self, request: httpx2.Request) -> None:
         """Remove headers that come from the environment, unless the request goes to the user's server."""
-        if is_own_key(str(self.server.variable), self.server.url):
+        if is_key_of_server(str(self.server.variable), self.server.url):
             return
         names = _HEADERS | {name.lower().encode() for name in self.server.headers}
         headers = [
@@ -138,7 +143,11 @@ class Client:
     async def post(self, path: str, body: bytes) -> bytes | RequestFailure:
         """Send JSON once to a path below the server's address, and return the response."""
         result = await self._send("post", path, content=body)
-        return result if isinstance(result, RequestFailure) else explain_error(self.server, result) or result
+        return (
+            result
+            if isinstance(result, RequestFailure)
+            else explain_error_with_status_200(self.server, result) or result
+        )
 
     async def upload(self, name: str, file: IO[bytes]) -> bytes | RequestFailure:
         """Upload a file of requests from its beginning; it is read while it is sent."""
@@ -181,7 +190,7 @@ class Client:
         page = is_web_page(headers.get("content-type", ""), content)
         if response.is_success and not page:
             return content
-        body = load_json(content)
+        body = load_json_or_none(content)
         if isinstance(body, list) and body:  # Gemini's
             body = body[0]
         error = body.get("error", body) if isinstance(body, dict) else content.decode(errors="replace")

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from guard_eval.records import BILLION, Usage
-from guard_eval.servers.server import locate_address
+from guard_eval.servers.server import classify_address_distance
 from guard_eval.study.served_model import ServedModel
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def find_price(settings: ServedModel, url: str) -> Price | None:
     stated = settings.usd_per_million_tokens
     if stated is None:
         listed = _find_catalogue_price(settings.model, url)
-        if listed is not None or locate_address(url) == "far":
+        if listed is not None or classify_address_distance(url) == "far":
             return listed
         source = "a server in your network, and no listed price"
         return Price(online=None, batch=None, source=source, assumed=True)

@@ -77,7 +77,7 @@ def _remove_key(content: bytes, key: str) -> bytes:
 def _has_disguised_key(content: bytes, key: str) -> bool:
     """Return whether the bytes contain the key in any encoding."""
     letters = _keep_letters_and_digits(_ESCAPE.sub(_decode_escape, content.replace(b"\\n", b"")))
-    return any(code in letters for code in _encode_key(key))
+    return any(code in letters for code in _list_key_encodings(key))
 
 
 def _decode_escape(escape: re.Match[bytes]) -> bytes:
@@ -92,7 +92,7 @@ def _keep_letters_and_digits(content: bytes) -> bytes:
 
 
 @lru_cache(maxsize=16)
-def _encode_key(key: str) -> set[bytes]:
+def _list_key_encodings(key: str) -> set[bytes]:
     """Return a key and its halves in every encoding.
 
     Numbers are hexadecimal, octal and decimal. The form in base64 depends on the number of bytes before the

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from guard_eval.frozen import record
 from guard_eval.servers.answers import (
     dump_json,
-    load_json,
-    object_or_empty,
+    get_object_or_empty,
+    load_json_or_none,
     read_answer,
     read_count,
     read_json,
@@ -76,12 +76,12 @@ _FATAL: dict[str | None, str] = _TABLE["fatal"]
 """Problems that only the user can fix, each with the sentence that ends the run."""
 
 
-def suggest_address(url: str) -> str:
+def describe_address_mistake(url: str) -> str:
     """Return a hint about the usual mistake in a server's address.
 
-    >>> suggest_address("http://localhost:1234")
+    >>> describe_address_mistake("http://localhost:1234")
     'it usually ends in /v1, such as http://localhost:1234/v1'
-    >>> suggest_address("http://localhost:1234/v1/chat/completions")
+    >>> describe_address_mistake("http://localhost:1234/v1/chat/completions")
     'it ends before /chat/completions'
     """
     path = urlsplit(url).path.rstrip("/")
@@ -99,7 +99,7 @@ def read_error_message(error: object) -> str:
     >>> read_error_message({"message": "Provider error", "metadata": {"raw": '{"error": "try again"}'}})
     'Provider error: try again'
     """
-    return ": ".join(dict.fromkeys(_find_sentences(error, 0))) or dump_json(error)
+    return ": ".join(dict.fromkeys(_find_error_messages(error, 0))) or dump_json(error)
 
 
 _SAYING = (
@@ -109,10 +109,10 @@ _SAYING = (
 """Fields that contain a server's message, or the wrapped error of another server."""
 
 
-def _find_sentences(value: object, depth: int) -> Iterator[str]:
+def _find_error_messages(value: object, depth: int) -> Iterator[str]:
     """Yield all messages inside an error, from the outer to the inner ones."""
     if isinstance(value, str):
-        nested = load_json(value) if value.lstrip()[:1] in ("{", "[") else None
+        nested = load_json_or_none(value) if value.lstrip()[:1] in ("{", "[") else None
         if nested is None:
             yield value.strip()
             return
@@ -122,7 +122,7 @@ def _find_sentences(value: object, depth: int) -> Iterator[str]:
     if isinstance(value, dict):
         value = [value.get(name) for name in _SAYING]
     for entry in value if isinstance(value, list) else ():
-        yield from _find_sentences(entry, depth + 1)
+        yield from _find_error_messages(entry, depth + 1)
 
 
 def explain_refusal(
@@ -137,8 +137,8 @@ def explain_refusal(
         error: The body's `error`, or the body itself.
         page: Whether the body is a web page.
     """
-    table = object_or_empty(error)
-    inner = object_or_empty(table.get("innererror"))
+    table = get_object_or_empty(error)
+    inner = get_object_or_empty(table.get("innererror"))
     codes = {str(fields.get(name)) for fields in (table, inner) for name in ("code", "type", "status")}
     message = _describe_web_page(error) if page else read_error_message(error)
     if 300 <= status < 400:
@@ -154,7 +154,9 @@ def explain_refusal(
     if rule.kind in _FATAL:
         keyless = rule.kind in ("wrong_key", "forbidden") and server.variable is None
         values = {"url": server.url, "model": server.model, "variable": server.variable, "detail": detail}
-        fatal = _FATAL["no_key" if keyless else rule.kind].format(**values, hint=suggest_address(server.url))
+        fatal = _FATAL["no_key" if keyless else rule.kind].format(
+            **values, hint=describe_address_mistake(server.url)
+        )
         return RequestFailure(kind="rejected", detail=detail, change=change, fatal=fatal)
     kind = cast("FailureKind", rule.kind)
     wait = read_wait_seconds(headers, error) if kind in ATTEMPTS else None
@@ -167,7 +169,7 @@ def _describe_web_page(content: object) -> str:
     return f"{_PAGE} ({title[1].strip()})" if title else _PAGE
 
 
-def explain_error(server: Server, body: bytes) -> RequestFailure | None:
+def explain_error_with_status_200(server: Server, body: bytes) -> RequestFailure | None:
     """Explain an error in a response with status 200.
 
     Return None if there is no error, or if a new sample may succeed.
@@ -179,7 +181,7 @@ def explain_error(server: Server, body: bytes) -> RequestFailure | None:
     error = envelope.get("error")
     if not error:
         return None
-    refusal = explain_refusal(server, read_status(object_or_empty(error).get("code")) or 500, {}, error)
+    refusal = explain_refusal(server, read_status(get_object_or_empty(error).get("code")) or 500, {}, error)
     if refusal.kind in RESAMPLED:
         return None
     charged = bool(envelope.get("choices") or read_usage(body).output_tokens)
@@ -192,13 +194,13 @@ def explain_failed_line(server: Server, line: bytes) -> RequestFailure | None:
     A line with neither a status nor an error counts as an answer, even if it is unreadable: it may cost
     money.
     """
-    entry = object_or_empty(load_json(line))
-    response = object_or_empty(entry.get("response"))
+    entry = get_object_or_empty(load_json_or_none(line))
+    response = get_object_or_empty(entry.get("response"))
     status = read_status(response.get("status_code"))
     error = entry.get("error") or read_json(line).get("error")
     is_success = status is None or status in range(200, 300)
     if read_answer(line) is not None or (is_success and not error):
-        return explain_error(server, line)
+        return explain_error_with_status_200(server, line)
     refusal = explain_refusal(server, status or 500, {}, error or "no answer")
     return None if refusal.kind in RESAMPLED else replace(refusal, billed=False)
 

@@ -63,13 +63,13 @@ class Server:
     headers: Mapping[str, str]
 
     @property
-    def is_direct(self) -> bool:
+    def avoids_proxies(self) -> bool:
         """Whether requests avoid proxies, which could read an unencrypted key."""
         plain = urlsplit(self.url).scheme == "http"
-        return plain and (self.variable is not None or locate_address(self.url) == "here")
+        return plain and (self.variable is not None or classify_address_distance(self.url) == "here")
 
 
-def find_url(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str:
+def find_server_url(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str:
     """Return the server's URL: from study.toml, otherwise from OPENAI_BASE_URL, otherwise OpenAI's.
 
     Raises:
@@ -103,10 +103,11 @@ def find_origin(url: str) -> str:
     return f"{parts.scheme}://{host}" if port is None else f"{parts.scheme}://{host}:{port}"
 
 
-def locate_address(url: str) -> Literal["here", "near", "far"]:
+def classify_address_distance(url: str) -> Literal["here", "near", "far"]:
     """Return whether an address is on this machine, in this network, or elsewhere.
 
-    >>> [locate_address(f"http://{host}/v1") for host in ("[::1]", "localhost", "gpu", "10.0.0.1", "x.ai")]
+    >>> hosts = ("[::1]", "localhost", "gpu", "10.0.0.1", "x.ai")
+    >>> [classify_address_distance(f"http://{host}/v1") for host in hosts]
     ['here', 'here', 'near', 'near', 'far']
     """
     host = urlsplit(url).hostname or ""
@@ -128,8 +129,8 @@ def find_key_variable(settings: ServedModel, environ: Mapping[str, str] = os.env
     Raises:
         StudyError: The address cannot be used, or study.toml names a maker's own key for another server.
     """
-    url = find_url(settings, environ)
-    maker_key = next((name for name in MAKERS if is_own_key(name, url, environ)), None)
+    url = find_server_url(settings, environ)
+    maker_key = next((name for name in MAKERS if is_key_of_server(name, url, environ)), None)
     if settings.api_key_env is None:
         return maker_key
     named = settings.api_key_env.upper()
@@ -142,7 +143,7 @@ def find_key_variable(settings: ServedModel, environ: Mapping[str, str] = os.env
     return settings.api_key_env
 
 
-def is_own_key(variable: str, url: str, environ: Mapping[str, str] = os.environ) -> bool:
+def is_key_of_server(variable: str, url: str, environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether a key may go to this server: the provider's own, or the one in OPENAI_BASE_URL."""
     if variable not in MAKERS:
         return False
@@ -166,7 +167,7 @@ def make_server(
         StudyError: The key is missing, is not a possible key, or would be sent over plain http. The message
             does not contain the key.
     """
-    url = find_url(settings, environ)
+    url = find_server_url(settings, environ)
     host = find_origin(url)
     variable = find_key_variable(settings, environ)
     key = "" if variable is None else environ.get(variable, "").strip()
@@ -177,7 +178,11 @@ def make_server(
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise StudyError(f"{variable} contains characters that no key has; copy the key again")
-    if key and urlsplit(url).scheme == "http" and not (host in plain_http or locate_address(url) == "here"):
+    if (
+        key
+        and urlsplit(url).scheme == "http"
+        and not (host in plain_http or classify_address_distance(url) == "here")
+    ):
         raise StudyError(
             f"the key in {variable} would go to {host} over plain http, where others can read it. "
             f"Use https. If the network is yours, add --send-key {variable}={host}. If the server needs "
@@ -193,7 +198,7 @@ def make_server(
     )
 
 
-def parse_send_key(values: Sequence[str]) -> set[tuple[str, str]]:
+def parse_send_key_option(values: Sequence[str]) -> set[tuple[str, str]]:
     """Parse the values of `--send-key VAR=https://host` into servers and variables.
 
     Raises:
@@ -211,7 +216,7 @@ def parse_send_key(values: Sequence[str]) -> set[tuple[str, str]]:
     return pairs
 
 
-def find_trusted_path() -> Path:
+def find_trusted_keys_path() -> Path:
     """Return the path of the user's trusted.toml, which is never in the current folder."""
     folder = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     if not folder.is_absolute():  # a relative path would mean the current folder, which may be a stranger's
@@ -225,7 +230,7 @@ def read_trusted_keys() -> set[tuple[str, str]]:
     Raises:
         StudyError: The list cannot be read.
     """
-    path = find_trusted_path()
+    path = find_trusted_keys_path()
     if not path.exists():
         return set()
     try:
@@ -239,7 +244,7 @@ def read_trusted_keys() -> set[tuple[str, str]]:
         ) from None
 
 
-def may_send_keys(servers: Iterable[Server], allowed: set[tuple[str, str]]) -> bool:
+def confirm_sending_keys(servers: Iterable[Server], allowed: set[tuple[str, str]]) -> bool:
     """Return whether all keys may be sent to their servers. Ask about servers that the user has not named.
 
     Raises:
@@ -248,14 +253,14 @@ def may_send_keys(servers: Iterable[Server], allowed: set[tuple[str, str]]) -> b
     destinations = {
         (find_origin(server.url), server.variable)
         for server in servers
-        if server.variable is not None and not is_own_key(server.variable, server.url)
+        if server.variable is not None and not is_key_of_server(server.variable, server.url)
     }
     for url, variable in sorted(destinations and destinations - allowed - read_trusted_keys()):
         if not sys.stdin.isatty():
             raise StudyError(
                 f"study.toml asks to send the key in {variable} to {url}, but --yes does not allow that. If "
                 f"you trust this server with the key, add --send-key {variable}={url}, or a table "
-                f'[[trusted]] to {find_trusted_path()} with server = "{url}" and key = "{variable}"'
+                f'[[trusted]] to {find_trusted_keys_path()} with server = "{url}" and key = "{variable}"'
             )
         if not progress.confirm(
             escape_invisible(f"study.toml asks to send the key in {variable} to {url}. Send it there?")

@@ -56,11 +56,11 @@ def read_wait_seconds(headers: Mapping[str, str], error: object = None) -> float
         *(headers.get(name.replace("remaining", "reset"), "") for name in used_up if "remaining" in name),
     ]
     sent_at = _read_number(headers.get("date", "")) or time.time()
-    waits = (_read_seconds(value, sent_at) for value in stated)
+    waits = (_read_wait_in_seconds(value, sent_at) for value in stated)
     return next((seconds for seconds in waits if seconds is not None), None)
 
 
-def _read_seconds(value: str, sent_at: float) -> float | None:
+def _read_wait_in_seconds(value: str, sent_at: float) -> float | None:
     """Return the seconds that a number, a duration or a date means; None for other texts."""
     if re.fullmatch(_SPAN, value, re.IGNORECASE):
         times = re.findall(rf"([\d.]+)\s*({_UNIT})", value.lower())

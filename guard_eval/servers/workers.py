@@ -82,7 +82,7 @@ class RateLimiter:
         sent_at = time.monotonic()
         result = await call
         if isinstance(result, bytes):
-            self.raise_limit(sent_at)
+            self.raise_limit_after_answer(sent_at)
             return result
         is_queued = result.kind == "timeout" and not is_alone
         if result.kind == "rate_limited" or is_queued or result.wait:
@@ -101,7 +101,7 @@ class RateLimiter:
             f"the server limits the rate of requests; some requests wait{wait} ({refusal.detail})"
         )
 
-    def raise_limit(self, sent_at: float) -> None:
+    def raise_limit_after_answer(self, sent_at: float) -> None:
         """Raise the limit if an answer came quickly."""
         seconds = max(time.monotonic() - sent_at, 1e-3)
         if not self._measured:
@@ -188,10 +188,10 @@ class Workers:
 
     async def back_off(self, attempts: int, seconds: float = 0.0) -> None:
         """Wait before the next attempt, at least as long as the server asks."""
-        await self.pause(max(seconds, self.pace * draw_pause(attempts)))
+        await self.pause(max(seconds, self.pace * draw_pause_seconds(attempts)))
 
 
-def draw_pause(attempts: int) -> float:
+def draw_pause_seconds(attempts: int) -> float:
     """Return random seconds before the next attempt."""
     seconds = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (attempts - 1))
     return seconds * secrets.SystemRandom().uniform(0.5, 1)

@@ -13,7 +13,7 @@ from typing import Literal
 from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import make_csv
-from guard_eval.reporting.writing import find_target, write_atomically
+from guard_eval.reporting.writing import resolve_write_target, write_atomically
 from guard_eval.results import Result
 from guard_eval.store import notes, unblind
 from guard_eval.store.notes import Note
@@ -27,7 +27,7 @@ TableName = Literal["verdicts", "all", "history", "notes"]
 _TABLES: dict[str, Callable[[Store], Sequence[TidyRow | Note]]] = {
     "verdicts": unblind.read_tidy_rows,
     "all": partial(unblind.read_tidy_rows, include_surplus=True, include_excluded=True),
-    "history": unblind.read_history,
+    "history": unblind.read_verdict_history,
     "notes": notes.read_notes,
 }
 
@@ -98,7 +98,7 @@ def backup(study: Study, file: Path, /) -> Result:
             "PostgreSQL makes its own backups; run: "
             + shlex.join(["pg_dump", "--format=custom", f"--file={file}", f"--dbname={address}"])
         )
-    find_target(file)
+    resolve_write_target(file)
     if file.exists():
         raise StudyError(f"{file} exists already; name another file for the backup")
     partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}")

@@ -134,12 +134,14 @@ def count_progress(store: Store, rater: Rater, plan: HandOutPlan) -> tuple[int, 
         rated = int(_COUNT_RATED(db, rater=rater.id).scalar_one())
         if hand_out.is_out:
             return rated, 0
-        new = slots.count_new_pairs(db, hand_out.pool, rater.id, now, limit=hand_out.count_remaining())
-        checks = hand_out.count_remaining_checks(hand_out.counted + new)
+        new = slots.count_unseen_pairs(
+            db, hand_out.pool, rater.id, now, limit=hand_out.count_pairs_left_in_quota()
+        )
+        checks = hand_out.count_remaining_gold_and_repeats(hand_out.counted + new)
         return rated, len(hand_out.open) + new + checks
 
 
-def find_wait_end(store: Store, rater: Rater, plan: HandOutPlan) -> datetime | None:
+def find_rater_wait_end(store: Store, rater: Rater, plan: HandOutPlan) -> datetime | None:
     """Return the time until which a rater without an open pair should wait for pairs that others have open.
 
     These pairs may become free for the rater, or they must be rated before the next round begins.
@@ -149,7 +151,7 @@ def find_wait_end(store: Store, rater: Rater, plan: HandOutPlan) -> datetime | N
     """
     with store.begin_write() as (db, now):
         hand_out = _HandOut(db, rater, plan, now, 1)
-        if hand_out.is_out or not hand_out.count_remaining():
+        if hand_out.is_out or not hand_out.count_pairs_left_in_quota():
             return None
         next_end = slots.find_next_lease_end(db, hand_out.pool, rater.id, now)
         closed = rounds.count_closed_rounds(db, hand_out.pool)
@@ -177,8 +179,8 @@ def skip_presentation(
             or no problem is given.
     """
     with store.begin_write() as (db, _):
-        notes.check_handed_to(db, rater, number)
-        notes.check_not_revoked(db, rater)
+        notes.check_presentation_handed_to(db, rater, number)
+        notes.check_rater_not_revoked(db, rater)
         row = _SKIPPED(db, number=number).one()
         if row.skipped:
             return True
@@ -235,28 +237,28 @@ class _HandOut:
             for role, pair_id in _SHOWN_CHECKS(db, rater=rater.id):
                 self.checks[role].add(pair_id)
 
-    def count_remaining(self) -> int:
+    def count_pairs_left_in_quota(self) -> int:
         """Return the number of further pairs that the quota allows."""
         return MOST_COUNTED if self.plan.quota is None else max(0, self.plan.quota - self.counted)
 
     def make_next_presentation(self) -> int | None:
         """Make the rater's next presentation, and return its number; None if no pair remains."""
         for role, pair_ids in self.checks.items():
-            if self._find_check_position(role, len(pair_ids)) <= self.counted:
-                number = self._present_check(role)
+            if self._find_gold_or_repeat_position(role, len(pair_ids)) <= self.counted:
+                number = self._present_gold_or_repeat(role)
                 if number is not None:
                     return number
-        number = self._present_open_slot() if self.count_remaining() else None
+        number = self._present_pair_of_open_slot() if self.count_pairs_left_in_quota() else None
         # the remaining repeats come at the end, when the study has no further pair for the rater
-        return self._present_check("repeat") if number is None else number
+        return self._present_gold_or_repeat("repeat") if number is None else number
 
-    def _present_open_slot(self) -> int | None:
+    def _present_pair_of_open_slot(self) -> int | None:
         """Make a presentation in an open slot, and return its number; None if no slot is open."""
-        start = slots.draw_position(self.plan.seed, self.rater.name, self.shown)
+        start = slots.draw_hand_out_position(self.plan.seed, self.rater.name, self.shown)
         open_slots = slots.find_open_slots(
             self.db, self.pool, self.rater.id, self.plan, self.now, start=start
         )
-        coin = self._draw_number(DRAWS, "side", self.rater.name, self.shown)
+        coin = self._draw_number_below(DRAWS, "side", self.rater.name, self.shown)
         choice = choose_slot(open_slots, self.lead, coin)
         if choice is None:
             return None
@@ -277,7 +279,7 @@ class _HandOut:
 
     # Checks: gold pairs and repeats, at positions that the seed draws.
 
-    def _present_check(self, role: Role) -> int | None:
+    def _present_gold_or_repeat(self, role: Role) -> int | None:
         """Make a presentation of a new gold pair or repeat, and return its number; None if there is none."""
         sides = self._draw_gold_sides() if role == "gold" else self._read_repeat_candidates()
         waiting = sides.keys() - self.checks[role]
@@ -295,7 +297,8 @@ class _HandOut:
             return {}
         gold = _GOLD(self.db).scalars()
         return {
-            pair_id: "ba"[self._draw_number(2, "gold side", self.rater.name, pair_id)] for pair_id in gold
+            pair_id: "ba"[self._draw_number_below(2, "gold side", self.rater.name, pair_id)]
+            for pair_id in gold
         }
 
     def _read_repeat_candidates(self) -> dict[str, str]:
@@ -305,23 +308,25 @@ class _HandOut:
         rated = _RATED_PAIRS(self.db, rater=self.rater.id).all()
         return {row.pair_id: "b" if row.first == "a" else "a" for row in rated[: len(rated) // 2]}
 
-    def count_remaining_checks(self, pairs: int) -> int:
+    def count_remaining_gold_and_repeats(self, pairs: int) -> int:
         """Return the number of remaining gold pairs and repeats for a rater who will see `pairs` pairs."""
-        turns = [self._find_check_position("gold", index) for index in range(len(self._draw_gold_sides()))]
+        turns = [
+            self._find_gold_or_repeat_position("gold", index) for index in range(len(self._draw_gold_sides()))
+        ]
         gold = sum(turn <= pairs for turn in turns)
         repeats = min(self.plan.repeats, pairs // 2)
         gold_left = max(0, gold - len(self.checks["gold"]))
         repeats_left = max(0, repeats - len(self.checks["repeat"]))
         return gold_left + repeats_left
 
-    def _find_check_position(self, role: Role, index: int) -> int:
+    def _find_gold_or_repeat_position(self, role: Role, index: int) -> int:
         """Return the number of pairs before the n-th gold pair or repeat: each block of pairs has one."""
         every = start = _REPEAT_EVERY
         if role == "gold":
             every = self.plan.gold_every or 1
             start = 1
-        return start + every * index + self._draw_number(every, role, self.rater.name, index)
+        return start + every * index + self._draw_number_below(every, role, self.rater.name, index)
 
-    def _draw_number(self, below: int, *key: object) -> int:
+    def _draw_number_below(self, below: int, *key: object) -> int:
         """Draw a number from 0 to `below` - 1 by the study's seed and a key."""
         return int(make_content_id(self.plan.seed, *key), 16) % below

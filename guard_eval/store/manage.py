@@ -62,8 +62,8 @@ def invite_raters(
             machine.
         renew: Make new links for people who lost theirs. The old links stop working.
     """
-    with _open_store(study, names, "add") as store:
-        links, notes = _make_links(store, study, names, url, renew=renew)
+    with _require_names_and_open_store(study, names, "add") as store:
+        links, notes = _make_invitation_links(store, study, names, url, renew=renew)
     lines = ["Invite links are shown once and stored only as hashes. Send each to its rater:"]
     lines += [f"  {name}: {link}" for name, link in links.items()]
     return InvitationLinks(lines=(*lines, *notes), next=(study.command("annotate"),), links=links)
@@ -92,7 +92,7 @@ def renew_links(study: Study, /, *names: str, output: Path, url: str | None = No
         with Store.open(study.database, declared=study.declared) as store, store.begin_write():
             invited = names or [
                 rater.name
-                for rater in raters.read_progress(store)
+                for rater in raters.read_rater_progress(store)
                 if rater.kind == "person" and rater.source is None and not rater.rated and not rater.state
             ]
             if not invited:
@@ -100,7 +100,7 @@ def renew_links(study: Study, /, *names: str, output: Path, url: str | None = No
                     "all invited people have rated already; give the names for new links, or invite others: "
                     f"{study.command('raters add', 'NAME')}"
                 )
-            written, notes = _make_links(store, study, invited, url, renew=True)
+            written, notes = _make_invitation_links(store, study, invited, url, renew=True)
             write_atomically(draft, make_csv([("name", "link"), *written.items()]).encode(), private=True)
         draft.replace(output)
     finally:
@@ -109,7 +109,7 @@ def renew_links(study: Study, /, *names: str, output: Path, url: str | None = No
     return Result(lines=(line, *notes), next=(study.command("annotate"),))
 
 
-def _make_links(
+def _make_invitation_links(
     store: Store, study: Study, names: Sequence[str], url: str | None, *, renew: bool
 ) -> tuple[dict[str, str], list[str]]:
     """Make a link for each name; return the links by name, and messages about the address."""
@@ -117,7 +117,7 @@ def _make_links(
         raise StudyError(f"--url {url}: this is not an address; write one such as https://rate.example.org")
     address = (url or settings.read_setting(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
     with store.begin_write():  # all of them or nobody
-        slots.apply_plan(store, study.hand_out_plan)
+        slots.apply_hand_out_plan(store, study.hand_out_plan)
         tokens = {name: raters.invite_rater(store, name, renew=renew)[1] for name in names}
     notes = []
     if address.startswith(_LOCAL):
@@ -137,7 +137,7 @@ def assign_pairs(study: Study, /, *names: str) -> Result:
         study: The study's folder.
         names: The names of all people who will rate.
     """
-    with _open_store(study, names, "assign") as store:
+    with _require_names_and_open_store(study, names, "assign") as store:
         planned = roster.reserve_slots(store, names, study.hand_out_plan)
     line = f"{planned} ratings are planned, and sides are balanced, for each of: {', '.join(names)}"
     return Result(lines=(line,), next=(study.command("annotate"),))
@@ -151,7 +151,7 @@ def revoke_raters(study: Study, /, *names: str) -> Raters:
         names: The raters to stop.
     """
     says = "{} can no longer sign in; what was rated stays, and counts"
-    return _change_raters(study, names, "revoke", raters.revoke_rater, says, _find_user_name())
+    return _apply_change_to_raters(study, names, "revoke", raters.revoke_rater, says, _find_user_name())
 
 
 def exclude_raters(study: Study, /, *names: str, reason: str) -> Raters:
@@ -165,7 +165,7 @@ def exclude_raters(study: Study, /, *names: str, reason: str) -> Raters:
         reason: The reason, which the report shows.
     """
     says = "{}'s verdicts no longer count, and the pairs are free for others; nothing is deleted"
-    return _change_raters(
+    return _apply_change_to_raters(
         study, names, "exclude", raters.exclude_or_include_rater, says, "exclude", reason, _find_user_name()
     )
 
@@ -182,7 +182,7 @@ def include_raters(study: Study, /, *names: str, reason: str) -> Raters:
         reason: The reason for the decision.
     """
     says = "{} may rate again; earlier verdicts count, except on pairs that another rater has rated meanwhile"
-    return _change_raters(
+    return _apply_change_to_raters(
         study, names, "include", raters.exclude_or_include_rater, says, "include", reason, _find_user_name()
     )
 
@@ -199,7 +199,7 @@ def erase_raters(study: Study, /, *names: str, verdicts: bool = False, yes: bool
         verdicts: Delete their verdicts, too.
         yes: Do not ask for confirmation.
     """
-    with _open_store(study, names, "erase") as store:
+    with _require_names_and_open_store(study, names, "erase") as store:
         with store.begin_read() as db:
             for name in names:
                 raters.find_rater(db, name, "person")
@@ -222,18 +222,18 @@ def erase_raters(study: Study, /, *names: str, verdicts: bool = False, yes: bool
         return tabulate_raters(store, *lines, only=new_names)
 
 
-def _open_store(study: Study, names: Sequence[str], action: str) -> Store:
+def _require_names_and_open_store(study: Study, names: Sequence[str], action: str) -> Store:
     """Open the study's database for an action on the raters with these names."""
     if not names:
         raise StudyError(f"{action} needs at least one name: {study.command(f'raters {action}', 'NAME')}")
     return Store.open(study.database, declared=study.declared)
 
 
-def _change_raters(
+def _apply_change_to_raters(
     study: Study, names: Sequence[str], action: str, change: Callable[..., None], says: str, *more: str
 ) -> Raters:
     """Apply a change to all raters with these names, or to none; return a message for each of them."""
-    with _open_store(study, names, action) as store:
+    with _require_names_and_open_store(study, names, action) as store:
         with store.begin_write():  # all of them or nobody
             for name in names:
                 change(store, name, *more)
@@ -242,7 +242,7 @@ def _change_raters(
 
 def tabulate_raters(store: Store, *lines: str, only: Collection[str] = ()) -> Raters:
     """Return all raters, with a table of them; the table shows only the raters in `only`, if given."""
-    everybody = tuple(raters.read_progress(store))
+    everybody = tuple(raters.read_rater_progress(store))
     listed = [rater for rater in everybody if not only or rater.name in only]
     names = [
         field.name for field in fields(RaterProgress) if any(getattr(rater, field.name) for rater in listed)

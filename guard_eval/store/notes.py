@@ -95,7 +95,7 @@ def write_note(
     if len(detail) > MOST_CHARACTERS:
         raise StudyError(f"the {kind} has {len(detail)} characters; write at most {MOST_CHARACTERS}")
     with store.begin_write() as (db, now):
-        check_handed_to(db, rater, presentation)
+        check_presentation_handed_to(db, rater, presentation)
         about = {"rater": rater.id, "presentation": presentation, "kind": kind}
         last = None if presentation is None else _LAST(db, **about).scalar() or ""
         if detail != last:
@@ -145,7 +145,7 @@ def read_rater_status(db: Connection, rater: Rater) -> SqlRow:
     return row
 
 
-def read_refusals(db: Connection, rater_ids: Sequence[int]) -> dict[int, Refusal]:
+def read_declined_or_failed_raters(db: Connection, rater_ids: Sequence[int]) -> dict[int, Refusal]:
     """Return the raters who declined or failed the check too often, each with the reason."""
     declined: dict[int, bool] = {}
     failures: Counter[int] = Counter()
@@ -163,13 +163,13 @@ def read_refusals(db: Connection, rater_ids: Sequence[int]) -> dict[int, Refusal
     return refusals | {rater_id: "declined" for rater_id, is_declined in declined.items() if is_declined}
 
 
-def check_not_revoked(db: Connection, rater: Rater) -> None:
+def check_rater_not_revoked(db: Connection, rater: Rater) -> None:
     """Raise a `StudyError` if a rater is unknown or revoked."""
     if read_rater_status(db, rater).revoked_at is not None:
         raise StudyError(f"the rater {rater.name!r} is revoked; invite them under another name")
 
 
-def check_handed_to(db: Connection, rater: Rater, number: int | None) -> None:
+def check_presentation_handed_to(db: Connection, rater: Rater, number: int | None) -> None:
     """Raise a `StudyError` if the rater is unknown, or was not handed this presentation."""
     read_rater_status(db, rater)
     if number is None:

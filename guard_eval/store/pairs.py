@@ -54,7 +54,7 @@ def add_pairs(
     """
     with store.begin_write() as (db, _):
         if replace_all:
-            if reason := explain_why_pairs_are_fixed(store):
+            if reason := explain_why_pairs_cannot_change(store):
                 raise StudyError(f"the pairs cannot be drawn again: {reason}")
             for statement in _REMOVE:
                 statement(db)
@@ -68,7 +68,7 @@ def add_pairs(
         add_rows(db, "pair", rows)
         slots.make_missing_slots(db)
         if plan is not None:
-            slots.apply_plan(store, plan)
+            slots.apply_hand_out_plan(store, plan)
         return len(rows)
 
 
@@ -87,7 +87,7 @@ def add_gold_pairs(store: Store, new: Sequence[Gold]) -> int:
         return len(rows)
 
 
-def explain_why_pairs_are_fixed(store: Store) -> str | None:
+def explain_why_pairs_cannot_change(store: Store) -> str | None:
     """Return the reason why the study's pairs cannot be drawn again; None if they can be."""
     with store.begin_write() as (db, now):
         for reason, rows in _FIXED.items():

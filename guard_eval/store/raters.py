@@ -20,7 +20,13 @@ from guard_eval.frozen import record
 from guard_eval.lookalike import are_lookalikes, is_invisible, is_model_name
 from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind
 from guard_eval.reporting.escaping import escape_invisible
-from guard_eval.store.notes import Refusal, check_not_revoked, read_rater_status, read_refusals, write_note
+from guard_eval.store.notes import (
+    Refusal,
+    check_rater_not_revoked,
+    read_declined_or_failed_raters,
+    read_rater_status,
+    write_note,
+)
 from guard_eval.store.settings import delete_value, put_value, read_setting, read_value
 from guard_eval.store.showings import slots
 from guard_eval.store.sql.database import Store
@@ -158,7 +164,7 @@ def invite_rater(store: Store, name: str, *, renew: bool = False) -> tuple[Rater
         raise StudyError(f"{name!r} is a model's name, which a person cannot use; choose another name")
     with store.begin_write() as (db, now):
         rater = _make_rater(find_rater(db, name, "person")) if renew else _add_rater(db, name, "person", now)
-        check_not_revoked(db, rater)
+        check_rater_not_revoked(db, rater)
         _DELETE_TOKENS(db, rater=rater.id)
         _add_tokens(db, rater.id, [token], now)
     return rater, token
@@ -171,11 +177,13 @@ def find_rater_by_token(store: Store, token: str) -> Rater | None:
     return None if row is None else _make_rater(row)
 
 
-def is_external_id(source: str, external_id: str) -> bool:
+def is_plausible_external_id(source: str, external_id: str) -> bool:
     """Return whether this may be an id from the source. A placeholder in a link is not an id.
 
-    >>> is_external_id("prolific", "61a2b3c4d5e6f708192a3b4c"), is_external_id("prolific", "undefined")
-    (True, False)
+    >>> is_plausible_external_id("prolific", "61a2b3c4d5e6f708192a3b4c")
+    True
+    >>> is_plausible_external_id("prolific", "undefined")
+    False
     """
     plain = _normalize_id(source, external_id)
     if source in _FORMS:
@@ -204,7 +212,7 @@ def enrol_rater(
     check_name("external id", external_id)
     check_name("source", source)
     external_id = _normalize_id(source, external_id)
-    if not is_external_id(source, external_id):
+    if not is_plausible_external_id(source, external_id):
         raise StudyError(
             f"{external_id!r} is not an id of {source}; check the study's address on that platform"
         )
@@ -216,7 +224,7 @@ def enrol_rater(
         identity = {"source": source, "external_id": external_id}
         row = _BY_SOURCE(db, **identity).one_or_none()
         if row is None:
-            if count_free_places(store, plan) < 1:
+            if count_free_rater_places(store, plan) < 1:
                 return Enrolment(refusal="full")
             rater = _add_rater(db, _make_pseudonym(db), "person", now, **identity)
             _add_tokens(db, rater.id, tokens, now)
@@ -231,7 +239,7 @@ def enrol_rater(
         return Enrolment(_make_rater(row), (admitted or tokens)[0])
 
 
-def count_free_places(store: Store, plan: HandOutPlan) -> int:
+def count_free_rater_places(store: Store, plan: HandOutPlan) -> int:
     """Return the number of further raters without an invitation for whom there is work.
 
     A rater who enrolled within the last lease, or who holds a pair, is expected to rate a full share, unless
@@ -243,7 +251,7 @@ def count_free_places(store: Store, plan: HandOutPlan) -> int:
         pairs: int = _COUNT_PAIRS(db).scalar_one()
         share = max(1, min(pairs, plan.quota or pairs))
         rows = _AT_WORK(db, now=now, since=now - plan.lease).all()
-        refusals = read_refusals(db, [row.id for row in rows])
+        refusals = read_declined_or_failed_raters(db, [row.id for row in rows])
         expected: int = sum(max(0, share - row.shown) for row in rows if row.id not in refusals)
         return max(0, math.ceil((slots.count_free_slots(db) - expected) / share))
 
@@ -260,11 +268,11 @@ def get_or_add_rater(store: Store, name: str, kind: RaterKind) -> Rater:
         return _make_rater(find_rater(db, name, kind))
 
 
-def read_progress(store: Store) -> list[RaterProgress]:
+def read_rater_progress(store: Store) -> list[RaterProgress]:
     """Return the progress of every rater, in the order in which raters were added."""
     with store.begin_read() as db:
         rows = _PROGRESS(db).all()
-        refusals = read_refusals(db, [row.id for row in rows])
+        refusals = read_declined_or_failed_raters(db, [row.id for row in rows])
     return [
         RaterProgress(
             name=row.name,
@@ -300,7 +308,7 @@ def revoke_rater(store: Store, name: str, by: str = "owner") -> None:
     """Revoke a rater's access and free the rater's unrated slots. Verdicts stay, and a note is added."""
     with store.begin_write() as (db, now):
         row = find_rater(db, name)
-        slots.update_slots_of_rater(db, row.id, keep="rated")
+        slots.keep_or_free_slots_of_rater(db, row.id, keep="rated")
         if row.revoked_at is None:
             _REVOKE(db, rater=row.id, now=now)
             write_note(store, _make_rater(row), "revoke", json.dumps({"by": by}, ensure_ascii=False))
@@ -331,20 +339,20 @@ def exclude_or_include_rater(
                 raise StudyError(f"the rater {name!r} is excluded already; its notes say why")
             _EXCLUDE(db, rater=row.id, now=now)
         else:
-            _check_includable(db, row)
+            _check_rater_can_be_included(db, row)
             _INCLUDE(db, rater=row.id)
-        slots.update_slots_of_rater(db, row.id, keep="nothing" if decision == "exclude" else "all")
+        slots.keep_or_free_slots_of_rater(db, row.id, keep="nothing" if decision == "exclude" else "all")
         detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
         write_note(store, _make_rater(row), decision, detail)
 
 
-def _check_includable(db: Connection, row: SqlRow) -> None:
+def _check_rater_can_be_included(db: Connection, row: SqlRow) -> None:
     """Check that a rater can be included again: the rater is excluded or revoked, or failed the check."""
     if _IS_ERASED(db, rater=row.id).first() is not None:
         raise StudyError(
             f"{row.name!r} was erased, which cannot be undone; invite the person under a new name"
         )
-    has_failed = read_refusals(db, [row.id]).get(row.id) == "failed the check"
+    has_failed = read_declined_or_failed_raters(db, [row.id]).get(row.id) == "failed the check"
     if row.excluded_at is None and row.revoked_at is None and not has_failed:
         raise StudyError(
             f"the rater {row.name!r} is not excluded or revoked and did not fail the check; there is nothing "
@@ -367,15 +375,15 @@ def erase_rater(store: Store, name: str, by: str, *, verdicts: bool = False) -> 
     with store.begin_write() as (db, now):
         row = find_rater(db, name, "person")
         pseudonym = f"erased-{row.id}"
-        while _find_lookalike(db, pseudonym) not in {None, name}:
+        while _find_lookalike_name(db, pseudonym) not in {None, name}:
             pseudonym += "-"
         put_value(db, ERASING, "a person")  # allows changes and removals of rows
         removed = set(get_args(NoteKind)) - set(get_args(Decision)) if verdicts else _OWN_WORDS
         _DELETE_NOTES(db, rater=row.id, kinds=list(removed))
-        _replace_words(db, row, pseudonym)
+        _replace_name_with_pseudonym(db, row, pseudonym)
         if row.external_id is not None:
-            put_value(db, _hash_erased_id(_read_salt(db), row.source, row.external_id), "")
-        slots.update_slots_of_rater(db, row.id, keep="nothing" if verdicts else "rated")
+            put_value(db, _hash_erased_id(_read_or_make_salt(db), row.source, row.external_id), "")
+        slots.keep_or_free_slots_of_rater(db, row.id, keep="nothing" if verdicts else "rated")
         if verdicts:
             _DELETE_VERDICTS(db, rater=row.id)
             _DELETE_PRESENTATIONS(db, rater=row.id)
@@ -416,14 +424,14 @@ def _add_rater(
     check_name("rater's name", name)
     if any(map(is_invisible, name)) or escape_invisible(name) != name or name != name.strip():
         raise StudyError(f"the rater's name {name!a} has invisible characters or outer blanks; remove them")
-    other = _find_lookalike(db, name)
+    other = _find_lookalike_name(db, name)
     if other is not None:
         raise StudyError(f"a rater named {other!a} exists; choose a name that looks different")
     added = _ADD(db, name=name, kind=kind, now=now, source=source, external_id=external_id)
     return Rater(id=added.scalar_one(), name=name, kind=kind)
 
 
-def _find_lookalike(db: Connection, name: str) -> str | None:
+def _find_lookalike_name(db: Connection, name: str) -> str | None:
     """Return a rater's name that looks like this name; None if there is none."""
     names = _NAMES(db).scalars()
     return next((other for other in names if are_lookalikes(other, name)), None)
@@ -432,7 +440,7 @@ def _find_lookalike(db: Connection, name: str) -> str | None:
 def _make_pseudonym(db: Connection) -> str:
     """Return the first unused name among P-1, P-2 and so on."""
     number = _COUNT_ENROLLED(db).scalar_one() + 1
-    while _find_lookalike(db, f"P-{number}") is not None:
+    while _find_lookalike_name(db, f"P-{number}") is not None:
         number += 1
     return f"P-{number}"
 
@@ -448,7 +456,7 @@ def _add_tokens(db: Connection, rater_id: int, tokens: Sequence[str], now: datet
     add_rows(db, "token", rows)
 
 
-def _replace_words(db: Connection, row: SqlRow, pseudonym: str) -> None:
+def _replace_name_with_pseudonym(db: Connection, row: SqlRow, pseudonym: str) -> None:
     """Replace a rater's name and id with the pseudonym wherever people wrote them as whole words.
 
     A name that is a single letter or a small number is too common: it is replaced only in decisions about
@@ -460,12 +468,12 @@ def _replace_words(db: Connection, row: SqlRow, pseudonym: str) -> None:
     for written in _WORDS(db, kinds=[*_OWN_WORDS, *decisions]).all():
         is_about = written.rater_id == row.id and written.kind in decisions
         words = identity if is_about else telling
-        detail = _replace_in_note(written.kind, written.detail, words, pseudonym)
+        detail = _replace_words_in_note(written.kind, written.detail, words, pseudonym)
         if detail != written.detail:
             _REPLACE(db, id=written.id, detail=detail)
 
 
-def _replace_in_note(kind: NoteKind, detail: str, words: Sequence[str], pseudonym: str) -> str:
+def _replace_words_in_note(kind: NoteKind, detail: str, words: Sequence[str], pseudonym: str) -> str:
     """Replace these words in a note's detail with the pseudonym."""
     plain = unicodedata.normalize("NFC", detail)
     alternatives = "|".join(re.escape(unicodedata.normalize("NFC", word)) for word in words)
@@ -481,7 +489,7 @@ def _replace_in_note(kind: NoteKind, detail: str, words: Sequence[str], pseudony
     return json.dumps(changed, ensure_ascii=False)
 
 
-def _read_salt(db: Connection) -> str:
+def _read_or_make_salt(db: Connection) -> str:
     """Return the salt for hashes of erased ids; make the salt when the first id is erased."""
     salt = read_value(db, _SALT) or secrets.token_hex(16)
     put_value(db, _SALT, salt)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection
 
-from guard_eval.records import PEOPLE_OF, Rater, make_content_id, name_settings_part
+from guard_eval.records import PEOPLE_OF, Rater, make_content_id, name_rater_settings_part
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import query
 
@@ -60,14 +60,14 @@ def put_setting(store: Store, key: str, value: str | None = None, *, keep: bool 
             put_value(db, key, value or now.isoformat())
 
 
-def read_declared(store: Store, part_name: str) -> str | None:
+def read_settings_at_first_verdict(store: Store, part_name: str) -> str | None:
     """Return a part of `Study.declared` as it was at the part's first verdict; None before this verdict."""
     return read_setting(store, f"declared {make_content_id(part_name)}")
 
 
-def store_declared(db: Connection, rater: Rater, declared: Mapping[str, str]) -> None:
+def store_declared_settings(db: Connection, rater: Rater, declared: Mapping[str, str]) -> None:
     """Store the settings for a rater, unless the rater's part already has verdicts with unknown settings."""
-    part_name = name_settings_part(rater.name, rater.kind)
+    part_name = name_rater_settings_part(rater.name, rater.kind)
     key = f"declared {make_content_id(part_name)}"
     if part_name not in declared or read_value(db, key) is not None:
         return
@@ -79,7 +79,7 @@ def store_declared(db: Connection, rater: Rater, declared: Mapping[str, str]) ->
         put_value(db, key, declared[part_name])
 
 
-def store_wording(store: Store, words: Mapping[str, str]) -> None:
+def store_criteria_wording(store: Store, words: Mapping[str, str]) -> None:
     """Store the current wording of criteria that have no verdicts yet, by name."""
     with store.begin_write() as (db, _):
         for name, text in words.items():
@@ -87,7 +87,7 @@ def store_wording(store: Store, words: Mapping[str, str]) -> None:
                 put_value(db, _CRITERION + name, text)
 
 
-def read_wording(store: Store) -> dict[str, str]:
+def read_criteria_wording(store: Store) -> dict[str, str]:
     """Return the wording of each criterion at the criterion's first verdict, by name."""
     with store.begin_read() as db:
         rows = _CRITERIA(db)

@@ -154,7 +154,7 @@ def read_tidy_rows(
     ]
 
 
-def read_history(store: Store) -> list[TidyRow]:
+def read_verdict_history(store: Store) -> list[TidyRow]:
     """Return every revision of all verdicts, with gold pairs and repeats, sorted by presentation."""
     return _read_rows(store, _HISTORY, "presentation", "criterion", "revision")
 
@@ -194,7 +194,7 @@ def read_presentations(store: Store, kind: RaterKind) -> NamedRows:
     return _read_named_rows(store, _PRESENTATIONS, kind=kind)
 
 
-def read_choices(store: Store) -> NamedRows:
+def read_choice_revisions(store: Store) -> NamedRows:
     """Return all revisions of all choices, in no fixed order.
 
     `letter` is 1 for A, −1 for B and 0 for a tie. `seconds` is the active time of the rating, or the whole

@@ -13,7 +13,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice, HandOutPlan, NoteKind, Rater
 from guard_eval.store import handout, notes
 from guard_eval.store.judging.requests import Question, check_judge_may_rate
-from guard_eval.store.settings import store_declared
+from guard_eval.store.settings import store_declared_settings
 from guard_eval.store.showings import slots
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import add_rows, check_name, query
@@ -84,14 +84,14 @@ def save_verdict(
         rows = _SHOWN(db, number=number if 0 < number < 2**31 else 0, rater=rater.id, name=rater.name)
         row = rows.one_or_none()
         if row is None:
-            notes.check_handed_to(db, rater, number)  # raises an error with the reason
-            notes.check_not_revoked(db, rater)
+            notes.check_presentation_handed_to(db, rater, number)  # raises an error with the reason
+            notes.check_rater_not_revoked(db, rater)
         assert row is not None
         longest = (now - row.handed_out).total_seconds() if by_browser else math.inf
-        store_declared(db, rater, store.declared_now)
+        store_declared_settings(db, rater, store.declared_now)
         measured = {"seconds": _limit_duration(seconds, longest), "ends_seen": ends_seen}
         measured["active_seconds"] = _limit_duration(active_seconds, longest)
-        _append_choices(db, {number: choices}, now=now, **measured)
+        _append_changed_choices(db, {number: choices}, now=now, **measured)
         free = row.held_by is None and row.open and not (row.excluded or row.skipped)
         if row.slot_id is not None and (free or (row.held_by == number and row.rated_at is None)):
             slots.hold_slot(db, row.slot_id, number, row.first, until=None)
@@ -120,7 +120,7 @@ def save_judged_verdicts(
     check_judge_may_rate(db, judge)
     for _, choices in answers:
         _check_choices(choices)
-    store_declared(db, judge, declared)
+    store_declared_settings(db, judge, declared)
     same = {"rater": judge.id, "now": now}
     rows = [
         {"pair": question.pair_id, "number": question.number, "first": question.first, **same}
@@ -130,13 +130,13 @@ def save_judged_verdicts(
     pairs = list({question.pair_id for question, _ in answers})
     numbers = {(row.pair_id, row.number): row.id for row in _JUDGED(db, rater=judge.id, pairs=pairs)}
     choices_by_number = {numbers[question.pair_id, question.number]: choices for question, choices in answers}
-    _append_choices(db, choices_by_number, now=now)
+    _append_changed_choices(db, choices_by_number, now=now)
 
 
 def read_current_choices(store: Store, number: int, *, rater: Rater) -> dict[str, Choice]:
     """Return the latest choice on each criterion; an empty dict if there is no verdict yet."""
     with store.begin_read() as db:
-        notes.check_handed_to(db, rater, number)
+        notes.check_presentation_handed_to(db, rater, number)
         return {name: choice for (_, name), (_, choice) in _read_latest_choices(db, [number]).items()}
 
 
@@ -149,7 +149,7 @@ def read_rated_presentations(store: Store, rater: Rater) -> list[int]:
 def read_presentation(store: Store, number: int, *, rater: Rater) -> BlindPair:
     """Return an earlier presentation of the rater, with the texts on the same sides."""
     with store.begin_read() as db:
-        notes.check_handed_to(db, rater, number)
+        notes.check_presentation_handed_to(db, rater, number)
         return handout.read_blind_pairs(db, [number])[0]
 
 
@@ -165,7 +165,7 @@ def _check_choices(choices: Mapping[str, Choice]) -> None:
             )
 
 
-def _append_choices(
+def _append_changed_choices(
     db: Connection, entries: Mapping[int, Mapping[str, Choice]], *, now: datetime, **measured: float | None
 ) -> None:
     """Append each presentation's choices that differ from the current ones."""

@@ -56,7 +56,7 @@ class Search(SettingsTable):
     expected_best: list[float | None]
 
     @property
-    def extreme_values(self) -> Iterator[str]:
+    def extreme_parameter_values(self) -> Iterator[str]:
         """Yield each parameter whose chosen value is the smallest or the largest value that was tried."""
         tried = [_read_numbers(setting.name) for setting in self.settings]
         for key, value in _read_numbers(self.chosen).items():
@@ -65,7 +65,7 @@ class Search(SettingsTable):
                 yield f"{key} = {value:g} was the {'largest' if value == values[-1] else 'smallest'} tried"
 
     @property
-    def alternative_shares(self) -> list[str]:
+    def shares_of_other_settings(self) -> list[str]:
         """Describe how often other settings would be chosen from resampled prompts."""
         others = [setting for setting in self.settings if setting.name != self.chosen]
         return [
@@ -80,7 +80,7 @@ class Choice(SettingsTable):
 
     Attributes:
         tuning: The table [tuning] at the time of the choice.
-        rule: The hash of this table and of all tried settings (`Settings.rule_hash`).
+        rule: The hash of this table and of all tried settings (`Settings.tuning_rule_hash`).
         hash: The hash of everything that can change the choice: the rule, the prompts and the texts.
         prompts: The ids of the tuning prompts.
         searches: A search for each strategy, and for each system without settings.
@@ -98,7 +98,7 @@ class Choice(SettingsTable):
         return {search.strategy: search.chosen for search in self.searches}
 
     @property
-    def budgets_in_words(self) -> str:
+    def tuning_budgets_in_words(self) -> str:
         """Describe the number of settings of each strategy."""
         counts = {search.strategy: len(search.settings) for search in self.searches}
         words = [
@@ -130,10 +130,10 @@ class Choice(SettingsTable):
         if not self.tuning.where and maximized != JUDGE:
             yield f"Only {maximized} was used to choose, and it may prefer dull texts: set tuning.where."
         for search in self.searches:
-            if extremes := " and ".join(search.extreme_values):
+            if extremes := " and ".join(search.extreme_parameter_values):
                 yield f"{search.chosen}: {extremes}. A better value may lie beyond, so try more values."
         if len(self.prompts) < FEW_PROMPTS:
-            others = ", ".join(chain(*(search.alternative_shares for search in self.searches)))
+            others = ", ".join(chain(*(search.shares_of_other_settings for search in self.searches)))
             more = f": another sample would choose {others} of the cases" if others else ""
             yield f"Only {len(self.prompts)} prompts chose the settings{more}."
 

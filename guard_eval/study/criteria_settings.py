@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
-from guard_eval.rubric import COMPOSITE, CRITERIA, Criterion, check_criterion, normalise_spelling
+from guard_eval.rubric import COMPOSITE, CRITERIA, Criterion, check_criterion, remove_case_and_punctuation
 
 Item = TypeVar("Item")
 
@@ -115,7 +115,7 @@ CriterionName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,39}$")]
 def _check_distinct_names(criteria: dict[str, OwnCriterion]) -> dict[str, OwnCriterion]:
     """Check that no two criteria have names or titles that differ only in spelling."""
     words = [
-        {normalise_spelling(criterion.name), normalise_spelling(criterion.title)}
+        {remove_case_and_punctuation(criterion.name), remove_case_and_punctuation(criterion.title)}
         for criterion in make_rubric(criteria).values()
     ]
     refuse_duplicates(["rationale", COMPOSITE, *chain(*words)])

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from guard_eval.records import PEOPLE, DeclaredPart, JsonObject, name_settings_part
+from guard_eval.records import PEOPLE, DeclaredPart, JsonObject, name_rater_settings_part
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import System
 
@@ -42,8 +42,8 @@ def declare_settings(settings: Settings, choice: str | None = None) -> dict[str,
     panel = shared["analysis"].pop("panel")
     parts: dict[str, JsonObject] = {PEOPLE: {"annotation": annotation}}
     for judge, table in zip(settings.judge, judges, strict=True):
-        table["headers"] = judge.answering_headers
-        parts[name_settings_part(judge.rater_name, "model")] = {"judge": table, "panel": panel}
+        table["headers"] = judge.headers_affecting_answers
+        parts[name_rater_settings_part(judge.rater_name, "model")] = {"judge": table, "panel": panel}
     for settings_of_part in parts.values():
         names = settings_of_part.get("judge", annotation)["criteria"]
         words_by_name = {name: words for name, words in criteria.items() if name in names}
@@ -57,15 +57,15 @@ def declare_settings(settings: Settings, choice: str | None = None) -> dict[str,
 def _declare_system(system: System) -> JsonObject:
     """Return the settings that decide a system's texts. Leave out a file's name: pairs hold the texts."""
     table = system.model_dump(mode="json", exclude={"name", "headers"}, exclude_defaults=True)
-    return table | ({"headers": system.answering_headers} if system.answering_headers else {})
+    return table | ({"headers": system.headers_affecting_answers} if system.headers_affecting_answers else {})
 
 
-def hash_declared(declared: str) -> str:
+def hash_declared_part(declared: str) -> str:
     """Return the SHA-256 hash of a part."""
     return hashlib.sha256(declared.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def compare_declared(
+def compare_declared_parts(
     declared: Mapping[str, str], first: Mapping[str, str | None]
 ) -> tuple[DeclaredPart, ...]:
     """Return each declared part with its changes.
@@ -77,16 +77,16 @@ def compare_declared(
     return tuple(
         DeclaredPart(
             name=name,
-            hash=hash_declared(today),
-            first_hash=before and hash_declared(before),
-            changes=tuple(_find_changes(json.loads(before or today), json.loads(today))),
+            hash=hash_declared_part(today),
+            first_hash=before and hash_declared_part(before),
+            changes=tuple(_list_setting_changes(json.loads(before or today), json.loads(today))),
         )
         for name, today in declared.items()
         for before in [first.get(name)]
     )
 
 
-def _find_changes(before: object, after: object, key: str = "") -> list[str]:
+def _list_setting_changes(before: object, after: object, key: str = "") -> list[str]:
     if key == "system":
         before = before or {}
     if isinstance(before, dict) and isinstance(after, dict):
@@ -94,7 +94,9 @@ def _find_changes(before: object, after: object, key: str = "") -> list[str]:
             change
             for name in sorted({*before, *after})
             if key != "system" or name in before
-            for change in _find_changes(before.get(name), after.get(name), f"{key}.{name}".removeprefix("."))
+            for change in _list_setting_changes(
+                before.get(name), after.get(name), f"{key}.{name}".removeprefix(".")
+            )
         ]
     if key in _EXTENDED and isinstance(before, list) and isinstance(after, list):
         after = [entry for entry in after if entry in before]

@@ -17,20 +17,20 @@ from functools import cached_property
 from itertools import chain, product
 from pathlib import Path
 
-from guard_eval.database_url import check_database_location, write_file_url
+from guard_eval.database_url import check_database_location, make_sqlite_url
 from guard_eval.errors import StudyError, get_first_line
 from guard_eval.files.opening import read_text
 from guard_eval.generation.strategies import own
-from guard_eval.proposals import write_command
+from guard_eval.proposals import format_study_command
 from guard_eval.records import HandOutPlan, JsonObject
 from guard_eval.rubric import CRITERIA
 from guard_eval.study.choice import FILE, Choice, remove_parameters
 from guard_eval.study.criteria_settings import find_study_file, to_one_line
-from guard_eval.study.declared import declare_settings, hash_declared
+from guard_eval.study.declared import declare_settings, hash_declared_part
 from guard_eval.study.own_strategies import register_recorded_strategies
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import Model, locate_model
-from guard_eval.study.toml import apply_overrides, check_tables, read_toml
+from guard_eval.study.toml import apply_overrides, read_toml, validate_toml_tables
 from guard_eval.study.tuning_settings import JUDGE, TUNING_DATABASE
 
 
@@ -68,9 +68,9 @@ class Study:
         register_recorded_strategies(folder)
         tables = apply_overrides(read_toml(path), overrides)
         settings = check_settings(tables, folder)
-        choice = _read_choice(folder, settings)
+        choice = _read_tuning_choice(folder, settings)
         if choice is not None:
-            settings = settings.replace_grids(choice.chosen)
+            settings = settings.replace_grids_by_chosen_settings(choice.chosen)
         return cls(folder, settings, tuple(overrides), choice)
 
     def command(self, name: str, *arguments: str | Path) -> str:
@@ -79,9 +79,9 @@ class Study:
         >>> study.command("generate", "--strategy", "top_k(k=5)")  # doctest: +SKIP
         "guard-eval generate my-study --strategy 'top_k(k=5)'"
         """
-        command = write_command(name, self.folder, *arguments, overrides=self.overrides)
+        command = format_study_command(name, self.folder, *arguments, overrides=self.overrides)
         strategies = (system.strategy for system in self.settings.systems.values() if system.strategy)
-        if name == "generate" and own.list_unloaded(strategies):
+        if name == "generate" and own.list_unloaded_strategies(strategies):
             return f"{command} --code FILE.py"
         return command
 
@@ -94,13 +94,13 @@ class Study:
     def hash(self) -> str:
         """Return the SHA-256 hash of all settings that can change a result, without order and comments."""
         metrics = self.settings.metrics.model_dump_json()
-        return hash_declared(json.dumps([self.declared, metrics], sort_keys=True))
+        return hash_declared_part(json.dumps([self.declared, metrics], sort_keys=True))
 
     @property
-    def valid_choice(self) -> Choice | None:
+    def valid_tuning_choice(self) -> Choice | None:
         """Return the choice of [tuning], or None if the rule or the settings have changed since then."""
         choice = self.choice
-        return choice if choice is not None and choice.rule == self.settings.rule_hash else None
+        return choice if choice is not None and choice.rule == self.settings.tuning_rule_hash else None
 
     @property
     def prompts_path(self) -> Path:
@@ -140,7 +140,7 @@ class Study:
             raise StudyError(f"the rule in [tuning] of {path} does not name judge; leave --tune out")
         couples = [[name, settings.metrics.baseline] for name in chain(*settings.grids.values())]
         pairs = settings.pairs.model_copy(update={"compare": couples, "human_pairs": None})
-        database = write_file_url(self.folder.resolve() / TUNING_DATABASE)
+        database = make_sqlite_url(self.folder.resolve() / TUNING_DATABASE)
         return replace(self, settings=settings.model_copy(update={"pairs": pairs, "database": database}))
 
     @property
@@ -182,14 +182,14 @@ class Study:
         typed = any(assignment.partition("=")[0].strip() == "database" for assignment in self.overrides)
         if self.settings.database is not None and not typed:
             check_database_location(self.settings.database, self.folder)
-        return self.settings.database or write_file_url(self.folder.resolve() / "study.db")
+        return self.settings.database or make_sqlite_url(self.folder.resolve() / "study.db")
 
     def locate_model(self, name: str) -> str:
         """Return the path of a model's folder (relative names start at the study's folder), or a Hub id."""
         return locate_model(name, self.folder)
 
 
-def _read_choice(folder: Path, settings: Settings) -> Choice | None:
+def _read_tuning_choice(folder: Path, settings: Settings) -> Choice | None:
     """Return the stored choice of [tuning], or None if study.toml no longer has the chosen settings.
 
     Raises:
@@ -213,7 +213,7 @@ def check_settings(tables: JsonObject, folder: Path) -> Settings:
     declared = tables.get("criteria")
     names = [*CRITERIA, *(declared if isinstance(declared, dict) else ())]
     context = {"folder": folder, "criteria": names, "systems": _list_system_names(tables)}
-    return check_tables(Settings, tables, folder / "study.toml", context=context)
+    return validate_toml_tables(Settings, tables, folder / "study.toml", context=context)
 
 
 def _list_system_names(tables: JsonObject) -> list[str]:

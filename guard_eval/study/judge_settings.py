@@ -62,7 +62,7 @@ def fill_template(template: str, values: Mapping[str, str]) -> str:
 
 
 @lru_cache(maxsize=16)
-def read_examples(text: str) -> tuple[JudgedExample, ...]:
+def read_judged_examples(text: str) -> tuple[JudgedExample, ...]:
     """Return the examples in a file's text, which has a JSON object per line.
 
     Raises:
@@ -76,7 +76,7 @@ def read_examples(text: str) -> tuple[JudgedExample, ...]:
     raise ValueError("\n".join(problems))
 
 
-def _check_template(file: StudyFile) -> StudyFile:
+def _check_prompt_placeholders(file: StudyFile) -> StudyFile:
     names = sorted({name.strip() for name in _PLACEHOLDER.findall(file.text)})
     if "criteria" not in names or not set(names) <= {*PLACEHOLDERS}:
         names_allowed = ", ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
@@ -115,10 +115,10 @@ class Judge(ServedModel):
 
     name: JudgeName | None = Field(default=None, exclude=True)
     criteria: CriteriaNames = Field(default=list(CRITERIA), min_length=1)
-    prompt: Annotated[StudyFile, AfterValidator(_check_template)] | None = None
-    examples: Annotated[StudyFile, AfterValidator(lambda file: read_examples(file.text) and file)] | None = (
-        None
-    )
+    prompt: Annotated[StudyFile, AfterValidator(_check_prompt_placeholders)] | None = None
+    examples: (
+        Annotated[StudyFile, AfterValidator(lambda file: read_judged_examples(file.text) and file)] | None
+    ) = None
     rationale: bool = False
     orders: Literal["both", "one"] = "both"
     samples: int = Field(default=1, ge=1, le=100)
@@ -153,7 +153,7 @@ class Judge(ServedModel):
     @property
     def judged_examples(self) -> tuple[JudgedExample, ...]:
         """Return the examples that are shown before each pair."""
-        return () if self.examples is None else read_examples(self.examples.text)
+        return () if self.examples is None else read_judged_examples(self.examples.text)
 
     @property
     def texts(self) -> str:
@@ -165,7 +165,7 @@ class Judge(ServedModel):
         """Return the task that the texts were written for, if the study names a task."""
         return self._task
 
-    def complete_from_study(
+    def complete_with_study_settings(
         self, rubric: dict[str, Criterion], criteria: list[str], *, texts: str, task: str | None
     ) -> Self:
         """Return this judge with the settings of the study. By default, a judge has the criteria of people.

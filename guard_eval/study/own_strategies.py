@@ -19,7 +19,7 @@ RECORD = "own_strategies.json"
 """The file in the study's folder: a strategy as written in study.toml → the known facts about it."""
 
 
-def record_strategies(folder: Path, in_use: Collection[str]) -> None:
+def record_own_strategies(folder: Path, in_use: Collection[str]) -> None:
     """Record the user's own strategies that the study uses."""
     strategies = own.recorded | own.spellings
     rows = {

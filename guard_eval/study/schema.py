@@ -28,10 +28,10 @@ class _Generator(GenerateJsonSchema):
         return {}
 
 
-def name_schema(file: str) -> str:
+def make_schema_file_name(file: str) -> str:
     """Return the name of a file's schema, which is in the same folder.
 
-    >>> name_schema("study.toml")
+    >>> make_schema_file_name("study.toml")
     'study.schema.json'
     """
     return f"{Path(file).stem}.schema.json"
@@ -39,12 +39,14 @@ def name_schema(file: str) -> str:
 
 def write_schema_line(file: str) -> str:
     """Return the first line of a file, which tells editors the schema of the file."""
-    return f"#:schema ./{name_schema(file)}\n"
+    return f"#:schema ./{make_schema_file_name(file)}\n"
 
 
 def write_study_toml(folder: Path, settings: bytes) -> None:
     """Write the schema, then study.toml, which marks a complete folder."""
-    write_atomically(folder / name_schema(STUDY_TOML), encode_schema(Settings, STUDY_TOML), make_folder=True)
+    write_atomically(
+        folder / make_schema_file_name(STUDY_TOML), encode_schema(Settings, STUDY_TOML), make_folder=True
+    )
     write_atomically(folder / STUDY_TOML, write_schema_line(STUDY_TOML).encode() + settings)
 
 
@@ -66,7 +68,7 @@ def build_schema(table: type[BaseModel], file: str) -> JsonObject:
             continue
         definition.pop("title", None)
         definition["description"] = (inspect.getdoc(tables[name]) or "").partition("\n")[0]
-        meanings = read_meanings(tables[name])
+        meanings = read_key_meanings(tables[name])
         for key, value in definition["properties"].items():
             value.pop("title", None)
             if key in meanings:
@@ -79,7 +81,7 @@ def _list_table_classes(table: type[SettingsTable]) -> list[type[SettingsTable]]
     return [table, *(inner for kind in table.__subclasses__() for inner in _list_table_classes(kind))]
 
 
-def read_meanings(table: type[BaseModel]) -> dict[str, str]:
+def read_key_meanings(table: type[BaseModel]) -> dict[str, str]:
     """Return the meaning of each key, from the Attributes in the docstrings of a table and its bases."""
     result: dict[str, str] = {}
     for kind in reversed(table.__mro__):

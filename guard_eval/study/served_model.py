@@ -73,7 +73,7 @@ class ServerSettings(SettingsTable):
     usd_per_million_tokens: Prices | None = Field(default=None, exclude=True)
 
     @property
-    def answering_headers(self) -> dict[str, str]:
+    def headers_affecting_answers(self) -> dict[str, str]:
         """Return the headers that can change an answer."""
         return {name: value for name, value in self.headers.items() if name.lower() not in _NEUTRAL_HEADERS}
 

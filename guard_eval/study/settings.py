@@ -168,12 +168,12 @@ class Recruitment(SettingsTable):
     codes: dict[Ending, Code] = Field(default={}, exclude=True)
 
     @property
-    def prolific_study(self) -> str | None:
+    def prolific_study_id(self) -> str | None:
         """Return Prolific's id of the study, if people from other studies are refused."""
         return self.prolific if isinstance(self.prolific, str) else None
 
     @field_serializer("prolific")
-    def _declare_prolific(self, prolific: bool | str) -> bool:  # noqa: FBT001 (a field)
+    def _serialise_prolific_as_bool(self, prolific: bool | str) -> bool:  # noqa: FBT001 (a field)
         return bool(prolific)
 
     def make_completion_address(self, code: str) -> str | None:
@@ -310,7 +310,7 @@ class Settings(SettingsTable):
         return grids
 
     @property
-    def rule_hash(self) -> str:
+    def tuning_rule_hash(self) -> str:
         """Return the hash of the rule of [tuning] and of all settings that it can choose."""
         by_judge = self.tuning is not None and JUDGE in self.tuning.scores
         metrics = self.metrics.model_dump(mode="json", exclude={"compute", "level", "baseline"})
@@ -318,7 +318,7 @@ class Settings(SettingsTable):
         tuning = self.tuning and self.tuning.model_dump(mode="json")
         return make_content_id(tuning, self.grids, metrics, judged if by_judge else [], self.seed)
 
-    def replace_grids(self, chosen: Mapping[str, str]) -> Self:
+    def replace_grids_by_chosen_settings(self, chosen: Mapping[str, str]) -> Self:
         """Replace each grid in pairs.compare and metrics.baseline by its chosen setting."""
         couples = [[chosen.get(name, name) for name in couple] for couple in self.pairs.compare]
         baseline = self.metrics.baseline
@@ -341,7 +341,7 @@ class Settings(SettingsTable):
         """Return the amateur model of a strategy, or None if the strategy is not contrastive decoding."""
         return self.model.amateur_name if needs_amateur(strategy) else None
 
-    def count_runs(self, name: str) -> int:
+    def count_texts_per_prompt(self, name: str) -> int:
         """Return the number of texts per prompt for a system, or for a strategy given by its signature.
 
         A file needs one text per prompt.
@@ -355,7 +355,7 @@ class Settings(SettingsTable):
 
     @field_validator("judge")
     @classmethod
-    def _complete_judges(cls, judges: list[Judge], info: ValidationInfo) -> list[Judge]:
+    def _fill_judges_from_study(cls, judges: list[Judge], info: ValidationInfo) -> list[Judge]:
         criteria_by_name = make_rubric(info.data.get("criteria", {}))
         annotation = info.data.get("annotation")
         refuse_duplicates([judge.rater_name for judge in judges])
@@ -363,7 +363,8 @@ class Settings(SettingsTable):
         texts = info.data.get("texts", CONTINUATIONS)
         task = info.data.get("task")
         return [
-            judge.complete_from_study(criteria_by_name, criteria, texts=texts, task=task) for judge in judges
+            judge.complete_with_study_settings(criteria_by_name, criteria, texts=texts, task=task)
+            for judge in judges
         ]
 
     @model_validator(mode="after")
@@ -392,15 +393,15 @@ class Settings(SettingsTable):
             for name in dict.fromkeys(names)
             if name not in valid_names
         ]
-        problems += [*self._check_writers(), *self._check_tuning()]
+        problems += [*self._list_model_problems(), *self._list_tuning_problems()]
         if assisting and not self.pairs.human_pairs:
             problems.append("analysis.assisted_by needs pairs that people do not rate; set pairs.human_pairs")
-        problems += self._check_rounds()
+        problems += self._list_round_problems()
         if problems:
             raise ValueError("\n".join(problems))
         return self
 
-    def _check_rounds(self) -> Iterator[str]:
+    def _list_round_problems(self) -> Iterator[str]:
         """Yield the reasons why comparisons cannot stop after a round of prompts."""
         pairs = self.pairs
         if pairs.design == "fixed":
@@ -415,7 +416,7 @@ class Settings(SettingsTable):
             )
         if pairs.design == "candidate" and not shared:
             yield "pairs.design candidate needs one system in all of pairs.compare; remove the other couples"
-        chosen = [f"analysis.{key}" for key in EXCLUSIVE if key in self.analysis.list_changed_keys()]
+        chosen = [f"analysis.{key}" for key in EXCLUSIVE if key in self.analysis.list_non_default_keys()]
         for key in [*chosen, *["pairs.human_pairs"] * (pairs.human_pairs is not None)]:
             yield f"{key} cannot be combined with the test of pairs.design {pairs.design}; remove it"
 
@@ -427,7 +428,7 @@ class Settings(SettingsTable):
         alpha = self.analysis.alpha
         return RoundPlan(design=design, criterion=criteria[0], alpha=alpha, showings=showings)
 
-    def _check_tuning(self) -> Iterator[str]:
+    def _list_tuning_problems(self) -> Iterator[str]:
         """Yield the problems of grids and of the rule that chooses a setting."""
         grids = [text for text in self.generation.strategies if "[" in text]
         if self.tuning is None and grids:
@@ -446,7 +447,7 @@ class Settings(SettingsTable):
             if self.metrics.baseline is None or self.metrics.baseline in self.grids:
                 yield "tuning names judge, but no system to compare settings with; set metrics.baseline"
 
-    def _check_writers(self) -> list[str]:
+    def _list_model_problems(self) -> list[str]:
         """Return the problems of models, strategies and names of systems."""
         local = [system for system in self.systems.values() if system.source == "strategy"]
         problems = [

@@ -80,26 +80,26 @@ class Model(SettingsTable):
     @property
     def amateur_name(self) -> str | None:
         """Return the amateur's id on the Hub, or its folder."""
-        return self._amateur_part(1)
+        return self._parse_amateur_part(1)
 
     @property
     def amateur_revision(self) -> str:
         """Return the wanted branch, tag or commit of the amateur."""
-        return self._amateur_part(2) or "main"
+        return self._parse_amateur_part(2) or "main"
 
-    def _amateur_part(self, number: int) -> str | None:
+    def _parse_amateur_part(self, number: int) -> str | None:
         parts = re.match(_AMATEUR, self.amateur or "")
         return parts and parts[number]
 
     @property
-    def one_device(self) -> str:
+    def single_device(self) -> str:
         """Return the device for a model that is not spread over several devices, such as the amateur."""
         return "auto" if isinstance(self.device, dict) or self.device in get_args(Spread) else self.device
 
     @property
     def device_map(self) -> str | dict[str, int | str] | None:
         """Return how to spread the model over several devices, or None for one device."""
-        return None if self.device == self.one_device else self.device
+        return None if self.device == self.single_device else self.device
 
 
 class GenerationSettings(SettingsTable):
@@ -162,11 +162,11 @@ def _check_system_name(name: str) -> str:
     return to_one_line(name)
 
 
-def _convert_to_table(value: object) -> object:
+def _convert_name_to_table(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
 
-def _normalise_system(name: str, info: ValidationInfo) -> str:
+def _normalise_system_or_strategy(name: str, info: ValidationInfo) -> str:
     """Return the name of a `[[system]]` unchanged, or the signature of a strategy.
 
     In a study with `[[system]]`, an unknown name is kept here. A later check refuses it and names the nearest
@@ -184,7 +184,7 @@ def _normalise_system(name: str, info: ValidationInfo) -> str:
 
 
 SystemName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_system_name)]
-NameOfSystem = Annotated[str, AfterValidator(_normalise_system)]
+NameOfSystem = Annotated[str, AfterValidator(_normalise_system_or_strategy)]
 """A name of `[[system]]`, or a strategy of `[generation]`."""
 
 
@@ -210,7 +210,7 @@ class System(ServerSettings):
     file: Name | None = Field(default=None, exclude=True)  # pairs hold the compared texts
     column: Name | None = Field(default=None, exclude=True)
     model: Annotated[
-        Model | None, BeforeValidator(_convert_to_table, json_schema_input_type=Model | str | None)
+        Model | None, BeforeValidator(_convert_name_to_table, json_schema_input_type=Model | str | None)
     ] = None
     strategy: StrategyName | None = None
     chat: bool = True
@@ -234,7 +234,7 @@ class System(ServerSettings):
         return ServedModel(model=self.model.name if self.model else "", **reached)
 
     @model_validator(mode="after")
-    def _check_source(self) -> Self:
+    def _check_text_source(self) -> Self:
         keys = self.model_fields_set - {"name", "setting_of"}
         sources = keys & {"file", "strategy", "base_url"}
         if len(sources) != 1:

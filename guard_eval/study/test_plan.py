@@ -57,15 +57,15 @@ class TestPlan(SettingsTable):
         """Return the confidence level."""
         return 1 - self.alpha
 
-    def list_changed_keys(self) -> frozenset[str]:
+    def list_non_default_keys(self) -> frozenset[str]:
         """Return the keys whose value is not the default."""
         fields = TestPlan.model_fields.items()
         return frozenset(name for name, field in fields if getattr(self, name) != field.default)
 
     @model_validator(mode="after")
-    def _check_guarantees(self) -> Self:
+    def _check_valid_test_exists(self) -> Self:
         """Check that a valid test exists for these settings."""
-        chosen = [name for name in EXCLUSIVE if name in self.list_changed_keys()]
+        chosen = [name for name in EXCLUSIVE if name in self.list_non_default_keys()]
         if len(chosen) > 1 and (self.sequential or self.assisted_by):
             raise ValueError(f"no valid test exists for {' with '.join(chosen)}; keep only one of them")
         return self

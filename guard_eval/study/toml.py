@@ -113,7 +113,7 @@ def _apply_assignment(table: Any, assignment: str) -> None:  # noqa: ANN401 (tab
         parent[key] = text
 
 
-def check_tables(
+def validate_toml_tables(
     table: type[Table], data: Mapping[str, object], source: Path | str, context: object = None
 ) -> Table:
     """Check the tables of a file, and return them as an instance of `table`.
@@ -135,7 +135,7 @@ def format_problems(error: ValidationError, table: type[BaseModel], data: object
     places: dict[str, tuple[str, str]] = {}
     refused_tables: set[str] = set()
     for detail in error.errors(include_url=False):
-        name, valid_keys = _find_key(detail, table, data)
+        name, valid_keys = _find_key_of_problem(detail, table, data)
         value = ""
         message = detail["msg"].removeprefix("Value error, ")
         if detail["type"] == "default_factory_not_called":
@@ -165,7 +165,7 @@ def format_problems(error: ValidationError, table: type[BaseModel], data: object
     ]
 
 
-def _find_key(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tuple[str, list[str]]:  # noqa: ANN401
+def _find_key_of_problem(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tuple[str, list[str]]:  # noqa: ANN401
     """Return a problem's key, without pydantic's names of types, and the valid keys of the same table."""
     name = ""
     keys = []

@@ -23,7 +23,7 @@ from guard_eval.rubric import CRITERIA, Criterion, check_criterion
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import CONTINUATIONS
 from guard_eval.study.settings import Settings
-from guard_eval.study.toml import check_tables, parse_toml, read_toml
+from guard_eval.study.toml import parse_toml, read_toml, validate_toml_tables
 
 Wording = Any
 """The tables of the English file as a model's attributes: `words.panel.save`."""
@@ -52,7 +52,7 @@ class CheckQuestion(FormQuestion):
     right: _Text
 
     @model_validator(mode="after")
-    def _check_answers(self) -> Self:
+    def _check_right_answer_is_offered(self) -> Self:
         if self.right not in self.answers:
             raise ValueError(f"right = {self.right!r} must be one of answers: {', '.join(self.answers)}")
         return self
@@ -71,7 +71,7 @@ class PracticePair(BaseModel):
     because: dict[str, _Text]
 
     @model_validator(mode="after")
-    def _check_reasons(self) -> Self:
+    def _check_criteria_have_reasons(self) -> Self:
         if not self.expected or self.expected.keys() != self.because.keys():
             raise ValueError("expected and because must name the same criteria, and at least one")
         return self
@@ -105,12 +105,12 @@ def load_wording(study: Study) -> Wording:
     language = str(changes.get("language", settings.language))
     criteria = {name: criterion.model_dump() for name, criterion in study.settings.criteria.items()}
     is_shipped = language == settings.language
-    base = _insert_texts_and_task(read_shipped_wording(language), study.settings) if is_shipped else {}
+    base = _insert_text_kind_and_task(read_shipped_wording(language), study.settings) if is_shipped else {}
     rubric_names = {name: {"title": "", "definition": ""} for name in (*CRITERIA, *criteria)}
     table = _build_words_model(read_shipped_wording("en") | {"criteria": rubric_names})
     path = Path(custom.file if custom else language)
     tables = _merge_words(_merge_words(base, {"criteria": criteria}), changes)
-    words: Wording = check_tables(table, tables, path)
+    words: Wording = validate_toml_tables(table, tables, path)
     for items in (words.background.questions, words.check.questions, words.practice.pairs):
         if len({item.name for item in items}) < len(items):
             raise StudyError(f"{path}: two questions, or two practice pairs, have the same name; change one")
@@ -119,7 +119,7 @@ def load_wording(study: Study) -> Wording:
     return words
 
 
-def _insert_texts_and_task(words: JsonObject, settings: Settings) -> JsonObject:
+def _insert_text_kind_and_task(words: JsonObject, settings: Settings) -> JsonObject:
     """Insert the texts' name and their task, both from study.toml, into a built-in language's words."""
     named = read_toml(Path(__file__).with_name("naming.toml"))[words["language"]]
     instructions = words["instructions"]

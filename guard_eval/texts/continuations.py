@@ -29,9 +29,9 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from guard_eval.errors import StudyError
-from guard_eval.files.opening import LARGEST_TEXT, open_regular, read_bytes
+from guard_eval.files.opening import LARGEST_TEXT, open_regular_file, read_bytes
 from guard_eval.records import Continuation, Recipe, make_content_id
-from guard_eval.reporting.writing import find_target, open_to_append, write_atomically
+from guard_eval.reporting.writing import open_to_append, resolve_write_target, write_atomically
 
 
 @dataclass(frozen=True)
@@ -135,12 +135,12 @@ def append_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
     unwritten = memoryview(lines.encode("utf-8", "surrogatepass"))
     try:
         with open_to_append(path) as file:  # without a buffer, which would repeat a write after "disk full"
-            file.truncate(_measure_whole_lines(file))
+            file.truncate(_count_bytes_of_whole_lines(file))
             try:
                 while unwritten:
                     unwritten = unwritten[file.write(unwritten) :]
             finally:
-                file.truncate(_measure_whole_lines(file))
+                file.truncate(_count_bytes_of_whole_lines(file))
                 os.fsync(file.fileno())
     except OSError as error:
         raise StudyError(
@@ -148,7 +148,7 @@ def append_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
         ) from error
 
 
-def _measure_whole_lines(file: FileIO) -> int:
+def _count_bytes_of_whole_lines(file: FileIO) -> int:
     """Return the number of bytes in complete lines of a file."""
     if not os.fstat(file.fileno()).st_size:
         return 0
@@ -156,7 +156,7 @@ def _measure_whole_lines(file: FileIO) -> int:
         return content.rfind(b"\n") + 1
 
 
-def read_lines(path: Path, build: Callable[[dict[str, Any]], Item], kind: str) -> Iterator[Item]:
+def build_items_from_lines(path: Path, build: Callable[[dict[str, Any]], Item], kind: str) -> Iterator[Item]:
     """Build an item from each complete line, and yield the items in the order of writing.
 
     Args:
@@ -167,8 +167,8 @@ def read_lines(path: Path, build: Callable[[dict[str, Any]], Item], kind: str) -
     Raises:
         StudyError: A complete line cannot be read, or a link leads out of the study.
     """
-    find_target(path)
-    with open_regular(path) as file:
+    resolve_write_target(path)
+    with open_regular_file(path) as file:
         for number, line in enumerate(iter(partial(file.readline, _LONGEST_LINE), b""), start=1):
             if len(line) == _LONGEST_LINE:
                 raise StudyError(f"{path}, line {number}: this line is too long to be a text; remove it")
@@ -221,7 +221,7 @@ def read_run_folders(continuations: Path) -> dict[Path, Mapping[str, object]]:
 def _read_recipe(folder: Path) -> dict[str, Any]:
     """Return the fields in a folder's recipe.json."""
     path = folder / "recipe.json"
-    find_target(path)
+    resolve_write_target(path)
     try:
         values = json.loads(read_bytes(path, limit=LARGEST_TEXT))
         return {name: values[name] for name in RUN_FIELDS} | {"stop": tuple(values["stop"])}
@@ -238,7 +238,7 @@ def list_continuation_files(folder: Path, strategy: str) -> list[Path]:
     return [path for path in sorted(folder.glob("*.jsonl")) if name.fullmatch(path.name)]
 
 
-def _name_file(recipe: Recipe, shard: Shard) -> str:
+def _name_continuations_file(recipe: Recipe, shard: Shard) -> str:
     """Return the file name of a recipe: the strategy and all fields that differ within a run's folder."""
     variant = (recipe.amateur, recipe.amateur_revision, recipe.source)
     engine = f".{recipe.engine}" if recipe.engine else ""
@@ -257,7 +257,7 @@ def append_continuations(continuations: Path, batch: Sequence[Continuation], sha
         if not (folder / "recipe.json").exists():
             content = json.dumps(_get_run_fields(recipe), indent=2, ensure_ascii=False) + "\n"
             write_atomically(folder / "recipe.json", content.encode(), make_folder=True)
-        append_lines(folder / f"{_name_file(recipe, shard)}.jsonl", map(_make_row, texts))
+        append_lines(folder / f"{_name_continuations_file(recipe, shard)}.jsonl", map(_make_row, texts))
 
 
 Trace = dict[str, Any]
@@ -270,7 +270,7 @@ def append_traces(continuations: Path, recipe: Recipe, batch: Iterable[Trace], s
     Write traces before their texts, so that every text has a trace. After a crash between the two writes, a
     trace exists twice, with the same values.
     """
-    path = locate_run_folder(continuations, recipe) / f"{_name_file(recipe, shard)}.trace.jsonl"
+    path = locate_run_folder(continuations, recipe) / f"{_name_continuations_file(recipe, shard)}.trace.jsonl"
     append_lines(path, batch)
 
 
@@ -293,7 +293,7 @@ def read_continuations(path: Path) -> Iterator[Continuation]:
         recipe = Recipe(**shared, **{name: row.pop(name, None) for name in _STRATEGY_FIELDS})
         return Continuation(recipe=recipe, **row)
 
-    return read_lines(path, build, "continuation")
+    return build_items_from_lines(path, build, "continuation")
 
 
 def read_trace_means(continuations: Path) -> dict[str, dict[str, float]]:
@@ -308,4 +308,4 @@ def read_trace_means(continuations: Path) -> dict[str, dict[str, float]]:
         return trace["id"], {name: fmean(values) for name, values in lists.items()}
 
     paths = sorted(continuations.glob("*/*.trace.jsonl"))
-    return dict(chain.from_iterable(read_lines(path, build, "trace") for path in paths))
+    return dict(chain.from_iterable(build_items_from_lines(path, build, "trace") for path in paths))

@@ -16,7 +16,7 @@ from guard_eval.texts.continuations import (
     read_continuations,
     read_run_folders,
 )
-from guard_eval.texts.models import find_revision
+from guard_eval.texts.models import find_local_revision
 
 ANY = "any"
 """The value of `engine` that accepts texts by any engine."""
@@ -53,17 +53,17 @@ def find_generated_texts(
         StudyError: Several runs match study.toml.
     """
     by_id = {prompt.id: prompt for prompt in prompts}
-    folder = _find_run(study, facts)
+    folder = _find_matching_run(study, facts)
     return {
         name: _read_texts(folder, study, name, by_id, engine=engine) if folder else {} for name in strategies
     }
 
 
-def describe_other_runs(study: Study, facts: Known | None = None) -> list[str]:
+def describe_mismatched_runs(study: Study, facts: Known | None = None) -> list[str]:
     """Describe the runs that do not match study.toml: a line of differences for each."""
-    required = _list_required_fields(study, facts or {"revision": find_model_revision(study)})
+    required = _get_required_recipe_fields(study, facts or {"revision": find_model_revision(study)})
     differences = {
-        folder.name: _describe_differences(recipe, required)
+        folder.name: _describe_recipe_differences(recipe, required)
         for folder, recipe in read_run_folders(study.continuations_folder).items()
     }
     return [f"{name} has {', '.join(parts)}" for name, parts in differences.items() if parts]
@@ -72,10 +72,10 @@ def describe_other_runs(study: Study, facts: Known | None = None) -> list[str]:
 def find_model_revision(study: Study, *, hashes_folder: bool = True) -> str | None:
     """Return the model's revision, if this machine knows it; `hashes_folder` allows to hash a folder."""
     model = study.settings.model
-    return find_revision(study.locate_model(model.name), model.revision, hashes_folder=hashes_folder)
+    return find_local_revision(study.locate_model(model.name), model.revision, hashes_folder=hashes_folder)
 
 
-def _find_run(study: Study, facts: Known | None) -> Path | None:
+def _find_matching_run(study: Study, facts: Known | None) -> Path | None:
     """Return the folder of the only run that matches study.toml, if there is one.
 
     A model's folder is read only if study.toml alone matches several runs or none.
@@ -83,10 +83,12 @@ def _find_run(study: Study, facts: Known | None) -> Path | None:
     runs = read_run_folders(study.continuations_folder)
     matching: list[Path] = []
     for hashes_folder in (False, True) if runs else ():
-        required = _list_required_fields(
+        required = _get_required_recipe_fields(
             study, facts or {"revision": find_model_revision(study, hashes_folder=hashes_folder)}
         )
-        matching = [path for path, recipe in runs.items() if not _describe_differences(recipe, required)]
+        matching = [
+            path for path, recipe in runs.items() if not _describe_recipe_differences(recipe, required)
+        ]
         if len(matching) == 1:
             return matching[0]
     if not matching:
@@ -99,7 +101,7 @@ def _find_run(study: Study, facts: Known | None) -> Path | None:
     )
 
 
-def _list_required_fields(study: Study, facts: Known) -> dict[str, object]:
+def _get_required_recipe_fields(study: Study, facts: Known) -> dict[str, object]:
     """Return the fields that a matching recipe must have. A field that is None may have any value."""
     model = study.settings.model
     revision = facts.get("revision")
@@ -112,7 +114,7 @@ def _list_required_fields(study: Study, facts: Known) -> dict[str, object]:
     }
 
 
-def _describe_differences(recipe: Mapping[str, object], required: Mapping[str, object]) -> list[str]:
+def _describe_recipe_differences(recipe: Mapping[str, object], required: Mapping[str, object]) -> list[str]:
     """Describe how a recipe differs from the required fields. Its dtype also names the quantisation."""
     return [
         f"{name} = {recipe[name]!r}, not {value!r}"
@@ -132,10 +134,10 @@ def _read_texts(
 ) -> Texts:
     """Return a strategy's texts in a folder, from the engine that wrote all texts or the most texts."""
     amateur = study.settings.find_amateur(strategy)
-    runs = study.settings.count_runs(strategy)
+    runs = study.settings.count_texts_per_prompt(strategy)
     required = {"strategy": strategy, "source": hash_own_source(parse(strategy)), "amateur": amateur}
     if amateur:
-        revision = find_revision(study.locate_model(amateur), study.settings.model.amateur_revision)
+        revision = find_local_revision(study.locate_model(amateur), study.settings.model.amateur_revision)
         required |= {"amateur_revision": revision} if revision else {}
         if _is_content_hash(revision):
             del required["amateur"]

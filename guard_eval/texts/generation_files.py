@@ -30,11 +30,11 @@ from guard_eval.texts.rows import (
     Record,
     find_system_column,
     find_text_columns,
-    flatten_sample,
+    flatten_harness_sample,
     read_data_frame,
     read_rows,
     refuse_doubtful_columns,
-    refuse_sides,
+    refuse_side_columns,
 )
 
 FURTHER = "further texts of the prompt not read"
@@ -156,7 +156,7 @@ class TextTable:
             StudyError: A row cannot be used. The message names row, value and remedy.
         """
         if columns:
-            refuse_sides(set(self.records[0].row).difference(columns), (), self.name)
+            refuse_side_columns(set(self.records[0].row).difference(columns), (), self.name)
         columns = columns or find_text_columns(self.records, self.name)
         systems = "" if columns else find_system_column(self.records)
         refuse_doubtful_columns(self.records, columns, systems, self.name)
@@ -183,13 +183,13 @@ class Fields:
 
     def __init__(self, record: Record, column: str = "") -> None:
         self._where = record.where
-        self._row = flatten_sample(record.row)
+        self._row = flatten_harness_sample(record.row)
         self._column = column
         self.flaws = [FURTHER] if record.further else []
 
     def generation(self, prompts: Mapping[str, Prompt] | None, strategy: str) -> Generation:
         """Return the generation in a record. Without an id of a prompt, `prompt_id` is ""."""
-        key, texts = self._find_texts()
+        key, texts = self._find_key_and_texts()
         prompt_id = self.string("prompt_id") or ""
         study_prompt = prompts.get(prompt_id) if prompts else None
         prompt = self.prompt() or (study_prompt.text if study_prompt else None)
@@ -208,7 +208,7 @@ class Fields:
             prompt=prompt,
             reference=reference,
             tokens=self._read_number("tokens", _COUNT),
-            finish=self._read_finish(),
+            finish=self._read_finish_reason(),
             seconds=None if seconds is None else seconds / len(texts),
             batch=self._read_number("batch", _COUNT),
             device=self.string("device"),
@@ -256,7 +256,7 @@ class Fields:
                 return key, value
         return name, None
 
-    def _read_finish(self) -> Finish | None:
+    def _read_finish_reason(self) -> Finish | None:
         """Return the reason why the text ended, if it is known."""
         key, value = self._find_filled_key("finish")
         # OpenAI's "stop" means that the model or a stop string ended the text.
@@ -273,7 +273,7 @@ class Fields:
             self.flaws.append(f"{name} not a number")
             return None
 
-    def _find_texts(self) -> tuple[str, list[object]]:
+    def _find_key_and_texts(self) -> tuple[str, list[object]]:
         """Return the key of the texts and one or more texts. A list or an object may hold several texts."""
         keys = (self._column,) if self._column else TEXT
         present = [key for key in keys if key in self._row]
@@ -289,14 +289,14 @@ class Fields:
                 f"{self._where}: the text may be under {key!r} or {others[0]!r}; say which: --column "
                 f"{others[0]} (or column in [[system]])"
             )
-        texts = self._split_texts(key) or [None]
+        texts = self._list_texts_under_key(key) or [None]
         if texts[0] is None:
             self.flaws.append("no text")
         if len(texts) > 1:
             self.flaws.append(FURTHER)
         return key, texts
 
-    def _split_texts(self, key: str) -> list[object]:
+    def _list_texts_under_key(self, key: str) -> list[object]:
         """Return the texts under a key. Several texts are in a list or in an object with numbers as keys."""
         value = self._row[key]
         if isinstance(value, list):

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from guard_eval.errors import StudyError
-from guard_eval.files.opening import open_regular, read_bytes
+from guard_eval.files.opening import open_regular_file, read_bytes
 
 TIMEOUT_SECONDS = 8.0
 """Time limit for the Hub's answer about a model."""
@@ -46,7 +46,7 @@ def hash_model_folder(folder: Path) -> str:
         StudyError: The model names a file outside its folder.
     """
     weights = _WEIGHTS if any(folder.glob("*.safetensors")) else _OLD_WEIGHTS
-    named = _list_named_weights(folder)
+    named = _list_indexed_weight_files(folder)
     standard = {path for pattern in (*weights, *_SETTINGS) for path in folder.glob(pattern) if path.is_file()}
     files = sorted(standard | named)
     changed = [path.stat().st_ctime_ns for path in files]
@@ -58,7 +58,7 @@ def hash_model_folder(folder: Path) -> str:
     return f"sha256:{digest.hexdigest()[:16]}"
 
 
-def _list_named_weights(folder: Path) -> set[Path]:
+def _list_indexed_weight_files(folder: Path) -> set[Path]:
     """Return the files of weights that a model's index or settings name, also in subfolders.
 
     Raises:
@@ -84,11 +84,11 @@ def _list_named_weights(folder: Path) -> set[Path]:
 @cache  # one command asks several times; a changed file has another modification time
 def _hash_file(path: Path, _changed: int) -> str:
     """Return the SHA-256 of a file."""
-    with open_regular(path) as file:
+    with open_regular_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def find_revision(location: str, revision: str, *, hashes_folder: bool = True) -> str | None:
+def find_local_revision(location: str, revision: str, *, hashes_folder: bool = True) -> str | None:
     """Return a model's revision if it can be found without the network, else None.
 
     Args:
@@ -100,11 +100,11 @@ def find_revision(location: str, revision: str, *, hashes_folder: bool = True) -
         return hash_model_folder(Path(location)) if hashes_folder and Path(location).is_dir() else None
     if _COMMIT.fullmatch(revision):
         return revision
-    snapshot = _find_snapshot(location, revision)
+    snapshot = _find_hub_snapshot(location, revision)
     return snapshot.name if snapshot else None
 
 
-def _find_snapshot(name: str, revision: str) -> Path | None:
+def _find_hub_snapshot(name: str, revision: str) -> Path | None:
     """Return the folder of a model in the Hub's cache, if its settings are there."""
     try:
         from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 (an extra brings it)
@@ -153,7 +153,7 @@ class HubModels:
         return lines + [f"{name} would be downloaded from the Hugging Face Hub" for name in self.missing]
 
     @contextmanager
-    def stay_offline(self) -> Iterator[None]:
+    def skip_unreachable_hub(self) -> Iterator[None]:
         """If the Hub cannot be reached, stop the model libraries from asking it again for each file."""
         if self.reachable:
             yield
@@ -184,7 +184,7 @@ def find_models(models: Mapping[str, tuple[str, str]]) -> HubModels:
     for name, (location, revision) in models.items():
         check_model_name(name, location)
         if not Path(location).is_absolute():
-            folder = _find_snapshot(location, revision)
+            folder = _find_hub_snapshot(location, revision)
             (cached if folder and has_weights(folder) else missing).append(name)
     # For a branch, the libraries ask the Hub for the newest commit, once for each file.
     floating = [name for name in cached if not _COMMIT.fullmatch(models[name][1])]

@@ -25,9 +25,9 @@ from guard_eval.study.schema import STUDY_TOML, write_study_toml
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.system_settings import BUNDLED, locate_model
 from guard_eval.study.toml import parse_toml
-from guard_eval.texts.models import check_model_name, find_revision
+from guard_eval.texts.models import check_model_name, find_local_revision
 from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.systems.cues import describe_endings
+from guard_eval.texts.systems.cues import describe_unfinished_texts
 from guard_eval.texts.systems.imported import ImportedSystem, import_texts
 
 PROMPTS = "prompts.jsonl"
@@ -125,17 +125,19 @@ def new(
     folder = Path(folder)
     paths = [Path(file) for file in ([prompts] if isinstance(prompts, str | Path) else prompts)]
     if texts is not None:
-        return _make_study_of_texts(folder, *_import_sources(texts, paths, column, common=common))
+        return _make_study_of_texts(folder, *_import_prompts_and_systems(texts, paths, column, common=common))
     if column or common:
         option = "--column" if column else "--common"
         raise StudyError(f"{option} needs --texts; add --texts with the files, or leave {option} out")
     location = locate_model(model, Path())
     check_model_name(model, location)
     copied = read_prompts(*(paths or [_EXAMPLES]))
-    lines = [_describe_prompts(folder, copied) + ("" if paths else ", examples to replace")]
-    if find_revision(location, "main") is None:
+    lines = [_describe_prompt_counts(folder, copied) + ("" if paths else ", examples to replace")]
+    if find_local_revision(location, "main") is None:
         lines.append(f"{model} is a Hugging Face model that is not on this machine yet")
-    study = _write_study(folder, {PROMPTS: format_prompts(copied)}, _fill_model_settings(folder, model))
+    study = _write_study(
+        folder, {PROMPTS: format_prompts(copied)}, _format_study_toml_for_model(folder, model)
+    )
     return NewStudy(
         folder=folder,
         prompts=len(copied),
@@ -144,14 +146,14 @@ def new(
     )
 
 
-def _describe_prompts(folder: Path, prompts: Sequence[Prompt]) -> str:
+def _describe_prompt_counts(folder: Path, prompts: Sequence[Prompt]) -> str:
     """Describe the number of a study's prompts, also by dataset if there are several datasets."""
     counts = Counter(prompt.dataset for prompt in prompts)
     parts = f" ({', '.join(f'{count} {name}' for name, count in counts.items())})" if len(counts) > 1 else ""
     return f"{folder / PROMPTS}: {format_count(len(prompts), 'prompt')}{parts}"
 
 
-def _import_sources(
+def _import_prompts_and_systems(
     texts: Sequence[Source], prompts: Sequence[Path], columns: Sequence[str], *, common: bool
 ) -> tuple[list[Prompt], list[ImportedSystem]]:
     """Return the prompts and systems of files or data frames."""
@@ -174,20 +176,22 @@ def _make_study_of_texts(
         raise StudyError(
             f"{len(systems)} systems would make {len(couples)} comparisons; name the files of fewer systems"
         )
-    content = _fill_text_settings(folder, systems, couples)
+    content = _format_study_toml_for_texts(folder, systems, couples)
     # A name in the files may be an invalid system name.
     check_settings(parse_toml(content, folder / STUDY_TOML), folder)
     files = {system.file: system.lines() for system in systems}
     study = _write_study(folder, files | {PROMPTS: format_prompts(prompts)}, content)
     compared = f"{format_count(len(couples), 'comparison')} of {len(systems)} systems"
-    endings = describe_endings({system.name: [text.text for text in system.texts] for system in systems})
+    endings = describe_unfinished_texts(
+        {system.name: [text.text for text in system.texts] for system in systems}
+    )
     return NewStudy(
         folder=folder,
         prompts=len(prompts),
         systems={system.name: len(system.texts) for system in systems},
         lines=(
             f"{folder / STUDY_TOML}: the settings to edit: {compared}",
-            _describe_prompts(folder, prompts),
+            _describe_prompt_counts(folder, prompts),
             *(system.line for system in systems),
             "to show raters and judges what the texts should do, set task in study.toml",
             *filter(None, [endings]),
@@ -231,12 +235,12 @@ def format_prompts(prompts: Iterable[Prompt]) -> bytes:
     return "".join(lines).encode("utf-8", "replace")
 
 
-def _fill_model_settings(folder: Path, model: str) -> str:
+def _format_study_toml_for_model(folder: Path, model: str) -> str:
     """Return the content of study.toml for a study whose texts a model will write."""
     small = model == BUNDLED  # for a first try, perhaps without a network
     compute = ["diversity", "coherence", "perplexity", "repetition", "length", "speed"]
     name = _format_toml_text(make_relative_to_study(folder, model))
-    return _fill_template(
+    return _format_study_toml(
         folder,
         question='question = "Which decoding strategy writes better continuations?"',
         systems=_GENERATED.format(model=name, tokens=128 if small else 256),
@@ -248,7 +252,7 @@ def _fill_model_settings(folder: Path, model: str) -> str:
     )
 
 
-def _fill_text_settings(
+def _format_study_toml_for_texts(
     folder: Path, systems: Sequence[ImportedSystem], couples: Sequence[Sequence[str]]
 ) -> str:
     """Return the content of study.toml for a study whose texts are in files."""
@@ -265,7 +269,7 @@ def _fill_text_settings(
         )
         tables.append(table)
     tables += [_TUNING.format(strategy=_format_toml_text(strategy)) for strategy in with_settings[:1]]
-    return _fill_template(
+    return _format_study_toml(
         folder,
         question=_NAMED_TEXTS,
         systems="\n".join(tables),
@@ -275,7 +279,7 @@ def _fill_text_settings(
     )
 
 
-def _fill_template(
+def _format_study_toml(
     folder: Path,
     *,
     question: str,
@@ -291,11 +295,11 @@ def _fill_template(
         systems=systems,
         compute=json.dumps(compute),
         metrics=metrics,
-        compare=_format_toml_list(compare),
+        compare=_format_couples_as_toml(compare),
     )
 
 
-def _format_toml_list(couples: Sequence[Sequence[str]]) -> str:
+def _format_couples_as_toml(couples: Sequence[Sequence[str]]) -> str:
     """Return couples of names as a TOML list, with one line for each if there are several."""
     rows = [f"[{', '.join(map(_format_toml_text, couple))}]" for couple in couples]
     return f"[{rows[0]}]" if len(rows) == 1 else "[\n" + "".join(f"  {row},\n" for row in rows) + "]"

@@ -12,13 +12,13 @@ from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
-from guard_eval.study.own_strategies import record_strategies
+from guard_eval.study.own_strategies import record_own_strategies
 from guard_eval.study.settings import Settings
 from guard_eval.texts.generation_files import ECHO
 from guard_eval.texts.generations import Generation
-from guard_eval.texts.pairing import draw_prompts, drop_repeated_prompts, make_pairs, read_gold
-from guard_eval.texts.systems import find_first_texts
-from guard_eval.texts.systems.cues import describe_endings, find_cues
+from guard_eval.texts.pairing import draw_prompts, drop_repeated_prompts, make_pairs, parse_gold_pairs
+from guard_eval.texts.systems import find_first_texts_of_systems
+from guard_eval.texts.systems.cues import describe_revealing_cues, describe_unfinished_texts
 from guard_eval.texts.tuning import read_compared_prompts
 
 _MOST_RATINGS = 10**7
@@ -61,12 +61,12 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
     prompts = read_compared_prompts(study)
     distinct = drop_repeated_prompts(prompts)
     drawn = draw_prompts(distinct, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
-    _check_ratings(settings, len(drawn))
+    _check_number_of_ratings(settings, len(drawn))
     names = sorted({name for couple in settings.pairs.compare for name in couple})
-    texts = find_first_texts(study, names, drawn)  # an error here leaves no new database
+    texts = find_first_texts_of_systems(study, names, drawn)  # an error here leaves no new database
     file = settings.annotation.gold
     gold_every = settings.annotation.gold_every
-    gold = [] if file is None else read_gold(file, criteria=settings.annotation.criteria)
+    gold = [] if file is None else parse_gold_pairs(file, criteria=settings.annotation.criteria)
     with Store.open(study.database, create=True) as store:
         existing = store_pairs.read_pairs(store)
         try:
@@ -81,13 +81,13 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
             )
             new = store_pairs.add_pairs(store, pairs, study.hand_out_plan, replace_all=redraw)
         except StudyError as error:
-            if redraw or store_pairs.explain_why_pairs_are_fixed(store) is not None:
+            if redraw or store_pairs.explain_why_pairs_cannot_change(store) is not None:
                 raise
             raise StudyError(
                 f"{error}.\nNone of these pairs has a verdict yet, so they can be drawn again, while raters "
                 f"and invites stay: {study.command('pair', '--redraw')}"
             ) from error
-        record_strategies(study.folder, [str(system.strategy) for system in settings.systems.values()])
+        record_own_strategies(study.folder, [str(system.strategy) for system in settings.systems.values()])
         store_pairs.add_gold_pairs(store, gold)
         gold_pairs = len(store_pairs.read_gold_pairs(store))
     counts = Counter(prompt.dataset for prompt in drawn)
@@ -100,7 +100,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
         f"prompts drawn: {', '.join(f'{count} of {name}' for name, count in sorted(counts.items()))}",
         f"{format_count(len(pairs), 'pair')}, {new} new. {planned}. Gold pairs: {gold_pairs}.",
     ]
-    warnings = list(_content_warnings(settings, texts))
+    warnings = list(_list_unblinding_warnings(settings, texts))
     if repeated := len(prompts) - len(distinct):
         warnings.append(f"prompts that repeat an earlier prompt get no pairs: {repeated}")
     if (gold_every is None) != (gold_pairs == 0):
@@ -119,7 +119,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
     )
 
 
-def _check_ratings(settings: Settings, prompts: int) -> None:
+def _check_number_of_ratings(settings: Settings, prompts: int) -> None:
     """Check that the number of planned ratings is below the limit. Each rating is a row of the database."""
     pairs = len(settings.pairs.compare) * min(settings.pairs.human_pairs or prompts, prompts)
     ratings = pairs * settings.annotation.raters_per_pair
@@ -130,7 +130,9 @@ def _check_ratings(settings: Settings, prompts: int) -> None:
         )
 
 
-def _content_warnings(settings: Settings, texts: Mapping[str, Mapping[str, Generation]]) -> Iterator[str]:
+def _list_unblinding_warnings(
+    settings: Settings, texts: Mapping[str, Mapping[str, Generation]]
+) -> Iterator[str]:
     """Yield a warning for each feature of the texts that could reveal a system to raters or favour it."""
     for name, by_prompt in texts.items():
         if echoes := sum(ECHO in text.flaws for text in by_prompt.values()):
@@ -140,6 +142,6 @@ def _content_warnings(settings: Settings, texts: Mapping[str, Mapping[str, Gener
             )
     words = {name: [text.text for text in by_prompt.values()] for name, by_prompt in texts.items()}
     own_names = {system.name for system in settings.system}
-    yield from find_cues(words, settings.pairs.compare, own_names=own_names)
-    if endings := describe_endings(words):
+    yield from describe_revealing_cues(words, settings.pairs.compare, own_names=own_names)
+    if endings := describe_unfinished_texts(words):
         yield f"{endings}: raters may judge where texts were cut off instead of how they are written"

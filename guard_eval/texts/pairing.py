@@ -98,13 +98,13 @@ def make_pairs(
                 for_people=prompt.id in rated,
                 round=find_round(prompt, rounds, seed=seed),
             )
-            _check_page_size(pair)
+            _check_pair_fits_page(pair)
             pairs.append(pair)
-    _check_existing(existing, pairs, prompts, compare)
+    _check_existing_pairs(existing, pairs, prompts, compare)
     return pairs
 
 
-def _check_page_size(pair: Pair) -> None:
+def _check_pair_fits_page(pair: Pair) -> None:
     texts = (pair.prompt, pair.text_a, pair.text_b)
     limit = MESSAGE_BYTES - MESSAGE_BYTES // 20
     # JSON needs at most 12 bytes per character
@@ -131,7 +131,7 @@ def choose_prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> 
     return chosen
 
 
-def _check_existing(
+def _check_existing_pairs(
     existing: Sequence[Pair], pairs: Sequence[Pair], drawn: Sequence[Prompt], compare: Sequence[Sequence[str]]
 ) -> None:
     """Refuse settings that no longer give all existing pairs. Say which pairs, and how to extend a study."""
@@ -170,7 +170,7 @@ WORSE = "gold: worse"
 """The method name of the worse text in gold pairs. Raters never see method names."""
 
 
-def read_gold(file: StudyFile, *, criteria: Sequence[str]) -> list[Gold]:
+def parse_gold_pairs(file: StudyFile, *, criteria: Sequence[str]) -> list[Gold]:
     """Return the gold pairs of a file, in the file's order.
 
     A line is a JSON object with "prompt", "better" and "worse". It also has "criteria" if the answer is clear
@@ -184,10 +184,10 @@ def read_gold(file: StudyFile, *, criteria: Sequence[str]) -> list[Gold]:
         StudyError: A line is wrong. The message names the line.
     """
     name = f"annotation.gold: {file.file}"
-    return [_read_pair(record, criteria) for record in read_json_lines(name, file.text)]
+    return [_read_gold_pair(record, criteria) for record in read_json_lines(name, file.text)]
 
 
-def _read_pair(record: Record, criteria: Sequence[str]) -> Gold:
+def _read_gold_pair(record: Record, criteria: Sequence[str]) -> Gold:
     """Return the gold pair of a line. The first method's text is the better one."""
     row = record.row
     where = record.where

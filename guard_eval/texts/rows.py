@@ -12,7 +12,7 @@ from typing import Any
 
 from guard_eval.errors import StudyError, format_count
 from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
-from guard_eval.files.rows import LINE, MOST_ROWS, Encoding, NumberedRows, open_rows, parse_json
+from guard_eval.files.rows import LINE, MOST_ROWS, Encoding, NumberedRows, open_row_file, parse_json
 
 _VOCABULARY = tomllib.loads(Path(__file__).with_name("keys.toml").read_text("utf-8"))
 TEXT: list[str] = _VOCABULARY["text"]
@@ -53,7 +53,7 @@ class Record:
 
 
 def read_rows(path: Path, *, errors: Encoding = "strict") -> Iterator[Record]:
-    """Yield the rows of a file in any format of `open_rows`, in the file's order.
+    """Yield the rows of a file in any format of `open_row_file`, in the file's order.
 
     A line of plain text is a row with the key `prompt`. Bytes that are not UTF-8 are refused, or become lone
     surrogates with `surrogateescape`.
@@ -61,7 +61,7 @@ def read_rows(path: Path, *, errors: Encoding = "strict") -> Iterator[Record]:
     Raises:
         StudyError: The file cannot be read. The message names file, record, value and remedy.
     """
-    file = open_rows(path, errors=errors, is_plain=True)
+    file = open_row_file(path, errors=errors, is_plain=True)
     yield from _read_records(path, file.unit, file.records(MOST_ROWS))
 
 
@@ -123,10 +123,12 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
     candidates = [key for key in keys if key not in NO_TEXT and simplify_heading(key) not in PARTS]
     if set(TEXT) & set(keys) or len(candidates) < 2 or any("arguments" in r.row for r in records[:1]):
         return []
-    faults = {key: _describe_fault(key, [record.row.get(key) for record in records]) for key in candidates}
+    faults = {
+        key: _describe_column_fault(key, [record.row.get(key) for record in records]) for key in candidates
+    }
     doubtful = ", ".join(f"{key!r} holds {fault}" for key, fault in faults.items() if fault)
     texts = [key for key, fault in faults.items() if not fault]
-    refuse_sides(keys, texts, source)
+    refuse_side_columns(keys, texts, source)
     if not doubtful:
         return candidates
     if not texts:
@@ -141,7 +143,7 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
     )
 
 
-def refuse_sides(keys: Iterable[str], columns: Sequence[str], source: object) -> None:
+def refuse_side_columns(keys: Iterable[str], columns: Sequence[str], source: object) -> None:
     """Refuse columns for two sides, because each row may have a different system on a side.
 
     Args:
@@ -215,7 +217,7 @@ def refuse_doubtful_columns(
         # A measurement has different numbers for each prompt.
         few = count * different if _is_number(values[0]) else 2 * different
         are_settings = key not in NO_TEXT and cells == len(rows) and count > 1 and few <= len(rows)
-        are_parts = any(_may_be_part(key, None if are_numbered else row.get(key)) for row in rows)
+        are_parts = any(_may_be_prompt_part(key, None if are_numbered else row.get(key)) for row in rows)
         if cells > count and ((are_settings and not are_numbered) or are_parts):
             raise StudyError(
                 f"{source}: the column {key!r} differs between texts of one prompt. If it is part of the "
@@ -225,7 +227,7 @@ def refuse_doubtful_columns(
             )
 
 
-def _may_be_part(key: str, value: object) -> bool:
+def _may_be_prompt_part(key: str, value: object) -> bool:
     """Return whether a value may be a part of the prompt: by its key, or because it has several words."""
     if simplify_heading(key) in PARTS or key in KEYS["prompt"]:
         return True
@@ -242,7 +244,7 @@ def _find_filled_value(row: Mapping[str, object], keys: Iterable[str]) -> str:
     return next((str(row[key]) for key in keys if row.get(key)), "")
 
 
-def _describe_fault(key: str, values: Sequence[object]) -> str:
+def _describe_column_fault(key: str, values: Sequence[object]) -> str:
     """Return why a column's values cannot be texts, or "" if they can."""
     filled = [value for value in values if value not in (None, "")]
     different = len(set(map(str, filled)))
@@ -269,7 +271,7 @@ def _is_number(value: object) -> bool:
     return True
 
 
-def flatten_sample(row: Mapping[str, object]) -> dict[str, object]:
+def flatten_harness_sample(row: Mapping[str, object]) -> dict[str, object]:
     """Return a record. If it is from lm-evaluation-harness, move prompt and text to the top level.
 
     `arguments` is `[[prompt, settings]]`, or in newer versions `{"gen_args_0": {"arg_0": prompt, …}}`.

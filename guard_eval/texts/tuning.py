@@ -18,7 +18,7 @@ from guard_eval.texts.systems import find_texts
 TUNE = ("measure", "--tune")
 
 
-def split_prompts(study: Study) -> tuple[list[Prompt], list[Prompt]]:
+def split_prompts_for_tuning(study: Study) -> tuple[list[Prompt], list[Prompt]]:
     """Return two lists: the prompts for tuning (empty without [tuning]), and the prompts to compare.
 
     The draw does not change if prompts are added to the file.
@@ -34,7 +34,7 @@ def split_prompts(study: Study) -> tuple[list[Prompt], list[Prompt]]:
         return prompts, prompts
     seed = study.settings.seed
     drawn = draw_prompts(prompts, per_dataset=tuning.prompts, seed=seed, purpose="tuning")
-    choice = study.valid_choice
+    choice = study.valid_tuning_choice
     ids = set(choice.prompts) if choice else {prompt.id for prompt in drawn}
     choosing = [prompt for prompt in prompts if prompt.id in ids]
     compared = [prompt for prompt in prompts if prompt.id not in ids]
@@ -54,14 +54,14 @@ def list_compared_systems(study: Study) -> list[str]:
     return [name for name in study.settings.systems if name not in tried]
 
 
-def plan_texts(study: Study) -> list[tuple[list[str], list[Prompt]]]:
+def plan_prompts_of_systems(study: Study) -> list[tuple[list[str], list[Prompt]]]:
     """Return groups of systems, each with the prompts that these systems continue.
 
     All settings continue the prompts for tuning. After the choice, the compared systems continue all prompts.
     """
-    choosing, _ = split_prompts(study)
+    choosing, _ = split_prompts_for_tuning(study)
     systems = list(study.settings.systems)
-    if study.settings.tuning is not None and study.valid_choice is None:
+    if study.settings.tuning is not None and study.valid_tuning_choice is None:
         return [(systems, choosing)]
     compared = list_compared_systems(study)
     others = [name for name in systems if name not in compared]
@@ -79,16 +79,16 @@ def read_tuning_verdicts(study: Study) -> list[TidyRow]:
         return unblind.read_tidy_rows(store)
 
 
-def hash_choice(study: Study, searches: Sequence[Search]) -> str:
+def hash_tuning_choice(study: Study, searches: Sequence[Search]) -> str:
     """Return the hash of a choice and of everything it depends on."""
     settings = study.settings
-    prompts, _ = split_prompts(study)
+    prompts, _ = split_prompts_for_tuning(study)
     texts = find_texts(study, chain(*settings.grids.values()), prompts)
     ids = [(name, text.id) for name, by_prompt in texts.items() for text in by_prompt.values()]
     verdicts = [(row.pair_id, row.rater, row.criterion, row.verdict) for row in read_tuning_verdicts(study)]
     dumps = [search.model_dump(mode="json") for search in searches]
     named = sorted(prompt.id for prompt in prompts)
-    return make_content_id(settings.rule_hash, named, sorted(ids), sorted(verdicts), dumps)
+    return make_content_id(settings.tuning_rule_hash, named, sorted(ids), sorted(verdicts), dumps)
 
 
 def read_compared_prompts(study: Study) -> list[Prompt]:
@@ -97,13 +97,13 @@ def read_compared_prompts(study: Study) -> list[Prompt]:
     Raises:
         StudyError: No settings are chosen, or they were chosen by another rule or from other texts.
     """
-    _, compared = split_prompts(study)
+    _, compared = split_prompts_for_tuning(study)
     if study.settings.tuning is not None:
-        choice = study.valid_choice
+        choice = study.valid_tuning_choice
         if choice is None:
             steps = f"{study.command('generate')}, then {study.command(*TUNE)}"
             raise StudyError(f"no setting is chosen yet by the rule in [tuning]; run: {steps}")
-        if choice.hash != hash_choice(study, choice.searches):
+        if choice.hash != hash_tuning_choice(study, choice.searches):
             problem = "the texts that chose the settings, or tuning.json, have changed since"
             raise StudyError(f"{problem}; run: {study.command(*TUNE)}")
     return compared

@@ -31,7 +31,7 @@ def list_simpler_forms(form: Form, judge: Judge) -> Iterator[Form]:
 
     First, each part is left out by itself; then several parts are left out together.
     """
-    fixed = find_fixed_parts(judge)
+    fixed = find_fixed_request_parts(judge)
     unsent = {"seed"} if form.interface == "responses" else set()
     unsent |= {"temperature"} if choose_temperature(judge) is None else set()
     names = [name for name in _GUESSES if name not in fixed | unsent | {*form.without}]
@@ -48,12 +48,12 @@ def apply_change(form: Form, change: Change, judge: Judge) -> Form:
     return form.apply_change(change)
 
 
-def find_fixed_parts(judge: Judge) -> set[str]:
+def find_fixed_request_parts(judge: Judge) -> set[str]:
     """Return the parts of a request that study.toml fixes and that no form may omit."""
     return {name for name in (*OMITTABLE, "output") if getattr(judge, name, None) not in _OPEN}
 
 
-def make_schema(judge: Judge) -> JsonObject:
+def make_answer_schema(judge: Judge) -> JsonObject:
     """Return the JSON schema of this judge's answers: for each criterion a field with A, tie or B."""
     labels = "; ".join(f"{choice}: {CHOICE_LABELS[choice]}" for choice in CHOICES)
     field = {"type": "string", "enum": list(CHOICES), "description": labels}
@@ -95,7 +95,7 @@ def build_request(
         # The server should not keep the study's texts.
         body |= {"max_output_tokens": max_output_tokens, "store": False}
     if form.output == "json_schema":
-        schema = {"name": "verdict", "strict": True, "schema": make_schema(judge)}
+        schema = {"name": "verdict", "strict": True, "schema": make_answer_schema(judge)}
         if chat:
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         else:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from guard_eval.records import CHOICES, Choice, JsonObject
-from guard_eval.rubric import normalise_spelling
-from guard_eval.servers.answers import object_or_empty, read_answer, read_json, remove_thinking, shorten
+from guard_eval.rubric import remove_case_and_punctuation
+from guard_eval.servers.answers import get_object_or_empty, read_answer, read_json, remove_thinking, shorten
 from guard_eval.servers.failures import RequestFailure
 from judge.prompts.prompt import RATIONALE
 from judge.prompts.sanitize import CONTROL_TOKEN
@@ -96,13 +96,13 @@ def _make_tag_pattern(name: str, code: str) -> str:
 def _read_judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each criterion's judgment: the text after its name, with the following lines."""
     names_by_label = {
-        normalise_spelling(alias): name for name in names for alias in (name, titles.get(name, name))
+        remove_case_and_punctuation(alias): name for name in names for alias in (name, titles.get(name, name))
     }
     result: list[tuple[str, str]] = []
     adds = False
     for line in block.splitlines():
         label, colon, judgment = _BULLET.sub("", line).partition(":")
-        name = names_by_label.get(normalise_spelling(label))
+        name = names_by_label.get(remove_case_and_punctuation(label))
         if name is not None and colon:
             result.append((name, judgment))
         elif adds and _is_overall_judgment(line, result, names):
@@ -164,7 +164,7 @@ def parse_response(
     """
     answer = read_answer(body)
     if answer is None:
-        withheld = object_or_empty(read_json(body).get("error")).get(
+        withheld = get_object_or_empty(read_json(body).get("error")).get(
             "message"
         )  # the model's own text is not JSON
         words = str(withheld or f"no answer: {body.decode(errors='replace')}")
@@ -204,8 +204,8 @@ def _read_choices(
     choices: JsonObject = {name: fields.get(name) for name in names}
     if any(choice not in CHOICES for choice in choices.values()):
         return RequestFailure(kind="wrong_schema", detail=f"not A, tie or B for each: {shorten(content)}")
-    plain = {normalise_spelling(name): choice for name, choice in choices.items()}
-    if any(plain.get(normalise_spelling(other), value) != value for other, value in fields.items()):
+    plain = {remove_case_and_punctuation(name): choice for name, choice in choices.items()}
+    if any(plain.get(remove_case_and_punctuation(other), value) != value for other, value in fields.items()):
         detail = f"two judgments on one criterion: {shorten(content)}"
         return RequestFailure(kind="wrong_schema", detail=detail)
     return choices

@@ -11,7 +11,13 @@ from guard_eval.records import CHOICES, BlindPair, Choice
 from guard_eval.reporting.words import join_with_and
 from guard_eval.rubric import CHOICE_LABELS, CRITERIA, Criterion
 from guard_eval.servers.answers import shorten
-from guard_eval.study.judge_settings import CONTINUATIONS, Judge, JudgedExample, fill_template, read_examples
+from guard_eval.study.judge_settings import (
+    CONTINUATIONS,
+    Judge,
+    JudgedExample,
+    fill_template,
+    read_judged_examples,
+)
 from judge.prompts.sanitize import RULES, neutralise_markup
 
 APPENDIX_F = """\
@@ -171,12 +177,12 @@ class JudgePrompt:
 
     def write_system_message(self, *, lines: bool = False) -> str:
         """Return the system message; `lines` asks for a verdict block instead of JSON."""
-        form = _describe_format(self, lines=lines)
+        form = _describe_answer_format(self, lines=lines)
         task = "" if self.task is None else f" The task was: {self.task}"
         values = _make_template_values(self.criteria) | {"texts": self.texts, "task": task}
         return f"{fill_template(self.template, values)}\n\n{form}\n\n{TEXTS_ARE_DATA}"
 
-    def write_question(self, blind: BlindPair, seed: int, *, lines: bool = False) -> str:
+    def write_user_message(self, blind: BlindPair, seed: int, *, lines: bool = False) -> str:
         """Return the user message: the texts as data, and the format of the answer."""
         code = make_tag_code(blind, seed)
         frame = FRAME.format(
@@ -215,8 +221,11 @@ class JudgePrompt:
         Raises:
             StudyError: The instructions contain text that a chat template could read as markup.
         """
-        question = {"role": "user", "content": self.write_question(blind, seed, lines=lines)}
-        return [*(dict(message) for message in _write_leading_messages(self, seed, lines=lines)), question]
+        question = {"role": "user", "content": self.write_user_message(blind, seed, lines=lines)}
+        return [
+            *(dict(message) for message in _write_instructions_and_examples(self, seed, lines=lines)),
+            question,
+        ]
 
     @cached_property
     def version(self) -> str:
@@ -224,8 +233,8 @@ class JudgePrompt:
         papers = all(CRITERIA.get(criterion.name) == criterion for criterion in self.criteria)
         if papers and self == JudgePrompt(criteria=self.criteria):
             return PROMPT_VERSION
-        sent = [list(_write_leading_messages(self, 0, lines=lines)) for lines in (False, True)]
-        return _hash_words([PROMPT_VERSION, sent])
+        sent = [list(_write_instructions_and_examples(self, 0, lines=lines)) for lines in (False, True)]
+        return _compute_short_hash([PROMPT_VERSION, sent])
 
 
 RATIONALE = "rationale"
@@ -250,7 +259,7 @@ def make_prompt(judge: Judge) -> JudgePrompt:
     )
 
 
-def describe_prompt_differences(judge: Judge) -> str | None:
+def compare_prompt_with_paper(judge: Judge) -> str | None:
     """Describe in one line how this judge's prompt differs from the paper's; None if it does not."""
     parts = [] if judge.prompt is None else [f"the instructions in {judge.prompt.file}"]
     custom = [criterion.name for criterion in judge.rubric if CRITERIA.get(criterion.name) != criterion]
@@ -283,7 +292,7 @@ def _make_template_values(asked_criteria: Sequence[Criterion]) -> dict[str, str]
     }
 
 
-def _describe_format(prompt: JudgePrompt, *, lines: bool) -> str:
+def _describe_answer_format(prompt: JudgePrompt, *, lines: bool) -> str:
     names = [RATIONALE] * prompt.rationale + [criterion.name for criterion in prompt.criteria]
     if lines:
         form = RATIONALE_LINES_FORMAT if prompt.rationale else LINES_FORMAT
@@ -306,7 +315,9 @@ def _write_verdict_block(
 
 
 @lru_cache(maxsize=64)
-def _write_leading_messages(prompt: JudgePrompt, seed: int, *, lines: bool) -> tuple[Mapping[str, str], ...]:
+def _write_instructions_and_examples(
+    prompt: JudgePrompt, seed: int, *, lines: bool
+) -> tuple[Mapping[str, str], ...]:
     """Write the instructions and the examples, which are the same in all requests of a judge."""
     system = prompt.write_system_message(lines=lines)
     harmless = neutralise_markup(system)
@@ -317,14 +328,14 @@ def _write_leading_messages(prompt: JudgePrompt, seed: int, *, lines: bool) -> t
             "take for a control token or for our tags. Reword the prompt, or the criterion's definition"
         )
     turns: list[dict[str, str]] = [{"role": "system", "content": system}]
-    for example in read_examples(prompt.examples) if prompt.examples else ():
-        question = prompt.write_question(make_blind_example(example), seed, lines=lines)
+    for example in read_judged_examples(prompt.examples) if prompt.examples else ():
+        question = prompt.write_user_message(make_blind_example(example), seed, lines=lines)
         answer = prompt.write_example_answer(example, seed, lines=lines)
         turns += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
     return tuple(turns)
 
 
-def _hash_words(words: object) -> str:
+def _compute_short_hash(words: object) -> str:
     return hashlib.sha256(json.dumps(words, ensure_ascii=False).encode()).hexdigest()[:12]
 
 
@@ -333,7 +344,7 @@ def hash_paper_prompt() -> str:
     formats = [JSON_FORMAT, RATIONALE_JSON_FORMAT, LINES_FORMAT, RATIONALE_LINES_FORMAT]
     closings = [FRAME, JSON_CLOSING, LINES_CLOSING, RATIONALE_LINES_CLOSING, BLOCK, RATIONALE_BLOCK]
     instructions = fill_template(APPENDIX_F, _make_template_values(tuple(CRITERIA.values())))
-    return _hash_words([instructions, TEXTS_ARE_DATA, *formats, *closings, RULES])
+    return _compute_short_hash([instructions, TEXTS_ARE_DATA, *formats, *closings, RULES])
 
 
 @lru_cache(maxsize=256)
@@ -351,6 +362,6 @@ PROMPT_VERSION = hash_paper_prompt()
 """The version of the paper's prompt and our additions, which changes with every change of a word."""
 
 
-def make_block_code(blind: BlindPair, seed: int) -> str:
+def make_verdict_block_code(blind: BlindPair, seed: int) -> str:
     """Return the code that the tags of this comparison's verdict block must contain; see `CODE_DIGITS`."""
     return make_tag_code(blind, seed)[:CODE_DIGITS]

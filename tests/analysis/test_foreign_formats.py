@@ -14,7 +14,7 @@ from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.reading import get_reading
 from analysis.verdicts.sources import FORMATS, load_files, read
 from analysis.verdicts.table import Declarations
-from analysis.verdicts.words import find_meaning
+from analysis.verdicts.words import find_word_meaning
 from guard_eval.errors import StudyError
 
 
@@ -469,7 +469,9 @@ def test_broken_json_is_refused(tmp_path, content, message):
     ],
 )
 def test_words_of_sides_are_understood(side, words):
-    sides = {word: word_of.side if (word_of := find_meaning(word)) else None for word in words.split("|")}
+    sides = {
+        word: word_of.side if (word_of := find_word_meaning(word)) else None for word in words.split("|")
+    }
     assert sides == dict.fromkeys(words.split("|"), side)
 
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from verdicts_by_hand import evidence, listed
 
 from analysis.scores.scores import score_items, score_raters
-from analysis.scores.win_share import weigh_by_precision
+from analysis.scores.win_share import weigh_items_by_precision
 from analysis.sections.results.sensitivity import FIXED, PRECISION, run_alternative_analyses
 from analysis.sections.results.shares import measure_total_shares
-from analysis.verdicts.checks import order_methods
+from analysis.verdicts.checks import unify_method_order
 from guard_eval.joint_flips import compute_max_t_p
 from guard_eval.sign_flip import sign_flip
 
@@ -66,13 +66,13 @@ def test_max_t_corrects_the_family_of_a_report():
 
 def rated(rows):
     """Return scores of a table of one comparison: pair, rater, verdict."""
-    return score_raters(order_methods(listed("pair_id rater verdict", rows)))
+    return score_raters(unify_method_order(listed("pair_id rater verdict", rows)))
 
 
 def test_precision_weights_follow_hand_arithmetic():
     """One pair has two ratings and one has three; four of the five scores are 1, and one is 0."""
     scores = rated([("1", "a", "x"), ("1", "b", "x"), ("2", "a", "x"), ("2", "b", "tie"), ("2", "c", "x")])
-    weighed = weigh_by_precision(score_items(scores), scores)
+    weighed = weigh_items_by_precision(score_items(scores), scores)
     # Products of two ratings of a pair: 1; and 0, 1, 0. τ² = 2/4, σ² = 4/5 − 1/2.
     first, second = 1 / (0.5 + 0.3 / 2), 1 / (0.5 + 0.3 / 3)
     mean = (first + second) / 2
@@ -91,7 +91,7 @@ def test_sign_flips_do_not_change_weights(seed):
     scores = rated(rows)
     flip = rng.choice([-1, 1], 8)
     flipped = scores.assign(net=scores["net"] * flip[scores["item"]])
-    weights = [weigh_by_precision(score_items(table), table)["weight"] for table in (scores, flipped)]
+    weights = [weigh_items_by_precision(score_items(table), table)["weight"] for table in (scores, flipped)]
     assert list(weights[0]) == pytest.approx(list(weights[1]))
 
 

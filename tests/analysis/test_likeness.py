@@ -6,10 +6,10 @@ import pytest
 from scipy import stats
 from verdicts_by_hand import evidence
 
-from analysis.scores.likeness import compare_raters_with_judge, describe_signs
+from analysis.scores.likeness import compare_raters_with_judge, describe_signs_of_llm_use
 from analysis.sections.raters import likeness as section
 from analysis.sections.raters.audits import run_audits
-from analysis.sections.raters.likeness import measure_likeness
+from analysis.sections.raters.likeness import measure_likeness_to_judges
 from analysis.sections.results.shares import measure_total_shares
 from analysis.verdicts.checks import check_verdicts
 
@@ -69,7 +69,7 @@ def test_report_shows_signs_of_model_use_and_excludes_nobody():
     collected = evidence(
         verdicts(), conduct={"ann": {"copies": 7}, "ben": {"copies": 2}, "cas": {"driven": 1}}
     )
-    [row] = [row for row in measure_likeness(collected) if row.is_suspicious]
+    [row] = [row for row in measure_likeness_to_judges(collected) if row.is_suspicious]
     assert (row.rater, row.judge, row.pairs, row.same) == ("ann", "gpt", 60, 60)
     findings = {row.where: row.what for row in run_audits(collected) if row.kind == "like a model"}
     assert findings["rater ann"].startswith("agrees with gpt on 60 of 60 pairs (fluency; ")
@@ -84,15 +84,16 @@ def test_report_shows_signs_of_model_use_and_excludes_nobody():
 
 
 def test_likeness_says_if_page_counts_are_missing():
-    signs = describe_signs(measure_likeness(evidence(verdicts())), {})
+    signs = describe_signs_of_llm_use(measure_likeness_to_judges(evidence(verdicts())), {})
     assert list(signs) == ["ann"]
     assert signs["ann"].endswith("no copied text and no program on the page was counted")
 
 
 def test_simulated_people_are_compared_with_simulated_judges():
     table = verdicts()
-    assert measure_likeness(evidence(table[table["rater_kind"] == "person"])) == []
+    assert measure_likeness_to_judges(evidence(table[table["rater_kind"] == "person"])) == []
     kinds = table["rater_kind"].astype(object).replace({"person": "simulated", "model": "simulated_model"})
     assert {
-        row.rater_kind for row in measure_likeness(evidence(check_verdicts(table.assign(rater_kind=kinds))))
+        row.rater_kind
+        for row in measure_likeness_to_judges(evidence(check_verdicts(table.assign(rater_kind=kinds))))
     } == {"simulated"}

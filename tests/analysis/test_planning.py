@@ -12,7 +12,7 @@ from verdicts_by_hand import listed
 
 from analysis.planning.command import plan_study, power
 from analysis.planning.formulas import Design, compute_power, find_items_needed
-from analysis.planning.pilot import find_most_demanding, read_pilot
+from analysis.planning.pilot import find_most_demanding_criterion, read_pilot
 from guard_eval.errors import StudyError
 
 PAPER = Design(share=0.55, ties=0.32, icc=0.41)
@@ -98,7 +98,7 @@ def test_pilot_follows_hand_arithmetic():
         for who, verdicts in answers.items()
         for pair, verdict in enumerate(verdicts)
     ]
-    pilot = find_most_demanding(verdicts_of([*rows, ("p1", "gpt", "coherence", "tie", "model")]))
+    pilot = find_most_demanding_criterion(verdicts_of([*rows, ("p1", "gpt", "coherence", "tie", "model")]))
     assert (pilot.ties, pilot.icc, pilot.results) == (0.375, 0.0, 1)
     assert "fluency, guard against acs: 38\u00a0% ties" in pilot.line
     assert pilot.line.endswith("4\u00a0pairs, 2\u00a0raters")
@@ -137,12 +137,14 @@ def test_pilot_and_report_read_the_same_verdicts(tmp_path):
 def test_most_demanding_criterion_has_few_ties():
     answers = [("p1", "fluency", "tie"), ("p2", "fluency", "acs")]
     answers += [("p1", "coherence", "guard"), ("p2", "coherence", "acs")]
-    pilot = find_most_demanding(verdicts_of([(pair, "Ada", *answer, "person") for pair, *answer in answers]))
+    pilot = find_most_demanding_criterion(
+        verdicts_of([(pair, "Ada", *answer, "person") for pair, *answer in answers])
+    )
     assert pilot.line.startswith("coherence")
     assert "no item was rated twice" in pilot.line
     assert pilot.icc is None
     with pytest.raises(StudyError, match="simulated"):
-        find_most_demanding(verdicts_of([("p1", "Bot", "fluency", "guard", "simulated")]))
+        find_most_demanding_criterion(verdicts_of([("p1", "Bot", "fluency", "guard", "simulated")]))
 
 
 @pytest.mark.parametrize(("ties", "chosen"), [(3, "coherence"), (5, "fluency")])
@@ -151,7 +153,7 @@ def test_criterion_with_agreeing_raters_is_more_demanding(ties, chosen):
     words = ["guard", *["tie"] * ties]
     agreed = [(f"p{n}", who, "coherence", word) for n, word in enumerate(words) for who in ("Ada", "Bob")]
     alone = [(f"p{n}", "Ada", "fluency", "guard") for n in range(len(words))]
-    pilot = find_most_demanding(verdicts_of([(*row, "person") for row in (*agreed, *alone)]))
+    pilot = find_most_demanding_criterion(verdicts_of([(*row, "person") for row in (*agreed, *alone)]))
     assert pilot.line.startswith(chosen)
 
 
@@ -168,7 +170,7 @@ def test_pilot_weighs_comparisons_by_their_pairs():
         (pair, a, b, who, ({"x": "z", "z": "x"}[word] if (b, who) == ("z", "Bob") else word), kind)
         for pair, a, b, who, word, kind in rows
     ]
-    pilot = find_most_demanding(listed("pair_id method_a method_b rater verdict rater_kind", rows))
+    pilot = find_most_demanding_criterion(listed("pair_id method_a method_b rater verdict rater_kind", rows))
     assert pilot.icc == pytest.approx(0.5, abs=0.02)
     assert pilot.results == 2
     assert "2 comparisons" in pilot.line

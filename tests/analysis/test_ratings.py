@@ -9,11 +9,11 @@ import pytest
 from factories import make_pair
 
 from analysis.monitor.ratings import read_ratings
-from analysis.monitor.status import write_headline
+from analysis.monitor.status import describe_rating_progress
 from guard_eval.records import Pair
 from guard_eval.store import Store, raters
 from guard_eval.store.sql.schema import add_rows
-from guard_eval.store.sql.sqlite_files import select_all
+from guard_eval.store.sql.sqlite_files import make_select_all_query
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 A, B = "guard", "top_k(k=50)"
@@ -63,7 +63,7 @@ class Study:
             add_rows(db, "note", [values | {"detail": detail, "at": at}])
 
     def ratings(self, slots=2, criteria=()):
-        everybody = raters.read_progress(self.store)
+        everybody = raters.read_rater_progress(self.store)
         return read_ratings(self.store, everybody, slots=slots, criteria=criteria)
 
     def lines(self):
@@ -137,8 +137,8 @@ def test_status_hides_which_method_is_ahead(study, four):
     """A study in which every verdict goes to the other method looks the same."""
     mirrored = study(("ann", "ben"), pairs=5)
     with four.store.begin_read() as db:
-        showings = [row._asdict() for row in select_all("presentation")(db)]
-        verdicts = [row._asdict() for row in select_all("verdict")(db)]
+        showings = [row._asdict() for row in make_select_all_query("presentation")(db)]
+        verdicts = [row._asdict() for row in make_select_all_query("verdict")(db)]
     with mirrored.store.begin_write() as (db, _):
         turned = [row | {"first": {"a": "b", "b": "a"}[row["first"]]} for row in showings]
         add_rows(db, "presentation", turned)
@@ -165,7 +165,7 @@ def test_status_of_an_untouched_study_is_empty(study):
     ratings = study((), pairs=0).ratings()
     assert (ratings.planned, ratings.seconds, ratings.filled) == (0, None, (0, 0, 0))
     assert len(ratings.criteria) == len(ratings.raters) == 0
-    assert write_headline(ratings).startswith("0 of 0 ratings (0 %)")
+    assert describe_rating_progress(ratings).startswith("0 of 0 ratings (0 %)")
 
 
 FAST, SLOW = 1.26, 1.27
@@ -279,12 +279,14 @@ def test_often_skipped_pair_is_counted(study):
 def test_headline_counts_pairs_for_people(study):
     running = study(["ada"], pairs=1)
     running.pressed(1, "p0", "ada", coherence="A")
-    assert write_headline(running.ratings()) == (
+    assert describe_rating_progress(running.ratings()) == (
         "1 of 2 ratings (50 %): 1 pair, 2 people each. 1 to go: about 30 s of rating in all, at 30 s a pair."
     )
     with running.store.begin_write() as (db, _):
         running.add_pair(db, "for a judge alone", 1, 30, for_people=False)
-    assert write_headline(running.ratings()).startswith("1 of 2 ratings (50 %): 1 of 2 pairs, 2 people each.")
+    assert describe_rating_progress(running.ratings()).startswith(
+        "1 of 2 ratings (50 %): 1 of 2 pairs, 2 people each."
+    )
 
 
 def test_ratings_without_a_later_criterion_are_counted(study):

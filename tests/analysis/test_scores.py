@@ -14,8 +14,8 @@ from analysis.scores.scores import (
     score_items,
     score_raters,
 )
-from analysis.verdicts.checks import check_verdicts, order_methods
-from analysis.verdicts.table import convert_to_texts, share_categories
+from analysis.verdicts.checks import check_verdicts, unify_method_order
+from analysis.verdicts.table import convert_to_texts, unify_categories
 
 VERDICTS = st.tuples(
     st.sampled_from(["p1", "p2", "é", "10", "9"]),
@@ -39,7 +39,7 @@ def table(drawn):
     twice = frame.assign(low=key[0], high=key[1]).duplicated(
         ["pair_id", "rater", "criterion", "presentation", "low", "high"]
     )
-    return add_judge_column(order_methods(check_verdicts(frame[~twice])))
+    return add_judge_column(unify_method_order(check_verdicts(frame[~twice])))
 
 
 @pytest.mark.slow
@@ -84,7 +84,7 @@ def test_comparisons_have_the_planned_order_of_methods():
 def test_text_columns_are_categorical():
     texts = convert_to_texts(pd.Series(["b", None, " ", "a", "b", ""]))
     assert (texts.codes.tolist(), list(texts.categories)) == ([1, -1, -1, 0, 1, -1], ["a", "b"])
-    both = share_categories(
+    both = unify_categories(
         pd.DataFrame({"one": texts[:2], "other": convert_to_texts(pd.Series(["c", "a"]))}), ["one", "other"]
     )
     assert both["one"].cat.codes.tolist() == [1, -1]

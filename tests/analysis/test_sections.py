@@ -12,7 +12,7 @@ from analysis import sections
 from analysis.evidence import USED_PLAN_KEYS, declare_plan_keys
 from analysis.sections import ANALYSES, SECTIONS
 from analysis.sections.raters.agreement import AgreementRow, measure_agreement
-from analysis.sections.section import MAX_ROWS, make_frame, make_row_table
+from analysis.sections.section import MAX_ROWS, make_frame, make_table_of_first_rows
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 
@@ -68,12 +68,12 @@ def test_rows_of_an_analysis_are_computed_once():
 
 def test_long_table_names_the_file_of_all_rows():
     rows = list(range(MAX_ROWS + 1))
-    (cut,) = make_row_table(
+    (cut,) = make_table_of_first_rows(
         rows, lambda row: {"Row": row}, lambda row: {"Twice": 2 * row, "None": None}, csv="f", caption="c"
     )
     assert cut.columns == ("Row", "Twice")  # a column without any figure is left out
     assert cut.note == f"The first {MAX_ROWS} of {MAX_ROWS + 1} rows; csv/f.csv has all."
-    assert make_row_table([], dict, dict, csv="f", caption="c") == ()
+    assert make_table_of_first_rows([], dict, dict, csv="f", caption="c") == ()
 
 
 def test_unknown_plan_key_is_refused():

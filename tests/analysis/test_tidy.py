@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from analysis.verdicts import files
-from analysis.verdicts.checks import check_verdicts, order_methods
+from analysis.verdicts.checks import check_verdicts, unify_method_order
 from analysis.verdicts.reading import get_reading
 from analysis.verdicts.sources import read
 from guard_eval.errors import StudyError
@@ -178,13 +178,13 @@ def test_parquet_table_is_read(tmp_path):
 def test_methods_are_put_into_planned_order():
     rows = [["1", "d", "x", "y", "r", "c", "x", 3.0, 5.0], ["2", "d", "y", "x", "r", "c", "x", 7.0, 9.0]]
     frame = pd.DataFrame(rows, columns=[*HEADER.split(","), "length_a", "length_b"])
-    mixed = order_methods(check_verdicts(frame))
+    mixed = unify_method_order(check_verdicts(frame))
     assert list(mixed["method_a"]) == ["x", "x"]
     assert list(mixed["length_a"]) == [3.0, 9.0]
-    planned = order_methods(check_verdicts(frame), (("y", "x", "c"),))
+    planned = unify_method_order(check_verdicts(frame), (("y", "x", "c"),))
     assert list(planned["method_a"]) == ["y", "y"]
     assert list(planned["length_b"]) == [3.0, 9.0]
-    alone = order_methods(check_verdicts(frame[1:]))
+    alone = unify_method_order(check_verdicts(frame[1:]))
     assert list(alone["method_a"]) == ["y"]
 
 
@@ -251,7 +251,7 @@ def test_names_of_people_are_not_models(tmp_path):
 def test_reading_stays_with_its_table(tmp_path):
     path = write(tmp_path, f"{HEADER},prompt_id\n1,d,x,y,anna,c,x,p\n2,d,x,y,anna,c,x,\n")
     frame = read(path)
-    tables = (frame, check_verdicts(frame), order_methods(check_verdicts(frame)))
+    tables = (frame, check_verdicts(frame), unify_method_order(check_verdicts(frame)))
     notes = {get_reading(table).notes for table in tables}
     assert len(notes) == 1
     assert () not in notes

@@ -136,7 +136,7 @@ def test_a_waiting_rater_gets_a_pair_that_becomes_free(recruiting, databases, mo
     assert find_codes(page) == []
     # A database that fails for a moment is looked for again by the page itself.
     polls = []
-    monkeypatch.setattr(markup, "reload_page", polls.append)
+    monkeypatch.setattr(markup, "reload_page_periodically", polls.append)
     with databases.away(built.database):
         page = page.run()
     assert "Please try again in a moment" in read_words(page)

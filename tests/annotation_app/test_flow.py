@@ -130,7 +130,7 @@ def test_answers_given_in_another_tab_are_not_replaced(study):
     page = go_to_page(page, "back")
     before = read_panel_data(page)
     with built.open() as store:
-        (ann,) = raters.read_progress(store)
+        (ann,) = raters.read_rater_progress(store)
         rater = raters.find_rater_by_token(store, built.tokens["ann"])
         verdicts.save_verdict(
             store, before["pair"], {"coherence": "B", "fluency": "B"}, rater=rater, comment="new"

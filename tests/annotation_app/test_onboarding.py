@@ -87,7 +87,7 @@ def test_a_button_pressed_twice_gives_one_answer(make_study):
     for key, kind in (("agree", "consent"), ("background-send", "background"), ("start", "instructions")):
         stale = state.start_visit(app, built.tokens["ann"])
         press_button(open_page(built.tokens["ann"]), key)
-        state.note_progress(app, stale, kind, {"again": True})
+        state.store_progress_note(app, stale, kind, {"again": True})
     assert [kind for kind, _ in read_notes(built)] == ["consent", "background", "instructions"]
 
 

@@ -59,7 +59,7 @@ def test_health_fails_if_the_database_does_not_answer(study, health, monkeypatch
         other.execute("ROLLBACK")
     assert health()[0] == 200
     # Nor one on a network's disk that hangs: whoever rates meanwhile is served.
-    monkeypatch.setattr(state.App, "check_file_unchanged", lambda _app: time.sleep(4))
+    monkeypatch.setattr(state.App, "check_database_file_unchanged", lambda _app: time.sleep(4))
     begin = time.monotonic()
     assert health()[0] == 503
     assert time.monotonic() - begin < 3

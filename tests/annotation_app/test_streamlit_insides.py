@@ -41,7 +41,7 @@ def test_the_shell_loads_all_scripts_and_styles_of_streamlit():
     """The shell also has one inline script, which a hash allows, and none of Streamlit's inline scripts."""
     page = (STATIC / "index.html").read_text(encoding="utf-8")
     loaded = re.findall(r'"(\./static/[^"]+)"', page)
-    shell = read_asset("shell.html").replace("{assets}", server._read_script_elements())
+    shell = read_asset("shell.html").replace("{assets}", server._read_streamlit_script_tags())
     assert loaded == re.findall(r'"(\./static/[^"]+)"', shell)
     assert len(re.findall(r"<script[^>]* src=", page)) == len(re.findall(r"<script[^>]* src=", shell)) > 0
     assert re.findall(r"<script>(.*?)</script>", page, re.DOTALL) == [

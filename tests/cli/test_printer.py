@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from guard_eval.cli import printer as printer_module
-from guard_eval.cli.printer import LOG_SECONDS, LoggedProgress, Printer, replace_by_ascii
+from guard_eval.cli.printer import LOG_SECONDS, LoggedProgress, Printer, replace_unprintable_by_ascii
 from guard_eval.errors import MissingExtraError
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
@@ -90,7 +90,7 @@ def test_scripts_emoji_and_spaces_are_shown_as_they_are(capsys):
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_an_ascii_stream_gets_ascii_replacements(encoding):
-    codecs.register_error("plain", replace_by_ascii)
+    codecs.register_error("plain", replace_unprintable_by_ascii)
     text = "3\u00a0% \u2026 \u03ba \u2212 0.5 \u00d7 \u2192 \u2713 \u0416 \ud83d"
     printed = text.encode(encoding, "plain").decode(encoding)
     assert printed.replace("\u00a0", " ").replace("\u2026", "...").replace("\u00d7", "x") == (

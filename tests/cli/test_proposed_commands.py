@@ -133,7 +133,7 @@ def test_recorded_strategies_declare_the_same_as_their_file(own_study, run_anew,
     with monkeypatch.context() as patch:
         for name in ("_classes", "sources", "spellings"):
             patch.setattr(own, name, {})
-        own.load_source("my.py", MINE)
+        own.load_strategies_from_source("my.py", MINE)
         assert Study.open(own_study).declared == recalled
 
 
@@ -146,7 +146,7 @@ def test_messages_of_the_store_name_the_study(run, paired):
 
 
 def test_a_folder_is_never_taken_for_an_option():
-    assert proposals.write_command("status", "-x") == "guard-eval status ./-x"
+    assert proposals.format_study_command("status", "-x") == "guard-eval status ./-x"
 
 
 def literals(path):
@@ -162,7 +162,7 @@ def literals(path):
 
 
 def test_every_command_in_a_message_exists_and_is_complete():
-    """A command on a study names STUDY, for which `complete_commands` puts the folder."""
+    """A command on a study names STUDY, for which `insert_study_into_commands` puts the folder."""
     command = re.compile(r"(?:run|with|them|by|verdicts|again): guard-eval (\S+)((?: \S+)*)")
     names = {name.split()[0] for name in COMMANDS}
     seen = []

@@ -49,7 +49,7 @@ REFUSED = [
     ("study", ["generate", "small", "--sharp"], "Unknown option: --sharp"),
     ("study", ["generate", "small", "--code", "none.py"], "none.py"),
     ("paired", ["raters", "exclude", "small", "Ada"], "--reason"),
-    ("paired", ["export", "small", "--output", "v.xlsx"], "written as .csv; name"),
+    ("paired", ["export", "small", "--output", "v.xlsx"], "give the file this ending"),
     ("paired", ["export", "small", "--table", "everything"], "for --table. Choose from"),
     ("paired", ["measure", "small", "--metrics", "bleu"], "bleu"),
     ("paired", ["measure", "small", "--output", "x"], "--output is only for files"),

@@ -51,8 +51,8 @@ def test_current_folder_is_not_imported_from(command, folder):
 
 def test_child_processes_import_nothing_from_the_current_folder(folder):
     code = (
-        "from guard_eval.cli.start import leave_out_current_folder\n"
-        "leave_out_current_folder()\n"
+        "from guard_eval.cli.start import remove_current_folder_from_path\n"
+        "remove_current_folder_from_path()\n"
         "import subprocess, sys\n"
         "sys.exit(subprocess.run([sys.executable, '-c', 'import random, torch']).returncode)"
     )

@@ -30,7 +30,8 @@ def test_commands_work_with_closed_streams(paired, tmp_path, closed):
 def test_database_never_uses_descriptors_0_to_2(paired, tmp_path):
     """A warning that is printed to descriptor 2 must not reach the file that took its number."""
     code = (
-        "import os, sys; from guard_eval.cli.start import open_missing_streams; open_missing_streams();"
+        "import os, sys; from guard_eval.cli.start import open_closed_standard_streams;"
+        "open_closed_standard_streams();"
         "print(os.open('small/study.db', os.O_RDONLY))"
     )
     ran = shell(f'{sys.executable} -c "{code}" <&- 2>&-', tmp_path)

@@ -58,7 +58,7 @@ def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch, c
 
     with Store.open(Study.open(folder).database) as store:
         with store.begin_read() as db:
-            answered = requests.read_attempts(db, [pairs.read_pairs(store)[0].id])[-1].response
+            answered = requests.read_requests_about_pairs(db, [pairs.read_pairs(store)[0].id])[-1].response
         assert REASONS.rpartition('"')[2].encode() in answered
         assert {row.criterion for row in unblind.read_tidy_rows(store)} == {"harmlessness", "fluency"}
     page = load_command("report")(folder).page.read_text(encoding="utf-8")

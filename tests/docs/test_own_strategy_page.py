@@ -101,7 +101,7 @@ def test_study_uses_the_strategies_of_the_page(folder, run_here_anew, blocks):
 
 @pytest.fixture
 def examples(own_registry, blocks):
-    own.load_source("page.py", "\n\n".join(blocks("own_strategy.md", "python")))
+    own.load_strategies_from_source("page.py", "\n\n".join(blocks("own_strategy.md", "python")))
 
 
 def test_top_a_keeps_tokens_with_p_above_a_times_max_squared(examples):

@@ -2,7 +2,7 @@
 
 from settings_reference import DOCS, page, tables
 
-from guard_eval.study.schema import read_meanings
+from guard_eval.study.schema import read_key_meanings
 
 
 def test_settings_reference_equals_generated_page():
@@ -14,7 +14,10 @@ def test_every_setting_is_explained_on_its_page():
     text = (DOCS / "study_toml.md").read_text(encoding="utf-8")
     for heading, table in tables():
         described = {
-            name for base in table.__mro__ if hasattr(base, "model_fields") for name in read_meanings(base)
+            name
+            for base in table.__mro__
+            if hasattr(base, "model_fields")
+            for name in read_key_meanings(base)
         }
         assert set(table.model_fields) <= described | {
             key

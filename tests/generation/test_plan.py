@@ -58,7 +58,7 @@ def test_a_refused_strategy_does_not_stop_others(study):
 def test_a_failing_own_strategy_does_not_stop_others(study, own_registry):
     from guard_eval.generation.strategies import own
 
-    own.load_source("mine.py", FAILING)
+    own.load_strategies_from_source("mine.py", FAILING)
     toml = study.folder / "study.toml"
     toml.write_text(toml.read_text().replace(json.dumps(REFUSED)[1:-1], '"failing"'))
     with pytest.raises(StudyError, match=r"failing: mine.py: the function of Failing failed: KeyError"):

@@ -12,14 +12,14 @@ from fake_openai import KEY, FakeOpenAI
 
 from guard_eval.records import BlindPair
 from guard_eval.servers.price import find_price
-from guard_eval.servers.server import find_url, make_server
+from guard_eval.servers.server import find_server_url, make_server
 from guard_eval.store import Store, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.judging.requests import Question
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from judge.batches import BatchRun
-from judge.questions import read_unjudged
+from judge.questions import read_unjudged_questions
 from judge.run import OnlineRun
 
 
@@ -56,11 +56,11 @@ def judge_study(store, judge, environ, *, questions=None, batch=False, **more):
     """Ask a judge all questions that it has not answered yet."""
     options = {
         "server": make_server(judge, environ),
-        "price": find_price(judge, find_url(judge, environ)),
+        "price": find_price(judge, find_server_url(judge, environ)),
         "pace": PACE,
         **more,
     }
-    questions = read_unjudged(store, judge, seed=11) if questions is None else questions
+    questions = read_unjudged_questions(store, judge, seed=11) if questions is None else questions
     online = OnlineRun(store, judge, seed=11, **options)
     return (BatchRun(online) if batch else online).judge_questions([questions])
 

@@ -21,12 +21,12 @@ from judge_requests import make_request
 from local_server import Response
 
 from guard_eval.errors import StudyError
-from guard_eval.servers.answers import load_json, read_answer, read_usage, remove_thinking
+from guard_eval.servers.answers import load_json_or_none, read_answer, read_usage, remove_thinking
 from guard_eval.servers.client import LARGEST_RESPONSE, Client
 from guard_eval.servers.price import find_price
 from guard_eval.servers.redaction import remove_key, remove_key_from_text
 from guard_eval.servers.refusals import explain_refusal
-from guard_eval.servers.server import find_origin, make_server, may_send_keys
+from guard_eval.servers.server import confirm_sending_keys, find_origin, make_server
 from guard_eval.servers.waits import read_wait_seconds
 from guard_eval.servers.workers import Workers
 from guard_eval.study.judge_settings import Judge
@@ -125,7 +125,7 @@ def test_example_in_the_servers_docstring_works(server, environ):
     whole = make_chat_answer("<think>hm</think>Once upon a time")
     server.act = lambda _: whole
     chosen = make_server(settings, environ)
-    assert may_send_keys([chosen], {(find_origin(server.url), "JUDGE_KEY")})
+    assert confirm_sending_keys([chosen], {(find_origin(server.url), "JUDGE_KEY")})
     price = find_price(settings, chosen.url)
     workers = Workers(chosen, concurrency=settings.concurrency)
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Go on"}]}).encode()
@@ -349,7 +349,7 @@ def test_removing_a_key_from_a_hostile_answer_is_fast(fragment):
 def test_nested_errors_are_explained_at_every_depth():
     server = make_server(ServedModel(model="m", base_url="http://localhost:1/v1"), {})
     for depth in range(900, 1100):  # Python's limit is 1000
-        error = load_json(b"[" * depth + b"]" * depth)
+        error = load_json_or_none(b"[" * depth + b"]" * depth)
         assert explain_refusal(server, 429, {}, error).kind == "rate_limited"
 
 

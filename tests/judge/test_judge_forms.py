@@ -70,7 +70,9 @@ def test_first_two_questions_decide_the_request_form(*, run, store, pairs, serve
     assert counts.requests == refused + 6
     assert server.times_paid == {1}
     with store.begin_read() as db:
-        attempts = list(requests.read_attempts(db, [entry.id for entry in store_pairs.read_pairs(store)]))
+        attempts = list(
+            requests.read_requests_about_pairs(db, [entry.id for entry in store_pairs.read_pairs(store)])
+        )
     assert {entry.form for entry in attempts if not entry.failure} == {form}
     assert run(batch=batch).requests == 0
 

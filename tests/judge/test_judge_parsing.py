@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from judge_requests import make_request
 
 from guard_eval.records import BlindPair
-from guard_eval.servers.answers import has_reasoned, read_usage
+from guard_eval.servers.answers import has_model_reasoned, read_usage
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.store.judging.requests import Question, Usage
 from guard_eval.study.judge_settings import Judge
 from judge.prompts.parsing import parse_response, read_verdict_block
-from judge.prompts.prompt import make_block_code
+from judge.prompts.prompt import make_verdict_block_code
 
 ASKED = ("fluency", "coherence")
 CODE = "1f2e3d4c5b6a"
@@ -315,7 +315,7 @@ NO_THOUGHTS = [{}, {"reasoning_content": None}, {"reasoning": ""}, {"refusal": "
 @pytest.mark.parametrize("fields", [*THOUGHTS, *NO_THOUGHTS])
 def test_has_reasoned_reads_every_field_with_thinking(fields):
     response = make_response(**{"content": FIELDS, "usage": PLAIN} | fields)
-    assert has_reasoned(response) == (fields in THOUGHTS)
+    assert has_model_reasoned(response) == (fields in THOUGHTS)
 
 
 COUNTS = st.sampled_from([0, 1, 100, 2**31 - 2, 2**31 - 1, 2**31, 2**63, "2147483647", 2.0**31])
@@ -338,7 +338,7 @@ def test_quoted_request_is_not_a_verdict(text_a, text_b):
     user = json.loads(make_request(judge, Question(pair_id="p", number=0, blind=blind), 5))["messages"][1][
         "content"
     ]
-    expected = make_block_code(blind, 5)
+    expected = make_verdict_block_code(blind, 5)
     assert user.count(f"<verdict-{expected}>") == 1  # the one that is asked for
     assert read_verdict_block(user, ASKED, expected, {}) is None  # and it says nothing
     assert read_verdict_block(blind.text_a + blind.text_b + blind.prompt, ASKED, expected, {}) is None

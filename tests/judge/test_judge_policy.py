@@ -19,9 +19,9 @@ from judge.decide import (
     Send,
     Stop,
     Verdict,
-    finish_question,
-    next_step,
+    decide_next_step,
     record_reply,
+    update_failure_counts,
 )
 
 SCHEMA = Form()
@@ -57,7 +57,7 @@ def ask(run, *results, pair="p", others=True, alone=False, reasoned=False, store
     """Ask one question with these results of its requests; return the steps, and the run's state."""
     history = History(run=run, pair_id=pair, has_other_questions=others)
     form = run.form
-    steps = [next_step(history, form)]
+    steps = [decide_next_step(history, form)]
     for result in results:
         if isinstance(steps[-1], Send):
             form = steps[-1].form
@@ -72,7 +72,7 @@ def ask(run, *results, pair="p", others=True, alone=False, reasoned=False, store
             alone=alone,
         )
         history = record_reply(history, reply)
-        steps.append(next_step(history, form))
+        steps.append(decide_next_step(history, form))
     return steps[1:], history.run
 
 
@@ -256,10 +256,10 @@ def test_ten_server_failures_in_a_row_end_a_run():
     run = SETTLED
     for _ in range(MOST_FAILURES - 1):
         (step,), run = ask(run, SLOW, alone=True)
-        run = finish_question(run, step)
+        run = update_failure_counts(run, step)
     (step,), _ = ask(run, SLOW, alone=True)
     assert "10 times in a row, last with timeout (words)" in step.reason
-    run = finish_question(run, Verdict(CHOICES))
+    run = update_failure_counts(run, Verdict(CHOICES))
     assert ask(run, SLOW, alone=True)[0] == [Failure(SLOW)]
 
 
@@ -274,7 +274,7 @@ def test_ten_rejected_questions_end_a_run_without_verdicts(rejected, requests):
     for _ in range(MOST_FAILURES):
         step, run, count = repeat_result(run, rejected)
         counts.append(count)
-        run = finish_question(run, step) if isinstance(step, Failure) else run
+        run = update_failure_counts(run, step) if isinstance(step, Failure) else run
     assert counts == requests
     assert "10 times in a row, last with rejected (words)" in step.reason
 
@@ -286,7 +286,7 @@ def test_rejections_after_a_verdict_do_not_end_a_run(run):
     for _ in range(20):
         steps, run = ask(run, UNKNOWN_FORM)
         assert steps == [Failure(UNKNOWN_FORM)]
-        run = finish_question(run, steps[0])
+        run = update_failure_counts(run, steps[0])
 
 
 # Reasoning: known by what the server does

@@ -27,10 +27,10 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store.judging import requests
 from guard_eval.store.judging.group_commit import GroupCommit
 from guard_eval.store.sql.schema import add_rows, query
-from guard_eval.store.sql.sqlite_files import select_all
+from guard_eval.store.sql.sqlite_files import make_select_all_query
 from judge import journal as judge_journal
 from judge import run as judge_run
-from judge.questions import RequestBuilder, read_unjudged
+from judge.questions import RequestBuilder, read_unjudged_questions
 
 pytestmark = pytest.mark.slow
 both = pytest.mark.both_databases
@@ -117,7 +117,7 @@ def test_used_up_budget_ends_the_run_and_can_be_raised(run, store, pairs, batch)
 def test_question_that_waits_for_budget_is_not_forgotten(run, store, judge, pairs, server):
     """The first question reserves the money. The other questions need only stored answers."""
     pairs(6)
-    questions = read_unjudged(store, judge, seed=11)
+    questions = read_unjudged_questions(store, judge, seed=11)
     server.act = lambda _: make_chat_answer("A, I guess")
     run(questions=questions[-2:], output="text", concurrency=1)
     server.act = make_verdict
@@ -337,7 +337,7 @@ def test_killed_run_loses_at_most_the_requests_in_flight(*, run, store, pairs, s
 def test_answer_after_its_lease_does_not_block_next_run(store, pairs, judge):
     pairs(1)
     rater = raters.get_or_add_rater(store, judge.rater_name, "model")
-    question, _ = read_unjudged(store, judge, seed=11)
+    question, _ = read_unjudged_questions(store, judge, seed=11)
     sent = RequestBuilder(judge, seed=11).make_instruction(Form(), max_output_tokens=9)
     same = {"key": "k", "instruction": sent.id, "body": b"q", "max_output_tokens": 9, "cost": 5}
     planned = [requests.PlannedRequest(question=question, **same)]
@@ -351,7 +351,7 @@ def test_answer_after_its_lease_does_not_block_next_run(store, pairs, judge):
         requests.store_results(
             db, now, [requests.RequestResult(row=rows[0], state="answered", response=b"late")]
         )
-        states = {row.run: row.state for row in select_all("request")(db)}
+        states = {row.run: row.state for row in make_select_all_query("request")(db)}
     assert states == {"killed": "lost", "next": "open"}
 
 
@@ -360,7 +360,7 @@ def test_each_request_key_has_at_most_one_open_request(run, store, pairs):
     pairs(1)
     run()
     with store.begin_read() as db:
-        row = select_all("request")(db).first()._asdict()
+        row = make_select_all_query("request")(db).first()._asdict()
     del row["id"]
     with pytest.raises(Exception, match=r"(?i)unique"), store.begin_write() as (db, _):
         add_rows(db, "request", [{**row, "state": "open"}])
@@ -370,7 +370,7 @@ def test_requests_and_responses_are_stored_as_bytes(run, store, pairs, server):
     pairs(1)
     run(orders="one")
     with store.begin_read() as db:
-        (attempt,) = requests.read_attempts(db, [store_pairs.read_pairs(store)[0].id])
+        (attempt,) = requests.read_requests_about_pairs(db, [store_pairs.read_pairs(store)[0].id])
     assert attempt.sent == server.seen[-1].raw
     assert b'"system_fingerprint": "fp_1"' in attempt.response
     assert attempt.fingerprint == "fp_1"

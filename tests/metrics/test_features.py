@@ -7,8 +7,8 @@ from small_tokenizers import bytes_of
 from tiny_models import VOCABULARY, tiny
 from tokenizers import processors
 
-from guard_eval.metrics.scorers.batches import read_in_batches
-from guard_eval.metrics.scorers.mauve import cut_text, read_features
+from guard_eval.metrics.scorers.batches import compute_in_batches
+from guard_eval.metrics.scorers.mauve import compute_text_features, cut_to_first_tokens
 
 TEXTS = [
     "the cat sat on the mat",
@@ -30,17 +30,17 @@ def test_features_equal_those_of_mauve_text(tokenizer, batch_size):
     utils = pytest.importorskip("mauve.utils", reason="mauve-text is not installed")
     ids, model = [tokenizer.encode(text, return_tensors="pt") for text in TEXTS], tiny("gpt2")
     expected = utils.featurize_tokens_from_model(model.base_model, ids, 1).numpy()
-    *features, none = read_features(model, tokenizer, [*TEXTS, None], batch_size=batch_size)
+    *features, none = compute_text_features(model, tokenizer, [*TEXTS, None], batch_size=batch_size)
     assert (features[0].dtype, none) == (np.float32, None)
     np.testing.assert_allclose(features, expected, rtol=0, atol=1e-5)
 
 
 def test_features_read_at_most_the_context(tokenizer):
     long = " ".join(TEXTS * 20)
-    cut = cut_text(tokenizer, long, 128)  # tiny GPT-2's context
-    both = read_features(tiny("gpt2"), tokenizer, [long, cut])
+    cut = cut_to_first_tokens(tokenizer, long, 128)  # tiny GPT-2's context
+    both = compute_text_features(tiny("gpt2"), tokenizer, [long, cut])
     np.testing.assert_allclose(both[0], both[1], rtol=0, atol=1e-5)
-    assert cut_text(tokenizer, TEXTS[0], 128) is None
+    assert cut_to_first_tokens(tokenizer, TEXTS[0], 128) is None
 
 
 def test_features_use_the_usual_special_tokens(tokenizer):
@@ -48,9 +48,9 @@ def test_features_use_the_usual_special_tokens(tokenizer):
     marked.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="$A <|endoftext|>", special_tokens=[("<|endoftext|>", 0)]
     )
-    spelled = read_features(tiny("gpt2"), tokenizer, ["the cat<|endoftext|>"])
-    np.testing.assert_array_equal(read_features(tiny("gpt2"), marked, ["the cat"]), spelled)
-    assert cut_text(marked, "the cat", len(tokenizer("the cat")["input_ids"])) == "the cat"
+    spelled = compute_text_features(tiny("gpt2"), tokenizer, ["the cat<|endoftext|>"])
+    np.testing.assert_array_equal(compute_text_features(tiny("gpt2"), marked, ["the cat"]), spelled)
+    assert cut_to_first_tokens(marked, "the cat", len(tokenizer("the cat")["input_ids"])) == "the cat"
 
 
 def test_batches_shrink_if_memory_runs_out():
@@ -63,5 +63,5 @@ def test_batches_shrink_if_memory_runs_out():
         return [sum(row) for row in rows]
 
     rows = [[1], [2, 2, 2], None, [3, 3], [4], [5]]
-    assert read_in_batches(rows, len, sum_rows, max_rows=5) == [1, 6, None, 6, 4, 5]
+    assert compute_in_batches(rows, len, sum_rows, max_rows=5) == [1, 6, None, 6, 4, 5]
     assert sizes == [5, 2, 2, 1]

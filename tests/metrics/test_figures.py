@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from guard_eval.metrics.figures import draw_metric
+from guard_eval.metrics.figures import draw_scores_of_metric
 from guard_eval.reporting.escaping import join_lines
 from guard_eval.texts.generations import HUMAN
 
@@ -26,7 +26,7 @@ def texts(figure):
 
 def test_scores_are_sorted_and_drawn_at_their_limits():
     rows = [score("acs(q=1)", 92.4), score("bare", 95.0, half=None), score(HUMAN, 92.98), score("none", None)]
-    figure = draw_metric(rows)
+    figure = draw_scores_of_metric(rows)
     [axes] = figure.figure.axes
     points = [(*line.get_xdata(), *line.get_ydata(), line.get_marker()) for line in axes.get_lines()]
     assert axes.get_ylim()[0] > axes.get_ylim()[1]  # from the top downwards
@@ -43,10 +43,10 @@ def test_scores_are_sorted_and_drawn_at_their_limits():
 
 @pytest.mark.parametrize("rows", [[], [score(HUMAN, 90.0)], [score("acs", None)]])
 def test_a_metric_without_scores_has_no_figure(rows):
-    assert draw_metric(rows) is None
+    assert draw_scores_of_metric(rows) is None
 
 
 def test_figures_escape_names():
     names = ["$x^2_1$", "a\x00b\x1b\ufffe", "\ud800", "表情🙂"]
-    labels = texts(draw_metric([score(name, 90.0) for name in names]))
+    labels = texts(draw_scores_of_metric([score(name, 90.0) for name in names]))
     assert not [name for name in names if join_lines(name) not in labels]

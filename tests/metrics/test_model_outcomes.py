@@ -17,7 +17,7 @@ from guard_eval.errors import StudyError
 from guard_eval.generation.engines.loading import load_pretrained
 from guard_eval.metrics.scorers.bertscore import compute_bertscores
 from guard_eval.metrics.scorers.coherence import compute_log_likelihoods
-from guard_eval.metrics.scorers.mauve import compute_mauve, cut_text, read_features
+from guard_eval.metrics.scorers.mauve import compute_mauve, compute_text_features, cut_to_first_tokens
 from guard_eval.metrics.tools import ScoreCache, ScoringModel
 from guard_eval.study.system_settings import BUNDLED, locate_model
 from guard_eval.texts.generations import HUMAN, Generation
@@ -140,8 +140,8 @@ def test_mauve_uses_only_texts_of_full_length(bundled):
     full = [text for text in texts if text.text != "too short"]
     sides = [text.reference for text in full], [text.text for text in full]
     model, tokenizer = bundled.model, bundled.tokenizer
-    cut = ([cut_text(tokenizer, text, 16) for text in side] for side in sides)
-    p, q = (np.array(read_features(model, tokenizer, side)) for side in cut)
+    cut = ([cut_to_first_tokens(tokenizer, text, 16) for text in side] for side in sides)
+    p, q = (np.array(compute_text_features(model, tokenizer, side)) for side in cut)
     score = tales_score(results, "mauve", "guard")
     assert score.value == pytest.approx(compute_mauve(p, q, buckets=4, seeds=(25, 26)).value, abs=1e-6)
     assert score.counts == {"text or reference shorter than 16 tokens": 1}

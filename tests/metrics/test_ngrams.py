@@ -10,7 +10,7 @@ from paper_data import read_published_lines
 from sacrebleu.metrics import BLEU
 
 from guard_eval.metrics.scorers.ngrams import (
-    compute_distinct,
+    compute_distinct_share,
     compute_diversity,
     compute_self_bleus,
     compute_unrounded_diversity,
@@ -47,8 +47,8 @@ def test_diversity_of_sums_equals_diversity(texts):
 
 
 def test_distinct_equals_hand_arithmetic():
-    assert compute_distinct(["a b a b", "a b c"], 2) == 60.0  # ab, ba, bc of ab ba ab ab bc
-    assert compute_distinct(["a b x x", "c d e x", "f g h i"], 1) == pytest.approx(100 * 10 / 12)
+    assert compute_distinct_share(["a b a b", "a b c"], 2) == 60.0  # ab, ba, bc of ab ba ab ab bc
+    assert compute_distinct_share(["a b x x", "c d e x", "f g h i"], 1) == pytest.approx(100 * 10 / 12)
 
 
 BLEU_TEXTS = st.lists(

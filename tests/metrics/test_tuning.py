@@ -14,10 +14,10 @@ from guard_eval.records import PEOPLE
 from guard_eval.store import Store, handout, raters, verdicts
 from guard_eval.store import settings as store_settings
 from guard_eval.study import Study
-from guard_eval.study.declared import compare_declared
+from guard_eval.study.declared import compare_declared_parts
 from guard_eval.texts.new import new
 from guard_eval.texts.pair import pair
-from guard_eval.texts.tuning import split_prompts
+from guard_eval.texts.tuning import split_prompts_for_tuning
 
 WORDS = "abcdefghij"
 DIFFERENT = {"0.7": 3, "0.8": 6, "0.9": 9}
@@ -108,7 +108,7 @@ def test_added_prompts_do_not_move_tuning_prompts(study):
     more = "".join(f'{{"id": "new {n}", "dataset": "prompts", "prompt": "More {n}"}}\n' for n in range(60))
     path.write_text(more + path.read_text())
     assert before
-    assert {prompt.id for prompt in split_prompts(opened(folder))[0]} == set(chose)
+    assert {prompt.id for prompt in split_prompts_for_tuning(opened(folder))[0]} == set(chose)
 
 
 def test_a_strategy_without_a_valid_setting_is_named(study):
@@ -178,8 +178,9 @@ def test_the_choice_cannot_change_after_a_verdict(study):
     edit(folder, lambda text: text.replace("prompts = 30", "prompts = 29"))
     after = opened(folder)
     with Store.open(after.database) as store:
-        [comparison] = compare_declared(
-            {PEOPLE: after.declared[PEOPLE]}, {PEOPLE: store_settings.read_declared(store, PEOPLE)}
+        [comparison] = compare_declared_parts(
+            {PEOPLE: after.declared[PEOPLE]},
+            {PEOPLE: store_settings.read_settings_at_first_verdict(store, PEOPLE)},
         )
     assert {change.partition(" from ")[0] for change in comparison.changes} == {
         "pairs.compare",

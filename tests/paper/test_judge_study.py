@@ -25,7 +25,7 @@ from paper_data import (
 from scipy import stats
 
 from analysis.replication.paper import find_paper_table
-from analysis.stats.printed import can_be_shares, find_nearest_percentage, find_possible_counts
+from analysis.stats.printed import are_percentages_possible, find_nearest_percentage, find_possible_counts
 
 pytestmark = pytest.mark.slow
 
@@ -161,14 +161,16 @@ def test_shares_against_two_rivals_fit_no_150_verdicts(claim):
             if not find_possible_counts(cell, PAIRS)
         ]
         common[versus] = [
-            n for n in range(1, PAIRS + 1) if all(can_be_shares(cells, n) for cells in rows.values())
+            n
+            for n in range(1, PAIRS + 1)
+            if all(are_percentages_possible(cells, n) for cells in rows.values())
         ]
     claim.fails(f"impossible as shares of 150: {'; '.join(impossible)}", quoted=describe_top_p())
     assert list(common.values()) == [[150], [60, 120], [60, 120]]
     for versus in OPPONENTS[1:]:
         # 79/120 = 65.83 and 59/120 = 49.17 are no counts of 60; pooled over six criteria, n is 360.
         shares = find_row(versus, "overall")
-        possible = [n for n in (60, 120, 150, 360, 720, 900) if can_be_shares(shares, n)]
+        possible = [n for n in (60, 120, 150, 360, 720, 900) if are_percentages_possible(shares, n)]
         assert possible == [120, 360, 720]
 
 

@@ -3,7 +3,13 @@
 import pandas as pd
 import pytest
 
-from analysis.replication.compare import KEYS, SettingDifference, compare_figures, explain_marks, make_tables
+from analysis.replication.compare import (
+    KEYS,
+    SettingDifference,
+    compare_figures_with_paper,
+    explain_marks,
+    make_comparison_tables,
+)
 from analysis.replication.paper import find_published_figures
 
 MAIN = find_published_figures("tab:ablation_resultglacs")
@@ -20,7 +26,9 @@ def make_our_figures(figures, *, value=None, low=None, high=None, is_exact=False
 
 
 def find_state(figures, *differences, **numbers):
-    return compare_figures(figures, make_our_figures(figures, **numbers), differences)["state"].iloc[0]
+    return compare_figures_with_paper(figures, make_our_figures(figures, **numbers), differences)[
+        "state"
+    ].iloc[0]
 
 
 def test_compare_says_whether_interval_has_papers_figure():
@@ -64,14 +72,19 @@ def test_table_shows_ticks_as_words():
     judged = find_published_figures("tab:llm_with_human")
     tick = judged[judged["value"] == "yes"].head(1)
     assert [find_state(tick, value=value, is_exact=True) for value in (1.0, 0.0)] == ["same", "differs"]
-    assert compare_figures(tick, make_our_figures(tick, value=0.0, is_exact=True))["cell"].item() == "no ≠"
+    assert (
+        compare_figures_with_paper(tick, make_our_figures(tick, value=0.0, is_exact=True))["cell"].item()
+        == "no ≠"
+    )
 
 
 def test_main_table_has_the_papers_layout():
-    compared = compare_figures(MAIN, make_our_figures(MAIN, low=MAIN["number"], high=MAIN["number"]))
+    compared = compare_figures_with_paper(
+        MAIN, make_our_figures(MAIN, low=MAIN["number"], high=MAIN["number"])
+    )
     assert set(compared["state"]) == {"inside"}
     assert (compared["value"] == compared["cell"].str.split().str[0]).all()
-    tables = make_tables(compared)
+    tables = make_comparison_tables(compared)
     assert [table.caption[:8] for table in tables] == ["Wikitext", "Wikinews", "BookCorp"]
     assert tables[0].columns[1::2] == ("Div., paper", "MAUVE, paper", "Coh., paper", "BERT-Sc., paper")
     assert [row[0] for row in tables[0].rows][::12] == ["Greedy", "Human"]
@@ -81,7 +94,7 @@ def test_main_table_has_the_papers_layout():
 def test_table_of_models_has_the_papers_groups():
     figures = find_published_figures("tab:model_size_results")
     gemma = figures[figures["model"] == "Gemma-7B"]
-    tables = make_tables(compare_figures(gemma, make_our_figures(gemma)))
+    tables = make_comparison_tables(compare_figures_with_paper(gemma, make_our_figures(gemma)))
     assert [table.caption for table in tables] == ["Diversity", "MAUVE", "Coherence"]
     assert tables[0].columns[1::2] == ("CS, paper", "ACS, paper", "GUARD, paper")
     cells = ("Wikitext, Gemma-7B", "68.99", "68.99 ≡", "47.99", "47.99 ≡", "96.54", "96.54 ≡")
@@ -95,7 +108,7 @@ def test_legend_counts_papers_figures_inside_our_intervals():
             make_our_figures(MAIN.head(1), value=50, low=49, high=51),
         ]
     )
-    meanings = explain_marks(compare_figures(MAIN, two))
+    meanings = explain_marks(compare_figures_with_paper(MAIN, two))
     assert "1 of 2 of the paper's figures lie within our intervals" in meanings
     assert "> ours is higher" in meanings
     assert "< " not in meanings

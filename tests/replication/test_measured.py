@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.replication.compare import KEYS, compare_figures
-from analysis.replication.measured import make_metric_figures, make_verdict_figures, read_count_figures
+from analysis.replication.compare import KEYS, compare_figures_with_paper
+from analysis.replication.measured import make_metric_figures, make_verdict_figures, read_shares_from_counts
 from analysis.replication.paper import find_published_figures
 from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.sources import read
@@ -36,7 +36,7 @@ def counts(tmp_path):
 
     def read_text(text):
         (tmp_path / "counts.csv").write_text(text)
-        return read_count_figures(tmp_path / "counts.csv", who="people")
+        return read_shares_from_counts(tmp_path / "counts.csv", who="people")
 
     return read_text
 
@@ -114,7 +114,7 @@ def test_shares_ignore_simulated_raters_beside_people():
 )
 def test_published_counts_give_all_but_one_row(counts, label, same, differ):
     """The shares' row "All" is not what its own counts give: 58.00 printed, (251 + 193/2) / 600 = 57.92."""
-    compared = compare_figures(find_published_figures(label), counts(COUNTS))
+    compared = compare_figures_with_paper(find_published_figures(label), counts(COUNTS))
     states = compared["state"].value_counts()
     assert (states["same"], states.get("differs", 0)) == (same, differ)
     assert set(compared["dataset"][compared["state"] == "differs"]) <= {"All"}
@@ -141,8 +141,8 @@ def test_published_verdicts_give_the_judges_tables(label, figures):
     path = JUDGMENTS / "guard_llm_gpt4.csv"
     if not path.exists():
         pytest.skip(f"{path} is not here: the published verdicts do not lie in the repository")
-    assert read_count_figures(path, who="judge") is None
-    compared = compare_figures(
+    assert read_shares_from_counts(path, who="judge") is None
+    compared = compare_figures_with_paper(
         find_published_figures(label), make_verdict_figures(read(path, rater_kind="model"))
     )
     compared = compared[compared["ours"].notna()]

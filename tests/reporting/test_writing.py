@@ -10,7 +10,7 @@ from guard_eval.errors import StudyError
 from guard_eval.reporting.writing import (
     LIST,
     check_database_file,
-    claim_folder,
+    claim_results_folder,
     open_to_append,
     write_atomically,
     write_folder,
@@ -172,7 +172,7 @@ def test_foreign_folder_is_not_overwritten(tmp_path, listed):
 
 
 def test_interrupted_results_are_written_again(tmp_path):
-    claim_folder(tmp_path / "out", ["index.html", "scores.sqlite"])
+    claim_results_folder(tmp_path / "out", ["index.html", "scores.sqlite"])
     (tmp_path / "out" / "index.html").write_text("half")
     write_folder(tmp_path / "out", {"index.html": "whole"})
     assert (tmp_path / "out" / "index.html").read_text() == "whole"

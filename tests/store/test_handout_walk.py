@@ -22,7 +22,7 @@ from guard_eval.records import HandOutPlan
 from guard_eval.store import pairs, raters
 from guard_eval.store.handout import claim_pairs, count_progress, skip_presentation
 from guard_eval.store.showings import slots
-from guard_eval.store.unblind import read_history, read_tidy_rows
+from guard_eval.store.unblind import read_tidy_rows, read_verdict_history
 
 METHODS = ("guard", "top_k(k=50)", "acs", "greedy")
 
@@ -114,7 +114,7 @@ def test_every_pair_is_completed_whatever_raters_do(store, clock, make_pairs, sl
     assert max(by_pair.values()) == slots
     full = [lead for (pair_id, _), lead in count_side_leads(store)[1].items() if by_pair[pair_id] == slots]
     assert {abs(lead) for lead in full} == {slots % 2}
-    presented = Counter((row.rater, row.pair_id) for row in read_history(store) if row.revision == 0)
+    presented = Counter((row.rater, row.pair_id) for row in read_verdict_history(store) if row.revision == 0)
     assert max(presented.values()) == 1
     assert len(read_tidy_rows(store, include_surplus=True)) > len(rows)
 
@@ -125,10 +125,10 @@ def test_raters_per_pair_can_be_raised_and_lowered(store, add_new_pairs, plan, l
     add_new_pairs(6, plan)
     everybody = invite_people(store, *(f"R{number}" for number in range(8)))
     for who, number in ((everybody[0], 2), (everybody[1], later), (everybody[2], 3)):
-        slots.apply_plan(store, replace(plan, slots=number))
+        slots.apply_hand_out_plan(store, replace(plan, slots=number))
         (presented,) = claim_pairs(store, who, replace(plan, slots=number))
         save_choice(store, who, presented)
-    slots.apply_plan(store, replace(plan, slots=later))
+    slots.apply_hand_out_plan(store, replace(plan, slots=later))
     for who in everybody:
         rate_all_pairs(store, who, replace(plan, slots=later))
     by_pair = Counter(row.pair_id for row in read_tidy_rows(store))
@@ -167,7 +167,7 @@ def test_a_late_verdict_on_a_complete_pair_is_surplus(store, clock, add_new_pair
     (late,) = claim_pairs(store, ann, plan)
     save_choice(store, ben, claim_pairs(store, ben, plan)[0])
     clock.advance(hours=1)
-    slots.apply_plan(store, replace(plan, slots=1))
+    slots.apply_hand_out_plan(store, replace(plan, slots=1))
     assert claim_pairs(store, cem, replace(plan, slots=1)) == []
     save_choice(store, ann, late)
     rows = read_tidy_rows(store, include_surplus=True)
@@ -181,9 +181,9 @@ def test_a_running_app_follows_the_owners_changed_plan(store, add_new_pairs, pla
     add_new_pairs(2, served)
     ann, ben, cem, dan = invite_people(store, "Ann", "Ben", "Cem", "Dan")
     rate_all_pairs(store, ann, served)
-    slots.apply_plan(store, replace(plan, slots=later))
+    slots.apply_hand_out_plan(store, replace(plan, slots=later))
     for who in (ben, cem, dan):
-        raters.count_free_places(store, served)
+        raters.count_free_rater_places(store, served)
         assert count_progress(store, who, served)[0] == 0
         rate_all_pairs(store, who, served)
     assert set(Counter(row.pair_id for row in read_tidy_rows(store)).values()) == {later}

@@ -66,12 +66,12 @@ def overwrite_value(file, target, value):
 
 def list_actions(store, plan):
     """Yield actions that commands perform on a database."""
-    yield lambda: read_ratings(store, raters.read_progress(store), slots=2)
+    yield lambda: read_ratings(store, raters.read_rater_progress(store), slots=2)
     yield lambda: unblind.read_tidy_rows(store, include_surplus=True)
-    yield lambda: unblind.read_history(store)
+    yield lambda: unblind.read_verdict_history(store)
     yield lambda: notes.read_notes(store)
     yield lambda: pairs.read_pairs(store)
-    yield lambda: raters.count_free_places(store, plan)
+    yield lambda: raters.count_free_rater_places(store, plan)
     yield lambda: exclude_rater(store, "Ben")
     yield lambda: handout.claim_pairs(store, raters.get_or_add_rater(store, "Ann", "person"), plan)
 

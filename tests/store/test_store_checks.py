@@ -32,7 +32,7 @@ def test_gold_pairs_are_excluded_from_results(store, make_pairs, add_new_pairs, 
     assert sum(map(is_gold, rate_all_pairs(store, ann, gold))) == 3
     assert len(unblind.read_tidy_rows(store)) == 3
     assert not any(map(is_gold, judge_all(store, "judge", gold)))
-    assert {row.name: row.rated for row in raters.read_progress(store)} == {"Ann": 3, "judge": 6}
+    assert {row.name: row.rated for row in raters.read_rater_progress(store)} == {"Ann": 3, "judge": 6}
 
 
 def test_each_block_has_one_gold_pair_at_a_random_position(store, add_new_pairs, plan):

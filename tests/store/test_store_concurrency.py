@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from guard_eval.store import Store, handout, raters
 from guard_eval.store.pairs import add_pairs, read_pairs
-from guard_eval.store.unblind import read_history, read_tidy_rows
+from guard_eval.store.unblind import read_tidy_rows, read_verdict_history
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
@@ -115,9 +115,9 @@ def test_a_rater_in_many_tabs_gets_one_pair(store, add_new_pairs, plan):
     assert len({blind[0].presentation for blind in claimed}) == 1
     presented = claimed[0][0]
     run_at_once([lambda: save_choice(store, ann, presented, "B")] * 12)
-    assert [row.revision for row in read_history(store)] == [0]
+    assert [row.revision for row in read_verdict_history(store)] == [0]
     run_at_once([lambda choice=choice: save_choice(store, ann, presented, choice) for choice in "ABABAB"])
-    assert [row.revision for row in read_history(store)][:2] == [0, 1]
+    assert [row.revision for row in read_verdict_history(store)][:2] == [0, 1]
     assert len(read_tidy_rows(store)) == 1
 
 

@@ -22,11 +22,11 @@ from guard_eval.store.raters import (
     erase_rater,
     exclude_or_include_rater,
     invite_rater,
-    read_progress,
+    read_rater_progress,
 )
 from guard_eval.store.showings import slots
 from guard_eval.store.sql.schema import query
-from guard_eval.store.unblind import read_history, read_tidy_rows
+from guard_eval.store.unblind import read_tidy_rows, read_verdict_history
 
 ADA = prolific_id("ada")
 
@@ -57,7 +57,7 @@ def test_erase_deletes_identity_and_keeps_verdicts(store, add_new_pairs, plan):
     assert (new, external) == (f"erased-{ada.id}", ADA)
     assert [(row.pair_id, row.verdict, row.slot) for row in read_tidy_rows(store)] == before
     assert {row.rater for row in read_tidy_rows(store)} == {new}
-    everything = repr([read_progress(store), read_notes(store), read_history(store)])
+    everything = repr([read_rater_progress(store), read_notes(store), read_verdict_history(store)])
     assert "Ada" not in everything
     assert ADA not in everything
     kinds = {note.kind for note in read_notes(store, rater=new)}
@@ -82,7 +82,7 @@ def test_erase_can_delete_verdicts_and_free_pairs(store, add_new_pairs, plan):
     leave_traces(store, single_plan)
     assert handout.claim_pairs(store, ben, single_plan) == []
     erase_rater(store, "Ada Lovelace", "owner", verdicts=True)
-    assert read_tidy_rows(store, include_excluded=True) == read_history(store) == []
+    assert read_tidy_rows(store, include_excluded=True) == read_verdict_history(store) == []
     assert {note.kind for note in read_notes(store)} == {"exclude", "include", "erase"}
     assert len(rate_all_pairs(store, ben, single_plan)) == 4
 
@@ -93,7 +93,7 @@ def test_erase_opens_no_slots_beyond_the_plan(store, add_new_pairs, plan):
     for who in (ann, ben):
         rate_all_pairs(store, who, plan)
     single_plan = replace(plan, slots=1)
-    slots.apply_plan(store, single_plan)
+    slots.apply_hand_out_plan(store, single_plan)
     assert handout.claim_pairs(store, cem, single_plan) == []
     erase_rater(store, "Ann", "owner", verdicts=True)
     assert handout.claim_pairs(store, cem, single_plan) == []
@@ -138,7 +138,7 @@ def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan
             ):
                 erase_rater(other, "Ada Lovelace", "owner")
         reader.close()
-        (erased,) = [row.name for row in read_progress(store) if row.name.startswith("erased-")]
+        (erased,) = [row.name for row in read_rater_progress(store) if row.name.startswith("erased-")]
         erase_rater(store, erased, "owner")
         assert b"Ada" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
@@ -162,7 +162,7 @@ def test_erase_reports_data_that_postgresql_keeps(postgres_server, postgres_url,
         ):
             erase_rater(store, "Ada Lovelace", "owner")
     with Store.open(postgres_url) as store:
-        (erased,) = [row.name for row in read_progress(store) if row.name.startswith("erased-")]
+        (erased,) = [row.name for row in read_rater_progress(store) if row.name.startswith("erased-")]
         erase_rater(store, erased, "owner")
 
 

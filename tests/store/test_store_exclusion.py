@@ -12,7 +12,7 @@ from guard_eval.store.raters import (
     exclude_or_include_rater,
     find_rater_by_token,
     invite_rater,
-    read_progress,
+    read_rater_progress,
     revoke_rater,
 )
 from guard_eval.store.unblind import read_tidy_rows
@@ -38,7 +38,7 @@ def test_excluding_a_rater_drops_verdicts_and_frees_slots(store, ann, single_pla
     everything = read_tidy_rows(store, include_excluded=True)
     assert Counter((row.rater, row.excluded) for row in everything) == {("Ann", True): 2, ("Ben", False): 3}
     assert [row for row in everything if not row.excluded] == read_tidy_rows(store)
-    assert {row.name: row.state for row in read_progress(store)} == {"Ann": "excluded", "Ben": ""}
+    assert {row.name: row.state for row in read_rater_progress(store)} == {"Ann": "excluded", "Ben": ""}
     assert claim_pairs(store, ann, single_plan) == []
 
 
@@ -123,4 +123,4 @@ def test_a_revoked_rater_cannot_sign_in(store, add_new_pairs, plan):
         save_choice(store, ann, presented, "B")
     assert verdicts.read_current_choices(store, presented.presentation, rater=ann) == {"fluency": "A"}
     assert [row.rater for row in read_tidy_rows(store)] == ["Ann"]
-    assert [(row.state, row.rated) for row in read_progress(store)] == [("revoked", 1)]
+    assert [(row.state, row.rated) for row in read_rater_progress(store)] == [("revoked", 1)]

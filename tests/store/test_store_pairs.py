@@ -11,7 +11,7 @@ from rating import claim_pair, invite_people, save_choice
 from guard_eval.errors import StudyError
 from guard_eval.records import Pair, make_content_id
 from guard_eval.store import handout, raters, unblind, verdicts
-from guard_eval.store.pairs import add_pairs, explain_why_pairs_are_fixed, read_pairs
+from guard_eval.store.pairs import add_pairs, explain_why_pairs_cannot_change, read_pairs
 from guard_eval.store.showings import roster
 
 
@@ -31,7 +31,7 @@ def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):
         add_pairs(store, new, replace_all=True)
     assert read_pairs(store) == old
     clock.advance(minutes=31)
-    assert explain_why_pairs_are_fixed(store) is None
+    assert explain_why_pairs_cannot_change(store) is None
     assert add_pairs(store, new, replace_all=True) == 9
     assert read_pairs(store) == new
     assert raters.find_rater_by_token(store, token) == ann

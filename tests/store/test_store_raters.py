@@ -14,13 +14,13 @@ from guard_eval.store.handout import claim_pairs
 from guard_eval.store.pairs import add_gold_pairs
 from guard_eval.store.raters import (
     Enrolment,
-    count_free_places,
+    count_free_rater_places,
     enrol_rater,
     exclude_or_include_rater,
     find_rater_by_token,
     get_or_add_rater,
     invite_rater,
-    read_progress,
+    read_rater_progress,
     revoke_rater,
 )
 
@@ -47,7 +47,7 @@ def test_unusual_names_are_stored_unchanged(store):
     for name in names:
         rater, token = invite_rater(store, name)
         assert find_rater_by_token(store, token) == rater
-    assert [rater.name for rater in read_progress(store)] == names
+    assert [rater.name for rater in read_rater_progress(store)] == names
 
 
 def renew_invitation(store, name):
@@ -94,7 +94,7 @@ def test_refused_invitations_add_nobody(store):
         with pytest.raises(StudyError, match=message) as refused:
             function(store, *arguments)
         assert str(refused.value).isprintable()
-    assert [rater.name for rater in read_progress(store)] == ["Ann", "judge", "out"]
+    assert [rater.name for rater in read_rater_progress(store)] == ["Ann", "judge", "out"]
     assert find_rater_by_token(store, token) is not None
 
 
@@ -125,10 +125,10 @@ def test_enrolment_stops_when_no_work_is_open(store, add_new_pairs, plan, count,
     plan = replace(plan, **limits)
     openings = math.ceil(count * plan.slots / min(plan.quota or 99, max(count, 1)))
     for number in range(openings):
-        assert count_free_places(store, plan) == openings - number
+        assert count_free_rater_places(store, plan) == openings - number
         assert enrol_from_prolific(store, number, plan).refusal is None
     assert enrol_from_prolific(store, "late", plan) == Enrolment(refusal="full")
-    assert len(read_progress(store)) == openings
+    assert len(read_rater_progress(store)) == openings
 
 
 def test_a_platform_id_finds_its_rater_in_a_full_study(store, add_new_pairs, single_plan):
@@ -138,7 +138,7 @@ def test_a_platform_id_finds_its_rater_in_a_full_study(store, add_new_pairs, sin
     second = enrol_from_prolific(store, 1, single_plan)
     assert second.rater == first.rater
     assert find_rater_by_token(store, first.token) == find_rater_by_token(store, second.token) == first.rater
-    (row,) = read_progress(store)
+    (row,) = read_rater_progress(store)
     assert (row.source, row.external_id) == ("prolific", prolific_id(1))
 
 
@@ -167,7 +167,7 @@ def test_an_absent_rater_makes_room_after_one_lease(store, add_new_pairs, single
 def test_an_abandoned_pair_lets_another_person_enrol(store, add_new_pairs, single_plan, clock):
     add_new_pairs(1)
     claim_pairs(store, invite_rater(store, "Ann")[0], single_plan)
-    assert count_free_places(store, single_plan) == 0
+    assert count_free_rater_places(store, single_plan) == 0
     clock.advance(hours=1)
     assert enrol_from_prolific(store, 1, single_plan).refusal is None
 
@@ -179,7 +179,7 @@ def test_finished_raters_have_rated_the_gold_pairs_too(store, add_new_pairs, sin
     who, _ = invite_rater(store, "Ann")
     rate_pairs(store, who, gold, 2)
     notes.write_note(store, who, "finished", '{"rated": 2}')
-    assert [(row.state, row.rated) for row in read_progress(store)] == [("finished", 1)]
+    assert [(row.state, row.rated) for row in read_rater_progress(store)] == [("finished", 1)]
 
 
 def test_excluding_a_rater_lets_another_person_enrol(store, add_new_pairs, single_plan, clock):
@@ -210,7 +210,7 @@ def test_a_placeholder_id_is_not_enrolled(store, add_new_pairs, plan, source, ex
     add_new_pairs(2)
     with pytest.raises(StudyError, match=r"is not an id of|is empty or too long"):
         enrol_rater(store, external_id, source, plan)
-    assert read_progress(store) == []
+    assert read_rater_progress(store) == []
     assert enrol_rater(store, "A1B2C3", "mturk", plan).refusal is None
     assert enrol_rater(store, "https://id.example.org test", "oidc", plan).refusal is None
 
@@ -232,12 +232,12 @@ def test_a_rater_who_failed_the_check_can_be_included_again(store):
     states = []
     for _ in range(2):
         write_check_note(store, ann, passed=False)
-        states += [read_progress(store)[0].state]
+        states += [read_rater_progress(store)[0].state]
     exclude_or_include_rater(store, "Ann", "include", "the question was unclear", "owner")
-    states += [read_progress(store)[0].state]
+    states += [read_rater_progress(store)[0].state]
     for passed in (False, False, True):
         write_check_note(store, ann, passed=passed)
-        states += [read_progress(store)[0].state]
+        states += [read_rater_progress(store)[0].state]
     assert states == ["", "failed the check", "", "", "failed the check", ""]
 
 
@@ -249,7 +249,7 @@ def test_an_included_rater_signs_in_by_the_old_link(store, add_new_pairs, plan):
     exclude_or_include_rater(store, "Ann", "include", "it was Ben who left", "Eve")
     assert find_rater_by_token(store, token) == ann
     assert len(claim_pairs(store, ann, plan)) == 1
-    assert [row.state for row in read_progress(store)] == [""]
+    assert [row.state for row in read_rater_progress(store)] == [""]
 
 
 @pytest.mark.parametrize("kind", ["consent", "check"])

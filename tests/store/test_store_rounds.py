@@ -12,7 +12,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import RoundPlan
 from guard_eval.rounds import compare_couples
 from guard_eval.store import pairs, raters, unblind
-from guard_eval.store.handout import claim_pairs, count_progress, find_wait_end, skip_presentation
+from guard_eval.store.handout import claim_pairs, count_progress, find_rater_wait_end, skip_presentation
 from guard_eval.store.showings import roster, rounds, slots
 from guard_eval.store.sql.schema import add_rows
 
@@ -166,14 +166,14 @@ def test_a_rater_waits_for_the_next_round(store, clock, plan):
     add_pairs_in_rounds(store, plan)
     ann, ben = invite_people(store, "Ann", "Ben")
     rate_all_pairs(store, ann, plan)
-    assert find_wait_end(store, ann, plan) == clock.now + plan.lease
+    assert find_rater_wait_end(store, ann, plan) == clock.now + plan.lease
     clock.advance(minutes=29)
-    assert find_wait_end(store, ann, plan) is not None
+    assert find_rater_wait_end(store, ann, plan) is not None
     clock.advance(minutes=1)
-    assert find_wait_end(store, ann, plan) is None
+    assert find_rater_wait_end(store, ann, plan) is None
     for who in (ben, ann, ben):
         rate_all_pairs(store, who, plan, prefer_x)
-    assert find_wait_end(store, ann, plan) is None
+    assert find_rater_wait_end(store, ann, plan) is None
 
 
 def test_an_exclusion_reopens_rounds_but_keeps_decisions(store, plan, find_round):
@@ -279,7 +279,7 @@ def test_pairs_without_rounds_are_refused(store, add_new_pairs, plan):
     with pytest.raises(
         StudyError, match=r"not in rounds, which pairs\.design requires; run: guard-eval pair"
     ):
-        slots.apply_plan(store, plan)
+        slots.apply_hand_out_plan(store, plan)
     (ann,) = invite_people(store, "Ann")
     assert len(rate_all_pairs(store, ann, plan)) == 2  # a served app loses no rating
 
@@ -289,7 +289,7 @@ def test_a_study_without_rounds_records_nothing(store, add_new_pairs, plan):
     add_new_pairs(3)
     (ann,) = invite_people(store, "Ann")
     assert len(rate_all_pairs(store, ann, single_plan)) == 3
-    assert find_wait_end(store, ann, single_plan) is None
+    assert find_rater_wait_end(store, ann, single_plan) is None
     assert read_stopped_couples(store) == []
 
 

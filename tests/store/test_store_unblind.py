@@ -7,7 +7,7 @@ from datetime import timedelta, timezone
 from rating import claim_pair, exclude_rater, invite_people, rate_all_pairs, save_choice
 
 from guard_eval.store import Store, TidyRow, handout, pairs, verdicts
-from guard_eval.store.unblind import read_history, read_tidy_rows
+from guard_eval.store.unblind import read_tidy_rows, read_verdict_history
 
 
 def test_history_has_a_complete_row_for_each_revision(store, make_pairs, plan, clock):
@@ -46,7 +46,7 @@ def test_history_has_a_complete_row_for_each_revision(store, make_pairs, plan, c
     at = "2026-01-02T03:05:10.678+00:00"
     unknown = {"seconds": None, "active_seconds": None}
     later = replace(row, position="B", verdict=second, at=at, revision=1, **unknown)
-    assert read_history(store) == [row, later]
+    assert read_verdict_history(store) == [row, later]
     assert read_tidy_rows(store) == [later]
     save_choice(store, ann, blind, "tie")
     assert [(row.position, row.verdict) for row in read_tidy_rows(store)] == [("tie", "tie")]
@@ -98,7 +98,9 @@ def test_surplus_excluded_and_repeated_rows_are_marked(store, add_new_pairs, pla
     rate_all_pairs(store, ann, single_plan)
     save_choice(store, late, lost, "tie")
     exclude_rater(store, "Ann")
-    rows = [(row.rater, row.role, row.surplus, row.excluded, row.position) for row in read_history(store)]
+    rows = [
+        (row.rater, row.role, row.surplus, row.excluded, row.position) for row in read_verdict_history(store)
+    ]
     assert rows == [
         ("late", "study", True, False, "tie"),
         ("Ann", "study", False, True, "A"),

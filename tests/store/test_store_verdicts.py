@@ -15,7 +15,11 @@ from guard_eval.records import CHOICES, Rater
 from guard_eval.store import Store, pairs, raters, unblind
 from guard_eval.store.handout import claim_pairs, skip_presentation
 from guard_eval.store.notes import read_notes, write_note
-from guard_eval.store.settings import read_declared, read_wording, store_wording
+from guard_eval.store.settings import (
+    read_criteria_wording,
+    read_settings_at_first_verdict,
+    store_criteria_wording,
+)
 from guard_eval.store.verdicts import (
     read_current_choices,
     read_presentation,
@@ -37,7 +41,7 @@ def number(store, ann, plan):
 
 
 def is_nothing_saved(store):
-    return unblind.read_history(store) == read_notes(store) == []
+    return unblind.read_verdict_history(store) == read_notes(store) == []
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -49,7 +53,7 @@ def is_nothing_saved(store):
 @example([{"x": "A", "y": "tie"}, {"x": "B", "y": "tie"}, {"x": "A"}, {"x": "A"}, {"z": "B"}])
 def test_a_changed_choice_adds_a_revision(store, add_new_pairs, plan, history):
     add_new_pairs(1)
-    rater = raters.get_or_add_rater(store, f"simulated {len(raters.read_progress(store))}", "simulated")
+    rater = raters.get_or_add_rater(store, f"simulated {len(raters.read_rater_progress(store))}", "simulated")
     number = claim_pairs(store, rater, replace(plan, slots=30))[0].presentation
     expected = {}
     for choices in history:
@@ -59,7 +63,7 @@ def test_a_changed_choice_adds_a_revision(store, add_new_pairs, plan, history):
                 revisions.append(choice)
         assert save_verdict(store, number, choices, rater=rater) is None
     stored = {}
-    for row in unblind.read_history(store):
+    for row in unblind.read_verdict_history(store):
         if row.presentation == number:
             stored.setdefault(row.criterion, []).append(row.position)
     assert stored == expected
@@ -78,7 +82,7 @@ def test_an_impossible_duration_does_not_lose_the_verdict(store, ann, number, cl
     save_verdict(store, number, {"fluency": "B"}, rater=ann, seconds=seconds, by_browser=True)
     clock.advance(hours=-1)
     save_verdict(store, number, {"fluency": "A"}, rater=ann, seconds=seconds, by_browser=True)
-    first, second, third = unblind.read_history(store)
+    first, second, third = unblind.read_verdict_history(store)
     assert (first.seconds, first.active_seconds) == (stored, stored)
     assert second.seconds == (stored and min(stored, 5.0))
     assert third.seconds is None  # the clock was set back
@@ -210,7 +214,7 @@ def test_a_rating_takes_one_transaction_and_few_statements(store, add_new_pairs,
 
 def test_the_first_verdict_stores_the_settings(store_url, make_pairs, plan, judge_all):
     def declared(store):
-        return [read_declared(store, name) for name in ("people", "judge gpt")]
+        return [read_settings_at_first_verdict(store, name) for name in ("people", "judge gpt")]
 
     with Store.open(store_url, create=True, declared={"people": "first", "judge gpt": "first"}) as store:
         pairs.add_pairs(store, make_pairs(2))
@@ -233,13 +237,13 @@ def test_later_settings_are_not_stored_for_old_verdicts(store_url, make_pairs, p
         save_choice(store, rater, presented)
     with Store.open(store_url, declared={"people": "too late"}) as store:
         save_choice(store, rater, presented, "B")
-        assert read_declared(store, "people") is None
+        assert read_settings_at_first_verdict(store, "people") is None
 
 
 def test_a_criterion_keeps_the_words_of_its_first_verdict(store, ann, number):
-    store_wording(store, {"wit": "Wit: a", "flow_": "Flow: a", "flowx": "Flow: b"})
-    store_wording(store, {"wit": "Wit: b"})
-    assert read_wording(store) == {}
+    store_criteria_wording(store, {"wit": "Wit: a", "flow_": "Flow: a", "flowx": "Flow: b"})
+    store_criteria_wording(store, {"wit": "Wit: b"})
+    assert read_criteria_wording(store) == {}
     save_verdict(store, number, {"wit": "A", "flow_": "B"}, rater=ann)
-    store_wording(store, {"wit": "Wit: c", "flowx": "Flow: c"})
-    assert read_wording(store) == {"wit": "Wit: b", "flow_": "Flow: a"}
+    store_criteria_wording(store, {"wit": "Wit: c", "flowx": "Flow: c"})
+    assert read_criteria_wording(store) == {"wit": "Wit: b", "flow_": "Flow: a"}

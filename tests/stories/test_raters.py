@@ -94,7 +94,10 @@ def test_raters_see_no_names_but_verdicts_have_the_methods(served, visit):
         assert [note.detail for note in notes.read_notes(store, rater="ann", kind="comment")] == ["123 Enter"]
         rows = [row for row in unblind.read_tidy_rows(store) if row.rater == "ann"]
         assert all(0 < row.active_seconds <= row.seconds < 60 for row in rows if row.seconds is not None)
-        assert {row.rater for row in unblind.read_history(store) if row.role != "study"} >= {"ann", "ben"}
+        assert {row.rater for row in unblind.read_verdict_history(store) if row.role != "study"} >= {
+            "ann",
+            "ben",
+        }
 
     assert wire.foreign == []
     received = wire.received

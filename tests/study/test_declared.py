@@ -2,10 +2,10 @@
 
 import pytest
 
-from guard_eval.records import PEOPLE, name_settings_part
-from guard_eval.study.declared import compare_declared
+from guard_eval.records import PEOPLE, name_rater_settings_part
+from guard_eval.study.declared import compare_declared_parts
 
-JUDGE = name_settings_part("j", "model")
+JUDGE = name_rater_settings_part("j", "model")
 TABLE = "name='j', model='m', criteria=['fluency', 'wit']"
 OWN_WORDING = '[consent]\nlead = "Ahoi"\n'
 
@@ -19,7 +19,7 @@ def changes(study):
         return study(*base, *assignments, own__toml=wording).declared
 
     def compare(*assignments, **files):
-        parts = compare_declared(declared(*assignments, **files), declared())
+        parts = compare_declared_parts(declared(*assignments, **files), declared())
         return {
             declaration.name: declaration.changes
             for declaration in parts

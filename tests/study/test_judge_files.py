@@ -154,4 +154,4 @@ def test_harmless_fields_are_accepted():
     headers = {"X-Title": "a study", "anthropic-workspace": "w"}
     judge = Judge(model="m", extra_body=body, headers=headers, temperature="default")
     assert (judge.extra_body, judge.headers, judge.temperature) == (body, headers, "default")
-    assert judge.answering_headers == {"anthropic-workspace": "w"}
+    assert judge.headers_affecting_answers == {"anthropic-workspace": "w"}

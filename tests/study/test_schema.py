@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from guard_eval.demo import STUDY as DEMO
-from guard_eval.study.schema import build_schema, read_meanings
+from guard_eval.study.schema import build_schema, read_key_meanings
 from guard_eval.study.settings import Settings
 from guard_eval.texts.new import new
 
@@ -68,4 +68,4 @@ def test_the_schema_explains_every_key(schema):
             is_table = "$ref" in str(value)
             assert value.get("description") or is_table or key == "criteria", f"{name}.{key}"
     assert schema == build_schema(Settings, "study.toml")
-    assert read_meanings(Settings)["seed"] == schema["properties"]["seed"]["description"]
+    assert read_key_meanings(Settings)["seed"] == schema["properties"]["seed"]["description"]

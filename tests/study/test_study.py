@@ -68,10 +68,10 @@ def test_batch_size_device_map_and_stop_are_read(study):
     assert settings.model.device_map == {"model": 0, "lm_head": "cpu"}
     models = [study(f"model.device={name}").settings.model for name in ("sequential", "cuda:1")]
     assert [model.device_map for model in models] == ["sequential", None]
-    assert [model.one_device for model in (settings.model, *models)] == ["auto", "auto", "cuda:1"]
+    assert [model.single_device for model in (settings.model, *models)] == ["auto", "auto", "cuda:1"]
     assert settings.generation.stop == ["\n", "é"]
     names = ("guard", "top_k", "guard(select=sample)")
-    assert [settings.count_runs(name) for name in names] == [1, 3, 3]
+    assert [settings.count_texts_per_prompt(name) for name in names] == [1, 3, 3]
 
 
 def test_contrastive_decoding_has_an_amateur(study):

@@ -114,7 +114,7 @@ def choice(study, *, prompts=99, chosen="top_p(p=0.9)", **rule):
     ]
     return Choice(
         tuning=settings.tuning.model_copy(update=rule),
-        rule=settings.rule_hash,
+        rule=settings.tuning_rule_hash,
         hash="5eed",
         prompts=[f"p{n}" for n in range(prompts)],
         searches=searches,
@@ -123,7 +123,7 @@ def choice(study, *, prompts=99, chosen="top_p(p=0.9)", **rule):
 
 def test_budgets_are_shown_and_unequal_ones_give_a_warning(study):
     chosen = choice(study, where=["diversity >= 9"])
-    assert chosen.budgets_in_words == "Settings tried: top_p 3, guard 1 (it has none to choose)"
+    assert chosen.tuning_budgets_in_words == "Settings tried: top_p 3, guard 1 (it has none to choose)"
     assert chosen.selection_in_words == "coherence chose the settings on 99 prompts apart"
     assert list(chosen.list_warnings()) == [
         "Strategies had unequal numbers of settings to choose from, and more settings are an advantage."
@@ -164,12 +164,12 @@ def test_chosen_settings_are_compared_and_declared(study):
     chosen = choice(study)
     opened = study(text=HEAD + GRID + RULE + PAIRS, tuning__json=chosen.model_dump_json())
     assert opened.settings.pairs.compare == [["guard", "top_p(p=0.9)"]]
-    assert opened.valid_choice == chosen
+    assert opened.valid_tuning_choice == chosen
     assert '"choice": "5eed"' in opened.declared[PEOPLE]
     longer = GRID.replace("0.9]", "0.9, 0.95]")
     extended = study(text=HEAD + longer + RULE + PAIRS, tuning__json=chosen.model_dump_json())
     assert extended.settings.pairs.compare == [["guard", "top_p(p=0.9)"]]
-    assert extended.valid_choice is None  # it is of other settings
+    assert extended.valid_tuning_choice is None  # it is of other settings
     without = GRID.replace("0.9]", "0.95]")
     changed = study(text=HEAD + without + RULE + PAIRS, tuning__json=chosen.model_dump_json())
     assert changed.settings.pairs.compare == [["guard", "top_p"]]

@@ -55,7 +55,7 @@ class ServedStudy:
     def revisions(self, name: str) -> int:
         """Count the rater's stored verdicts, including changed ones, gold pairs and repeats."""
         with self.built.open() as store:
-            return sum(row.rater == name for row in unblind.read_history(store))
+            return sum(row.rater == name for row in unblind.read_verdict_history(store))
 
 
 @contextmanager

@@ -97,8 +97,8 @@ class BuiltStudy:
 
     def stored(self, what: str = "tidy", **chosen: Any) -> Any:
         """Read data from the study's store."""
-        reads = {"tidy": unblind.read_tidy_rows, "history": unblind.read_history}
-        reads |= {"notes": notes.read_notes, "raters": store_raters.read_progress}
+        reads = {"tidy": unblind.read_tidy_rows, "history": unblind.read_verdict_history}
+        reads |= {"notes": notes.read_notes, "raters": store_raters.read_rater_progress}
         with self.open() as store:
             return reads[what](store, **chosen)
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from guard_eval.generation.decoding.context import Context
-from guard_eval.generation.decoding.processor import choose_tokens, make_first_state, trace_step_values
+from guard_eval.generation.decoding.processor import choose_tokens, collect_adapted_values, make_first_state
 from guard_eval.generation.strategies import apply_step, parse
 
 
@@ -60,7 +60,7 @@ class Follower:
         )
         chosen = choose_tokens(self.strategy, logits.float(), facts)
         self.steps.append(
-            {n: v.clone() for n, v in trace_step_values(self.strategy, before, self.state).items()}
+            {n: v.clone() for n, v in collect_adapted_values(self.strategy, before, self.state).items()}
         )
         following = (chosen if written is None else written)[:, None]
         self.tokens, self.written = (torch.cat([t, following], 1) for t in (self.tokens, self.written))

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.evidence import PLAN_KEYS, Context, Evidence
 from analysis.sections.section import make_frame
-from analysis.verdicts.checks import check_verdicts, order_methods
+from analysis.verdicts.checks import check_verdicts, unify_method_order
 from guard_eval.study.test_plan import TestPlan
 
 
@@ -37,7 +37,7 @@ def table(
             if first is not None:
                 row["shown_first"] = {"x": a, "y": b}[first[pair][number]]
             rows.append(row)
-    return order_methods(check_verdicts(pd.DataFrame(rows)))
+    return unify_method_order(check_verdicts(pd.DataFrame(rows)))
 
 
 def listed(names, rows, **columns):

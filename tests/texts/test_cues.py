@@ -2,7 +2,7 @@
 
 import pytest
 
-from guard_eval.texts.systems.cues import describe_endings, find_cues
+from guard_eval.texts.systems.cues import describe_revealing_cues, describe_unfinished_texts
 
 PLAIN = [f"{word} is a word." for word in ("One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight")]
 MARKED = [f"## {text}\n* first\n* second\n\nThat is **all**." for text in PLAIN]
@@ -11,7 +11,7 @@ OPENED = [f"Certainly! Here is {text}" if n < 3 else text for n, text in enumera
 
 def cues(x, y, names=("GPT", "y")):
     texts = dict(zip(names, (x, y), strict=True))
-    return list(find_cues(texts, [names], own_names=names))
+    return list(describe_revealing_cues(texts, [names], own_names=names))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,10 @@ def test_rare_common_opening_is_no_cue():
 def test_different_endings_are_reported():
     cut = ["It was", "He said,", "Yes."]
     done = ["No.", "“Oh!”", "Is it?", "(so it is.)", "```\ncode\n```"]
-    assert describe_endings({"A": cut, "B": done}) == "67 % of A's texts end in mid-sentence, none of B's"
-    assert describe_endings({"A": cut, "B": cut}) is None
-    assert describe_endings({"A": cut}) is None
-    assert describe_endings({"A": [""], "B": done}) is None
+    assert (
+        describe_unfinished_texts({"A": cut, "B": done})
+        == "67 % of A's texts end in mid-sentence, none of B's"
+    )
+    assert describe_unfinished_texts({"A": cut, "B": cut}) is None
+    assert describe_unfinished_texts({"A": cut}) is None
+    assert describe_unfinished_texts({"A": [""], "B": done}) is None

@@ -12,9 +12,9 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import Shard, append_continuations, locate_run_folder
-from guard_eval.texts.current import describe_other_runs, find_generated_texts
+from guard_eval.texts.current import describe_mismatched_runs, find_generated_texts
 from guard_eval.texts.models import hash_model_folder
-from guard_eval.texts.systems import explain_missing, find_texts
+from guard_eval.texts.systems import explain_missing_texts, find_texts
 
 PROMPTS = [Prompt(id=f"p{n}", dataset="d", text=f"Once {n}") for n in range(6)]
 RECIPE = replace(OF_SETTINGS, model="absent/model")
@@ -102,7 +102,7 @@ def test_texts_of_other_models_do_not_count_for_a_missing_model(study):
         write(study(), texts(range(6), replace(RECIPE, model=name, revision=content)))
         nothing = {"revision": None, "dtype": None}
         assert find(study("./missing")) == find(study("./missing"), facts=nothing) == {}
-        message = explain_missing(study("./missing"), "guard")
+        message = explain_missing_texts(study("./missing"), "guard")
         assert re.search(r"no run in .* has model = 'a', not './missing'", message)
     assert recipes(study("a")) == {replace(RECIPE, model="a", revision="sha256:01")}
 
@@ -155,8 +155,8 @@ def test_texts_of_the_same_engine_are_continued(study):
 
 def test_texts_of_other_settings_are_named(study):
     write(study(), texts(range(6), replace(RECIPE, seed=4)))
-    (line,) = describe_other_runs(study(), KNOWN)
+    (line,) = describe_mismatched_runs(study(), KNOWN)
     assert line.endswith("has seed = 4, not 3")
     assert find_texts(study(), ["guard"], PROMPTS) == {"guard": {}}
-    message = explain_missing(study(), "guard")
+    message = explain_missing_texts(study(), "guard")
     assert re.search(r"no run in .* has seed = 4, not 3.* guard-eval generate", message)

@@ -6,13 +6,15 @@ import pytest
 
 from guard_eval.errors import StudyError
 from guard_eval.study.criteria_settings import StudyFile
-from guard_eval.texts.pairing import read_gold
+from guard_eval.texts.pairing import parse_gold_pairs
 
 GOLD = {"prompt": "The storm had passed, and", "better": "the harbour lay still.", "worse": "still the lay."}
 
 
 def gold(*lines):
-    return read_gold(StudyFile(file="gold.jsonl", text="\n".join(lines)), criteria=("fluency", "coherence"))
+    return parse_gold_pairs(
+        StudyFile(file="gold.jsonl", text="\n".join(lines)), criteria=("fluency", "coherence")
+    )
 
 
 def test_gold_line_becomes_pair_with_criteria():

@@ -8,7 +8,7 @@ from analysis.monitor.status import read_status
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.study import Study
-from guard_eval.study.declared import compare_declared
+from guard_eval.study.declared import compare_declared_parts
 from guard_eval.texts.pair import pair
 from guard_eval.texts.systems import find_texts
 
@@ -187,15 +187,17 @@ def test_added_system_changes_no_declaration(study):
     before = study(FORMS["by id"]).declared
     z = '[[system]]\nname = "z"\nfile = "y.jsonl"\n'
     later = study(FORMS["by id"], tables=Y + z)
-    assert [declaration.changes for declaration in compare_declared(later.declared, before)] == [()]
+    assert [declaration.changes for declaration in compare_declared_parts(later.declared, before)] == [()]
     path = later.folder / "study.toml"
     path.write_text(path.read_text().replace('[["x", "y"]]', '[["x", "y"], ["x", "z"]]'))
     assert [
-        declaration.changes for declaration in compare_declared(Study.open(later.folder).declared, before)
+        declaration.changes
+        for declaration in compare_declared_parts(Study.open(later.folder).declared, before)
     ] == [()]
     path.write_text(path.read_text().replace('[["x", "y"], ["x", "z"]]', '[["y", "x"]]'))
     ((change,),) = (
-        declaration.changes for declaration in compare_declared(Study.open(later.folder).declared, before)
+        declaration.changes
+        for declaration in compare_declared_parts(Study.open(later.folder).declared, before)
     )
     assert change.startswith("pairs.compare from")
 

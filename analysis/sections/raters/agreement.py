@@ -20,11 +20,11 @@ from analysis.sections.section import (
     ComparisonRow,
     Section,
     format_coefficient,
+    make_result_labels,
     make_table_section,
-    name_limits,
-    name_result,
-    select_first_raters,
+    name_limit_columns,
     select_notes,
+    select_rows_of_first_raters,
 )
 from analysis.stats.agreement import (
     fleiss_kappa,
@@ -82,10 +82,10 @@ class AgreementRow(ComparisonRow):
     units: int
     categories: int
     raw_agreement: float | None
-    fleiss_kappa: Estimate = field(metadata=name_limits("kappa_"))
-    krippendorff_alpha_ordinal: Estimate = field(metadata=name_limits("alpha_"))
-    gwet_ac1: Estimate = field(metadata=name_limits("ac1_"))
-    icc1: Estimate = field(metadata=name_limits("icc1_"))
+    fleiss_kappa: Estimate = field(metadata=name_limit_columns("kappa_"))
+    krippendorff_alpha_ordinal: Estimate = field(metadata=name_limit_columns("alpha_"))
+    gwet_ac1: Estimate = field(metadata=name_limit_columns("ac1_"))
+    icc1: Estimate = field(metadata=name_limit_columns("icc1_"))
     design_effect: float | None
     level: float
     note: str
@@ -160,7 +160,7 @@ def make_section(evidence: Evidence) -> Section | None:
     rows = evidence.rows(measure_agreement)
     return make_table_section(
         rows,
-        name_result,
+        make_result_labels,
         lambda row: {
             "Raw": format_percent(row.raw_agreement, 0),
             "Fleiss' κ": format_coefficient(row.fleiss_kappa),
@@ -180,7 +180,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 def _answer_question(rows: Sequence[AgreementRow]) -> str:
     """Describe the range of κ in words, and say if one verdict dominates."""
-    people = select_first_raters(rows)
+    people = select_rows_of_first_raters(rows)
     kappas = [row.fleiss_kappa for row in people if row.fleiss_kappa.value is not None]
     if not kappas:
         return "Undefined: see the table"

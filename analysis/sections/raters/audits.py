@@ -16,9 +16,9 @@ from scipy.sparse.csgraph import connected_components
 from statsmodels.stats.inter_rater import cohens_kappa, to_table
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.likeness import describe_signs
+from analysis.scores.likeness import describe_signs_of_llm_use
 from analysis.scores.scores import convert_methods_to_signs
-from analysis.sections.raters.likeness import measure_likeness
+from analysis.sections.raters.likeness import measure_likeness_to_judges
 from analysis.sections.section import Section, make_table_section, remove_word_simulated
 from guard_eval.estimate import Floats
 from guard_eval.frozen import record
@@ -82,11 +82,11 @@ def run_audits(evidence: Evidence) -> list[FindingRow]:
             *find_redundant_criteria(verdicts),
             *find_unbalanced_sides(showings, (a, b)),
             *(find_unvarying_raters(verdicts, showings, (a, b)) if evidence.are_raters_known else ()),
-            *find_unseen_ends(showings),
+            *find_showings_rated_too_soon(showings),
         )
         where = f"{a} against {b}, {RATERS[kind]}"
         rows += [replace(finding, where=f"{finding.where}{where}") for finding in findings]
-    signs = describe_signs(evidence.rows(measure_likeness), evidence.context.conduct)
+    signs = describe_signs_of_llm_use(evidence.rows(measure_likeness_to_judges), evidence.context.conduct)
     rows += [
         FindingRow(kind="like a model", where=f"rater {name}", what=what) for name, what in signs.items()
     ]
@@ -227,12 +227,12 @@ def find_unvarying_raters(
     )
     sums = [table.groupby("rater", observed=True).sum() for table in (of_showings, of_verdicts)]
     for rater, counts in pd.concat(sums, axis=1).astype(int).iterrows():
-        for kind, what in _find_habits(counts, methods) if counts["showings"] >= FEWEST else ():
+        for kind, what in _find_rater_habits(counts, methods) if counts["showings"] >= FEWEST else ():
             severity: Severity = "note" if kind == "one method" else "warning"
             yield FindingRow(kind=kind, where=f"rater {rater}, ", what=what, severity=severity)
 
 
-def _find_habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:
+def _find_rater_habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each habit of a rater as its kind and a sentence."""
     verdicts = counts["verdicts"]
     low = counts["low"]
@@ -255,7 +255,7 @@ def _find_habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[
             yield kind, f"{times} of {of} are for {name} ({format_percent(times / whole)})"
 
 
-def find_unseen_ends(showings: pd.DataFrame) -> Iterator[FindingRow]:
+def find_showings_rated_too_soon(showings: pd.DataFrame) -> Iterator[FindingRow]:
     """Count the showings that were rated before the end of every text was on the screen.
 
     The column `ends_seen` gives the number of texts (prompt, A and B) whose end had been on the screen at the

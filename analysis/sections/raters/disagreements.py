@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import CELL, count_verdicts_by_item, find_item_numbers
-from analysis.sections.section import ComparisonRow, Section, group_by, make_table_section, name_result
+from analysis.sections.section import ComparisonRow, Section, group_by, make_result_labels, make_table_section
 from analysis.stats.agreement import agreement_by_item
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
@@ -81,7 +81,7 @@ def _compare_judges_with_people(judged: pd.DataFrame, people: pd.DataFrame) -> p
     return both.assign(disagreement=(both["share"] - both["judge_share"]).abs())
 
 
-def _describe_worst_pairs(rows: Sequence[DisagreementRow]) -> str:
+def _describe_largest_disagreement(rows: Sequence[DisagreementRow]) -> str:
     """Name the largest disagreement between the first raters of the table, and its criteria.
 
     A study's pairs have no names that a reader knows, so only the table has their ids.
@@ -98,7 +98,7 @@ def make_section(evidence: Evidence) -> Section | None:
     worst = [pairs[:SHOWN] for pairs in group_by(rows, lambda row: row.judge).values()]
     return make_table_section(
         list(chain(*worst)),
-        lambda row: {**name_result(row), "Dataset": row.dataset, "Pair": row.pair_id},
+        lambda row: {**make_result_labels(row), "Dataset": row.dataset, "Pair": row.pair_id},
         lambda row: {
             "People": row.people,
             "Their share": format_percent(row.share, 0),
@@ -109,5 +109,5 @@ def make_section(evidence: Evidence) -> Section | None:
         note="By people: how often two of them differ. By a judge: the distance of its share from people's. "
         f"csv/disagreements.csv has all {count_in_words(len(rows), 'row')}, one for each pair and criterion.",
         question="On which pairs do raters disagree most?",
-        answer=_describe_worst_pairs,
+        answer=_describe_largest_disagreement,
     )

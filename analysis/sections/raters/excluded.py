@@ -14,9 +14,9 @@ from analysis.sections.results.shares import (
 )
 from analysis.sections.section import (
     Section,
-    make_row_table,
+    make_result_labels,
+    make_table_of_first_rows,
     name_first_method,
-    name_result,
     remove_word_simulated,
 )
 from guard_eval.reporting.words import count_in_words, find_title, format_percent, join_with_and
@@ -32,7 +32,7 @@ def list_excluded_raters(evidence: Evidence) -> list[Exclusion]:
 
 
 @declare_share_keys
-def measure_shares_with_excluded(evidence: Evidence) -> list[WinShareRow]:
+def measure_shares_without_exclusions(evidence: Evidence) -> list[WinShareRow]:
     """Return the win shares computed as if no rater had been excluded."""
     if evidence.context.with_excluded is None:
         return []
@@ -44,7 +44,7 @@ def make_section(evidence: Evidence) -> Section | None:
     raters = evidence.rows(list_excluded_raters)
     if not raters:
         return None
-    table = make_row_table(
+    table = make_table_of_first_rows(
         raters,
         lambda row: {
             "Rater": remove_word_simulated(row.rater),
@@ -56,11 +56,11 @@ def make_section(evidence: Evidence) -> Section | None:
         csv="excluded_raters",
         caption="Excluded raters",
     )
-    results = evidence.rows(measure_shares_with_excluded)
+    results = evidence.rows(measure_shares_without_exclusions)
     first = name_first_method(results)
-    results_table = make_row_table(
+    results_table = make_table_of_first_rows(
         results,
-        name_result,
+        make_result_labels,
         lambda row: make_count_cells(row, evidence.plan.alpha, first),
         csv="with_excluded_raters",
         caption="The result with the excluded raters",

@@ -13,7 +13,7 @@ from analysis.sections.section import (
     MAX_NOTES,
     Section,
     make_table_section,
-    name_limits,
+    name_limit_columns,
     remove_word_simulated,
 )
 from analysis.stats.proportion import estimate_proportion
@@ -52,12 +52,12 @@ class RaterRow:
     tie_share: float
     agreement: float | None
     compared: int
-    first_share: Estimate = field(metadata=name_limits("first_"))
+    first_share: Estimate = field(metadata=name_limit_columns("first_"))
     seconds: float | None
 
 
 @declare_plan_keys("alpha", needs=lambda evidence: evidence.are_raters_known)
-def measure_habits(evidence: Evidence) -> list[RaterRow]:
+def measure_rater_habits(evidence: Evidence) -> list[RaterRow]:
     """Return a row per rater over all comparisons and criteria, sorted by kind (people first) and name."""
     scores = evidence.scored.scores_by_kind
     item, _ = find_item_numbers(scores)
@@ -95,7 +95,7 @@ def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Is every rater careful?"."""
     habits = [row for row in evidence.rows(run_audits) if row.kind in HABITS and row.severity == "warning"]
     flagged = {row.where.split(",")[0] for row in habits}
-    rows = evidence.rows(measure_habits)
+    rows = evidence.rows(measure_rater_habits)
     who = f"{len(flagged)} of {len(rows)}" if flagged else "Nobody"
     return make_table_section(
         rows,

@@ -8,7 +8,13 @@ from dataclasses import field
 import numpy as np
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.sections.section import Section, format_share, group_by, make_row_table, name_limits
+from analysis.sections.section import (
+    Section,
+    format_share,
+    group_by,
+    make_table_of_first_rows,
+    name_limit_columns,
+)
 from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
@@ -125,17 +131,17 @@ class CalibrationRow:
     missing: int
     hits: int
     opposite: int
-    share: Estimate = field(metadata=name_limits())
+    share: Estimate = field(metadata=name_limit_columns())
 
 
 @declare_plan_keys()
-def list_spending(evidence: Evidence) -> list[SpendingRow]:
+def list_judge_spending(evidence: Evidence) -> list[SpendingRow]:
     """Return the tokens and the cost of each judge."""
     return [SpendingRow(**row) for row in evidence.context.judging.spent]
 
 
 @declare_plan_keys()
-def list_failures(evidence: Evidence) -> list[FailureRow]:
+def list_judge_failures(evidence: Evidence) -> list[FailureRow]:
     """Count the missing verdicts of each judge by kind and reason, the most frequent first."""
     return [FailureRow(**row) for row in evidence.context.judging.failed]
 
@@ -155,7 +161,7 @@ def score_calibration(evidence: Evidence) -> list[CalibrationRow]:
     )
     for (judge, check, criterion), items in groups.items():
         complete = [item["answers"] for item in items if len(item["answers"]) == item["asked"]]
-        outcomes = [_score_item(check, answers) for answers in complete]
+        outcomes = [_score_calibration_answers(check, answers) for answers in complete]
         hits = [outcome == 1 for outcome in outcomes]
         rows.append(
             CalibrationRow(
@@ -172,7 +178,7 @@ def score_calibration(evidence: Evidence) -> list[CalibrationRow]:
     return sorted(rows, key=lambda row: (row.judge, CHECKS.index(row.check), row.criterion))
 
 
-def _score_item(check: str, answers: Sequence[str]) -> int:
+def _score_calibration_answers(check: str, answers: Sequence[str]) -> int:
     """Score a judge's answers: 1 for the outcome that the check counts, −1 for its opposite, 0 otherwise."""
     match check:
         case "identical":
@@ -195,7 +201,7 @@ def describe_changed_models(evidence: Evidence) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def describe_mixed_forms(evidence: Evidence) -> tuple[str, ...]:
+def describe_mixed_verdict_forms(evidence: Evidence) -> tuple[str, ...]:
     """Write a sentence about each judge that was asked for verdicts in more than one form."""
     forms: dict[str, list[str]] = {}
     for row in evidence.context.judging.prompts:
@@ -216,10 +222,10 @@ def format_dollars(amount: float) -> str:
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "How were the judges asked?"."""
-    spent = evidence.rows(list_spending)
-    failed = evidence.rows(list_failures)
+    spent = evidence.rows(list_judge_spending)
+    failed = evidence.rows(list_judge_failures)
     tables = (
-        *make_row_table(
+        *make_table_of_first_rows(
             spent,
             lambda row: {"Judge": row.judge},
             lambda row: {
@@ -233,7 +239,7 @@ def make_section(evidence: Evidence) -> Section | None:
             csv="judge_spending",
             caption="What the judges took",
         ),
-        *make_row_table(
+        *make_table_of_first_rows(
             failed,
             lambda row: {
                 "Judge": row.judge,
@@ -245,7 +251,7 @@ def make_section(evidence: Evidence) -> Section | None:
             csv="judge_failures",
             caption="Showings of pairs without a verdict",
         ),
-        *make_row_table(
+        *make_table_of_first_rows(
             evidence.rows(score_calibration),
             lambda row: {"Judge": row.judge, "Check": row.check, "Criterion": find_title(row.criterion)},
             lambda row: {
@@ -266,6 +272,6 @@ def make_section(evidence: Evidence) -> Section | None:
         anchor="judge-run",
         question="How were the judges asked?",
         answer=f"{dollars_spent}; {without} of a pair without a verdict",
-        notes=(*prompts, *describe_mixed_forms(evidence), *describe_changed_models(evidence)),
+        notes=(*prompts, *describe_mixed_verdict_forms(evidence), *describe_changed_models(evidence)),
         tables=tables,
     )

@@ -16,9 +16,9 @@ from analysis.sections.section import (
     ComparisonRow,
     Section,
     format_coefficient,
+    make_result_labels,
     make_table_section,
-    name_limits,
-    name_result,
+    name_limit_columns,
 )
 from analysis.stats.agreement import agreement_by_item, cohen_kappa
 from analysis.stats.alternative_annotator import run_alternative_annotator_test
@@ -55,8 +55,8 @@ class JudgeRow(ComparisonRow):
 
     people: int
     pairs: int
-    same_as_most: Estimate = field(metadata=name_limits("same_"))
-    cohen_kappa: Estimate = field(metadata=name_limits("kappa_"))
+    same_as_most: Estimate = field(metadata=name_limit_columns("same_"))
+    cohen_kappa: Estimate = field(metadata=name_limit_columns("kappa_"))
     with_a_person: float | None
     among_people: float | None
     alternative_epsilon: float
@@ -82,10 +82,10 @@ def _make_judge_row(
     alpha = evidence.plan.alpha
     level = 1 - alpha
     unit = UnitScores.from_items(judged).codes
-    verdict = _label_verdicts(judged["net"])
+    verdict = _convert_scores_to_labels(judged["net"])
     item = pd.Index(judged["pair_id"]).get_indexer(pd.Index(people["pair_id"]))
     people, item = people[item >= 0], item[item >= 0]
-    label = _label_verdicts(people["net"])
+    label = _convert_scores_to_labels(people["net"])
     tally = np.zeros((len(judged), 3))
     np.add.at(tally, (item, label), 1)
     counts = tally.sum(axis=1)
@@ -96,7 +96,7 @@ def _make_judge_row(
     wins, why = run_alternative_annotator_test(item, rater, label, verdict, unit, epsilon=EPSILON, q=alpha)
     if not evidence.are_raters_known:
         wins, why = None, "it is not known which person gave which verdict"
-    majority = _find_majority(tally)[is_rated]
+    majority = _find_majority_verdicts(tally)[is_rated]
     kappa = cohen_kappa(majority, verdict[is_rated], unit=unit[is_rated], level=level)
     is_paired = counts >= 2
     as_judged = tally[np.arange(len(judged)), verdict][is_paired] / counts[is_paired]
@@ -116,12 +116,12 @@ def _make_judge_row(
     )
 
 
-def _label_verdicts(net: pd.Series) -> Integers:
+def _convert_scores_to_labels(net: pd.Series) -> Integers:
     """Return 0 for a verdict for method_b, 1 for a tie and 2 for method_a."""
     return np.asarray(np.sign(net.to_numpy()) + 1, dtype=np.int64)
 
 
-def _find_majority(tally: Floats) -> Integers:
+def _find_majority_verdicts(tally: Floats) -> Integers:
     """Return the most frequent verdict of each item, or a tie if two are equal; `tally` is [items, 3]."""
     is_single = (tally == tally.max(axis=1, keepdims=True)).sum(axis=1) == 1
     return np.where(is_single, tally.argmax(axis=1), 1).astype(np.int64)
@@ -131,7 +131,7 @@ def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Does the judge agree with people?"."""
     return make_table_section(
         evidence.rows(compare_judges_with_people),
-        name_result,
+        make_result_labels,
         lambda row: {
             "Pairs": row.pairs,
             "Same as most people": format_percent(row.same_as_most.value, 0),

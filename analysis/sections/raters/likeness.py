@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.likeness import BY_TASTE, JudgeLikeness, compare_with_judges, describe_signs
-from analysis.sections.section import Section, make_row_table, remove_word_simulated
+from analysis.scores.likeness import BY_TASTE, JudgeLikeness, describe_signs_of_llm_use, make_likeness_rows
+from analysis.sections.section import Section, make_table_of_first_rows, remove_word_simulated
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import capitalise, find_title, format_p, format_percent
 
@@ -14,7 +14,7 @@ ITEM = ["method_a", "method_b", "dataset", "pair_id"]
 
 
 @declare_plan_keys(needs=lambda evidence: evidence.are_raters_known)
-def measure_likeness(evidence: Evidence) -> list[JudgeLikeness]:
+def measure_likeness_to_judges(evidence: Evidence) -> list[JudgeLikeness]:
     """Return each person's agreement with each judge, the least probable first."""
     scores = evidence.scored.raters
     labels = scores[["rater", "rater_kind", "criterion"]].assign(
@@ -23,7 +23,7 @@ def measure_likeness(evidence: Evidence) -> list[JudgeLikeness]:
     rows = [
         row
         for judges, kind in PEOPLE_OF.items()
-        for row in compare_with_judges(
+        for row in make_likeness_rows(
             kind, labels[labels["rater_kind"] == kind], labels[labels["rater_kind"] == judges]
         )
     ]
@@ -32,11 +32,11 @@ def measure_likeness(evidence: Evidence) -> list[JudgeLikeness]:
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Did models answer for people?"."""
-    rows = evidence.rows(measure_likeness)
-    signs = describe_signs(rows, evidence.context.conduct)
+    rows = evidence.rows(measure_likeness_to_judges)
+    signs = describe_signs_of_llm_use(rows, evidence.context.conduct)
     if not rows and not signs:
         return None
-    table = make_row_table(
+    table = make_table_of_first_rows(
         rows,
         lambda row: {
             "Rater": remove_word_simulated(row.rater),

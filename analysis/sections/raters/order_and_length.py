@@ -21,12 +21,12 @@ from analysis.sections.section import (
     ComparisonRow,
     CriterionRow,
     Section,
-    make_row_table,
-    name_criterion,
-    name_limits,
-    name_result,
-    select_first_raters,
+    make_criterion_labels,
+    make_result_labels,
+    make_table_of_first_rows,
+    name_limit_columns,
     select_notes,
+    select_rows_of_first_raters,
 )
 from analysis.stats.equal_length import METHOD, estimate_share_at_equal_length
 from analysis.stats.proportion import estimate_proportion
@@ -68,14 +68,14 @@ class PositionRow(CriterionRow):
     first: int
     second: int
     ties: int
-    first_share: Estimate = field(metadata=name_limits("first_"))
+    first_share: Estimate = field(metadata=name_limit_columns("first_"))
     method_a_first: float
     both_orders: int
     flipped: int
     changed: int
-    flip_rate: Estimate = field(metadata=name_limits("flip_"))
+    flip_rate: Estimate = field(metadata=name_limit_columns("flip_"))
     repeated: int
-    contradictions: Estimate = field(metadata=name_limits("contradictions_"))
+    contradictions: Estimate = field(metadata=name_limit_columns("contradictions_"))
 
 
 @record
@@ -97,10 +97,10 @@ class LengthRow(ComparisonRow):
 
     pairs: int
     length_ratio: float | None
-    longer_share: Estimate = field(metadata=name_limits("longer_"))
-    share_at_equal_length: Estimate = field(metadata=name_limits("equal_"))
+    longer_share: Estimate = field(metadata=name_limit_columns("longer_"))
+    share_at_equal_length: Estimate = field(metadata=name_limit_columns("equal_"))
     p_share_at_equal_length: float | None
-    slope: Estimate = field(metadata=name_limits("slope_"))
+    slope: Estimate = field(metadata=name_limit_columns("slope_"))
     p_slope: float | None
     method: str
     note: str
@@ -175,7 +175,9 @@ def measure_length_effect(evidence: Evidence) -> list[LengthRow]:
         _make_length_row(key, rated, items[key], evidence.plan.level)
         for key, rated in group_by_result(scores)
     ]
-    return [replace(row, p_share_at_equal_length=None) for row in rows] if evidence.stops_early else rows
+    return (
+        [replace(row, p_share_at_equal_length=None) for row in rows] if evidence.has_early_stopping else rows
+    )
 
 
 def _compute_length_ratios(frame: pd.DataFrame) -> pd.DataFrame:
@@ -226,9 +228,9 @@ def make_section(evidence: Evidence) -> Section | None:
     positions, lengths = evidence.rows(measure_position_effect), evidence.rows(measure_length_effect)
     if not (positions or lengths):
         return None
-    position_table = make_row_table(
+    position_table = make_table_of_first_rows(
         positions,
-        name_criterion,
+        make_criterion_labels,
         lambda row: {
             "First text won": format_percent(row.first_share.value),
             "Interval": format_share_limits(row.first_share),
@@ -239,9 +241,9 @@ def make_section(evidence: Evidence) -> Section | None:
         csv="position",
         caption="Preference for the first place",
     )
-    length_table = make_row_table(
+    length_table = make_table_of_first_rows(
         lengths,
-        name_result,
+        make_result_labels,
         lambda row: {
             "Length ratio": format_number(row.length_ratio),
             "Longer text won": format_percent(row.longer_share.value),
@@ -265,14 +267,14 @@ def _answer_question(positions: Sequence[PositionRow], lengths: Sequence[LengthR
     """Say how often the first text won, and how often the longer text won."""
     parts = []
     if positions:
-        rows = select_first_raters(positions)
+        rows = select_rows_of_first_raters(positions)
         first = sum(row.first for row in rows)
         decided = first + sum(row.second for row in rows)
         won = (
             f"won {format_percent(first / decided, 0)}" if decided else "never won, as all verdicts are ties"
         )
         parts.append(f"the first-shown text {won}")
-    people = select_first_raters(lengths) if lengths else []
+    people = select_rows_of_first_raters(lengths) if lengths else []
     shares = [row for row in people if row.longer_share.value is not None]
     if pairs := sum(row.pairs for row in shares):
         won_by_longer = sum((row.longer_share.value or 0.0) * row.pairs for row in shares)

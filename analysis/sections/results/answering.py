@@ -32,7 +32,7 @@ def select_answer_rows(evidence: Evidence) -> list[WinShareRow]:
             for row in evidence.rows(measure_assisted_shares)
             if row.judge == evidence.plan.assisted_by and row.people_assisted.value is not None
         }
-    elif evidence.stops_early:
+    elif evidence.has_early_stopping:
         declared = {
             row.key: (shares[row.key], row) for row in evidence.rows(summarise_rounds) if row.key in shares
         }

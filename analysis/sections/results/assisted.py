@@ -20,9 +20,9 @@ from analysis.sections.results.shares import TestedRow, correct_p_values
 from analysis.sections.section import (
     Section,
     format_share,
+    make_result_labels,
     make_table_section,
-    name_limits,
-    name_result,
+    name_limit_columns,
     select_notes,
 )
 from analysis.stats.assisted import METHOD, AssistedShare, estimate_assisted_share
@@ -67,9 +67,9 @@ class AssistedRow(TestedRow):
     pairs_rated: int
     pairs_judged: int
     units_rated: int
-    people_alone: Estimate = field(metadata=name_limits("people_"))
-    judge_alone: Estimate = field(metadata=name_limits("judge_"))
-    people_assisted: Estimate = field(metadata=name_limits())
+    people_alone: Estimate = field(metadata=name_limit_columns("people_"))
+    judge_alone: Estimate = field(metadata=name_limit_columns("judge_"))
+    people_assisted: Estimate = field(metadata=name_limit_columns())
     level: float
     weight: float | None
     correlation: float | None
@@ -103,7 +103,7 @@ def _make_assisted_row(
     rated = len(people)
     level = evidence.plan.level
     ratings = int(people["raters"].sum())
-    why = _find_obstacle(people, judged, random=evidence.context.random_part)
+    why = _explain_why_judge_cannot_assist(people, judged, random=evidence.context.random_part)
     obstacle = f"{key.judge} on {key.criterion}: {why}" if why else ""
     result = AssistedShare(share=Estimate(note=obstacle), weight=0.0, correlation=None, effective=None)
     few = ""
@@ -136,7 +136,7 @@ def _make_assisted_row(
     )
 
 
-def _find_obstacle(people: pd.DataFrame, judged: pd.DataFrame, *, random: bool) -> str:
+def _explain_why_judge_cannot_assist(people: pd.DataFrame, judged: pd.DataFrame, *, random: bool) -> str:
     """Return the reason why this judge cannot assist people's share, with the remedy; empty if it can.
 
     If the part that people rated was not declared to be random, two tests compare it with the other pairs:
@@ -176,7 +176,7 @@ def make_section(evidence: Evidence) -> Section | None:
     rows = evidence.rows(measure_assisted_shares)
     return make_table_section(
         rows,
-        name_result,
+        make_result_labels,
         lambda row: {
             "People": format_share(row.people_alone),
             "Assisted": format_share(row.people_assisted),

@@ -18,10 +18,10 @@ from analysis.sections.results.shares import (
     make_share_cells,
     measure_total_shares,
 )
-from analysis.sections.section import Section, make_row_table, name_first_method, name_result
+from analysis.sections.section import Section, make_result_labels, make_table_of_first_rows, name_first_method
 from analysis.stats.interaction import run_interaction_test
 from analysis.verdicts.reading import get_reading
-from analysis.verdicts.table import KNOWN, STORED, convert_to_texts, names_raters
+from analysis.verdicts.table import KNOWN, STORED, convert_to_texts, has_named_raters
 from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.frozen import record
 from guard_eval.reporting.words import (
@@ -100,7 +100,7 @@ def find_split_column(frame: pd.DataFrame, heading: str) -> str:
             f"--by {heading}: this column describes the ratings, not the pairs or the raters, so it cannot "
             f"split results; {suggest_nearest(heading, sorted(set(allowed) - {heading}))}"
         )
-    if name == "rater" and not names_raters(frame):
+    if name == "rater" and not has_named_raters(frame):
         raise StudyError(
             f"--by {heading}: the table does not say which rater gave which verdict. If a column names the "
             "raters, declare it: --set columns.rater=HEADING"
@@ -154,7 +154,7 @@ def run_interaction_tests(evidence: Evidence) -> list[InteractionRow]:
     Tests of declared columns belong to the family of the declared results. Tests of other columns are
     corrected together, outside that family.
     """
-    if evidence.stops_early:
+    if evidence.has_early_stopping:
         return []
     rows = []
     for column in list_split_columns(evidence):
@@ -193,14 +193,14 @@ def _run_interaction_test(
 
 def _split_by_value(evidence: Evidence, column: str) -> Iterator[tuple[str, Evidence]]:
     """Yield each value of a column and the evidence with this value. Judges of a panel count separately."""
-    values = _group_values(evidence.frame[column], column)
+    values = _group_column_values(evidence.frame[column], column)
     plan = evidence.plan.model_copy(update={"panel": None})
     context = replace(evidence.context, plan=plan, by=(), explored=())
     for number, value in enumerate(values.categories):
         yield str(value), Evidence.from_verdicts(evidence.frame[values.codes == number], context)
 
 
-def _group_values(cells: pd.Series, column: str) -> pd.Categorical:
+def _group_column_values(cells: pd.Series, column: str) -> pd.Categorical:
     """Return the values of a column in order. Many different numbers are grouped into thirds.
 
     Raises:
@@ -233,9 +233,9 @@ def make_section(evidence: Evidence) -> Section | None:
     alpha = evidence.plan.alpha
     names = join_with_and(columns)
     first = name_first_method(rows)
-    figures = make_row_table(
+    figures = make_table_of_first_rows(
         rows,
-        lambda row: {**name_result(row), "Column": row.column, "Value": row.value},
+        lambda row: {**make_result_labels(row), "Column": row.column, "Value": row.value},
         lambda row: {
             **make_share_cells(row, alpha, first),
             "Units": row.units,
@@ -243,15 +243,15 @@ def make_section(evidence: Evidence) -> Section | None:
         csv="by_value",
         caption=f"Win shares by {names}",
     )
-    dependence = make_row_table(
+    dependence = make_table_of_first_rows(
         tests,
-        lambda row: {**name_result(row), "Column": row.column},
+        lambda row: {**make_result_labels(row), "Column": row.column},
         lambda row: {"p of the interaction": format_p(row.deciding_p), "Values": row.groups},
         csv="interactions",
         caption=f"Does the share depend on {names}?",
     )
     claims = [
-        _describe_dependence(
+        _name_values_with_extreme_share(
             row, [value for value in rows if (value.key, value.column) == (row.key, row.column)]
         )
         for row in tests
@@ -261,12 +261,12 @@ def make_section(evidence: Evidence) -> Section | None:
         anchor="by",
         question=f"Does the result depend on {names}?",
         answer="; ".join(claims) or ("no evidence" if evidence.context.by else "not declared, so no claim"),
-        notes=(*NOTES, *_describe_columns(evidence, tests)),
+        notes=(*NOTES, *_describe_split_columns(evidence, tests)),
         tables=(*figures, *dependence),
     )
 
 
-def _describe_columns(evidence: Evidence, tests: Sequence[InteractionRow]) -> Iterator[str]:
+def _describe_split_columns(evidence: Evidence, tests: Sequence[InteractionRow]) -> Iterator[str]:
     """Describe the test, the omitted verdicts, and the columns that cannot support a claim."""
     methods = join_distinct_names(row.method for row in tests)
     yield f"Interaction: {methods or 'not tested if comparisons stop early'}."
@@ -277,7 +277,7 @@ def _describe_columns(evidence: Evidence, tests: Sequence[InteractionRow]) -> It
         yield f"Chosen after the plan, and no claim: {join_with_and(evidence.context.explored)}."
 
 
-def _describe_dependence(test: InteractionRow, values: Sequence[ValueRow]) -> str:
+def _name_values_with_extreme_share(test: InteractionRow, values: Sequence[ValueRow]) -> str:
     """Say where the first method is preferred most and least."""
     ranked = sorted(values, key=lambda row: row.win_share.value or 0.0)
     largest, smallest = (

@@ -17,7 +17,7 @@ from analysis.sections.results.shares import (
     make_share_cells,
     measure_total_shares,
 )
-from analysis.sections.section import Section, make_table_section, name_result
+from analysis.sections.section import Section, make_result_labels, make_table_section
 from analysis.stats.equivalence import HALF, compute_conservative_error, run_two_one_sided_tests
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Estimate
@@ -114,7 +114,7 @@ def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Is the difference too small to matter?"."""
     return make_table_section(
         evidence.rows(run_equivalence_tests),
-        lambda row: {**name_result(row), "Conclusion": row.conclusion},
+        lambda row: {**make_result_labels(row), "Conclusion": row.conclusion},
         lambda row: {
             "Margin": format_percent(row.margin),
             **make_share_cells(row, evidence.plan.alpha, p="p of equivalence"),

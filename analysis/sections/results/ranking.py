@@ -16,8 +16,8 @@ from analysis.sections.section import (
     CriterionRow,
     Section,
     group_by,
-    make_row_table,
-    name_limits,
+    make_table_of_first_rows,
+    name_limit_columns,
     name_raters,
 )
 from analysis.stats.davidson import compute_expected_shares, explain_infinite_strengths, fit_strengths
@@ -98,7 +98,7 @@ class RankingRow(CriterionRow):
     possible_best: int | None
     possible_worst: int | None
     strength: float | None
-    expected_share: Estimate = field(metadata=name_limits("share_"))
+    expected_share: Estimate = field(metadata=name_limit_columns("share_"))
     level: float
     comparisons: int
     unit: str
@@ -175,11 +175,15 @@ def rank_methods(evidence: Evidence) -> list[RankingRow]:
     and shares hold for all raters of the same kind.
     """
     tables = [_rank_group(evidence, group) for group in _find_connected_groups(evidence.scored.scores)]
-    rows = sorted(_adjust_p(tables, evidence), key=_make_sort_key)
-    return [_apply_round_limits(row, evidence) for row in rows] if evidence.stops_early else rows
+    rows = sorted(_adjust_any_difference_p(tables, evidence), key=_make_sort_key)
+    return (
+        [_use_ranks_valid_at_all_rounds(row, evidence) for row in rows]
+        if evidence.has_early_stopping
+        else rows
+    )
 
 
-def _apply_round_limits(row: RankingRow, evidence: Evidence) -> RankingRow:
+def _use_ranks_valid_at_all_rounds(row: RankingRow, evidence: Evidence) -> RankingRow:
     """Return a row with ranks and a p for any difference that are valid at all rounds together."""
     row = replace(row, expected_share=Estimate(value=row.share), any_difference_test=METHOD)
     alpha = evidence.plan.alpha
@@ -242,7 +246,7 @@ def _find_connected_groups(scores: pd.DataFrame) -> Iterator[_ConnectedGroup]:
             )
 
 
-def _adjust_p(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingRow]:
+def _adjust_any_difference_p(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingRow]:
     """Correct the p of "no method is better" for the number of criteria, for people and for each judge."""
     for family in group_by(tables, lambda table: table.rows[0].rater_group).values():
         smallest = [table.smallest_p for table in family]
@@ -265,7 +269,7 @@ def _rank_group(evidence: Evidence, group: _ConnectedGroup) -> _Ranking:
     level = evidence.plan.level
     is_random = evidence.plan.raters == "random" and not group.judge
     by_unit = UnitScores.from_items(group.scores)
-    compared = _number_comparisons(group, by_unit)
+    compared = _encode_comparisons(group, by_unit)
     rater = pd.factorize(group.scores["rater"], sort=True)[0]
     sampled = rater if is_random else None
     wins, ties = compared.count_wins_and_ties()
@@ -333,7 +337,7 @@ def _rank_group(evidence: Evidence, group: _ConnectedGroup) -> _Ranking:
     return _Ranking(rows=rows, smallest_p=difference.smallest_p)
 
 
-def _number_comparisons(group: _ConnectedGroup, by_unit: UnitScores) -> Comparisons:
+def _encode_comparisons(group: _ConnectedGroup, by_unit: UnitScores) -> Comparisons:
     """Return the comparisons of a group, with methods as numbers."""
     numbers = {name: index for index, name in enumerate(group.methods)}
     first, second = (np.asarray(group.scores[side].map(numbers), dtype=np.int64) for side in CELL[:2])
@@ -390,7 +394,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 def _make_ranking_table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
     """Return the table of one ranking."""
-    return make_row_table(
+    return make_table_of_first_rows(
         rows,
         lambda row: {"Method": row.method},
         lambda row: {

@@ -14,10 +14,10 @@ from analysis.sections.results.shares import TestedRow
 from analysis.sections.section import (
     Section,
     group_by,
+    make_result_labels,
     make_table_section,
-    name_limits,
+    name_limit_columns,
     name_raters,
-    name_result,
     select_notes,
 )
 from guard_eval.estimate import NO_DATA, Estimate
@@ -60,7 +60,7 @@ class RoundsRow(TestedRow):
         method: The test.
     """
 
-    lead: Estimate = field(metadata=name_limits("lead_"))
+    lead: Estimate = field(metadata=name_limit_columns("lead_"))
     ahead: str
     behind: str
     prompts: int
@@ -155,7 +155,7 @@ def make_section(evidence: Evidence) -> Section | None:
     warned = [f"{row.method_a} against {row.method_b}: {row.note}" for row in rows if row.note]
     return make_table_section(
         rows,
-        name_result,
+        make_result_labels,
         lambda row: {
             "Lead": format_number(row.lead.value, 1, scale=100, sign="+"),
             "Limits": format_limits(row.lead, 1, scale=100),

@@ -13,22 +13,22 @@ from analysis.scores.scores import ResultKey, count_wins_ties_losses, group_by_r
 from analysis.scores.win_share import (
     estimate_share_of_all_raters,
     estimate_share_of_these_raters,
-    leave_out_each_rater,
-    weigh_by_precision,
+    estimate_shares_without_each_rater,
+    weigh_items_by_precision,
 )
 from analysis.sections.results.shares import (
     SignFlipRow,
     correct_p_values,
-    count_coverage,
+    count_pairs_and_ratings,
     make_plan_sort_key,
     make_share_cells,
 )
 from analysis.sections.section import (
     Section,
     group_by,
+    make_result_labels,
     make_table_section,
-    name_result,
-    select_first_raters,
+    select_rows_of_first_raters,
 )
 from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.estimate import Estimate, join_notes
@@ -84,7 +84,7 @@ class SensitivityRow(SignFlipRow):
 @declare_plan_keys(*SHARE_KEYS)
 def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
     """Analyse every result in every way, the default first. Judges never count as a random sample."""
-    if not evidence.detailed_comparisons or evidence.stops_early:
+    if not evidence.detailed_comparisons or evidence.has_early_stopping:
         return []
     included = {}
     if evidence.context.with_excluded is not None:
@@ -94,7 +94,7 @@ def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
     for key, scores in group_by_result(evidence.detailed_evidence.scored.scores):
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
         default = RANDOM if is_random else SHARES[evidence.plan.weights]
-        for analysis, share in _analyse_in_all_ways(evidence, key, scores, included.get(key)):
+        for analysis, share in _estimate_share_in_all_ways(evidence, key, scores, included.get(key)):
             rows.append(
                 SensitivityRow(
                     *key,
@@ -115,7 +115,7 @@ def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
     return sorted(reachable, key=lambda row: (in_plan(row), not row.default))
 
 
-def _analyse_in_all_ways(
+def _estimate_share_in_all_ways(
     evidence: Evidence, key: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
 ) -> Iterator[tuple[str, Estimate]]:
     """Yield the name and the share of each analysis of one result, the usual one first."""
@@ -125,7 +125,7 @@ def _analyse_in_all_ways(
     raters = scores["rater"].nunique()
     ways = {FIXED: items}
     if plan.weights == "precision" or items["raters"].min() < items["raters"].max():
-        ways[PRECISION] = weigh_by_precision(items, scores)
+        ways[PRECISION] = weigh_items_by_precision(items, scores)
     fixed = {name: estimate_share_of_these_raters(weighed, level=level) for name, weighed in ways.items()}
     yield from fixed.items()
     are_sample = raters > 1 and key.rater_kind not in PEOPLE_OF and evidence.are_raters_known
@@ -142,14 +142,14 @@ def _analyse_in_all_ways(
         note = f"{count_in_words(lost, 'pair')} had ties only" if lost else ""
         yield UNTIED, estimate_share_of_these_raters(items_left, level=level).with_note(note)
     if are_sample and raters <= MAX_LEFT_OUT:
-        yield LEFT_OUT, _leave_out_critical_rater(scores, level)
+        yield LEFT_OUT, _estimate_without_critical_rater(scores, level)
     if with_excluded is not None and set(with_excluded["rater"]) != set(scores["rater"]):
         yield WITH_EXCLUDED, estimate_share_of_these_raters(score_items(with_excluded), level=level)
 
 
-def _leave_out_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
+def _estimate_without_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
     """Return the share without the rater whose removal gives the largest p. The note describes the change."""
-    cases = list(leave_out_each_rater(scores, level=level))
+    cases = list(estimate_shares_without_each_rater(scores, level=level))
     values = [share.value or 0.0 for _, share in cases]
 
     def make_sort_key(case: tuple[str, Estimate]) -> tuple[bool, float, float]:
@@ -169,7 +169,7 @@ def make_section(evidence: Evidence) -> Section | None:
         rows = [row for row in rows if row.analysis != RANDOM]
     return make_table_section(
         rows,
-        lambda row: {**name_result(row), "Analysis": row.analysis},
+        lambda row: {**make_result_labels(row), "Analysis": row.analysis},
         partial(make_share_cells, alpha=evidence.plan.alpha),
         csv="sensitivity",
         caption="The same verdicts, analysed in other ways",
@@ -182,7 +182,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
     """Answer the section's question: say how many alternative tests agree with the report's conclusions."""
-    tested = [row for row in select_first_raters(rows) if row.deciding_p is not None]
+    tested = [row for row in select_rows_of_first_raters(rows) if row.deciding_p is not None]
     default = {row.key: row.is_significant(alpha) for row in tested if row.default}
     others = [row for row in tested if not row.default and row.key in default]
     apart = [row for row in others if row.is_significant(alpha) != default[row.key]]
@@ -202,18 +202,18 @@ def make_section_on_other_raters(evidence: Evidence) -> Section | None:
     """Make the section "Would other raters say the same?"."""
     return make_table_section(
         [row for row in evidence.rows(run_alternative_analyses) if row.analysis == RANDOM],
-        name_result,
+        make_result_labels,
         partial(make_share_cells, alpha=evidence.plan.alpha),
         csv="sensitivity",
         caption="For all raters of the same kind",
         anchor="other-raters",
         question="Would other raters say the same?",
-        answer=partial(_answer_other_raters, evidence),
+        answer=partial(_answer_about_other_raters, evidence),
         notes=(AS_A_SAMPLE,),
     )
 
 
-def _answer_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow]) -> str:
+def _answer_about_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow]) -> str:
     """List the results that also hold for other raters, with their limits."""
     estimated = [row for row in rows if row.win_share.low is not None]
     if not estimated:
@@ -226,7 +226,7 @@ def _answer_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow]) -> 
         return f"{find_title(row.criterion)}{against}"
 
     sure = [name(row) for row in estimated if row.is_significant(evidence.plan.alpha)]
-    raters = max(row.raters or 0 for row in evidence.rows(count_coverage) if not row.judge)
+    raters = max(row.raters or 0 for row in evidence.rows(count_pairs_and_ratings) if not row.judge)
     shares = [f"{name(row)} {format_share_limits(row.win_share, 0)}\u00a0%" for row in estimated[:MAX_NAMED]]
     lead = (
         f"Yes on {join_with_and(sure[:MAX_NAMED])}"

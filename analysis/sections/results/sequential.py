@@ -17,7 +17,7 @@ from analysis.scores.scores import (
     group_by_result,
 )
 from analysis.sections.results.shares import ShareRow, correct_p_values, make_plan_sort_key, make_share_cells
-from analysis.sections.section import Section, make_table_section, name_result
+from analysis.sections.section import Section, make_result_labels, make_table_section
 from analysis.stats.sequential import run_anytime_test
 from guard_eval.estimate import join_notes
 from guard_eval.frozen import record
@@ -57,20 +57,20 @@ def run_sequential_tests(evidence: Evidence) -> list[SequentialRow]:
     if not evidence.plan.sequential:
         return []
     scored = evidence.scored
-    items = scored.items.merge(_find_last_verdicts(scored), on=[*CELL, "pair_id"], validate="one_to_one")
+    items = scored.items.merge(_find_last_verdict_times(scored), on=[*CELL, "pair_id"], validate="one_to_one")
     rows = [_run_sequential_test(evidence, key, group) for key, group in group_by_result(items)]
     rows.sort(key=make_plan_sort_key(evidence.context.planned))
     return correct_p_values(rows, evidence)
 
 
-def _find_last_verdicts(scored: ScoredVerdicts) -> pd.DataFrame:
+def _find_last_verdict_times(scored: ScoredVerdicts) -> pd.DataFrame:
     """Return the row and, if all verdicts have times, the time of the last verdict on each item.
 
     A panel's verdict has the time of its last judge, and a composite has the time of its last criterion.
     """
     frame = add_judge_column(scored.frame)
     frame = pd.concat(
-        [frame, *(panel.select_verdicts(frame).assign(judge=panel.name) for panel in scored.panels)]
+        [frame, *(panel.select_member_verdicts(frame).assign(judge=panel.name) for panel in scored.panels)]
     )
     if scored.composite is not None:
         group = frame[frame["criterion"].isin(scored.composite.weights)]
@@ -106,7 +106,7 @@ def _run_sequential_test(evidence: Evidence, key: ResultKey, items: pd.DataFrame
     test = run_anytime_test(sums[:, 0], sizes=None if is_pair else sums[:, 1], alpha=evidence.plan.alpha)
     notes = (
         "" if is_timed else "no time is known: the test holds if items came in the order of the table",
-        "" if wait else _note_unequal_raters(complete["raters"]),
+        "" if wait else _note_unequal_rater_counts(complete["raters"]),
         test.share.note,
     )
     return SequentialRow(
@@ -123,7 +123,7 @@ def _run_sequential_test(evidence: Evidence, key: ResultKey, items: pd.DataFrame
     )
 
 
-def _note_unequal_raters(counts: pd.Series) -> str:
+def _note_unequal_rater_counts(counts: pd.Series) -> str:
     """Return a warning if items have different numbers of raters."""
     if counts.empty or counts.min() == counts.max():
         return ""
@@ -137,7 +137,7 @@ def make_section(evidence: Evidence) -> Section | None:
     """Make the section "May we stop now?"."""
     return make_table_section(
         evidence.rows(run_sequential_tests),
-        name_result,
+        make_result_labels,
         lambda row: {
             "Prompts": row.units,
             "Waiting": row.waiting,

@@ -22,8 +22,8 @@ from analysis.scores.win_share import (
     estimate_share_of_all_raters,
     estimate_share_of_these_raters,
     sum_scores_by_unit,
-    warn_of_unequal_weights,
-    weigh_by_precision,
+    warn_if_rater_weights_matter,
+    weigh_items_by_precision,
 )
 from analysis.sections.section import (
     Cells,
@@ -31,10 +31,10 @@ from analysis.sections.section import (
     JudgedRow,
     Section,
     group_by,
-    make_row_table,
+    make_result_labels,
+    make_table_of_first_rows,
     name_first_method,
-    name_limits,
-    name_result,
+    name_limit_columns,
 )
 from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.estimate import Estimate, adjust, explain_missing_p, join_notes
@@ -105,7 +105,7 @@ class ShareRow(TestedRow):
         win_share: The share of `method_a`.
     """
 
-    win_share: Estimate = field(metadata=name_limits())
+    win_share: Estimate = field(metadata=name_limit_columns())
 
     @property
     def leader(self) -> str:
@@ -248,7 +248,7 @@ def measure_total_shares(evidence: Evidence) -> list[WinShareRow]:
     without a plan, for all their results. `p` is uncorrected.
     """
     scores = dict(group_by_result(evidence.scored.scores))
-    items = weigh_items(evidence)
+    items = weigh_items_by_plan(evidence)
     rows = [_make_share_row(evidence, key, ALL, rated, items[key]) for key, rated in scores.items()]
     rows.sort(key=make_plan_sort_key(evidence.context.planned))
     corrected = correct_p_values(
@@ -265,19 +265,19 @@ def measure_total_shares(evidence: Evidence) -> list[WinShareRow]:
 @declare_share_keys
 def measure_reported_shares(evidence: Evidence) -> list[WinShareRow]:
     """Return win shares over all datasets; of comparisons analysed in every way, also by dataset."""
-    return _add_datasets(evidence, evidence.detailed_comparisons)
+    return _add_dataset_rows(evidence, evidence.detailed_comparisons)
 
 
 @declare_share_keys
 def measure_all_shares(evidence: Evidence) -> list[WinShareRow]:
     """Return win shares with intervals and p: a row per comparison, criterion and dataset."""
-    return _add_datasets(evidence, evidence.comparisons)
+    return _add_dataset_rows(evidence, evidence.comparisons)
 
 
-def _add_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
+def _add_dataset_rows(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
     """Return win shares over all datasets, those of `comparisons` followed by the shares in each dataset."""
     scores = dict(group_by_result(evidence.scored.scores))
-    items = weigh_items(evidence)
+    items = weigh_items_by_plan(evidence)
     rows = []
     for total in evidence.rows(measure_total_shares):
         rows.append(total)
@@ -293,13 +293,13 @@ def _add_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) 
     return rows
 
 
-def weigh_items(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
+def weigh_items_by_plan(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
     """Return the items of each result, weighted as the plan says."""
     items = dict(group_by_result(evidence.scored.items))
     if evidence.plan.weights == "equal":
         return items
     scores = dict(group_by_result(evidence.scored.scores))
-    return {key: weigh_by_precision(pairs, scores[key]) for key, pairs in items.items()}
+    return {key: weigh_items_by_precision(pairs, scores[key]) for key, pairs in items.items()}
 
 
 def _make_share_row(
@@ -312,13 +312,13 @@ def _make_share_row(
     notes = [uneven if fewest < largest else ""]
     if evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF:
         share = estimate_share_of_all_raters(scores, items, share)
-        notes.append(warn_of_unequal_weights(scores, share))
-    if evidence.stops_early:
+        notes.append(warn_if_rater_weights_matter(scores, share))
+    if evidence.has_early_stopping:
         share = replace(share, p=None, low=None, high=None, smallest_p=0.0)
         notes.append(NOT_FIXED)
     wins, ties, losses = count_wins_ties_losses(scores)
     pooled = run_pooled_binomial_test(wins, losses)
-    smallest = 1.0 if evidence.stops_early else pooled.smallest_p
+    smallest = 1.0 if evidence.has_early_stopping else pooled.smallest_p
     score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
     return WinShareRow(
         *key,
@@ -409,7 +409,7 @@ def correct_p_values(
 
 
 @declare_plan_keys("panel")
-def count_coverage(evidence: Evidence) -> list[CoverageRow]:
+def count_pairs_and_ratings(evidence: Evidence) -> list[CoverageRow]:
     """Count the pairs and ratings of people and of each judge."""
     frame = evidence.frame
     scores = evidence.scored.scores
@@ -453,7 +453,7 @@ def conclude(row: TestedRow, alpha: float) -> str:
     return TOO_FEW if is_unreachable else NO_TEST
 
 
-def conclude_in_words(row: TestedRow, alpha: float) -> str:
+def describe_conclusion(row: TestedRow, alpha: float) -> str:
     """Return the conclusion of a test for readers: like `conclude`, but with the unit of the row."""
     unit = row.unit if isinstance(row, WinShareRow) else "unit"
     return conclude(row, alpha).format(unit=unit)
@@ -461,7 +461,7 @@ def conclude_in_words(row: TestedRow, alpha: float) -> str:
 
 def format_p_or_reason(row: TestedRow, alpha: float) -> str:
     """Return the deciding p as text, or the reason why there is none."""
-    return conclude_in_words(row, alpha) if row.deciding_p is None else format_p(row.deciding_p)
+    return describe_conclusion(row, alpha) if row.deciding_p is None else format_p(row.deciding_p)
 
 
 def make_share_cells(row: ShareRow, alpha: float, first: str = "", p: str = "p") -> dict[str, str]:
@@ -491,9 +491,9 @@ def make_section(evidence: Evidence) -> Section | None:
     rows = evidence.rows(measure_reported_shares)
     on_page = _select_rows_for_page(evidence, rows)
     first = name_first_method(on_page)
-    table = make_row_table(
+    table = make_table_of_first_rows(
         on_page,
-        lambda row: {**name_result(row), "Dataset": row.dataset},
+        lambda row: {**make_result_labels(row), "Dataset": row.dataset},
         lambda row: make_count_cells(row, evidence.plan.alpha, first),
         csv="win_shares",
         caption="Win shares",

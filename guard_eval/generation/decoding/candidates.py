@@ -37,17 +37,17 @@ def find_top_candidates(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
     width = 1 << max(5, round(math.log2(vocabulary / n) / 2))  # the two searches take about equal time
     chunks = math.ceil(vocabulary / width)
     if n >= chunks:
-        ids = _order_candidates(logits, torch.arange(vocabulary, device=logits.device), n)
+        ids = _find_largest_value_indices(logits, torch.arange(vocabulary, device=logits.device), n)
         return logits.gather(1, ids), ids
     padded = logits.contiguous()
     if chunks * width > vocabulary:
         padded = torch.nn.functional.pad(logits, (0, chunks * width - vocabulary), value=-torch.inf)
     maxima = padded.view(-1, chunks, width).amax(-1)
-    best = _order_candidates(maxima, torch.arange(chunks, device=logits.device), n)
+    best = _find_largest_value_indices(maxima, torch.arange(chunks, device=logits.device), n)
     within = torch.arange(width, device=logits.device)
     ids = (best[:, :, None] * width + within).flatten(1)
     values = padded.gather(1, ids)
-    order = _order_candidates(values, ids, n)
+    order = _find_largest_value_indices(values, ids, n)
     return values.gather(1, order), ids.gather(1, order)
 
 
@@ -62,7 +62,7 @@ def sort_logits(logits: Tensor) -> Tensor:
     return torch.from_numpy(ascending).flip(-1)
 
 
-def keep_largest(logits: Tensor, ordered: Tensor, count: Tensor) -> Tensor:
+def keep_largest_logits(logits: Tensor, ordered: Tensor, count: Tensor) -> Tensor:
     """Keep each row's `count` largest logits, and replace others by −inf. Of equal logits, small ids stay.
 
     Args:
@@ -83,7 +83,7 @@ def keep_largest(logits: Tensor, ordered: Tensor, count: Tensor) -> Tensor:
     return logits.masked_fill(removed, -torch.inf)
 
 
-def find_best(scores: Tensor, ids: Tensor) -> Tensor:
+def find_best_score_index(scores: Tensor, ids: Tensor) -> Tensor:
     """Return the index of each row's best score, `[B]`. Of equal scores, the smallest token id wins.
 
     Args:
@@ -99,7 +99,7 @@ def mask_all_except(logits: Tensor, ids: Tensor, values: Tensor) -> Tensor:
     return torch.full_like(logits, -torch.inf, dtype=values.dtype).scatter(1, ids, values)
 
 
-def _order_candidates(values: Tensor, ids: Tensor, n: int) -> Tensor:
+def _find_largest_value_indices(values: Tensor, ids: Tensor, n: int) -> Tensor:
     """Return the indices of the n largest `values` `[B, m]`. Of equal values, smaller `ids` come first."""
     bits = (values + 0.0).view(torch.int32)  # adding zero turns -0.0 into 0.0
     sign = bits >> 31

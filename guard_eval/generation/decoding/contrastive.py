@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.candidates import find_best, find_top_candidates
+from guard_eval.generation.decoding.candidates import find_best_score_index, find_top_candidates
 from guard_eval.generation.decoding.entropy import (
-    average_window,
+    average_entropies,
     clamped_arctanh,
     log_normaliser,
     shannon_entropy,
@@ -77,7 +77,7 @@ def choose_candidate(proposal: Proposal, penalty: Tensor) -> Tensor:
     """
     alpha = proposal.alpha[:, None]
     scores = (1 - alpha) * proposal.probabilities - alpha * penalty
-    return find_best(scores.masked_fill(~proposal.allowed, -torch.inf), proposal.ids)
+    return find_best_score_index(scores.masked_fill(~proposal.allowed, -torch.inf), proposal.ids)
 
 
 class Proposer:
@@ -106,20 +106,22 @@ class Proposer:
             alpha = torch.full_like(values[:, 0], self._strategy.alpha, dtype=torch.float64)
             allowed = torch.ones_like(ids, dtype=torch.bool)
         else:
-            ids, allowed, alpha = self._adapt_candidates(logits, step, self._strategy.q)
+            ids, allowed, alpha = self._propose_acs_candidates(logits, step, self._strategy.q)
         probabilities = logits.softmax(-1).gather(1, ids)
         return Proposal(ids, probabilities, allowed, alpha)
 
-    def _adapt_candidates(self, logits: Tensor, step: int, q: float) -> tuple[Tensor, Tensor, Tensor]:
+    def _propose_acs_candidates(self, logits: Tensor, step: int, q: float) -> tuple[Tensor, Tensor, Tensor]:
         """Return ACS's candidates `[B, k]`, whether each is allowed `[B, k]`, and α_t `[B]`."""
         values, ids = find_top_candidates(logits, K_MIN + K_RANGE)
         vocabulary = logits.shape[-1]
         entropy, _ = shannon_entropy(logits, values[:, :1])
-        exponent = q * self._deviate_from_median(entropy, self._entropies, step, math.log(vocabulary))
+        exponent = q * self._compute_deviation_from_median(
+            entropy, self._entropies, step, math.log(vocabulary)
+        )
         k = (K_RANGE * exponent.sigmoid() + K_MIN).round().long().clamp(max=vocabulary)
         allowed = torch.arange(ids.shape[-1], device=ids.device) < k[:, None]
         truncated, _ = shannon_entropy(values.masked_fill(~allowed, -torch.inf))
-        exponent = q * self._deviate_from_median(truncated, self._truncated, step, k.double().log())
+        exponent = q * self._compute_deviation_from_median(truncated, self._truncated, step, k.double().log())
         alpha = exponent.sigmoid().round(decimals=2)
         if ids.device.type == "cpu":
             largest = int(k.max())
@@ -128,7 +130,9 @@ class Proposer:
         return ids, allowed, alpha
 
     @staticmethod
-    def _deviate_from_median(entropy: Tensor, history: Tensor, step: int, log_size: Tensor | float) -> Tensor:
+    def _compute_deviation_from_median(
+        entropy: Tensor, history: Tensor, step: int, log_size: Tensor | float
+    ) -> Tensor:
         """Return ACS's arctanh((H_t − med H_<t) / log_size), `[B]`, and store H_t. It is 0 at t = 1.
 
         Args:
@@ -140,11 +144,13 @@ class Proposer:
         history[:, step] = entropy
         if step == 0:
             return torch.zeros_like(entropy)
-        median = average_window(history[:, :step].T, "median")
+        median = average_entropies(history[:, :step].T, "median")
         return clamped_arctanh((entropy - median) / log_size)
 
 
-def contrast_models(expert: Tensor, amateur: Tensor, *, alpha: float, amateur_tau: float) -> Tensor:
+def compute_contrastive_scores(
+    expert: Tensor, amateur: Tensor, *, alpha: float, amateur_tau: float
+) -> Tensor:
     """Return ln p_expert − ln p_amateur for tokens with p_expert ≥ α · max p_expert, and −inf for others.
 
     A token with p_amateur = 0 also gets −inf, because the difference is not finite. If a model gives no

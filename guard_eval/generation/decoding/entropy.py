@@ -43,7 +43,7 @@ def shannon_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor,
 
     Source: the display before `eq:hglob`.
     """
-    shifted, best = _subtract_maximum(logits, best)
+    shifted, best = _subtract_largest_logit(logits, best)
     weight = shifted.exp()
     z = weight.sum(-1).double()
     log_z = z.log()
@@ -53,7 +53,7 @@ def shannon_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor,
 
 def log_normaliser(logits: Tensor) -> Tensor:
     """Return ln Σ exp(logits) for each row of logits `[B, V]`, as `[B]`, float64."""
-    shifted, best = _subtract_maximum(logits, None)
+    shifted, best = _subtract_largest_logit(logits, None)
     return shifted.exp_().sum(-1).double().log() + best[:, 0]
 
 
@@ -64,21 +64,21 @@ def smoothed_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor
     if tokens with p below 1e-5 have much of the probability. If one token is certain, the first result is
     −1e-5.
     """
-    shifted, best = _subtract_maximum(logits, best)
+    shifted, best = _subtract_largest_logit(logits, best)
     weight = shifted.exp_()
     z = weight.sum(-1).double()
     p = weight.mul_(z.reciprocal().float()[:, None])
     return -(p + SMOOTHING).log_().mul_(p).sum(-1).double(), z.log() + best[:, 0]
 
 
-def _subtract_maximum(logits: Tensor, best: Tensor | None) -> tuple[Tensor, Tensor]:
+def _subtract_largest_logit(logits: Tensor, best: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return x − m, `[B, V]`, clamped to finite numbers, and m, `[B, 1]`."""
     if best is None:
         best = logits.amax(-1, keepdim=True).float()
     return (logits.float() - best).clamp_(min=_NOTHING), best
 
 
-def average_window(window: Tensor, how: Aggregation, *, lower: bool = False) -> Tensor:
+def average_entropies(window: Tensor, how: Aggregation, *, lower: bool = False) -> Tensor:
     """Return the average of each text's window, `[n, B]` → `[B]`, n ≥ 1.
 
     Args:

@@ -53,7 +53,7 @@ def draw_uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
         The numbers, `[B, n]`, float64, with 52 random bits each.
     """
     step_seeds = _mix_bits(keys + _to_int64((step + 1) * _GAMMA))
-    return map_to_unit_interval(compute_split_mix(step_seeds, ids))
+    return map_to_unit_interval(compute_splitmix64_numbers(step_seeds, ids))
 
 
 def map_to_unit_interval(bits: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ def draw_gumbel_noise(keys: Tensor, step: int, ids: Tensor) -> Tensor:
     return draw_uniform(keys, step, ids).log_().neg_().log_().neg_()
 
 
-def compute_split_mix(seeds: Tensor, index: Tensor) -> Tensor:
+def compute_splitmix64_numbers(seeds: Tensor, index: Tensor) -> Tensor:
     """Return the SplitMix64 numbers of the seeds `[B]` at the positions `index` `[B, n]`, as `[B, n]`."""
     return _mix_bits(seeds[:, None] + (index + 1) * _GAMMA)
 
@@ -98,13 +98,13 @@ def draw_tokens(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
         step: The step 0, 1, ….
     """
     if log_weights.device.type != "cpu":  # the host would wait for the number of possible tokens
-        return _draw_with_noise_for_all(log_weights, keys, step)
+        return _draw_with_noise_for_every_token(log_weights, keys, step)
     possible = log_weights > -torch.inf
     are_many = 3 * int(possible.sum()) > possible.numel()
     if are_many:  # selecting the possible tokens would take longer than noise for all
         size = max(1, _BLOCK // log_weights.shape[1])
         blocks = zip(torch.split(log_weights, size), torch.split(keys, size), strict=True)
-        return torch.cat([_draw_with_noise_for_all(*block, step) for block in blocks])
+        return torch.cat([_draw_with_noise_for_every_token(*block, step) for block in blocks])
     rows, ids = possible.nonzero(as_tuple=True)
     scores = draw_gumbel_noise(keys[rows], step, ids[:, None])[:, 0].add_(log_weights[rows, ids])
     # A table of scores, with one row per text.
@@ -116,7 +116,7 @@ def draw_tokens(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
     return ids[starts + table.argmax(-1)]
 
 
-def _draw_with_noise_for_all(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
+def _draw_with_noise_for_every_token(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
     """Draw one token per row like `draw_tokens`, with noise for every token."""
     ids = torch.arange(log_weights.shape[1], device=keys.device).expand(len(keys), -1)
     return draw_gumbel_noise(keys, step, ids).add_(log_weights).argmax(-1)

@@ -53,7 +53,7 @@ def no_repeat_ngram(strategy: NoRepeatNgram, logits: Tensor, context: Context) -
         context.tokens, (1, 0), value=-1
     )  # so the first token follows a position
     repeats = _count_matching_tokens(tokens, before) == before
-    banned = _scatter_largest(logits, tokens[:, 1:], repeats.long()) > 0
+    banned = _find_largest_value_per_token(logits, tokens[:, 1:], repeats.long()) > 0
     are_all_masked = (banned | (logits == -torch.inf)).all(-1, keepdim=True)
     return logits.masked_fill(banned & ~are_all_masked, -torch.inf)
 
@@ -68,7 +68,9 @@ def dry(strategy: Dry, logits: Tensor, context: Context) -> Tensor:
     tokens = context.tokens
     if strategy.breakers != "none":  # −1 matches no token, so sequences end there
         tokens = tokens.masked_fill(torch.isin(tokens, context.breakers), -1)
-    lengths = _scatter_largest(logits, tokens[:, 1:], _count_matching_tokens(tokens, LONGEST_MATCH))
+    lengths = _find_largest_value_per_token(
+        logits, tokens[:, 1:], _count_matching_tokens(tokens, LONGEST_MATCH)
+    )
     power = (lengths - strategy.allowed_length).double()
     penalty = strategy.multiplier * torch.pow(strategy.base, power)
     penalty = penalty.clamp(max=torch.finfo(torch.float32).max / 2).float()
@@ -102,7 +104,7 @@ def _count_matching_tokens(tokens: Tensor, longest: int) -> Tensor:
     return lengths
 
 
-def _scatter_largest(logits: Tensor, tokens: Tensor, values: Tensor) -> Tensor:
+def _find_largest_value_per_token(logits: Tensor, tokens: Tensor, values: Tensor) -> Tensor:
     """Return the largest of each token's `values` `[B, T]`, or 0 without values, as `[B, V]`."""
     size = logits.shape[-1]
     values = values.masked_fill((tokens < 0) | (tokens >= size), 0)

@@ -53,7 +53,7 @@ def choose_tokens(strategy: LogitStrategy, logits: Tensor, context: Context) -> 
 
     Of equal logits, the smallest token id wins.
     """
-    steps = _pair_with_states(strategy, context.state)
+    steps = _pair_steps_with_states(strategy, context.state)
     inputs = []
     for step, state in steps:
         if isinstance(step, Truncation):
@@ -68,28 +68,28 @@ def choose_tokens(strategy: LogitStrategy, logits: Tensor, context: Context) -> 
     tokens = draw_tokens(logits, context.keys, context.step) if draws_tokens(strategy) else logits.argmax(-1)
     for (step, state), before in zip(steps, inputs, strict=True):
         if state.shape[1]:
-            _call_registered(update_state, step, state, before, tokens)
+            _call_registered_function(update_state, step, state, before, tokens)
     return tokens
 
 
 def make_first_state(strategy: Strategy) -> list[float]:
     """Return the state at the beginning of a text: one list with the numbers of all steps of a chain."""
-    return [number for numbers in _make_first_states(strategy) for number in numbers]
+    return [number for numbers in _list_first_states_of_steps(strategy) for number in numbers]
 
 
 @cache
-def _make_first_states(strategy: Strategy) -> list[list[float]]:
+def _list_first_states_of_steps(strategy: Strategy) -> list[list[float]]:
     """Return, for each step of a chain, the numbers that it remembers at the beginning of a text."""
 
     def read_numbers(step: Step) -> list[float]:
         return list(map(float, initial_state(step)))
 
-    return [_call_registered(read_numbers, step) for step in list_steps(strategy)]
+    return [_call_registered_function(read_numbers, step) for step in list_steps(strategy)]
 
 
-def _pair_with_states(strategy: Strategy, state: Tensor) -> list[tuple[Step, Tensor]]:
+def _pair_steps_with_states(strategy: Strategy, state: Tensor) -> list[tuple[Step, Tensor]]:
     """Return each step of a chain with a view of its part of the state `[B, S]`."""
-    sizes = [len(numbers) for numbers in _make_first_states(strategy)]
+    sizes = [len(numbers) for numbers in _list_first_states_of_steps(strategy)]
     return list(zip(list_steps(strategy), torch.split(state, sizes, 1), strict=True))
 
 
@@ -98,9 +98,11 @@ def needs_sequence_breakers(strategy: Strategy) -> bool:
     return any(isinstance(step, Dry) and step.breakers != "none" for step in list_steps(strategy))
 
 
-def trace_step_values(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, Tensor]:
+def collect_adapted_values(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, Tensor]:
     """Return the values that a strategy adapted at a step, by name, with the shape `[B]`."""
-    pairs = zip(_pair_with_states(strategy, before), _pair_with_states(strategy, after), strict=True)
+    pairs = zip(
+        _pair_steps_with_states(strategy, before), _pair_steps_with_states(strategy, after), strict=True
+    )
     values: dict[str, Tensor] = {}
     for (step, state_before), (_, state_after) in pairs:
         values |= list_trace_values(step, state_before, state_after)
@@ -109,13 +111,14 @@ def trace_step_values(strategy: Strategy, before: Tensor, after: Tensor) -> dict
 
 def _apply_user_strategy(step: Step, logits: Tensor, context: Context) -> Tensor:
     """Apply a user's strategy, and check the result. Values are checked only at the first step."""
-    result = _call_registered(
+    result = _call_registered_function(
         apply_step, step, logits.clone(), context
     )  # the function may change the logits in place
     where = f"{find_defining_file(type(step))}: the function of {type(step).__name__}"
     if not (isinstance(result, Tensor) and result.shape == logits.shape and result.is_floating_point()):
         raise StudyError(
-            f"{where} returned {_describe_type(result)}; it must return logits, {_describe_type(logits)}"
+            f"{where} returned {_describe_type_and_shape(result)}; it must return logits, "
+            f"{_describe_type_and_shape(logits)}"
         )
     if context.step == 0 and not bool(result.amax(-1).isfinite().all()):
         raise StudyError(
@@ -125,7 +128,7 @@ def _apply_user_strategy(step: Step, logits: Tensor, context: Context) -> Tensor
     return result.float()
 
 
-def _call_registered(function: Callable[..., _Result], step: object, *arguments: object) -> _Result:
+def _call_registered_function(function: Callable[..., _Result], step: object, *arguments: object) -> _Result:
     """Call a strategy's registered function. If a user's own function fails, the error names its file."""
     try:
         return function(step, *arguments)
@@ -138,7 +141,7 @@ def _call_registered(function: Callable[..., _Result], step: object, *arguments:
         ) from error
 
 
-def _describe_type(value: object) -> str:
+def _describe_type_and_shape(value: object) -> str:
     if not isinstance(value, Tensor):
         return type(value).__name__
     return f"a tensor {tuple(value.shape)} of {str(value.dtype).removeprefix('torch.')}"
@@ -225,9 +228,9 @@ class StrategyProcessor(LogitsProcessor):
             scores: The model's logits, `[B, V]`.
         """
         if self._context is None:
-            self._context = self._begin_context(input_ids)
+            self._context = self._make_first_context(input_ids)
         else:
-            self._context = self._extend_context(self._context, input_ids)
+            self._context = self._make_next_context(self._context, input_ids)
         broken = ~scores.amax(-1).isfinite()
         self.on_broken(broken)
         logits = scores.float().masked_fill(broken[:, None], 0)
@@ -235,7 +238,7 @@ class StrategyProcessor(LogitsProcessor):
         before = state.clone() if self.on_step else state
         tokens = choose_tokens(self.strategy, logits, self._context)
         if self.on_step:
-            self.on_step(DecodedStep(scores, tokens, trace_step_values(self.strategy, before, state)))
+            self.on_step(DecodedStep(scores, tokens, collect_adapted_values(self.strategy, before, state)))
         return mask_all_except(scores, tokens[:, None], torch.zeros_like(scores[:, :1]))
 
     def _refuse_rows_without_probabilities(self, broken: Tensor) -> None:
@@ -248,7 +251,7 @@ class StrategyProcessor(LogitsProcessor):
                 "load the model in float32, or leave that prompt out"
             )
 
-    def _begin_context(self, input_ids: Tensor) -> Context:
+    def _make_first_context(self, input_ids: Tensor) -> Context:
         mask = torch.ones_like(input_ids) if self._mask is None else self._mask.to(input_ids.device)
         if mask.shape != input_ids.shape:
             raise StudyError(f"{_NEW_PROCESSOR}: {tuple(mask.shape)} is not {tuple(input_ids.shape)}")
@@ -279,7 +282,7 @@ class StrategyProcessor(LogitsProcessor):
             compiled=self.compiled,
         )
 
-    def _extend_context(self, last: Context, input_ids: Tensor) -> Context:
+    def _make_next_context(self, last: Context, input_ids: Tensor) -> Context:
         follows = input_ids.shape == (last.tokens.shape[0], last.tokens.shape[1] + 1)
         # Tokens are compared only on a CPU, because on a GPU the host would wait.
         if follows and input_ids.device.type == "cpu":

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.candidates import keep_largest, mask_all_except, sort_logits
+from guard_eval.generation.decoding.candidates import keep_largest_logits, mask_all_except, sort_logits
 from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.entropy import log_normaliser, shannon_entropy
 from guard_eval.generation.strategies import (
@@ -65,7 +65,7 @@ def top_k(strategy: TopK, logits: Tensor, context: object) -> Tensor:  # noqa: A
     """Keep the k most likely tokens. Of equally likely tokens, smaller ids come first."""
     k = min(strategy.k, logits.shape[1])
     largest = logits.topk(k).values
-    return keep_largest(logits, largest, torch.full_like(largest[:, 0], k, dtype=torch.long))
+    return keep_largest_logits(logits, largest, torch.full_like(largest[:, 0], k, dtype=torch.long))
 
 
 @apply_step.register
@@ -80,7 +80,7 @@ def top_p(strategy: TopP, logits: Tensor, context: object) -> Tensor:  # noqa: A
     p = ordered.softmax(-1)
     before = p.cumsum(-1, dtype=torch.float64) - p
     count = (before < strategy.p).sum(-1)
-    return keep_largest(logits, ordered, count)
+    return keep_largest_logits(logits, ordered, count)
 
 
 @apply_step.register
@@ -111,12 +111,12 @@ def min_p(strategy: MinP, logits: Tensor, context: object) -> Tensor:  # noqa: A
 def adaptive_decoding(strategy: AdaptiveDecoding, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Keep the tokens that add more than ε to the confidence, and always the most likely token."""
     values, ids = torch.sort(logits, dim=-1, descending=True, stable=True)
-    admitted = confidence_gain(values.double().softmax(-1)) > strategy.epsilon
+    admitted = compute_confidence_gains(values.double().softmax(-1)) > strategy.epsilon
     admitted[:, 0] = True
     return mask_all_except(logits, ids, values.masked_fill(~admitted, -torch.inf))
 
 
-def confidence_gain(p: Tensor) -> Tensor:
+def compute_confidence_gains(p: Tensor) -> Tensor:
     """Return ΔConf_k of adaptive decoding: the confidence that the k-th most likely token adds.
 
     The definition spreads R_k evenly over the V − k other tokens. The gain does not always fall with k: one
@@ -137,7 +137,7 @@ def confidence_gain(p: Tensor) -> Tensor:
 
 
 @apply_step.register(EpsilonSampling | EtaSampling | PLess)
-def keep_probable(
+def truncate_by_threshold(
     strategy: EpsilonSampling | EtaSampling | PLess,
     logits: Tensor,
     context: object,  # noqa: ARG001
@@ -152,7 +152,7 @@ def keep_probable(
         log_limit = torch.full_like(entropy, math.log(strategy.epsilon))
         if isinstance(strategy, EtaSampling):
             log_limit = torch.minimum(log_limit, log_limit / 2 - entropy)
-    return _keep_at_least(logits, log_p, log_limit[:, None])
+    return _mask_below_limit(logits, log_p, log_limit[:, None])
 
 
 @apply_step.register
@@ -169,7 +169,7 @@ def top_n_sigma(strategy: TopNSigma, logits: Tensor, context: object) -> Tensor:
     squares = (exact - mean).square().masked_fill(~possible, 0).sum(-1, keepdim=True)
     sigma = (squares / (count - 1).clamp(min=1)).sqrt()
     bound = exact.amax(-1, keepdim=True) - strategy.n * sigma
-    return _keep_at_least(logits, exact, bound)
+    return _mask_below_limit(logits, exact, bound)
 
 
 @apply_step.register
@@ -200,7 +200,7 @@ def mirostat(_strategy: Mirostat, logits: Tensor, context: Context) -> Tensor:
     log_k = (ratio.log() + mu * math.log(2)) / s.clamp(min=1e-6)
     rounded = log_k.clamp(max=math.log(2.0**40)).exp().round()
     k = rounded.clamp(max=size - 1).long() + 1
-    return keep_largest(logits, ordered, k)
+    return keep_largest_logits(logits, ordered, k)
 
 
 @initial_state.register
@@ -226,7 +226,7 @@ def trace_mu(strategy: Mirostat, before: Tensor, after: Tensor) -> dict[str, Ten
     return {"mu": before[:, 0]}
 
 
-def _keep_at_least(logits: Tensor, values: Tensor, limit: Tensor) -> Tensor:
+def _mask_below_limit(logits: Tensor, values: Tensor, limit: Tensor) -> Tensor:
     """Mask logits `[B, V]` whose `values` `[B, V]` are below `limit`. The largest logits always stay."""
     is_largest = logits == logits.amax(-1, keepdim=True)
     return logits.masked_fill((values < limit) & ~is_largest, -torch.inf)

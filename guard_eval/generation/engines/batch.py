@@ -142,7 +142,7 @@ class Batch:
         mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in self.prompts]
         return torch.tensor(ids, device=self.keys.device), torch.tensor(mask, device=self.keys.device)
 
-    def find_stopped_texts(self, ids: Tensor, scores: object = None, *, start: int) -> Tensor:  # noqa: ARG002
+    def has_reached_stop_string(self, ids: Tensor, scores: object = None, *, start: int) -> Tensor:  # noqa: ARG002
         """Return whether each text has just reached a stop string, `[B]`.
 
         This is a stopping criterion of transformers.
@@ -170,7 +170,7 @@ class DecodedBatch:
     failed_at: list[int | None]
 
     @classmethod
-    def cut_rows(cls, batch: Batch, rows: list[list[int]], broken: Sequence[Tensor]) -> DecodedBatch:
+    def cut_at_end_tokens(cls, batch: Batch, rows: list[list[int]], broken: Sequence[Tensor]) -> DecodedBatch:
         """Cut each row after the end token, and find the rows without probabilities.
 
         Args:
@@ -188,7 +188,7 @@ class DecodedBatch:
         return decoded
 
 
-def run_generate(
+def generate_with_transformers(
     model: Model,
     ids: Tensor,
     mask: Tensor,

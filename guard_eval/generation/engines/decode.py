@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 
 from guard_eval.errors import StudyError, get_first_line
 from guard_eval.generation import FinishedBatch, PlannedText
-from guard_eval.generation.decoding.contrastive import Proposer, choose_candidate, contrast_models
+from guard_eval.generation.decoding.contrastive import Proposer, choose_candidate, compute_contrastive_scores
 from guard_eval.generation.decoding.noise import make_row_key
 from guard_eval.generation.decoding.processor import DecodedStep, StrategyProcessor
 from guard_eval.generation.engines import Model
@@ -27,14 +27,14 @@ from guard_eval.generation.engines.batch import (
     BatchSizes,
     DecodedBatch,
     find_padding_token,
+    generate_with_transformers,
     is_out_of_memory,
     process_in_batches,
-    run_generate,
 )
 from guard_eval.generation.engines.encoding import (
     EncodedPrompt,
-    describe_prompts,
     encode_planned_texts,
+    join_prompt_names,
     label_prompt,
     list_control_tokens,
     list_end_ids,
@@ -91,7 +91,7 @@ def decode_batch(
         score = None
         if isinstance(strategy, ContrastiveDecoding):
             score = _AmateurScorer(amateur, strategy, ids, mask, batch.limit)
-        processor = partial(_note_broken_prompts, len(ids), score, broken)
+        processor = partial(_record_failed_beam_prompts, len(ids), score, broken)
         options |= {
             "num_beams": strategy.beams,
             "early_stopping": False,
@@ -106,22 +106,22 @@ def decode_batch(
         processor.compiled = static and ids.device.type == "cuda"
     if static and options["use_cache"]:  # a beam search may run without a cache
         options["cache_implementation"] = "static"
-    rows = run_generate(
+    rows = generate_with_transformers(
         model,
         ids,
         mask,
         processor,
-        stops=[partial(batch.find_stopped_texts, start=ids.shape[1])] if batch.stop else (),
+        stops=[partial(batch.has_reached_stop_string, start=ids.shape[1])] if batch.stop else (),
         max_new_tokens=batch.limit,
         eos_token_id=list(batch.ends) or None,
         pad_token_id=batch.ends[0] if batch.ends else 0,
         suppress_tokens=list(batch.absent) or None,
         **options,
     )
-    return DecodedBatch.cut_rows(batch, rows[:, ids.shape[1] :].tolist(), broken)
+    return DecodedBatch.cut_at_end_tokens(batch, rows[:, ids.shape[1] :].tolist(), broken)
 
 
-def _note_broken_prompts(
+def _record_failed_beam_prompts(
     prompts: int,
     score: Callable[[Tensor, Tensor], Tensor] | None,
     failures: list[Tensor],
@@ -167,7 +167,7 @@ class _AmateurScorer:
         self._written = written
         # The further rows of the larger embedding are only padding.
         shared = min(scores.shape[1], amateur.shape[1])
-        contrasted = contrast_models(
+        contrasted = compute_contrastive_scores(
             scores[:, :shared],
             amateur[:, :shared],
             alpha=self._strategy.alpha,
@@ -209,7 +209,7 @@ def _search_contrastively(
             logits = logits.index_fill(-1, absent, -torch.inf)
         broken = ~logits.amax(-1).isfinite()
         proposal = propose(logits.masked_fill(broken[:, None], 0), step)
-        penalty = passes.try_candidates(proposal.ids)
+        penalty = passes.compute_candidate_penalties(proposal.ids)
         # A hidden state may be NaN even if the logits before it are finite.
         broken |= (~penalty.isfinite() & proposal.allowed).any(-1)
         failures.append(broken)
@@ -222,11 +222,11 @@ def _search_contrastively(
         ids = torch.cat([ids, tokens], 1)
         running &= ~((tokens == ends).any(-1) | broken)
         if batch.stop:
-            running &= ~batch.find_stopped_texts(ids, start=start)
+            running &= ~batch.has_reached_stop_string(ids, start=start)
         if step + 1 == batch.limit or not running.any():
             break
         logits = passes.append_candidates(index)
-    return DecodedBatch.cut_rows(batch, ids[:, start:].tolist(), failures)
+    return DecodedBatch.cut_at_end_tokens(batch, ids[:, start:].tolist(), failures)
 
 
 @dataclass(kw_only=True)
@@ -292,7 +292,7 @@ class Writer:
         single = [label_prompt(row.prompt) for row in rows if len(row.ids) == 1]
         if single and not all(Abilities.for_model(model).forgets_earlier_texts for model in self._models):
             raise StudyError(
-                f"{describe_prompts(single)}: this {type(self.loaded.model).__name__} mixes a prompt of one "
+                f"{join_prompt_names(single)}: this {type(self.loaded.model).__name__} mixes a prompt of one "
                 "token with the text that it read before; make the prompt longer, or remove it"
             )
         self._failed.clear()
@@ -318,10 +318,10 @@ class Writer:
         if self._failed:
             problems.append(
                 f"the model {self.loaded.name!r} gave no probabilities (NaN or infinite logits) for "
-                f"{describe_prompts(self._failed)}; try model.dtype = float32, or remove these prompts"
+                f"{join_prompt_names(self._failed)}; try model.dtype = float32, or remove these prompts"
             )
         problems += [
-            f"{type(self.loaded.model).__name__} fails with {self.strategy} for {describe_prompts(names)} "
+            f"{type(self.loaded.model).__name__} fails with {self.strategy} for {join_prompt_names(names)} "
             f"({reason}); lower max_prompt_tokens or max_new_tokens, or name another model"
             for reason, names in self._errors.items()
         ]
@@ -379,9 +379,9 @@ class Writer:
                 [trace for finished in single for trace in finished.traces],
             )
         seconds = (time.perf_counter() - began) / len(rows)
-        return self._finish_batch(rows, decoded, steps, seconds)
+        return self._make_finished_batch(rows, decoded, steps, seconds)
 
-    def _finish_batch(
+    def _make_finished_batch(
         self,
         rows: Sequence[EncodedPrompt],
         decoded: DecodedBatch,

@@ -63,7 +63,7 @@ def encode_planned_texts(
         loaded, prompts, recipe.max_prompt_tokens, chat=recipe.chat, chat_template=recipe.chat_template
     )
     if not recipe.chat:
-        _notify_of_control_tokens(loaded, rows)
+        _warn_about_control_tokens(loaded, rows)
     context = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None) or math.inf
     if context < 0:  # XLNet uses −1 for "no limit"
         context = math.inf
@@ -76,7 +76,7 @@ def encode_planned_texts(
     longer = {label_prompt(row.prompt): None for row in rows if len(row.ids) > room}
     remedy = f"set max_prompt_tokens to {room} or less, or lower max_new_tokens"
     return fitting, (
-        f"{describe_prompts([*longer])}: too long for the model {loaded.name!r}, which can hold {context} "
+        f"{join_prompt_names([*longer])}: too long for the model {loaded.name!r}, which can hold {context} "
         f"tokens. The longest prompt has {len(planned[0].ids)} tokens, and max_new_tokens is "
         f"{recipe.max_new_tokens}; {remedy if room > 0 else f'set max_new_tokens below {context}'}"
     )
@@ -109,10 +109,12 @@ def encode_prompts(
             names all these prompts. Or the model has no template, or the template leaves out the prompt or
             a setting.
     """
-    encode_text = partial(_encode_plain, loaded.tokenizer, limit=max_prompt_tokens)
+    encode_text = partial(_encode_plain_prompt, loaded.tokenizer, limit=max_prompt_tokens)
     if chat:
         switches = _read_template_settings(loaded, chat_template)
-        encode_text = partial(_encode_chat, loaded.tokenizer, switches=switches, limit=max_prompt_tokens)
+        encode_text = partial(
+            _encode_chat_prompt, loaded.tokenizer, switches=switches, limit=max_prompt_tokens
+        )
     rows = []
     refused: dict[str, str] = {}
     for prompt in prompts:
@@ -129,9 +131,9 @@ def encode_prompts(
                 "or name another model"
             ) from None
     if refused:
-        raise StudyError(f"{describe_prompts([*refused])}: {next(iter(refused.values()))}")
+        raise StudyError(f"{join_prompt_names([*refused])}: {next(iter(refused.values()))}")
     if chat and (longest := max((prompt.text for prompt in prompts), key=len, default="")):
-        encode_whole = partial(_encode_chat, loaded.tokenizer, switches=switches, limit=sys.maxsize)
+        encode_whole = partial(_encode_chat_prompt, loaded.tokenizer, switches=switches, limit=sys.maxsize)
         if encode_whole(longest) == encode_whole(2 * longest):
             raise StudyError(
                 f"the chat template of {loaded.name!r} leaves the prompt out; set generation.chat = false, "
@@ -174,7 +176,7 @@ def _refuse_unknown_tokens(loaded: LoadedModel, ids: Sequence[int]) -> None:
         )
 
 
-def _notify_of_control_tokens(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> None:
+def _warn_about_control_tokens(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> None:
     """Warn of control tokens in prompts. Without a chat template, the model does not read them as text."""
     control = list_control_tokens(loaded.tokenizer).items()
     spelled = {
@@ -185,7 +187,7 @@ def _notify_of_control_tokens(loaded: LoadedModel, rows: Sequence[EncodedPrompt]
     }
     if spelled:
         tokens = ", ".join(sorted(set(spelled.values())))
-        named = describe_prompts(list(spelled))
+        named = join_prompt_names(list(spelled))
         progress.show_notice(f"{named}: the model reads {tokens} as a control token, not as text")
 
 
@@ -195,17 +197,17 @@ def label_prompt(prompt: Prompt) -> str:
     return repr(prompt.text[:_SHOWN_CHARACTERS] if has_hash_as_id else prompt.id)
 
 
-def describe_prompts(names: Sequence[str]) -> str:
+def join_prompt_names(names: Sequence[str]) -> str:
     """Name prompts for a message. A long list ends with the number of further prompts.
 
-    >>> describe_prompts(["'a'"]), describe_prompts(["'a'", "'b'"])
+    >>> join_prompt_names(["'a'"]), join_prompt_names(["'a'", "'b'"])
     ("the prompt 'a'", "the prompts 'a', 'b'")
     """
     others = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"the prompt{'' if len(names) == 1 else 's'} {', '.join(names[:_NAMED])}{others}"
 
 
-def _encode_plain(tokenizer: Tokenizer, text: str, *, limit: int) -> list[int]:
+def _encode_plain_prompt(tokenizer: Tokenizer, text: str, *, limit: int) -> list[int]:
     """Encode a prompt, and keep only the last `limit` tokens.
 
     Raises:
@@ -215,7 +217,7 @@ def _encode_plain(tokenizer: Tokenizer, text: str, *, limit: int) -> list[int]:
         raise StudyError("not valid Unicode (a lone surrogate); correct the prompt, or remove it")
     # The text is cut below, so the tokenizer's warning about long texts would mislead.
     ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-    start = _find_prefix_ids(tokenizer)
+    start = _find_automatic_prefix_ids(tokenizer)
     if not ids and not start and tokenizer.bos_token_id is not None:
         start = [tokenizer.bos_token_id]
     if not ids and not start:
@@ -223,7 +225,7 @@ def _encode_plain(tokenizer: Tokenizer, text: str, *, limit: int) -> list[int]:
     return start + ids[max(0, len(ids) + len(start) - limit) :]
 
 
-def _find_prefix_ids(tokenizer: Tokenizer) -> list[int]:
+def _find_automatic_prefix_ids(tokenizer: Tokenizer) -> list[int]:
     """Return the tokens that a tokenizer adds before every text."""
     text_ids = tokenizer("a", add_special_tokens=False)["input_ids"]
     ids: list[int] = tokenizer("a")["input_ids"]
@@ -234,14 +236,16 @@ def _find_prefix_ids(tokenizer: Tokenizer) -> list[int]:
     return []
 
 
-def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[str, object]) -> list[int]:
+def _encode_chat_prompt(
+    tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[str, object]
+) -> list[int]:
     """Encode a prompt in the chat template. A long prompt keeps only the last `limit` tokens.
 
-    Errors: see `_encode_plain`.
+    Errors: see `_encode_plain_prompt`.
     """
     try:
         # Control tokens in a prompt are data, not turns of the conversation.
-        with _limit_time(_TEMPLATE_SECONDS), _fix_date_and_chance():
+        with _limit_time(_TEMPLATE_SECONDS), _fix_date_and_randomness():
             encoded = tokenizer.apply_chat_template(
                 [{"role": "user", "content": _cut_to_last_tokens(tokenizer, text, limit)}],
                 add_generation_prompt=True,
@@ -273,7 +277,7 @@ class _FixedDay(datetime):
 
 
 @contextmanager
-def _fix_date_and_chance() -> Iterator[None]:
+def _fix_date_and_randomness() -> Iterator[None]:
     """Give chat templates the same date and the same random numbers inside each block."""
     state = random.getstate()
     random.seed(0)

@@ -118,13 +118,13 @@ class ModelFiles:
         Raises:
             StudyError: The model does not exist or is an adapter, or the settings cannot be read.
         """
-        source, version = _locate_files(location, revision)
+        source, version = _locate_model_files(location, revision)
         try:
             config = AutoConfig.from_pretrained(source, trust_remote_code=False, **version)
             if (Path(source) / GENERATION_CONFIG_NAME).is_file():  # transformers would ignore a broken file
                 GenerationConfig.from_pretrained(source)
         except Exception as error:
-            raise _explain_load_error(source, version, error) from error
+            raise _make_load_error(source, version, error) from error
         return cls(source, version, config)
 
     @property
@@ -156,13 +156,13 @@ class ModelFiles:
         dtype = self.choose_dtype(name, predict_device_kind(device))
         if dtype == "auto":
             dtype = self.config.get_text_config().dtype or self.config.dtype
-        return None if dtype is None else self.name_dtype(dtype)
+        return None if dtype is None else self.format_dtype_name(dtype)
 
-    def name_dtype(self, dtype: torch.dtype | str) -> str:
+    def format_dtype_name(self, dtype: torch.dtype | str) -> str:
         """Return the names of the number format and of the quantisation method, if there is one."""
         return ", ".join(filter(None, (str(dtype).removeprefix("torch."), self.quantisation)))
 
-    def check_causal(self) -> None:
+    def refuse_noncausal_model(self) -> None:
         """Raise a `StudyError` if the model is not a causal language model."""
         names = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
         causal = {name for entry in names for name in ([entry] if isinstance(entry, str) else entry)}
@@ -213,7 +213,7 @@ class ModelFiles:
         """
         if not self.version and not has_weights(Path(self.source)):
             raise StudyError(f"the model {self.source!r} has no weights; put a whole model into this folder")
-        self.check_causal()
+        self.refuse_noncausal_model()
         try:
             ends: object = GenerationConfig.from_pretrained(self.source, **self.version)  # type: ignore[arg-type]
         except OSError:
@@ -260,7 +260,7 @@ def load_pretrained(
     files = ModelFiles.open(location, revision)
     is_causal = kind == "AutoModelForCausalLM"
     if is_causal:
-        files.check_causal()
+        files.refuse_noncausal_model()
     files.check_quantisation()
     tokenizer = files.read_tokenizer()
     if device_map is None and files.quantisation is not None:
@@ -283,8 +283,8 @@ def load_pretrained(
         tokenizer=tokenizer,
         name=location if name is None else name,
         revision=files.revision,
-        dtype=files.name_dtype(model.dtype),
-        device=_name_devices(model, target),
+        dtype=files.format_dtype_name(model.dtype),
+        device=_format_device_names(model, target),
         versions=f"torch {torch.__version__}, transformers {transformers.__version__}",
     )
 
@@ -319,7 +319,7 @@ def find_device(name: str) -> torch.device:
     return torch.device(predict_device_kind(name) if name == "auto" else name)
 
 
-def _locate_files(location: str, revision: str) -> tuple[str, dict[str, str]]:
+def _locate_model_files(location: str, revision: str) -> tuple[str, dict[str, str]]:
     """Return the folder or Hub id for transformers, and the current commit of a branch or tag."""
     folder = Path(os.path.expanduser(location))  # noqa: PTH111 (see `locate_model`)
     if not (folder.is_dir() or location.startswith((".", "/", "~"))):
@@ -327,7 +327,7 @@ def _locate_files(location: str, revision: str) -> tuple[str, dict[str, str]]:
         try:
             path = cached_file(location, "config.json", **version)
         except (OSError, ValueError) as error:
-            raise _explain_load_error(location, version, error) from error
+            raise _make_load_error(location, version, error) from error
         return location, {"revision": Path(str(path)).parent.name}  # the cache has a folder for each commit
     if not folder.is_dir():
         raise StudyError(f"the model {location!r}: there is no such folder; correct its name")
@@ -337,7 +337,7 @@ def _locate_files(location: str, revision: str) -> tuple[str, dict[str, str]]:
     return str(folder), {}
 
 
-def _name_devices(model: Model, device: torch.device) -> str:
+def _format_device_names(model: Model, device: torch.device) -> str:
     """Name the model's devices. Several equal devices are named once, with their number before the name."""
     device_map = getattr(model, "hf_device_map", None) or {"": str(device)}
     devices = {f"cuda:{key}" if isinstance(key, int) else str(key) for key in device_map.values()}
@@ -365,7 +365,7 @@ def _read_weights(
             **files.version,
         )
     except Exception as error:
-        raise _explain_load_error(files.source, files.version, error) from error
+        raise _make_load_error(files.source, files.version, error) from error
     finally:
         logging.set_verbosity(verbosity)
     # Checkpoints of masked language models have no pooler, and the pooler's output is not used.
@@ -378,7 +378,7 @@ def _read_weights(
     return model
 
 
-def _explain_load_error(source: str, version: dict[str, str], error: Exception) -> StudyError:
+def _make_load_error(source: str, version: dict[str, str], error: Exception) -> StudyError:
     """Return a `StudyError` that explains why transformers could not read a model."""
     reason = get_first_line(error)
     if isinstance(error, pickle.UnpicklingError):  # PyTorch's message advises to run the file's code

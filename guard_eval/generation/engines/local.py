@@ -17,10 +17,10 @@ from guard_eval.study.folder import Study
 
 
 @contextmanager
-def open_local(plan: GenerationPlan) -> Iterator[Engine]:
+def open_local_engine(plan: GenerationPlan) -> Iterator[Engine]:
     """Load the study's model in this process."""
     progress.show_notice("loading the model")
-    with plan.find_models().stay_offline():
+    with plan.find_models().skip_unreachable_hub():
         models = StudyModels(plan.study, trace=plan.trace)
         # The first steps load code and allocate memory. Otherwise, the first batch would seem too slow.
         check_abilities(models.loaded.model, Greedy())
@@ -41,7 +41,7 @@ class StudyModels:
         model = study.settings.model
         self._study = study
         self._trace = trace
-        self._load = partial(load_pretrained, dtype=model.dtype, device=device or model.one_device)
+        self._load = partial(load_pretrained, dtype=model.dtype, device=device or model.single_device)
         self._writers: dict[str, Writer] = {}
         self.loaded = self._load(
             study.locate_model(model.name),

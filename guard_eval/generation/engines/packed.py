@@ -78,17 +78,17 @@ def pack_linear_layers(model: Model) -> None:
     before = _compute_test_logits(model)
     if before is None:
         return
-    for parent, name, layer in _find_layers(model, nn.Linear):
+    for parent, name, layer in _find_layers_of_class(model, nn.Linear):
         if layer.weight.dtype == torch.float32 and layer.weight.numel() >= _SMALL:
             setattr(parent, name, PackedLinear(layer.weight, layer.bias))
     after = _compute_test_logits(model)
     is_equal = after is not None and torch.allclose(after, before, rtol=1e-3, atol=1e-3 * float(before.std()))
-    for parent, name, layer in _find_layers(model, PackedLinear):
+    for parent, name, layer in _find_layers_of_class(model, PackedLinear):
         if layer.is_read or not is_equal:
             setattr(parent, name, layer.unpack())
 
 
-def _find_layers(model: Model, kind: type[nn.Module]) -> Iterator[tuple[nn.Module, str, Model]]:
+def _find_layers_of_class(model: Model, kind: type[nn.Module]) -> Iterator[tuple[nn.Module, str, Model]]:
     """Yield the parent module, the name in the parent and the layer, for each layer of exactly this class.
 
     The caller can replace a layer. No reference is kept, so the memory of a replaced layer is freed.

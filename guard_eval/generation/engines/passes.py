@@ -151,7 +151,7 @@ class TreePasses:
         self._context = pad(normalise_vectors(states), (0, 0, 0, self._limit))
         return logits.float()
 
-    def try_candidates(self, ids: Tensor) -> Tensor:
+    def compute_candidate_penalties(self, ids: Tensor) -> Tensor:
         """Run the candidates `ids` `[R, k]`, and return the degeneration penalty of each, `[R, k]`."""
         self.hidden = self._run_candidates(ids)
         self._directions = normalise_vectors(self.hidden)

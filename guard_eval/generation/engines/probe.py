@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 from guard_eval import progress
 from guard_eval.errors import StudyError, get_first_line
 from guard_eval.generation.engines import Model
-from guard_eval.generation.engines.batch import find_padding_token, run_generate
+from guard_eval.generation.engines.batch import find_padding_token, generate_with_transformers
 from guard_eval.generation.engines.passes import (
     PlainPasses,
     RepeatedPasses,
@@ -69,12 +69,12 @@ class Abilities:
     @property
     def can_continue_text(self) -> bool:
         """Whether the model can continue a text with positions that start at 0."""
-        return self._passes_trial(TOKENS, "one text", self._compare_text)
+        return self._passes_trial(TOKENS, "one text", self._compare_default_positions)
 
     @property
     def forgets_earlier_texts(self) -> bool:
         """Whether the logits of a prompt of one token do not depend on the text that was read before."""
-        return self._passes_trial(TOKENS, "a prompt of one token", self._compare_start)
+        return self._passes_trial(TOKENS, "a prompt of one token", self._compare_after_another_text)
 
     def can_use_cache(self, tokens: int, *, static: bool = False) -> bool:
         """Return whether logits with a cache are correct for texts of up to `tokens` tokens.
@@ -83,26 +83,26 @@ class Abilities:
         """
         if static:
             compare = partial(
-                self._compare_cache, tokens, cache_implementation="static", disable_compile=True
+                self._compare_cached_steps, tokens, cache_implementation="static", disable_compile=True
             )
             return self._passes_trial(tokens, "a static cache", compare, "another cache")
-        return self._passes_trial(tokens, "a cache", partial(self._compare_cache, tokens), "no cache")
+        return self._passes_trial(tokens, "a cache", partial(self._compare_cached_steps, tokens), "no cache")
 
     def can_use_cache_as_amateur(self, tokens: int) -> bool:
         """Return whether the model, as an amateur, can use a cache for texts of up to `tokens` tokens."""
         return self._passes_trial(
-            tokens, "rows with a cache", partial(self._compare_rows, tokens), "no cache"
+            tokens, "rows with a cache", partial(self._compare_exchanged_rows, tokens), "no cache"
         )
 
     def can_pad(self, tokens: int) -> bool:
         """Return whether logits are correct if texts are padded to `tokens` tokens."""
         return self._passes_trial(
-            tokens, "padded rows", partial(self._compare_padding, tokens), "single rows"
+            tokens, "padded rows", partial(self._compare_padded_text, tokens), "single rows"
         )
 
     def can_use_cache_for_beams(self, tokens: int) -> bool:
         """Return whether beam search can use a cache for texts of up to `tokens` tokens."""
-        compare = partial(self._compare_beams, tokens)
+        compare = partial(self._compare_exchanged_beams, tokens)
         return self._passes_trial(tokens, "beams with a cache", compare, "beams without a cache")
 
     def choose_passes(self, tokens: int) -> type[TreePasses]:
@@ -112,7 +112,9 @@ class Abilities:
             ValueError: No kind of passes gives correct results. The message names the failed trials.
         """
         for kind, what in _PASSES.items():
-            if self._passes_trial(tokens, what, partial(self._compare_passes, kind, tokens), "another way"):
+            if self._passes_trial(
+                tokens, what, partial(self._compare_candidate_passes, kind, tokens), "another way"
+            ):
                 return kind
         raise ValueError(self.failed_trials)
 
@@ -154,31 +156,31 @@ class Abilities:
         # NaN is not a failure here, because it is reported later together with the prompt.
         return f"logits differ by {distance:.2g}" if distance > tolerance else ""
 
-    def _compare_text(self) -> Pairs:
+    def _compare_default_positions(self) -> Pairs:
         """Compare logits for positions that start at 0 to logits for the model's default positions."""
-        ids = self._draw_ids(TOKENS)
+        ids = self._draw_fixed_ids(TOKENS)
         self._generate(ids, _force_one_token, 1)
         yield self._run_one_pass(ids)[0], self._model(input_ids=ids).logits[0, -1]
 
-    def _compare_cache(self, tokens: int, **options: object) -> Pairs:
+    def _compare_cached_steps(self, tokens: int, **options: object) -> Pairs:
         """Compare the logits of single steps that use a cache to the logits of one pass over the text."""
         # Tokens are not repeated, because repeated tokens could hide an error in a model's recurrent state.
-        text = self._draw_ids(max(tokens, 2 * TOKENS))
+        text = self._draw_fixed_ids(max(tokens, 2 * TOKENS))
 
-        def follow_text(input_ids: Tensor, scores: Tensor) -> Tensor:
+        def force_text_tokens(input_ids: Tensor, scores: Tensor) -> Tensor:
             forced = torch.full_like(scores, _UNLIKELY)
             following = input_ids.shape[1] % text.shape[1]
             forced[:, text[0, following]] = 0
             return forced
 
-        steps = self._generate(text[:, :-_STEPS], follow_text, _STEPS + 1, None, **options)
+        steps = self._generate(text[:, :-_STEPS], force_text_tokens, _STEPS + 1, None, **options)
         yield from zip(torch.cat(steps), self._run_one_pass(text, _STEPS + 1), strict=True)
 
-    def _compare_rows(self, tokens: int) -> Pairs:
+    def _compare_exchanged_rows(self, tokens: int) -> Pairs:
         """Compare the logits of two rows that are exchanged at each step to those of one pass per text."""
-        text = self._draw_text(tokens)
+        text = self._draw_trial_text(tokens)
         texts = torch.cat([text, text.flip(1)])
-        ends = self._draw_ids(2 * _STEPS).view(_STEPS, 2, 1)
+        ends = self._draw_fixed_ids(2 * _STEPS).view(_STEPS, 2, 1)
         exchange = torch.tensor([1, 0], device=texts.device)
         passes = RowPasses(self._model, texts, torch.ones_like(texts), cached=True)
         passes.read_prompts()
@@ -187,9 +189,9 @@ class Abilities:
             texts = torch.cat([texts[exchange], tokens_of_step], 1)
             yield logits[0], self._run_one_pass(texts[:1])[0]
 
-    def _compare_padding(self, tokens: int) -> Pairs:
+    def _compare_padded_text(self, tokens: int) -> Pairs:
         """Compare a short text's logits in a batch with a long text to the short text's logits alone."""
-        long = self._draw_text(tokens)
+        long = self._draw_trial_text(tokens)
         short = long[:, -_PADDING:].clone()
         padding = long.shape[1] - _PADDING
         token = find_padding_token(self._model)
@@ -204,26 +206,26 @@ class Abilities:
             yield actual[1], expected[0]
         yield run_model(self._model, padded, mask).logits[1, -1], self._run_one_pass(short)[0]
 
-    def _compare_start(self) -> Pairs:
+    def _compare_after_another_text(self) -> Pairs:
         """Compare the logits of one token before and after another text was read."""
-        ids = self._draw_ids(TOKENS)
+        ids = self._draw_fixed_ids(TOKENS)
         first = self._generate(ids[:, :1], _force_one_token, 1)[0]
         self._generate(ids, _force_one_token, _STEPS)
         yield self._generate(ids[:, :1], _force_one_token, 1)[0], first
 
-    def _compare_beams(self, tokens: int) -> Pairs:
+    def _compare_exchanged_beams(self, tokens: int) -> Pairs:
         """Compare the logits of two beams whose rows were exchanged to the logits of the same texts alone."""
-        ids = self._draw_text(tokens)
+        ids = self._draw_trial_text(tokens)
         first, second = _choose_forced_tokens(self._vocabulary)
         beams = self._generate(ids, _force_beam_exchange, 3, num_beams=2)
         ends = torch.tensor([[second, first], [second, second]], device=ids.device)
         texts = torch.cat([ids.repeat(2, 1), ends], 1)
         yield beams[2], self._generate(texts, _force_one_token, 1, use_cache=False)[0]
 
-    def _compare_passes(self, kind: type[TreePasses], tokens: int) -> Pairs:
+    def _compare_candidate_passes(self, kind: type[TreePasses], tokens: int) -> Pairs:
         """Compare the results for the second of two candidates, at two steps, to the results of one pass."""
-        ids = self._draw_text(tokens)
-        candidates = self._draw_ids(2 * _STEPS).view(_STEPS, 1, 2)
+        ids = self._draw_trial_text(tokens)
+        candidates = self._draw_fixed_ids(2 * _STEPS).view(_STEPS, 1, 2)
         mask = torch.ones_like(ids)
         padding = _PADDING if self.can_pad(TOKENS) else 0
         mask[:, :padding] = 0
@@ -237,7 +239,7 @@ class Abilities:
         passes = kind(self._model, ids, mask, _STEPS)
         yield passes.prefill()[0], logits[0]
         for step in range(_STEPS):
-            passes.try_candidates(candidates[step])
+            passes.compute_candidate_penalties(candidates[step])
             yield passes.hidden[0, 1], hidden[step]
             yield passes.append_candidates(torch.ones_like(ids[:, 0]))[0], logits[step + 1]
 
@@ -249,18 +251,18 @@ class Abilities:
     def _vocabulary(self) -> int:
         return self._model.config.get_text_config().vocab_size  # type: ignore[no-any-return]
 
-    def _draw_ids(self, tokens: int) -> Tensor:
+    def _draw_fixed_ids(self, tokens: int) -> Tensor:
         """Return token ids that are the same at every call, `[1, tokens]`."""
         ids = torch.randint(self._vocabulary, (1, tokens), generator=torch.Generator().manual_seed(1))
         return ids.to(self._model.device)
 
-    def _draw_text(self, tokens: int) -> Tensor:
+    def _draw_trial_text(self, tokens: int) -> Tensor:
         """Return a text `[1, n]`. Together with the steps of a trial, it has at least `tokens` tokens.
 
         Tokens are repeated, because this shows best whether a layer sees only the last tokens.
         """
         length = max(tokens, 2 * TOKENS) - _STEPS
-        return self._draw_ids(TOKENS).repeat_interleave(-(-length // TOKENS), 1)[:, :length]
+        return self._draw_fixed_ids(TOKENS).repeat_interleave(-(-length // TOKENS), 1)[:, :length]
 
     def _run_one_pass(self, ids: Tensor, keep: int = 1) -> Tensor:
         """Run a text `[1, n]` in one pass without a cache, and return the last logits, `[keep, V]`."""
@@ -276,7 +278,7 @@ class Abilities:
         **options: object,
     ) -> tuple[Tensor, ...]:
         """Generate with tokens that `force` chooses, and return the model's logits at each step, `[B, V]`."""
-        output = run_generate(
+        output = generate_with_transformers(
             self._model,
             ids,
             torch.ones_like(ids) if mask is None else mask,

@@ -45,7 +45,7 @@ _QUIET = {
 
 
 @contextmanager
-def open_ray(plan: GenerationPlan) -> Iterator[Engine]:
+def open_ray_engine(plan: GenerationPlan) -> Iterator[Engine]:
     """Connect to the Ray cluster at RAY_ADDRESS, or start a cluster on this machine.
 
     Raises:
@@ -65,8 +65,10 @@ def open_ray(plan: GenerationPlan) -> Iterator[Engine]:
         )
     _connect_to_ray(ray, os.environ.get("RAY_ADDRESS"))
     try:
-        resources = sum_resources(ray.nodes())
-        count, device = choose_workers(resources, device=model.one_device, workers=plan.workers)
+        resources = sum_live_resources(ray.nodes())
+        count, device = choose_worker_count_and_device(
+            resources, device=model.single_device, workers=plan.workers
+        )
         progress.show_notice(f"{plan.missing_count} texts by {model.name}: {count} workers, {device}")
         on_cpu = device == "cpu"
         options = {"num_cpus": 1, "num_gpus": 0 if on_cpu else 1, "scheduling_strategy": "SPREAD"}
@@ -110,7 +112,7 @@ class Worker:
         from guard_eval.generation.engines.local import StudyModels  # noqa: PLC0415
 
         for path, text in self._sources.items():
-            own.load_source(path, text)
+            own.load_strategies_from_source(path, text)
         os.environ.pop("OMP_NUM_THREADS", None)  # set by Ray; without it, a small model uses one thread
         torch.set_num_threads(self._threads)
         return StudyModels(self._study, device=self._device)  # the worker sees only its own GPU
@@ -158,7 +160,7 @@ class _Workers:
         recipes: set[Recipe] = set()
         problems: dict[str, None] = {}
         try:
-            for batches, problem in self._hand_out_chunks(chunks, partial(self.new_worker, strategy)):
+            for batches, problem in self._distribute_chunks(chunks, partial(self.new_worker, strategy)):
                 problems |= {problem: None} if problem else {}
                 recipes.update(text.recipe for batch in batches for text in batch.texts)
                 if len(recipes) > 1:
@@ -177,7 +179,7 @@ class _Workers:
         if problems:
             raise StudyError("; ".join(problems))
 
-    def _hand_out_chunks(
+    def _distribute_chunks(
         self, chunks: Sequence[Sequence[PlannedText]], new_worker: Callable[[], RayObject]
     ) -> Iterator[tuple[list[FinishedBatch], str]]:
         """Give chunks to workers that are ready, and yield the results.
@@ -235,7 +237,7 @@ class _Workers:
         return answers
 
 
-def sum_resources(nodes: Sequence[Mapping[str, RayObject]]) -> Mapping[str, float]:
+def sum_live_resources(nodes: Sequence[Mapping[str, RayObject]]) -> Mapping[str, float]:
     """Return the resources of all live machines. Ray's own function counts lost machines for some time."""
     resources = Counter[str]()
     for node in nodes:
@@ -243,7 +245,7 @@ def sum_resources(nodes: Sequence[Mapping[str, RayObject]]) -> Mapping[str, floa
     return resources
 
 
-def choose_workers(
+def choose_worker_count_and_device(
     resources: Mapping[str, float], *, device: str, workers: int | None
 ) -> tuple[int, Literal["cpu", "cuda"]]:
     """Return the number of workers and their kind of device.

@@ -49,16 +49,16 @@ def load_strategies(path: Path) -> None:
         StudyError: The file cannot be read or run, the file has no strategy, or a name is already in use.
     """
     path = path.absolute()
-    load_source(str(path), read_text(path))
+    load_strategies_from_source(str(path), read_text(path))
     files = filter(None, [*os.environ.get(VARIABLE, "").split(os.pathsep), str(path)])
     os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys(files))
 
 
-def load_source(path: str, text: str) -> None:
+def load_strategies_from_source(path: str, text: str) -> None:
     """Load the strategies from a file's source code. Errors name `path`."""
     if sources.get(path) != text:
-        for kind in _run_file(f"{_MODULE}{_hash_text(text)}", path, text):
-            _check_class(kind, path)
+        for kind in _run_strategy_file(f"{_MODULE}{_hash_text(text)}", path, text):
+            _check_strategy_class(kind, path)
             _classes[get_strategy_name(kind)] = kind
         sources[path] = text
 
@@ -80,18 +80,19 @@ def hash_own_source(strategy: Strategy) -> str | None:
     if isinstance(strategy, RecordedStrategy):
         return strategy.digest
     return (
-        "+".join(_hash_source(type(step)) for step in list_steps(strategy) if is_user_defined(step)) or None
+        "+".join(_hash_class_source(type(step)) for step in list_steps(strategy) if is_user_defined(step))
+        or None
     )
 
 
-def list_unloaded(signatures: Iterable[str]) -> list[str]:
+def list_unloaded_strategies(signatures: Iterable[str]) -> list[str]:
     """Return the strategies that a study has recorded, but that no loaded file defines."""
     return [name for name in signatures if name in recorded and not list_own_strategies()]
 
 
-def refuse_unloaded(signatures: Iterable[str]) -> None:
+def refuse_unloaded_strategies(signatures: Iterable[str]) -> None:
     """Raise a `StudyError` if the file of one of these strategies is not loaded."""
-    for name in list_unloaded(signatures):
+    for name in list_unloaded_strategies(signatures):
         raise StudyError(f"the strategy {name} is your own and needs its file; add --code FILE.py")
 
 
@@ -100,7 +101,7 @@ def find_defining_file(kind: type) -> str:
     return getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.__module__
 
 
-def _run_file(name: str, path: str, text: str) -> list[type[Step]]:
+def _run_strategy_file(name: str, path: str, text: str) -> list[type[Step]]:
     """Run a file's source code as the module `name`, and return the strategies that the file defines."""
     module = ModuleType(name)
     module.__file__ = path
@@ -120,30 +121,32 @@ def _run_file(name: str, path: str, text: str) -> list[type[Step]]:
             f"cannot use the strategies in {path}{where}: {type(error).__name__}: {error}; correct the file"
         ) from error
     if not kinds:
-        raise _make_error(path, "the file has no class that is derived from Sampler or Penalty")
+        raise _make_strategy_file_error(path, "the file has no class that is derived from Sampler or Penalty")
     return kinds
 
 
-def _check_class(kind: type[Step], path: str) -> None:
+def _check_strategy_class(kind: type[Step], path: str) -> None:
     """Raise an error if a class is not a complete strategy or has the name of another strategy."""
     name = get_strategy_name(kind)
     settings = vars(kind).get("__dataclass_params__")
     if settings is None or not settings.frozen:
         above = "write @dataclass(frozen=True, kw_only=True) above it"
-        raise _make_error(path, f"{kind.__name__} is not a frozen dataclass; {above}")
+        raise _make_strategy_file_error(path, f"{kind.__name__} is not a frozen dataclass; {above}")
     if apply_step.dispatch(kind) is apply_step.dispatch(object):
-        raise _make_error(path, f"no function is registered for {kind.__name__}")
+        raise _make_strategy_file_error(path, f"no function is registered for {kind.__name__}")
     other = None if name in STRATEGIES else _classes.get(name, kind)
     if other is None or other.__module__ != kind.__module__:
         owner = find_defining_file(other) if other else "guard-eval"
-        raise _make_error(path, f"{name!r} is a strategy of {owner}; rename the class {kind.__name__}")
+        raise _make_strategy_file_error(
+            path, f"{name!r} is a strategy of {owner}; rename the class {kind.__name__}"
+        )
 
 
-def _make_error(path: str, problem: str) -> StudyError:
+def _make_strategy_file_error(path: str, problem: str) -> StudyError:
     return StudyError(f"{path}: {problem}; docs/own_strategy.md shows a strategy")
 
 
-def _hash_source(kind: type) -> str:
+def _hash_class_source(kind: type) -> str:
     if kind.__module__.startswith(_MODULE):
         return kind.__module__.removeprefix(_MODULE)
     try:  # a program defines the class, not a file of strategies

@@ -87,7 +87,7 @@ class _StrategyBase:
                 reason = first["msg"].replace("Input should be", "must be")
                 reason = reason.replace("valid integer", "whole number")
                 if field.default is not MISSING:
-                    reason += f"; the default is {_format_value(field.default)}"
+                    reason += f"; the default is {_format_parameter_value(field.default)}"
                 if first["type"] == "literal_error":
                     words = re.findall(r"'(.+?)'", first["ctx"]["expected"])
                     reason = f"is unknown: {suggest_nearest(str(argument), words)}"
@@ -477,7 +477,7 @@ def signature(strategy: Strategy) -> str:
         value = getattr(strategy, field.name)
         hidden = isinstance(strategy, Guard) or field.name in neutral
         if not (hidden and value == field.default):
-            parameters.append(f"{field.name}={_format_value(value)}")
+            parameters.append(f"{field.name}={_format_parameter_value(value)}")
     name = get_strategy_name(type(strategy))
     return f"{name}({', '.join(parameters)})" if parameters else name
 
@@ -493,7 +493,7 @@ def is_user_defined(strategy: object) -> bool:
     return type(strategy) not in STRATEGIES.values()
 
 
-def _format_value(value: float | str) -> str:
+def _format_parameter_value(value: float | str) -> str:
     if not isinstance(value, float):
         return str(value)
     short = f"{value:g}"

@@ -18,7 +18,7 @@ from transformers import GPT2Tokenizer, RobertaTokenizer
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.metrics.outcomes import Group, Outcome, make_mean_outcome
-from guard_eval.metrics.scorers.batches import pad_rows, read_in_batches
+from guard_eval.metrics.scorers.batches import compute_in_batches, pad_rows
 from guard_eval.metrics.tools import MetricTools
 
 LAYERS = {
@@ -85,18 +85,20 @@ def compute_bertscores(
     """
     limit = find_token_limit(model, tokenizer)
     encoded = [_encode_texts(tokenizer, pair) for pair in pairs]
-    cut_pairs = [[_cut_row(row, limit) for row in pair] for pair in encoded]
-    match = partial(_score_pairs, model, tokenizer, layer)
-    scores = read_in_batches(cut_pairs, _find_longest, match, max_rows=batch_size)
-    return [(score, _find_longest(pair) > limit) for score, pair in zip(scores, encoded, strict=True)]
+    cut_pairs = [[_cut_to_token_limit(row, limit) for row in pair] for pair in encoded]
+    match = partial(_compute_pair_f1, model, tokenizer, layer)
+    scores = compute_in_batches(cut_pairs, _count_longer_text_tokens, match, max_rows=batch_size)
+    return [
+        (score, _count_longer_text_tokens(pair) > limit) for score, pair in zip(scores, encoded, strict=True)
+    ]
 
 
-def _cut_row(row: list[int], limit: int) -> list[int]:
+def _cut_to_token_limit(row: list[int], limit: int) -> list[int]:
     """Cut a text to `limit` tokens, but keep the special token at the end."""
     return row if len(row) <= limit else [*row[: limit - 1], row[-1]]
 
 
-def _find_longest(pair: Sequence[list[int]]) -> int:
+def _count_longer_text_tokens(pair: Sequence[list[int]]) -> int:
     """Return the number of tokens of the longer text of a pair."""
     return max(map(len, pair))
 
@@ -110,7 +112,7 @@ def _encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]
 
 
 @torch.inference_mode()
-def _score_pairs(
+def _compute_pair_f1(
     model: Model, tokenizer: Tokenizer, layer: int, pairs: Sequence[Sequence[list[int]]]
 ) -> list[float | None]:
     """Return the F1 of each pair: the tokens of a text, and the tokens of its reference."""

@@ -18,7 +18,7 @@ import torch
 from guard_eval.estimate import divide_sums
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.metrics.outcomes import Facts, Group, Outcome, make_mean_outcome, make_outcome_of_sums
-from guard_eval.metrics.scorers.batches import BATCH_ROWS, pad_rows, read_in_batches
+from guard_eval.metrics.scorers.batches import BATCH_ROWS, compute_in_batches, pad_rows
 from guard_eval.metrics.tools import MetricTools
 
 MAX_LOGITS = {"cpu": 2**26, "cuda": 2**29}
@@ -83,7 +83,9 @@ def compute_log_likelihoods(
         predicted = max(len(row.ids) for row in scored) + 1 - min(row.first for row in scored)
         room = MAX_LOGITS[device.type] // (predicted * config.vocab_size)
         batch_size = max(1, min(batch_size, room))
-    return read_in_batches(rows, lambda row: len(row.ids), partial(_score_rows, model), max_rows=batch_size)
+    return compute_in_batches(
+        rows, lambda row: len(row.ids), partial(_compute_row_log_likelihoods, model), max_rows=batch_size
+    )
 
 
 def _encode_text(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -111,7 +113,7 @@ def _cut_to_context(prompt: list[int], text: list[int], start: list[int], limit:
 
 
 @torch.inference_mode()
-def _score_rows(model: Model, rows: Sequence[_Row]) -> list[LogLikelihood]:
+def _compute_row_log_likelihoods(model: Model, rows: Sequence[_Row]) -> list[LogLikelihood]:
     # Padding on the right comes after all scored tokens, and a causal model does not attend to later tokens.
     # So no mask is needed, and attention is faster without one. The padding is an ordinary token, because the
     # model's own padding token makes some models build a mask.

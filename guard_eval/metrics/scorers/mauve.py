@@ -26,7 +26,7 @@ from guard_eval.errors import MissingExtraError
 from guard_eval.estimate import Floats
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.metrics.outcomes import Group, Outcome, make_outcome_of_runs
-from guard_eval.metrics.scorers.batches import pad_rows, read_in_batches
+from guard_eval.metrics.scorers.batches import compute_in_batches, pad_rows
 from guard_eval.metrics.tools import MetricTools, ScoringInput
 from guard_eval.study.settings import MetricSettings
 
@@ -111,13 +111,13 @@ def compute_mauve(
     labels = tuple(_assign_buckets(p, q, number, seeds))
     values = []
     for p_labels, q_labels in labels:
-        p_hist = _count_labels(p_labels, number) / len(p)
-        q_hist = _count_labels(q_labels, number) / len(q)
+        p_hist = _count_labels_by_bucket(p_labels, number) / len(p)
+        q_hist = _count_labels_by_bucket(q_labels, number) / len(q)
         values.append(float(integrate_divergence_curve(p_hist, q_hist)))
     return Mauve(values=tuple(values), n=n, buckets=number, labels=labels)
 
 
-def _count_labels(labels: Labels, buckets: int) -> NDArray[np.int64]:
+def _count_labels_by_bucket(labels: Labels, buckets: int) -> NDArray[np.int64]:
     """Return the number of labels in each bucket, `[buckets]`."""
     return np.bincount(labels, minlength=buckets)
 
@@ -162,8 +162,8 @@ def compute_contributions(result: Mauve) -> Floats:
     one_less = np.eye(result.buckets)  # row k: one text less in bucket k
     change = np.zeros(n)
     for value, (p, q) in zip(result.values, result.labels, strict=True):
-        p_counts = _count_labels(p, result.buckets)
-        q_counts = _count_labels(q, result.buckets)
+        p_counts = _count_labels_by_bucket(p, result.buckets)
+        q_counts = _count_labels_by_bucket(q, result.buckets)
         p_without = np.clip(p_counts - one_less, 0, None) / (n - 1)
         q_without = np.clip(q_counts - one_less, 0, None) / (n - 1)
         change_by_reference = integrate_divergence_curve(p_without, q_counts / n) - value
@@ -212,7 +212,7 @@ def _project_features(p: Features, q: Features) -> Features:
     return points
 
 
-def cut_text(tokenizer: Tokenizer, text: str, tokens: int) -> str | None:
+def cut_to_first_tokens(tokenizer: Tokenizer, text: str, tokens: int) -> str | None:
     """Return the first `tokens` tokens of a text as text, or None if the text has fewer tokens."""
     ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     if len(ids) < tokens:
@@ -221,7 +221,7 @@ def cut_text(tokenizer: Tokenizer, text: str, tokens: int) -> str | None:
     return cut
 
 
-def read_features(
+def compute_text_features(
     model: Model, tokenizer: Tokenizer, texts: Sequence[str | None], *, batch_size: int = BATCH_ROWS
 ) -> list[Features | None]:
     """Return the last layer's hidden state at the last token of each text, `[d]`. None stays None.
@@ -238,11 +238,11 @@ def read_features(
     context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     cut = {} if context is None else {"truncation": True, "max_length": context}
     rows = [None if text is None else tokenizer(text, verbose=False, **cut)["input_ids"] for text in texts]
-    return read_in_batches(rows, len, partial(_read_last_states, model), max_rows=batch_size)
+    return compute_in_batches(rows, len, partial(_compute_last_token_states, model), max_rows=batch_size)
 
 
 @torch.inference_mode()
-def _read_last_states(model: Model, rows: Sequence[Sequence[int]]) -> Features:
+def _compute_last_token_states(model: Model, rows: Sequence[Sequence[int]]) -> Features:
     ids, real = pad_rows(rows, model)
     # The model's head is left out, because logits over the vocabulary would need far more memory.
     body: Model = getattr(model, "base_model", model)
@@ -269,15 +269,15 @@ def yield_outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools
     def compute(
         model: Model, tokenizer: Tokenizer, texts: Sequence[ScoringInput]
     ) -> Iterable[Features | None]:
-        cut_texts = [cut_text(tokenizer, text, length) for (text,) in texts]
-        return read_features(model, tokenizer, cut_texts)
+        cut_texts = [cut_to_first_tokens(tokenizer, text, length) for (text,) in texts]
+        return compute_text_features(model, tokenizer, cut_texts)
 
     features = tools.read_or_compute(["MAUVE", length], reader, inputs, compute)
     for group in groups:
-        yield _measure_group(group, tools.settings, reader.signature, features)
+        yield _measure_group_mauve(group, tools.settings, reader.signature, features)
 
 
-def _measure_group(
+def _measure_group_mauve(
     group: Group, settings: MetricSettings, model: str, features: Mapping[ScoringInput, Features | None]
 ) -> Outcome:
     """Return the mean MAUVE of a group's runs, with the contribution of each prompt."""
@@ -320,6 +320,6 @@ def _measure_group(
         note=f"standard deviation over {len(seeds)} seeds {noise**0.5:.2f}",
         reason=results[0].reason,
         signature=f"mauve|{model}|{definition}|seeds:{seeds[0]}-{seeds[-1]}",
-        parts=group.sum_by_prompt(parts),
+        parts=group.average_runs_by_prompt(parts),
         noise=noise,
     )

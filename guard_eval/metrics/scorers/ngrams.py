@@ -56,10 +56,10 @@ def compute_diversity(texts: Sequence[str]) -> Diversity:
     >>> compute_diversity(["the cat saw the cat and ran"])  # 5 bigrams are counted, 4 differ; 4 of 4; 3 of 3
     Diversity(diversity=80.0, rep={2: 20.0, 3: 0.0, 4: 0.0})
     """
-    return _round_as_published(count_ngrams(texts).sum(axis=0))
+    return _compute_published_diversity(count_ngrams(texts).sum(axis=0))
 
 
-def _round_as_published(sums: Floats) -> Diversity:
+def _compute_published_diversity(sums: Floats) -> Diversity:
     """Compute the diversity from sums of `count_ngrams`, `[6]`, with the rounding of the published code."""
     rates = [None if math.isnan(rate) else round(rate, 2) for rate in compute_repetition(sums).tolist()]
     unrepeated = [1 - rate / 100 for rate in rates if rate is not None]
@@ -96,7 +96,7 @@ def compute_unrounded_diversity(sums: Floats) -> Floats:
     return np.asarray(100 * np.prod(1 - compute_repetition(sums) / 100, axis=-1))
 
 
-def compute_distinct(texts: Sequence[str], n: int) -> float:
+def compute_distinct_share(texts: Sequence[str], n: int) -> float:
     """Return the share of different n-grams among all n-grams, in percent (Li et al. 2016).
 
     The value is NaN if no text has an n-gram.
@@ -104,7 +104,7 @@ def compute_distinct(texts: Sequence[str], n: int) -> float:
     The value falls as texts are added, because n-grams occur in several texts. So compare only equal numbers
     of texts of about equal length.
 
-    >>> compute_distinct(["a b a", "a c"], 1)  # a, b, c of five
+    >>> compute_distinct_share(["a b a", "a c"], 1)  # a, b, c of five
     60.0
     """
     grams = Counter(gram for text in texts for gram in list_ngrams(text.split(), n))
@@ -133,7 +133,7 @@ def compute_self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
     shares_word = np.zeros(len(texts), dtype=bool)
     for n in range(1, max_n + 1):
         counts = [Counter(list_ngrams(row, n)) for row in words]
-        largest = _find_largest_counts(counts)
+        largest = _find_two_largest_counts(counts)
         for index in scored:
             matches = _count_matches(counts[index], largest)
             total = len(words[index]) - n + 1
@@ -151,7 +151,7 @@ def compute_self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
     return scores
 
 
-def _find_largest_counts(counts: Sequence[Counter[Gram]]) -> dict[Gram, tuple[int, int]]:
+def _find_two_largest_counts(counts: Sequence[Counter[Gram]]) -> dict[Gram, tuple[int, int]]:
     """Return, for each n-gram, the largest and the second largest of its counts in single texts."""
     largest: dict[Gram, tuple[int, int]] = {}
     for grams in counts:
@@ -176,18 +176,20 @@ def yield_outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricToo
     with progress.show_task("texts", total=len(groups), unit="groups") as advance:
         for group in groups:
             texts = [text.text for text in group.texts]
-            yield from _yield_repetitions(group, texts, metrics)
+            yield from _yield_repetition_outcomes(group, texts, metrics)
             if "distinct" in metrics:
-                yield from _yield_distinct(group, texts)
+                yield from _yield_distinct_outcomes(group, texts)
             if "self_bleu" in metrics:
                 yield _measure_self_bleu(group, texts)
             advance(1)
 
 
-def _yield_repetitions(group: Group, texts: Sequence[str], metrics: Sequence[str]) -> Iterator[Outcome]:
+def _yield_repetition_outcomes(
+    group: Group, texts: Sequence[str], metrics: Sequence[str]
+) -> Iterator[Outcome]:
     """Yield the diversity and the repetition rates of a group."""
     counts = count_ngrams(texts)
-    published = _round_as_published(group.sum_by_prompt(counts).sum(axis=0))
+    published = _compute_published_diversity(group.average_runs_by_prompt(counts).sum(axis=0))
     if "diversity" in metrics:
         outcome = make_outcome_of_sums(
             "diversity",
@@ -205,7 +207,7 @@ def _yield_repetitions(group: Group, texts: Sequence[str], metrics: Sequence[str
             f"rep_{n}",
             group,
             counts,
-            partial(_select_rate, index),
+            partial(_select_repetition_rate, index),
             n=len(texts),
             reason=TOO_SHORT,
             signature=f"rep-{n}|tokens:whitespace|last:dropped|rounded2",
@@ -213,13 +215,13 @@ def _yield_repetitions(group: Group, texts: Sequence[str], metrics: Sequence[str
         yield replace(outcome, value=published.rep[n])
 
 
-def _select_rate(index: int, sums: Floats) -> Floats:
+def _select_repetition_rate(index: int, sums: Floats) -> Floats:
     return np.asarray(compute_repetition(sums)[..., index])
 
 
-def _yield_distinct(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
+def _yield_distinct_outcomes(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
     for n in (1, 2):
-        values = [compute_distinct([texts[index] for index in run], n) for run in group.run_indices]
+        values = [compute_distinct_share([texts[index] for index in run], n) for run in group.run_indices]
         yield make_outcome_of_runs(
             f"distinct_{n}",
             group,

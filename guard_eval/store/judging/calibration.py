@@ -38,7 +38,7 @@ _CALIBRATION = query("""
 """)
 
 
-def store_questions(
+def store_calibration_questions(
     db: Connection, judge: Rater, settings: str, questions: Sequence[Question], criteria: Sequence[str]
 ) -> None:
     """Store the questions of a calibration before they are asked, unless they are already stored."""
@@ -52,7 +52,7 @@ def store_questions(
         _PLAN_CHECK(db, rows)
 
 
-def store_answers(
+def store_calibration_answers(
     db: Connection, now: datetime, settings: str, answers: Sequence[tuple[Question, Mapping[str, Choice]]]
 ) -> None:
     """Store the answers to questions of a calibration."""
@@ -84,7 +84,7 @@ def read_calibration(db: Connection) -> list[JsonObject]:
         for criterion, choice in row.choices.items():
             answers = groups.setdefault((row.name, row.check, row.pair_id, criterion, row.orders), [])
             if choice is not None:
-                answers.append(_name_choice(choice, row.target))
+                answers.append(_compare_choice_with_target(choice, row.target))
     return [
         {
             "judge": judge,
@@ -98,7 +98,7 @@ def read_calibration(db: Connection) -> list[JsonObject]:
     ]
 
 
-def _name_choice(choice: Choice, target: str) -> str:
+def _compare_choice_with_target(choice: Choice, target: str) -> str:
     """Return whether a choice is the check's target, the other text, or a tie."""
     if choice == "tie":
         return "tie"

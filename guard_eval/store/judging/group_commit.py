@@ -52,9 +52,9 @@ class GroupCommit:
                 groups.setdefault(function, {})[index] = argument
             self._waiting = []
             self._commit = None
-            return await asyncio.to_thread(self._run_writes, groups)
+            return await asyncio.to_thread(self._run_grouped_writes, groups)
 
-    def _run_writes(
+    def _run_grouped_writes(
         self, groups: dict[Callable[..., Sequence[object] | None], dict[int, object]]
     ) -> dict[int, object]:
         """Run the writes; return results and errors by number. A failed write does not affect the others."""

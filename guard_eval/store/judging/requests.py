@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
-from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, make_content_id, name_settings_part
+from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, make_content_id, name_rater_settings_part
 from guard_eval.store import notes
 from guard_eval.store.showings import rounds
 from guard_eval.store.showings.rounds import MOST_ROUNDS, PLAYING
@@ -298,7 +298,7 @@ def read_questions(
     """
     rated = {(row.pair_id, row.number) for row in _JUDGED(db, judge=name)}
     failed = {(pair_id, number) for judge, pair_id, number in read_failures(db) if judge == name}
-    rows = _PAIRS(db, part=name_settings_part(name, "model"), ahead=ahead)
+    rows = _PAIRS(db, part=name_rater_settings_part(name, "model"), ahead=ahead)
     pairs = sorted(rows, key=lambda row: make_content_id(plan.seed, name, row.pair_id))
     questions = [
         _make_question(row, number)
@@ -320,7 +320,7 @@ def read_due_questions(db: Connection, now: datetime, name: str, plan: HandOutPl
     while plan.rounds is not None and failed.issuperset(
         (question.pair_id, question.number) for question in questions
     ):
-        if not rounds.close_round(db, now, name_settings_part(name, "model"), plan.rounds):
+        if not rounds.close_round(db, now, name_rater_settings_part(name, "model"), plan.rounds):
             break
         questions = read_questions(db, name, plan, ahead=1)
     return questions
@@ -345,7 +345,7 @@ def store_instruction(db: Connection, row: Instruction) -> None:
     _KEEP_INSTRUCTION(db, **asdict(row))
 
 
-def read_successful_forms(db: Connection, settings: str) -> list[tuple[str, int, int]]:
+def read_forms_with_verdicts(db: Connection, settings: str) -> list[tuple[str, int, int]]:
     """Return the forms in which a judge with these settings gave verdicts, the most frequent first.
 
     Each form is returned with the number of verdicts and the highest token limit.
@@ -420,7 +420,7 @@ def store_failures(db: Connection, _now: datetime, failures: Sequence[tuple[int,
         _NOTE_FAILURE(db, rows)
 
 
-def read_answers(db: Connection, keys: Sequence[str]) -> dict[str, AnsweredRequest]:
+def read_answers_by_key(db: Connection, keys: Sequence[str]) -> dict[str, AnsweredRequest]:
     """Return the stored answers to the requests with these keys, by key."""
     return {
         key: answer for key, answer in _read_active_requests(db, keys) if isinstance(answer, AnsweredRequest)
@@ -462,7 +462,7 @@ class Attempt(Usage):
 _ATTEMPT = {column.name for column in fields(Attempt)} - {"question"}
 
 
-def read_attempts(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:
+def read_requests_about_pairs(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:
     """Return the study's requests about these pairs, oldest first."""
     attempts = []
     for row in _ATTEMPTS(db, pairs=pair_ids):
@@ -479,7 +479,9 @@ class Batch:
     provider_id: str | None
 
 
-def take_over_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tuple[list[Batch], int]:
+def take_over_batches_of_ended_runs(
+    db: Connection, judge: Rater, run: str, now: datetime
+) -> tuple[list[Batch], int]:
     """Take over the judge's batches of ended runs; return these batches, and the number of other batches."""
     _SHORTEN(db, until=now + LEASE)
     _ADOPT(db, rater=judge.id, run=run, now=now, until=now + LEASE)
@@ -493,13 +495,13 @@ def read_open_requests(db: Connection, batch: str) -> dict[str, tuple[int, int |
     return {row.key: (row.id, row.cost) for row in _BATCH(db, batch=batch)}
 
 
-def update_batch(db: Connection, batch: str, **values: str | int) -> None:
+def update_open_requests_of_batch(db: Connection, batch: str, **values: str | int) -> None:
     """Change the open requests of a batch: set the provider's id of the batch, or the final state."""
     changes = ", ".join(f"{name} = :{name}" for name in values)
     of_batch = f"UPDATE request SET {changes} WHERE batch = :batch AND state = 'open'"  # noqa: S608 (our names)
     query(of_batch)(db, batch=batch, **values)
 
 
-def read_batched_keys(db: Connection, judge: str) -> set[str]:
+def read_request_keys_in_batches(db: Connection, judge: str) -> set[str]:
     """Return the keys of the judge's requests in unfinished batches."""
     return set(_IN_BATCHES(db, judge=judge).scalars())

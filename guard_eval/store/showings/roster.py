@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from guard_eval.errors import StudyError
 from guard_eval.records import HandOutPlan, make_content_id
 from guard_eval.store import raters
-from guard_eval.store.showings.slots import apply_plan
+from guard_eval.store.showings.slots import apply_hand_out_plan
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import query
 
@@ -65,7 +65,7 @@ def reserve_slots(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
             raise StudyError("the roster names no rater; name all who will rate")
         if repeated := [name for name, count in Counter(names).items() if count > 1]:
             raise StudyError(f"the roster names {', '.join(repeated)} twice; name each rater once")
-        apply_plan(store, plan)
+        apply_hand_out_plan(store, plan)
         pairs = {row.id: (row.method_a, row.method_b) for row in _UNTOUCHED_PAIRS(db)}
         if not pairs:
             raise StudyError("every pair was already shown or reserved; plan the roster before anybody rates")
@@ -82,8 +82,8 @@ def reserve_slots(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
 def plan_roster(pairs: _Pairs, people: Sequence[int], *, slots: int, seed: int) -> _Sides:
     """Make several plans of raters and sides, and return the most even one."""
     seats = _assign_raters(pairs, people, slots, seed)
-    components = _alternate_sides(pairs, seats)
-    plans = (_mirror_components(pairs, components, (seed, attempt)) for attempt in range(_PLANS))
+    components = _alternate_sides_in_components(pairs, seats)
+    plans = (_balance_component_sides(pairs, components, (seed, attempt)) for attempt in range(_PLANS))
     return min(plans, key=lambda sides: max(map(abs, count_side_imbalance(pairs, sides).values())))
 
 
@@ -105,7 +105,7 @@ def _assign_raters(pairs: _Pairs, people: Sequence[int], slots: int, seed: int) 
     return seats
 
 
-def _alternate_sides(pairs: _Pairs, seats: Sequence[_Seat]) -> list[_Sides]:
+def _alternate_sides_in_components(pairs: _Pairs, seats: Sequence[_Seat]) -> list[_Sides]:
     """Return connected components of showings with sides. Coupled showings have opposite sides."""
     links: dict[_Seat, list[_Seat]] = {seat: [] for seat in seats}
     waiting: dict[object, _Seat] = {}
@@ -131,7 +131,7 @@ def _alternate_sides(pairs: _Pairs, seats: Sequence[_Seat]) -> list[_Sides]:
     return components
 
 
-def _mirror_components(pairs: _Pairs, components: Sequence[_Sides], key: tuple[int, int]) -> _Sides:
+def _balance_component_sides(pairs: _Pairs, components: Sequence[_Sides], key: tuple[int, int]) -> _Sides:
     """Mirror components, in random order, if that makes the sides of raters and methods more even."""
     leads: Counter[tuple[int, str]] = Counter()
     sides: _Sides = {}

@@ -177,7 +177,7 @@ _TAKE_BACK = query("""
 # Make and open the slots of the owner's plan.
 
 
-def apply_plan(store: Store, plan: HandOutPlan) -> None:
+def apply_hand_out_plan(store: Store, plan: HandOutPlan) -> None:
     """Apply a plan from now on: make missing slots, and close slots beyond the plan.
 
     The owner's commands and the start of the app call this. The hand-out follows the plan that was applied
@@ -234,7 +234,9 @@ def make_missing_slots(db: Connection) -> None:
         for number in range(_read_slots_per_pair(db, pool)):
             lacking = _LACKING(db, pool=pool, number=number).scalars()
             same = {"pool": pool, "number": number}
-            rows = [same | {"pair_id": pair_id, "shuffle": draw_position(pair_id)} for pair_id in lacking]
+            rows = [
+                same | {"pair_id": pair_id, "shuffle": draw_hand_out_position(pair_id)} for pair_id in lacking
+            ]
             add_rows(db, "slot", rows)
 
 
@@ -252,7 +254,7 @@ def open_slots(db: Connection, pool: str, pair_ids: Sequence[str]) -> None:
 # Find the slots that a rater can see.
 
 
-def draw_position(*key: object) -> int:
+def draw_hand_out_position(*key: object) -> int:
     """Draw a position in the order of hand-out, for a pair or for the start of a rater's search."""
     return int(make_content_id("ring", *key)[:8], 16) % _RING_END
 
@@ -271,7 +273,7 @@ def find_open_slots(
     return [OpenSlot(**row) for row in rows]
 
 
-def count_new_pairs(db: Connection, pool: str, rater_id: int, now: datetime, *, limit: int) -> int:
+def count_unseen_pairs(db: Connection, pool: str, rater_id: int, now: datetime, *, limit: int) -> int:
     """Count the pairs that a rater can still see, up to `limit`."""
     return int(_NEW_PAIRS(db, pool=pool, rater=rater_id, now=now, limit=limit).scalar_one())
 
@@ -314,7 +316,7 @@ def release_slots(db: Connection, presentations: Sequence[int]) -> None:
         _RELEASE(db, presentations=some_presentations)
 
 
-def update_slots_of_rater(db: Connection, rater_id: int, keep: Kept) -> None:
+def keep_or_free_slots_of_rater(db: Connection, rater_id: int, keep: Kept) -> None:
     """Let a rater keep some slots (see `Kept`), free the others, and reopen slots of the rater's pairs.
 
     With "all", the rater also regains the slots of rated presentations, unless another rater has taken them.

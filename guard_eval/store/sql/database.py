@@ -21,13 +21,13 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from guard_eval.database_url import UNREADABLE, check_database_url
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.reporting.writing import check_database_file
-from guard_eval.store.sql.schema import SCHEMA, TABLE_NAMES, query, write_schema
+from guard_eval.store.sql.schema import SCHEMA, TABLE_NAMES, query, write_schema_statements
 from guard_eval.store.sql.sqlite_files import (
     can_open_database,
     check_schema,
     copy_database,
     find_damage,
-    find_logs,
+    find_database_logs,
     is_storage_error,
     make_read_only_uri,
 )
@@ -158,11 +158,11 @@ class Store:
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         try:
             if isinstance(error, Exception) and not isinstance(error, (StudyError, OSError)):
-                self._report_damage(error)
+                self._raise_error_if_damaged(error)
         finally:
             self.close()
 
-    def _report_damage(self, error: Exception) -> None:
+    def _raise_error_if_damaged(self, error: Exception) -> None:
         """Raise a `StudyError` instead of an unexpected error if the database is damaged."""
         damage = find_damage(self.engine) if self.is_sqlite else None
         if damage is not None:
@@ -262,7 +262,7 @@ class Store:
         with self.begin_write() as (db, _):
             if self._contains_study(db):  # another process has made them meanwhile
                 return
-            for statement in write_schema(sqlite=self.is_sqlite):
+            for statement in write_schema_statements(sqlite=self.is_sqlite):
                 db.exec_driver_sql(statement)
             _KEEP_SCHEMA(db, value=SCHEMA)
 
@@ -273,7 +273,7 @@ class Store:
         """
         if can_open_database(file):
             return
-        if logs := find_logs(file):
+        if logs := find_database_logs(file):
             self._scratch = copy_database(file, logs)
             file = Path(self._scratch.name, file.name)
         self._uri = make_read_only_uri(file)

@@ -252,7 +252,7 @@ _APPEND_ONLY |= {"request": "OLD.response IS NOT NULL"}
 """The rows of each table that cannot be changed or removed, except while a person is erased."""
 
 
-def write_schema(*, sqlite: bool) -> list[str]:
+def write_schema_statements(*, sqlite: bool) -> list[str]:
     """Return the statements that create the tables, and the triggers that forbid changes of rows."""
     tables = TABLES.replace("SERIAL", "INTEGER") if sqlite else TABLES.replace(" AUTOINCREMENT", "")
     write_triggers = _write_sqlite_triggers if sqlite else _write_postgres_triggers
@@ -317,7 +317,7 @@ def _to_utc(moment: datetime) -> datetime:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
-def _check_text(text: object) -> str:
+def _check_is_text(text: object) -> str:
     if not isinstance(text, str):
         raise TypeError(f"{text!a:.60} is not text")
     return text
@@ -327,7 +327,7 @@ MOMENT = ConvertedColumn(DateTime(timezone=True), _to_utc, _to_utc)
 """A time in UTC: `timestamptz` on PostgreSQL, and on SQLite a text without a zone that sorts by time."""
 
 _COLUMN_TYPES: dict[str, _ColumnType] = {
-    "TEXT": ConvertedColumn(Text(), make_storable, _check_text),
+    "TEXT": ConvertedColumn(Text(), make_storable, _check_is_text),
     "TIMESTAMPTZ": MOMENT,
     "BYTEA": ConvertedColumn(LargeBinary(), lambda plain: zlib.compress(plain, 1), zlib.decompress),
     "JSON": JSON(none_as_null=True),

@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, JsonObject, NoteKind, RaterKind, Role
-from guard_eval.store.sql.schema import TABLE_NAMES, Query, query, write_schema
+from guard_eval.store.sql.schema import TABLE_NAMES, Query, query, write_schema_statements
 
 LONGEST_ID = 1000
 """The most characters of an id. Every verdict that is read repeats the ids of its pair and its rater."""
@@ -82,7 +82,7 @@ def make_read_only_uri(file: Path) -> str:
     return f"{file.absolute().as_uri()}?immutable=1"
 
 
-def find_logs(file: Path) -> list[Path]:
+def find_database_logs(file: Path) -> list[Path]:
     """Return the logs beside a database. After a program was killed, the logs contain the newest changes."""
     logs = [file.with_name(file.name + ending) for ending in ("-wal", "-journal")]
     return [path for path in logs if path.exists() and path.stat().st_size]
@@ -119,10 +119,10 @@ class SchemaColumn(NamedTuple):
 
 
 @cache
-def read_columns() -> dict[str, list[SchemaColumn]]:
+def read_schema_columns() -> dict[str, list[SchemaColumn]]:
     """Return the columns of our own tables."""
     with closing(sqlite3.connect(":memory:")) as database:
-        for statement in write_schema(sqlite=True):
+        for statement in write_schema_statements(sqlite=True):
             database.execute(statement)
         return {
             table: [SchemaColumn(*row) for row in database.execute(_COLUMNS, (table,))]
@@ -130,9 +130,9 @@ def read_columns() -> dict[str, list[SchemaColumn]]:
         }
 
 
-def select_all(table: str) -> Query:
+def make_select_all_query(table: str) -> Query:
     """Return the query for all rows of one of our own tables."""
-    names = ", ".join(f'"{column.name}"' for column in read_columns()[table])
+    names = ", ".join(f'"{column.name}"' for column in read_schema_columns()[table])
     return query(f"SELECT {names} FROM {table}")  # noqa: S608 (our names)
 
 
@@ -147,7 +147,7 @@ def check_schema(db: Connection, name: str) -> None:
     """
     views = "SELECT name FROM sqlite_master WHERE type = 'view' OR sql LIKE 'CREATE VIRTUAL%'"
     strange = list(db.exec_driver_sql(views).scalars())
-    for table, columns in read_columns().items():
+    for table, columns in read_schema_columns().items():
         stored = [tuple(row)[:4] for row in db.exec_driver_sql(_COLUMNS, (table,))]
         if stored != [column[:4] for column in columns]:
             strange.append(table)
@@ -169,16 +169,16 @@ def find_damage(engine: Engine) -> str | None:
             answer = str(db.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one())
             if answer != "ok":
                 return answer.replace("\n", ": ")
-            for table, columns in read_columns().items():
-                for row in select_all(table)(db):
-                    if odd := _find_invalid_value(table, columns, row._asdict()):
+            for table, columns in read_schema_columns().items():
+                for row in make_select_all_query(table)(db):
+                    if odd := _describe_invalid_value(table, columns, row._asdict()):
                         return odd
             return None
     except (DBAPIError, sqlite3.Error, ValueError, TypeError, ArithmeticError) as error:
         return f"a value cannot be read ({' '.join(str(getattr(error, 'orig', error)).split())})"
 
 
-def _find_invalid_value(table: str, columns: Sequence[SchemaColumn], row: JsonObject) -> str | None:
+def _describe_invalid_value(table: str, columns: Sequence[SchemaColumn], row: JsonObject) -> str | None:
     """Describe the first value of a row that this package did not write; None if there is none."""
     for column in columns:
         value = row[column.name]

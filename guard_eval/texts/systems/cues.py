@@ -36,10 +36,10 @@ _MARKDOWN = re.compile(
 )
 
 
-def describe_endings(texts: TextsByName) -> str | None:
+def describe_unfinished_texts(texts: TextsByName) -> str | None:
     """Describe the shares of texts that end in mid-sentence, if systems differ.
 
-    >>> describe_endings({"A": ["It was", "Yes.", "And so", "No."], "B": ["No.", "Oh!"]})
+    >>> describe_unfinished_texts({"A": ["It was", "Yes.", "And so", "No."], "B": ["No.", "Oh!"]})
     "50 % of A's texts end in mid-sentence, none of B's"
     """
     written = {name: list(filter(str.strip, every)) for name, every in texts.items()}
@@ -62,7 +62,7 @@ def _count_matches(pattern: re.Pattern[str], texts: Sequence[str]) -> int:
     return sum(pattern.search(text) is not None for text in texts)
 
 
-def find_cues(
+def describe_revealing_cues(
     texts: TextsByName, compare: Sequence[Sequence[str]], *, own_names: Collection[str]
 ) -> Iterator[str]:
     """Yield a sentence for each feature by which raters could tell the systems of a comparison apart.
@@ -76,9 +76,9 @@ def find_cues(
     for couple in compare:
         for name, other in (couple, couple[::-1]):
             cues = {
-                "name": _find_name(name, texts[name], texts[other]) if name in own_names else "",
-                "opening": _find_opening(name, texts[name], other, texts[other]),
-                "markdown": _find_markdown(name, texts[name], other, texts[other]),
+                "name": _describe_name_cue(name, texts[name], texts[other]) if name in own_names else "",
+                "opening": _describe_opening_cue(name, texts[name], other, texts[other]),
+                "markdown": _describe_markdown_cue(name, texts[name], other, texts[other]),
             }
             for kind, sentence in cues.items():
                 if sentence and (name, kind) not in told:
@@ -86,7 +86,7 @@ def find_cues(
                     yield sentence
 
 
-def _find_name(name: str, texts: Sequence[str], others: Sequence[str]) -> str:
+def _describe_name_cue(name: str, texts: Sequence[str], others: Sequence[str]) -> str:
     """Describe texts that contain their system's name, if this name is rarer in the other system's texts."""
     word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
     count = _count_matches(word, texts)
@@ -98,7 +98,7 @@ def _find_name(name: str, texts: Sequence[str], others: Sequence[str]) -> str:
     )
 
 
-def _find_opening(name: str, texts: Sequence[str], other: str, others: Sequence[str]) -> str:
+def _describe_opening_cue(name: str, texts: Sequence[str], other: str, others: Sequence[str]) -> str:
     """Describe an opening that is frequent in a system's texts and rare in the other system's texts."""
     openings = Counter(clean_for_raters(text)[:OPENING_CHARACTERS] for text in texts if text.strip())
     opening, count = max(openings.items(), key=lambda item: item[1], default=("", 0))
@@ -111,7 +111,7 @@ def _find_opening(name: str, texts: Sequence[str], other: str, others: Sequence[
     )
 
 
-def _find_markdown(name: str, texts: Sequence[str], other: str, others: Sequence[str]) -> str:
+def _describe_markdown_cue(name: str, texts: Sequence[str], other: str, others: Sequence[str]) -> str:
     """Describe the Markdown in a system's texts, if the other system hardly writes any."""
     count = _count_matches(_MARKDOWN, texts)
     foreign = _count_matches(_MARKDOWN, others)

@@ -12,7 +12,7 @@ from guard_eval.records import Prompt
 from guard_eval.study.criteria_settings import find_study_file
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
-from guard_eval.texts.current import describe_other_runs, find_generated_texts
+from guard_eval.texts.current import describe_mismatched_runs, find_generated_texts
 from guard_eval.texts.generation_files import TextTable
 from guard_eval.texts.generations import Generation, make_generation
 from guard_eval.texts.prompts import read_study_prompts
@@ -34,7 +34,7 @@ def find_texts(study: Study, names: Iterable[str], prompts: Sequence[Prompt]) ->
     unique_names = dict.fromkeys(names)
     by_id = {prompt.id: prompt for prompt in prompts}
     systems = {name: study.settings.systems[name] for name in unique_names}
-    result = _find_local_texts(study, systems, by_id)
+    result = _find_texts_of_local_models(study, systems, by_id)
     files = [system for system in systems.values() if system.source == "file"]
     # A text's place in its file counts all prompts, also prompts beyond the limit.
     index = PromptIndex(read_study_prompts(study, limited=False) if files else ())
@@ -46,7 +46,7 @@ def find_texts(study: Study, names: Iterable[str], prompts: Sequence[Prompt]) ->
     return {name: result[name] for name in unique_names}
 
 
-def find_first_texts(
+def find_first_texts_of_systems(
     study: Study, names: Iterable[str], prompts: Sequence[Prompt]
 ) -> dict[str, dict[str, Generation]]:
     """Return the first text of each system for each prompt: system → prompt's id → text.
@@ -59,13 +59,13 @@ def find_first_texts(
         if missing := [prompt.id for prompt in prompts if (prompt.id, 1) not in texts]:
             raise StudyError(
                 f"{len(missing)} of {len(prompts)} texts by {name} on drawn prompts are missing (the first: "
-                f"{missing[0]!r}); {explain_missing(study, name)}"
+                f"{missing[0]!r}); {explain_missing_texts(study, name)}"
             )
         first[name] = {prompt.id: texts[prompt.id, 1] for prompt in prompts}
     return first
 
 
-def _find_local_texts(
+def _find_texts_of_local_models(
     study: Study, systems: dict[str, System], prompts: dict[str, Prompt]
 ) -> dict[str, SystemTexts]:
     """Return the texts of systems that are a local model with a strategy."""
@@ -131,7 +131,7 @@ def read_texts_of_system(system: System, path: Path) -> list[Generation]:
     return [replace(text, strategy=system.name) for text in texts]
 
 
-def explain_missing(study: Study, name: str) -> str:
+def explain_missing_texts(study: Study, name: str) -> str:
     """Explain how to get a system's missing texts, and why texts of other runs do not count."""
     system = study.settings.systems[name]
     if system.source == "file":
@@ -142,7 +142,7 @@ def explain_missing(study: Study, name: str) -> str:
             for model_study in study.split_by_model()
             if model_study.settings.model == study.settings.find_writer(system)
         ]
-        if others := describe_other_runs(parts[0]):
+        if others := describe_mismatched_runs(parts[0]):
             return (
                 f"no run in {study.continuations_folder} matches study.toml: {'; '.join(others)}. Take the "
                 f"change back, or run: {study.command('generate')}"

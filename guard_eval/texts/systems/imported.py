@@ -20,7 +20,7 @@ from guard_eval.study.system_settings import NO_SYSTEM
 from guard_eval.texts.generation_files import ECHO, FURTHER, TextTable
 from guard_eval.texts.generations import Generation
 from guard_eval.texts.systems.matching import MatchedTexts, PromptIndex
-from guard_eval.texts.systems.served_files import name_text_file
+from guard_eval.texts.systems.served_files import make_system_file_name
 
 Source = Path | Any
 """A file, or a data frame with the columns prompt, system and text."""
@@ -45,7 +45,7 @@ class ImportedSystem:
     @property
     def file(self) -> str:
         """Return the path of the system's file in the study."""
-        return name_text_file(self.name)
+        return make_system_file_name(self.name)
 
     @property
     def line(self) -> str:
@@ -92,14 +92,14 @@ def import_texts(
             "two systems, or a file in which a column names the system of each text"
         )
     _check_names(systems)
-    index = PromptIndex(prompts or _find_prompts(systems))
-    has_one_order = bool(prompts) or _share_prompt_order(systems)
+    index = PromptIndex(prompts or _collect_prompts_of_texts(systems))
+    has_one_order = bool(prompts) or _have_same_prompt_order(systems)
     matched = {name: index.match(system.texts, by_place=has_one_order) for name, system in systems.items()}
     shared = [prompt for prompt in index.prompts if all((prompt.id, 1) in m.texts for m in matched.values())]
     if len(shared) < len(index.prompts) and not (common and shared):
-        raise StudyError(_explain_missing(systems, matched, index.prompts, shared=len(shared)))
+        raise StudyError(_explain_lacking_texts(systems, matched, index.prompts, shared=len(shared)))
     ids = {prompt.id for prompt in shared}
-    return shared, [_select_texts(systems[name], result, ids) for name, result in matched.items()]
+    return shared, [_keep_texts_of_prompts(systems[name], result, ids) for name, result in matched.items()]
 
 
 def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict[str, ImportedSystem]:
@@ -143,7 +143,7 @@ def _check_names(systems: Mapping[str, ImportedSystem]) -> None:
             )
 
 
-def _find_prompts(systems: Mapping[str, ImportedSystem]) -> list[Prompt]:
+def _collect_prompts_of_texts(systems: Mapping[str, ImportedSystem]) -> list[Prompt]:
     """Return the different prompts of all texts, in the order of the texts.
 
     Prompts with the same words are one prompt, even with different ids, because they are not independent. A
@@ -185,7 +185,7 @@ def _find_prompts(systems: Mapping[str, ImportedSystem]) -> list[Prompt]:
     return prompts
 
 
-def _share_prompt_order(systems: Mapping[str, ImportedSystem]) -> bool:
+def _have_same_prompt_order(systems: Mapping[str, ImportedSystem]) -> bool:
     """Return whether all systems whose records have prompts have the prompts in the same order."""
     orders = {
         tuple(
@@ -196,7 +196,7 @@ def _share_prompt_order(systems: Mapping[str, ImportedSystem]) -> bool:
     return len(orders - {()}) == 1
 
 
-def _explain_missing(
+def _explain_lacking_texts(
     systems: Mapping[str, ImportedSystem],
     matched: Mapping[str, MatchedTexts],
     prompts: Sequence[Prompt],
@@ -247,7 +247,9 @@ def _count_ids_with_several_prompts(systems: Mapping[str, ImportedSystem]) -> in
     return sum(len(wordings) > 1 for wordings in words.values())
 
 
-def _select_texts(system: ImportedSystem, matched: MatchedTexts, ids: Collection[str]) -> ImportedSystem:
+def _keep_texts_of_prompts(
+    system: ImportedSystem, matched: MatchedTexts, ids: Collection[str]
+) -> ImportedSystem:
     """Return a system with only the texts for the prompts with these ids, and with remarks on the texts."""
     texts = [text for (prompt_id, _), text in matched.texts.items() if prompt_id in ids]
     unused = len(matched.texts) - len(texts) + len(matched.strangers) + len(matched.reworded)

@@ -91,7 +91,9 @@ class PromptIndex:
             seen.add((owner.id, text.text))
             counts[owner.id] += 1
             if prompt_ids is None or owner.id in prompt_ids:
-                result.texts[owner.id, counts[owner.id]] = assign_prompt(text, owner, counts[owner.id])
+                result.texts[owner.id, counts[owner.id]] = assign_prompt_to_text(
+                    text, owner, counts[owner.id]
+                )
         result.prompts = len(counts)
         return result
 
@@ -114,7 +116,7 @@ class PromptIndex:
         return None
 
 
-def assign_prompt(text: Generation, prompt: Prompt, number: int) -> Generation:
+def assign_prompt_to_text(text: Generation, prompt: Prompt, number: int) -> Generation:
     """Return a text with its prompt and its number among the prompt's texts."""
     flaws = tuple(flaw for flaw in text.flaws if flaw != ECHO)
     if prompt.text and text.text.startswith(prompt.text):

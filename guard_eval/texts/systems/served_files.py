@@ -15,9 +15,9 @@ from typing import Any
 from guard_eval.records import Prompt, make_content_id
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
-from guard_eval.texts.continuations import append_lines, read_lines
+from guard_eval.texts.continuations import append_lines, build_items_from_lines
 from guard_eval.texts.generations import Generation
-from guard_eval.texts.systems.matching import SystemTexts, assign_prompt
+from guard_eval.texts.systems.matching import SystemTexts, assign_prompt_to_text
 
 TEXTS = "texts"
 """The folder of a study for texts from servers and files."""
@@ -27,10 +27,10 @@ _OF_ATTEMPTS = {"attempt": str, "cost": int}
 """The keys that each line in a file of attempts must have, with the types of their values."""
 
 
-def name_text_file(name: str, ending: str = ".jsonl") -> str:
+def make_system_file_name(name: str, ending: str = ".jsonl") -> str:
     """Return the path of a system's file in a study. The system's name may have any characters.
 
-    >>> name_text_file("GPT"), name_text_file("a/b"), name_text_file("a:b")
+    >>> make_system_file_name("GPT"), make_system_file_name("a/b"), make_system_file_name("a:b")
     ('texts/GPT.jsonl', 'texts/a_b-1693b0.jsonl', 'texts/a_b-07d94a.jsonl')
     """
     plain = re.sub(r"[^A-Za-z0-9._=-]+", "_", name).strip("._-")[:60]
@@ -41,7 +41,7 @@ def name_text_file(name: str, ending: str = ".jsonl") -> str:
 
 def locate_served_texts(study: Study, system: System) -> Path:
     """Return the file with a served system's texts."""
-    return study.folder / name_text_file(system.name, ".served.jsonl")
+    return study.folder / make_system_file_name(system.name, ".served.jsonl")
 
 
 def build_request(study: Study, system: System, prompt: Prompt, number: int) -> dict[str, object]:
@@ -64,7 +64,7 @@ def build_request(study: Study, system: System, prompt: Prompt, number: int) -> 
 
 def hash_request(system: System, body: Mapping[str, object]) -> str:
     """Return the hash of a request: of the server, the body, and the headers that can change an answer."""
-    return make_content_id("request", system.base_url, system.answering_headers, body)
+    return make_content_id("request", system.base_url, system.headers_affecting_answers, body)
 
 
 def find_served_texts(study: Study, system: System, prompts: Mapping[str, Prompt]) -> SystemTexts:
@@ -73,7 +73,7 @@ def find_served_texts(study: Study, system: System, prompts: Mapping[str, Prompt
     Raises:
         StudyError: A complete line of the file cannot be read.
     """
-    runs = study.settings.count_runs(system.name)
+    runs = study.settings.count_texts_per_prompt(system.name)
     texts: dict[tuple[str, int], Generation] = {}
     for row in _read_rows(locate_served_texts(study, system), _OF_TEXTS):
         prompt = prompts.get(row["id"])
@@ -90,7 +90,7 @@ def find_served_texts(study: Study, system: System, prompts: Mapping[str, Prompt
                 finish=row.get("finish"),
                 seconds=row.get("seconds"),
             )
-            texts.setdefault((prompt.id, number), assign_prompt(text, prompt, number))
+            texts.setdefault((prompt.id, number), assign_prompt_to_text(text, prompt, number))
     return texts
 
 
@@ -99,9 +99,9 @@ def append_served_text(study: Study, system: System, row: Mapping[str, object]) 
     append_lines(locate_served_texts(study, system), [row])
 
 
-def append_attempt(study: Study, system: System, attempt: str, cost: int) -> None:
+def append_attempt_cost(study: Study, system: System, attempt: str, cost: int) -> None:
     """Record the highest possible cost before a request, and the real cost after a failure without answer."""
-    append_lines(_locate_attempts(study, system), [{"attempt": attempt, "cost": cost}])
+    append_lines(_locate_attempts_file(study, system), [{"attempt": attempt, "cost": cost}])
 
 
 def read_total_cost(study: Study) -> int:
@@ -118,9 +118,9 @@ def read_total_cost(study: Study) -> int:
     return sum(spent.values())
 
 
-def _locate_attempts(study: Study, system: System) -> Path:
+def _locate_attempts_file(study: Study, system: System) -> Path:
     """Return the path of the file with the possible costs of a served system's requests."""
-    return study.folder / name_text_file(system.name, ".requests.jsonl")
+    return study.folder / make_system_file_name(system.name, ".requests.jsonl")
 
 
 def _read_rows(path: Path, kinds: Mapping[str, type]) -> list[dict[str, Any]]:
@@ -135,4 +135,4 @@ def _read_rows(path: Path, kinds: Mapping[str, type]) -> list[dict[str, Any]]:
             raise TypeError(f"{', '.join(kinds)} have wrong types")
         return row
 
-    return list(read_lines(path, check, "served text")) if path.exists() else []
+    return list(build_items_from_lines(path, check, "served text")) if path.exists() else []

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guard_eval.generation.decoding.candidates import find_best, find_top_candidates
+from guard_eval.generation.decoding.candidates import find_best_score_index, find_top_candidates
 
 
 @pytest.mark.parametrize("vocabulary", [1, 7, 15, 128, 129, 1000, 2048, 5000, 40_001])
@@ -35,4 +35,4 @@ def test_top_candidates_order_every_kind_of_float(row: list[float]):
 def test_smallest_id_wins_among_equal_scores():
     scores = torch.tensor([[1.0, 3.0, 3.0, 2.0], [5.0, 5.0, 5.0, -torch.inf]])
     ids = torch.tensor([[4, 9, 6, 1], [3, 2, 8, 0]])
-    assert find_best(scores, ids).tolist() == [2, 1]
+    assert find_best_score_index(scores, ids).tolist() == [2, 1]

@@ -6,8 +6,8 @@ import torch
 from guard_eval.generation.decoding.contrastive import (
     Proposal,
     choose_candidate,
+    compute_contrastive_scores,
     compute_degeneration_penalty,
-    contrast_models,
     normalise_vectors,
 )
 
@@ -31,19 +31,21 @@ def test_candidates_beyond_k_t_are_not_chosen():
 def test_contrast_ignores_a_shift_of_logits():
     expert = torch.tensor([[1.0, 2.0, 3.0]])
     amateur = torch.tensor([[3.0, 2.0, 1.0]])
-    plain = contrast_models(expert, amateur, alpha=0.01, amateur_tau=0.5)
-    shifted = contrast_models(expert + 64, amateur - 32, alpha=0.01, amateur_tau=0.5)
+    plain = compute_contrastive_scores(expert, amateur, alpha=0.01, amateur_tau=0.5)
+    shifted = compute_contrastive_scores(expert + 64, amateur - 32, alpha=0.01, amateur_tau=0.5)
     assert shifted[0].tolist() == pytest.approx(plain[0].tolist(), abs=1e-5)
 
 
 def test_alpha_one_keeps_only_the_most_likely_token():
-    scores = contrast_models(torch.tensor([[1.0, 4.0, 3.9]]), torch.zeros(1, 3), alpha=1.0, amateur_tau=1.0)
+    scores = compute_contrastive_scores(
+        torch.tensor([[1.0, 4.0, 3.9]]), torch.zeros(1, 3), alpha=1.0, amateur_tau=1.0
+    )
     assert (scores > -torch.inf).tolist() == [[False, True, False]]
 
 
 def test_contrast_masks_tokens_that_a_model_rules_out():
     expert = torch.tensor([[0.0, -torch.inf, 0.0]])
     amateur = torch.tensor([[0.0, 0.0, -torch.inf]])
-    scores = contrast_models(expert, amateur, alpha=0.1, amateur_tau=1.0)
+    scores = compute_contrastive_scores(expert, amateur, alpha=0.1, amateur_tau=1.0)
     # p_expert = 1/2, p_amateur = 1/2
     assert scores.tolist() == [[pytest.approx(0, abs=1e-6), -torch.inf, -torch.inf]]

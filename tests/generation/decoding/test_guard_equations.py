@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from guard_eval.errors import StudyError
-from guard_eval.generation.decoding.entropy import average_window
+from guard_eval.generation.decoding.entropy import average_entropies
 from guard_eval.generation.decoding.guard import equations as guard
 from guard_eval.generation.strategies import Guard
 
@@ -44,18 +44,18 @@ def test_adapt_equals_hand_arithmetic():
 
 def test_aggregates_equal_hand_arithmetic():
     window = column(4, 1, 3, 8)
-    assert average_window(window, "median").tolist() == [3.5]
-    assert average_window(window, "median", lower=True).tolist() == [3]
-    assert average_window(window, "mean").tolist() == [4]
+    assert average_entropies(window, "median").tolist() == [3.5]
+    assert average_entropies(window, "median", lower=True).tolist() == [3]
+    assert average_entropies(window, "mean").tolist() == [4]
     # in order 1 3 4 8: quantiles at places .3 and 2.7: 1.6 and 6.8, so (1.6 + 3 + 4 + 6.8) / 4
-    assert average_window(window, "winsorized").tolist() == pytest.approx([3.85])
+    assert average_entropies(window, "winsorized").tolist() == pytest.approx([3.85])
     for how in ("median", "mean", "winsorized"):
         assert (
-            average_window(window[:1], how).tolist()
-            == average_window(window[:1], how, lower=True).tolist()
+            average_entropies(window[:1], how).tolist()
+            == average_entropies(window[:1], how, lower=True).tolist()
             == [4]
         )
-    assert average_window(window[:3], "median", lower=True).tolist() == [3]
+    assert average_entropies(window[:3], "median", lower=True).tolist() == [3]
 
 
 def test_released_formulation_refuses_a_window_of_one():

@@ -7,7 +7,7 @@ import torch
 from torch._inductor.utils import run_and_get_code
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from guard_eval.generation.decoding.guard.step import compile_step, mask_all_but_best
+from guard_eval.generation.decoding.guard.step import compile_guard_step, mask_all_but_best
 from guard_eval.generation.decoding.processor import make_first_state
 from guard_eval.generation.strategies import Guard
 
@@ -52,7 +52,9 @@ def test_compiled_step_makes_at_most_20_calls(formulation):
     with torch.inference_mode():
         with Calls() as calls:
             expected, expected_state = mask_all_but_best(strategy, logits, state, STEP, tokens)
-        (remaining, after), codes = run_and_get_code(compile_step(), strategy, logits, state, STEP, tokens)
+        (remaining, after), codes = run_and_get_code(
+            compile_guard_step(), strategy, logits, state, STEP, tokens
+        )
     assert torch.equal(remaining, expected)
     assert torch.allclose(after, expected_state, rtol=1e-4, atol=1e-5)
     body = "".join(code[code.index("def call(") :] for code in codes)

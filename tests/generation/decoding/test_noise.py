@@ -5,7 +5,7 @@ import torch
 from scipy import stats
 
 from guard_eval.generation.decoding.noise import (
-    compute_split_mix,
+    compute_splitmix64_numbers,
     draw_tokens,
     draw_uniform,
     make_row_key,
@@ -22,7 +22,7 @@ def keys(*names: str, seed: int = 1) -> torch.Tensor:
 def test_noise_equals_published_splitmix64():
     # The first numbers of the stream with seed 1234567, as published with Vigna's splitmix64.c test vectors.
     published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
-    ours = compute_split_mix(torch.tensor([1234567]), torch.arange(4)[None])[0].tolist()
+    ours = compute_splitmix64_numbers(torch.tensor([1234567]), torch.arange(4)[None])[0].tolist()
     assert [number % 2**64 for number in ours] == published
 
 

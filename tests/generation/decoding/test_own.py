@@ -93,7 +93,7 @@ def test_source_hash_covers_all_user_defined_steps(examples, tmp_path):
     with pytest.raises(
         StudyError, match=r"'last_tokens' is a strategy of .*mine\.py; rename the class LastTokens"
     ):
-        own.load_source("other.py", EXAMPLES + "# other\n")
+        own.load_strategies_from_source("other.py", EXAMPLES + "# other\n")
 
 
 BAD_FILES = {
@@ -137,7 +137,7 @@ BAD_FUNCTIONS = {
 @pytest.mark.parametrize("body", BAD_FUNCTIONS)
 def test_error_in_a_users_function_names_the_file(own_registry, body):
     function = IDENTITY.replace("return logits", body)
-    own.load_source("mine.py", HEAD + CLASS.format(name="A", body=PLAIN) + function)
+    own.load_strategies_from_source("mine.py", HEAD + CLASS.format(name="A", body=PLAIN) + function)
     says = re.escape(BAD_FUNCTIONS[body])
     with pytest.raises(StudyError, match=rf"mine\.py: the function of A .*{says}"):
         Follower("a", torch.tensor([1]))(torch.zeros(1, 9))
@@ -157,7 +157,9 @@ def test_error_in_a_users_function_names_the_file(own_registry, body):
     ],
 )
 def test_user_strategy_refuses_bad_parameters(own_registry, lines, value, says):
-    own.load_source("mine.py", HEAD + CLASS.format(name="A", body=f"    {lines}\n") + IDENTITY)
+    own.load_strategies_from_source(
+        "mine.py", HEAD + CLASS.format(name="A", body=f"    {lines}\n") + IDENTITY
+    )
     with pytest.raises(StudyError, match=re.escape(says)):
         parse(f"a({value})")
 
@@ -165,7 +167,7 @@ def test_user_strategy_refuses_bad_parameters(own_registry, lines, value, says):
 @pytest.mark.parametrize("numbers", ["5", "['x']"])
 def test_initial_state_must_be_a_list_of_numbers(own_registry, numbers):
     state = f"@initial_state.register(A)\ndef _(strategy):\n    return {numbers}\n"
-    own.load_source("mine.py", HEAD + CLASS.format(name="A", body=PLAIN) + IDENTITY + state)
+    own.load_strategies_from_source("mine.py", HEAD + CLASS.format(name="A", body=PLAIN) + IDENTITY + state)
     with pytest.raises(StudyError, match=r"mine\.py: the function of A failed: (TypeError|ValueError)"):
         Follower("a", torch.tensor([1]))
 

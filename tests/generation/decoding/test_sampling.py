@@ -58,7 +58,7 @@ def test_confidence_gain_equals_hand_arithmetic():
         (-3 / 8 + 0 - 1 / 8 * log2(1 / 8 / 1)) / 2,
     ]
     assert by_hand == pytest.approx([0.1038, 0.0212, 0, 0], abs=1e-4)
-    assert sampling.confidence_gain(p)[0].tolist() == pytest.approx(by_hand)
+    assert sampling.compute_confidence_gains(p)[0].tolist() == pytest.approx(by_hand)
     # all together: what a flat distribution's entropy, 1, exceeds the whole's, 1.75/2
     assert sum(by_hand) == pytest.approx(1 - 1.75 / 2)
     assert tokens_kept(logits_after("adaptive(epsilon=0.05)", p.log())) == {0}
@@ -75,7 +75,7 @@ def test_adaptive_decoding_keeps_one_token_if_others_add_nothing():
     }  # nothing gained by any
     assert tokens_kept(logits_after("adaptive(epsilon=0.001)", torch.zeros(1, 1))) == {0}
     # one token of 1 − 1e-9: what is left is too little to matter, and no negative number
-    assert sampling.confidence_gain(torch.tensor([[1 - 1e-9, 1e-9, 0, 0]]).double()).isfinite().all()
+    assert sampling.compute_confidence_gains(torch.tensor([[1 - 1e-9, 1e-9, 0, 0]]).double()).isfinite().all()
 
 
 def test_temperature_is_applied_before_truncation():

@@ -193,9 +193,11 @@ def test_a_failed_length_is_not_tried_again(monkeypatch):
     model = tiny("mistral", sliding_window=24)
     abilities = Abilities.for_model(model)
     tried = []
-    compare = abilities._compare_passes
+    compare = abilities._compare_candidate_passes
     monkeypatch.setattr(
-        abilities, "_compare_passes", lambda *arguments: tried.append(arguments) or compare(*arguments)
+        abilities,
+        "_compare_candidate_passes",
+        lambda *arguments: tried.append(arguments) or compare(*arguments),
     )
     kinds = [abilities.choose_passes(tokens) for tokens in (40, 40, 30, 64, 12, 12)]
     assert kinds == [RepeatedPasses] * 4 + [TreePasses] * 2

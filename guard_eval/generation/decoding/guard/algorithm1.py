@@ -15,7 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.entropy import average_window
+from guard_eval.generation.decoding.entropy import average_entropies
 from guard_eval.generation.decoding.guard.equations import (
     AdaptedParameters,
     amplification,
@@ -36,7 +36,7 @@ def adapt_parameters(
 ) -> AdaptedParameters:
     """Return k_t and ln α_t with the numbers that lead to them. See `equations.adapt_parameters`."""
     entropy = entropies[-1]
-    local = average_window(entropies[-strategy.window :], strategy.aggregation)
+    local = average_entropies(entropies[-strategy.window :], strategy.aggregation)
     if len(entropies) < strategy.window:
         change = torch.zeros_like(overall)
         difference = torch.zeros_like(overall)

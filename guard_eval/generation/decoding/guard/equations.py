@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.entropy import CLAMP, apply_mapping, average_window
+from guard_eval.generation.decoding.entropy import CLAMP, apply_mapping, average_entropies
 from guard_eval.generation.strategies import Guard, Mapping
 
 EPSILON = 1e-6
@@ -130,7 +130,7 @@ def adapt_parameters(
     window = entropies[:-1]
     if len(window):
         before = window[-1]
-        local = average_window(window, strategy.aggregation)
+        local = average_entropies(window, strategy.aggregation)
     else:  # so all differences are 0
         before = local = overall = entropy
     change = relative_change(entropy, before)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.entropy import average_window
+from guard_eval.generation.decoding.entropy import average_entropies
 from guard_eval.generation.decoding.guard.equations import (
     AdaptedParameters,
     candidate_number,
@@ -48,11 +48,11 @@ def adapt_parameters(
     change = relative_change(entropy, before, EPSILON)
     if len(entropies) < strategy.window:
         # The shorter window's value is set to H_glob,t, so that δ_glob and r_difference are 0.
-        local = average_window(entropies, strategy.aggregation, lower=True)
+        local = average_entropies(entropies, strategy.aggregation, lower=True)
         shorter = overall
     else:
-        local = average_window(entropies[-strategy.window :], strategy.aggregation, lower=True)
-        shorter = average_window(entropies[1 - strategy.window :], strategy.aggregation, lower=True)
+        local = average_entropies(entropies[-strategy.window :], strategy.aggregation, lower=True)
+        shorter = average_entropies(entropies[1 - strategy.window :], strategy.aggregation, lower=True)
     difference = relative_difference(shorter, overall, EPSILON)
     q = damped_amplification(change, difference)
     gaps = torch.stack([entropy - local, shorter - overall])

@@ -13,7 +13,11 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.candidates import find_best, find_top_candidates, mask_all_except
+from guard_eval.generation.decoding.candidates import (
+    find_best_score_index,
+    find_top_candidates,
+    mask_all_except,
+)
 from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.entropy import shannon_entropy, smoothed_entropy
 from guard_eval.generation.decoding.guard import algorithm1, equations, released
@@ -87,13 +91,13 @@ def mask_all_but_best(
     ids, scores, after = score_candidates(strategy, logits, state, step, tokens)
     if strategy.select == "sample":
         return mask_all_except(logits, ids, scores.to(logits.dtype)), after
-    best = find_best(scores, ids)[:, None]
+    best = find_best_score_index(scores, ids)[:, None]
     zeros = torch.zeros_like(best, dtype=logits.dtype)
     return mask_all_except(logits, ids.gather(1, best), zeros), after
 
 
 @cache
-def compile_step() -> Callable[..., tuple[Tensor, Tensor]]:
+def compile_guard_step() -> Callable[..., tuple[Tensor, Tensor]]:
     """Compile `mask_all_but_best`, so that a GPU starts a few kernels instead of a hundred."""
     return torch.compile(mask_all_but_best, dynamic=True)
 
@@ -102,7 +106,7 @@ def compile_step() -> Callable[..., tuple[Tensor, Tensor]]:
 def guard(strategy: Guard, logits: Tensor, context: Context) -> Tensor:
     """Mask all tokens except the best candidates; see `mask_all_but_best`."""
     tokens = context.tokens if strategy.formulation == "released" else context.written
-    run_step = compile_step() if context.compiled else mask_all_but_best
+    run_step = compile_guard_step() if context.compiled else mask_all_but_best
     step = min(context.step, strategy.window)
     masked, state = run_step(strategy, logits, context.state, step, tokens)
     context.state.copy_(state)

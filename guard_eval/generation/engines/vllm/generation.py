@@ -45,7 +45,7 @@ _ENVIRONMENT = {
 
 
 @contextmanager
-def open_vllm(plan: GenerationPlan) -> Iterator[Engine]:
+def open_vllm_engine(plan: GenerationPlan) -> Iterator[Engine]:
     """Start vLLM with a study's model.
 
     Raises:
@@ -81,12 +81,12 @@ def open_vllm(plan: GenerationPlan) -> Iterator[Engine]:
     described = replace(described, dtype=str(llm.llm_engine.model_config.dtype).removeprefix("torch."))
     progress.show_notice(str(described))
     try:
-        yield Engine(described.revision_and_dtype, partial(_write_strategy, study, llm, described))
+        yield Engine(described.revision_and_dtype, partial(_write_texts_with_strategy, study, llm, described))
     finally:
         llm.llm_engine.engine_core.shutdown()  # otherwise this process waits for vLLM's processes
 
 
-def _write_strategy(
+def _write_texts_with_strategy(
     study: Study,
     llm: VllmObject,
     described: LoadedModel,
@@ -102,7 +102,7 @@ def _write_strategy(
         parse(strategy), study.settings.generation, study.settings.seed, engine=ENGINE
     )
     rows, problem = encode_planned_texts(described, texts, recipe)
-    yield from write_chunks(llm, described, rows, recipe)
+    yield from yield_text_chunks(llm, described, rows, recipe)
     if problem:
         raise StudyError(problem)
 
@@ -154,7 +154,7 @@ def start_vllm(described: LoadedModel, location: str, **options: VllmObject) -> 
         ) from error
 
 
-def write_chunks(
+def yield_text_chunks(
     llm: VllmObject,
     described: LoadedModel,
     rows: Sequence[EncodedPrompt],

@@ -102,7 +102,7 @@ class _Requests(ABC):
             RuntimeError: The request comes back, but this worker no longer has the state.
         """
         self._at[index] = Request(
-            index, strategy_request, prompt, self._find_states(strategy_request, prompt, written)
+            index, strategy_request, prompt, self._find_request_states(strategy_request, prompt, written)
         )
         return self._at[index]
 
@@ -115,7 +115,7 @@ class _Requests(ABC):
     def _read_texts(self, requests: Sequence[Request]) -> Tensor:
         """Return each request's prompt with the text so far, `[B, T]`, padded on the left with −1."""
 
-    def _find_states(
+    def _find_request_states(
         self, strategy_request: StrategyRequest, prompt: Tensor, written: int
     ) -> dict[int, Tensor]:
         first = torch.tensor(
@@ -142,7 +142,7 @@ class _Requests(ABC):
         groups: dict[tuple[LogitStrategy, int], list[Request]] = {}
         for request in requests:
             strategy = request.strategy_request.strategy
-            groups.setdefault((strategy, _find_step(strategy, request.step)), []).append(request)
+            groups.setdefault((strategy, _find_shared_step(strategy, request.step)), []).append(request)
         for (strategy, phase), group in groups.items():
             numbers = [[request.line, request.strategy_request.key, request.step] for request in group]
             lines, keys, steps = copy_to_device(numbers, self._device).T
@@ -173,7 +173,7 @@ class _Requests(ABC):
         return copy_to_device(find_sequence_breaker_ids(tokenizer), self._device)
 
 
-def _find_step(strategy: LogitStrategy, step: int) -> int:
+def _find_shared_step(strategy: LogitStrategy, step: int) -> int:
     """Return the step number for the strategy. Requests with equal numbers are computed together.
 
     GUARD's first steps have windows of different lengths, and all later steps are alike. A user's own
@@ -218,7 +218,7 @@ class ProcessorForRunnerV2(_Requests):
     def apply_staged_writes(self) -> None:
         """Start the new requests. vLLM calls this function when their tokens are on the device."""
         for slot, strategy_request in self._new.items():
-            prompt, filled = self._read_lengths(slot)
+            prompt, filled = self._read_prompt_lengths(slot)
             tokens = self._states.all_token_ids.gpu[slot, :prompt].clone()
             self._add_to_batch(slot, strategy_request, tokens, filled - prompt)
         self._new.clear()
@@ -233,7 +233,7 @@ class ProcessorForRunnerV2(_Requests):
             raise RuntimeError(_SPECULATIVE)
         ready = []
         for line, (slot, length) in enumerate(zip(slots, ctx.seq_lens_upper_bound_np.tolist(), strict=True)):
-            prompt, filled = self._read_lengths(slot)
+            prompt, filled = self._read_prompt_lengths(slot)
             # A shorter request has not read the whole prompt yet, so it writes no token.
             if slot in at and length >= filled:
                 request = at[slot]
@@ -250,7 +250,7 @@ class ProcessorForRunnerV2(_Requests):
         tokens: Tensor = self._states.all_token_ids.gpu[slots[:, None], columns.clamp(min=0)].long()
         return tokens.masked_fill(columns < 0, -1)
 
-    def _read_lengths(self, slot: int) -> tuple[int, int]:
+    def _read_prompt_lengths(self, slot: int) -> tuple[int, int]:
         """Return the lengths of a request's prompt alone, and of the prompt with the text written so far."""
         return int(self._states.prompt_len.np[slot]), int(self._states.prefill_len.np[slot])
 

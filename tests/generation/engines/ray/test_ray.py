@@ -72,7 +72,7 @@ def texts_of(study):
 
 
 def test_ray_writes_the_same_texts_as_the_local_engine(tmp_path, own_registry):
-    own.load_source("nowhere/nearly.py", OWN)
+    own.load_strategies_from_source("nowhere/nearly.py", OWN)
     texts = {}
     for name in ("local", "ray"):
         folder = write_study(tmp_path / name, prompts=6).folder
@@ -159,7 +159,7 @@ def test_no_text_is_lost_or_repeated_after_a_machine_fails(tmp_path, cluster):
 def test_cluster_without_room_is_reported(tmp_path, cluster, monkeypatch):
     """Ray still counts a lost machine, so no worker can start, and the command reports it."""
     monkeypatch.setattr(engine, "ROOM_SECONDS", 5.0)
-    monkeypatch.setattr(engine, "sum_resources", lambda _nodes: {"CPU": 1.0})
+    monkeypatch.setattr(engine, "sum_live_resources", lambda _nodes: {"CPU": 1.0})
     with pytest.raises(
         StudyError, match=r"the Ray cluster had no room for a worker within 5 seconds. To look"
     ):
@@ -172,7 +172,7 @@ def test_resources_of_lost_machines_are_ignored():
         {"Alive": False, "Resources": {"CPU": 8.0, "GPU": 4.0}},
         {"Alive": True, "Resources": {"CPU": 3.0}},
     ]
-    assert engine.sum_resources(nodes) == {"CPU": 5.0, "GPU": 1.0}
+    assert engine.sum_live_resources(nodes) == {"CPU": 5.0, "GPU": 1.0}
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ BREAKERS = [3, 7, 11]
 
 @pytest.fixture(autouse=True)
 def _breakers(monkeypatch, own_registry):
-    own.load_source("mine.py", OWN)
+    own.load_strategies_from_source("mine.py", OWN)
     monkeypatch.setattr(plugin._Requests, "_breakers", torch.tensor(BREAKERS))
 
 

@@ -142,7 +142,9 @@ def test_vllm_texts_equal_local_texts_but_for_recipes(engine, reference, rows, s
         )
         for text in batch
     }
-    texts = [text for batch in generation.write_chunks(llm, described, rows, recipe) for text in batch.texts]
+    texts = [
+        text for batch in generation.yield_text_chunks(llm, described, rows, recipe) for text in batch.texts
+    ]
     assert sorted(text.prompt_id for text in texts) == sorted(expected)
     for text in texts:
         twin = expected[text.prompt_id]
