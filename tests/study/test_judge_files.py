@@ -98,7 +98,7 @@ def test_judge_without_study_accepts_file_contents():
         Judge(model="m", prompt="prompt.txt")
     judge = Judge(model="m", prompt=StudyFile(file="p", text="{{criteria}}"))
     assert Judge(**judge.model_dump()) == judge
-    with pytest.raises(ValidationError, match="its placeholders"):
+    with pytest.raises(ValidationError, match="the prompt has the placeholders"):
         Judge(model="m", prompt=StudyFile(file="p", text=""))
 
 

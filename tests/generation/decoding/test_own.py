@@ -97,7 +97,7 @@ def test_source_hash_covers_all_user_defined_steps(examples, tmp_path):
 
 
 BAD_FILES = {
-    "x = 1\n": "no class in it is derived from Sampler or Penalty",
+    "x = 1\n": "the file has no class that is derived from Sampler or Penalty",
     "def (\n": "line 1: SyntaxError",
     "import nowhere_at_all\n": "line 1: ModuleNotFoundError",
     "raise SystemExit(0)\n": "line 1: SystemExit",
