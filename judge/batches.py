@@ -99,8 +99,8 @@ class BatchRun:
     async def _ask_in_batches(self, unanswered: Sequence[PendingQuestion]) -> list[PendingQuestion]:
         """Ask questions in batches, and return the questions that are still open.
 
-        After a batch was too large, only one batch is sent. A request without an answer counts as a failure,
-        which the next run asks again.
+        After the server refused a batch as too large, batches are sent one at a time. A request without an
+        answer counts as a failure, which the next run asks again.
 
         Raises:
             StudyError: The budget is used up, no answer could be read, or the provider takes no batch.

@@ -154,7 +154,7 @@ def describe_limitations(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _write_notes_of_rows(rows: Sequence[WinShareRow]) -> Iterator[str]:
-    """Yield the first notes as sentences, each with its results if the note concerns only some of them."""
+    """Yield the first different notes as sentences. A note on some of the results also names them."""
     by_note = group_by((row for row in rows if row.note), lambda row: row.note)
     for note, noted in list(by_note.items())[:MAX_NOTES]:
         results = [f"{row.method_a} against {row.method_b} on {find_title(row.criterion)}" for row in noted]

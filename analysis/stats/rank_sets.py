@@ -18,7 +18,7 @@ DRAWS = 20_000
 """The number of draws of the largest error. The quantile has a Monte-Carlo error of about .01."""
 DRAWS_AT_ONCE = 500
 MANY_UNITS = 1_000
-"""With more units, the errors of scores are drawn only from their covariance."""
+"""With more units, errors are drawn only as Student's t, without the wild bootstrap."""
 FEW_UNITS = 20
 """If a method has fewer units, the number of units gives the degrees of freedom of the differences."""
 _MAX_NUMBERS = 4_000_000

@@ -15,7 +15,7 @@ READING = "reading"
 _WIDEST = 40
 """The largest width of a column that is padded with spaces."""
 CERTAIN = ("its name", "declared", "the format")
-"""Reasons for a role that are so certain that the user needs no warning about it."""
+"""Reasons for the role of a column. They are certain, so the user needs no warning."""
 
 
 _ROLES = {

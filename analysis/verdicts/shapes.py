@@ -245,7 +245,8 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     elif "pair_id" not in table.declared.columns:
         raise StudyError(
             f"{listed} count wins, and nothing says what was compared. If each win is of a separate pair, "
-            "write --set columns.pair_id=. If several raters judged a pair, guard-eval check tests the counts"
+            "write: --set columns.pair_id= . If several raters judged a pair, test the numbers with "
+            "guard-eval check"
         )
     new = {name: cells for name, cells in new.items() if not table.has_columns(name)}
     table.set_frame(table.frame.iloc[row])
@@ -344,7 +345,8 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
     split = _split_headings(table, names)
     if taken := [name for name in ("verdict", *split) if table.has_columns(name)]:
         raise StudyError(
-            f"the headings cannot be {taken[0]}: there is a column {taken[0]} already; remove one of the two"
+            f"columns.headings={taken[0]}: the table has a column {taken[0]}, too; remove this column, or "
+            "the setting"
         )
     _refuse_sides_beside_methods(table, names)
     for name in [

@@ -20,7 +20,7 @@ _HALVED_KEY = 24
 """The length from which half a key is also recognised. Shorter halves can be words."""
 
 _LONG_KEY = 16
-"""The length from which a piece of a key is also recognised in an error."""
+"""If a key has at least this length, pieces of the key are recognised in an error, too."""
 
 _PIECE = 6
 """A word counts as a part of a long key if it has this many consecutive characters of the key."""

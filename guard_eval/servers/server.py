@@ -127,7 +127,7 @@ def find_key_variable(settings: ServedModel, environ: Mapping[str, str] = os.env
     """Return the environment variable whose value is sent to the server as key; None for no key.
 
     Raises:
-        StudyError: The address cannot be used, or study.toml names a maker's own key for another server.
+        StudyError: The address cannot be used, or study.toml names a provider's key for another server.
     """
     url = find_server_url(settings, environ)
     maker_key = next((name for name in MAKERS if is_key_of_server(name, url, environ)), None)

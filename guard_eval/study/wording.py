@@ -73,7 +73,9 @@ class PracticePair(BaseModel):
     @model_validator(mode="after")
     def _check_criteria_have_reasons(self) -> Self:
         if not self.expected or self.expected.keys() != self.because.keys():
-            raise ValueError("expected and because must name the same criteria, and at least one")
+            raise ValueError(
+                "the tables 'expected' and 'because' must have the same criteria, and at least one"
+            )
         return self
 
 

@@ -99,7 +99,7 @@ def test_texts_with_signs_of_csv_are_unchanged(tmp_path):
         (gzip.compress(GOOD.encode(), mtime=0)[:-12], "ended before the end-of-stream marker"),
         (gzip.compress(GOOD.encode(), mtime=0)[:12] + b"\x00" * 30, "cannot read"),
         (b"\xd0\xcf\x11\xe0" + b"\x00" * 600, "save it as 'CSV UTF-8'"),  # an old Excel's workbook
-        (GOOD.replace("rater", ""), "column 5 has no name in the header; name it"),
+        (GOOD.replace("rater", ""), "column 5 has no name in the header; name or remove it"),
         (GOOD.replace("seconds", "rater"), r"has two columns 'rater'; rename one"),
         (GOOD.replace("seconds", "Rater"), r"rater and Rater are both rater; keep one"),
         (GOOD.replace("1.5", '"1,234"'), r"seconds is not a number \('1,234'\)"),  # or one and a bit

@@ -144,8 +144,12 @@ def test_one_hot_winners_keep_their_ties(names):
     ("columns", "declared", "message"),
     [
         ({"method_a": "x1", "model_b": "y1", "winner": "A"}, {}, "has method_a but no method_b"),
-        ({"verdict": "A", "q1": "B", "rater": "r"}, {"headings": "pair_id"}, "there is a column verdict"),
-        ({"q1": "B", "q2": "A", "rater": "r", **AB}, {"headings": "rater"}, "there is a column rater"),
+        (
+            {"verdict": "A", "q1": "B", "rater": "r"},
+            {"headings": "pair_id"},
+            "the table has a column verdict",
+        ),
+        ({"q1": "B", "q2": "A", "rater": "r", **AB}, {"headings": "rater"}, "the table has a column rater"),
     ],
 )
 def test_columns_that_exclude_each_other_are_refused(columns, declared, message):
@@ -193,7 +197,9 @@ def test_winner_and_loser_are_read(won, lost):
 @pytest.mark.parametrize("names", [("win1", "win2"), ("Wins A", "Wins B"), ("votes_a", "votes_b")])
 def test_wins_are_of_separate_pairs_only_if_declared(names):
     table = pd.DataFrame([{"player1": "alpha", "player2": "beta", names[0]: 7, names[1]: 3}])
-    assert "write --set columns.pair_id=. If several raters judged a pair, guard-eval check" in refusal(table)
+    assert "write: --set columns.pair_id= . If several raters judged a pair, test the numbers" in refusal(
+        table
+    )
     assert counts(table, columns={"pair_id": ""}) == ("7/0/3", 10)
     assert counts(table.assign(draws=2), columns={"pair_id": ""}) == ("7/2/3", 12)
     assert counts(table.assign(pair_id="p")) == ("7/0/3", 1)

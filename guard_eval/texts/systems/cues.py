@@ -24,8 +24,8 @@ than the second share of the other system's texts."""
 
 _LEAST_DIFFERENCE = 0.1
 _LEAST_TEXTS = 2
-"""A difference between shares of unfinished texts is reported if it is at least this share and this number
-of texts."""
+"""A difference between the shares of unfinished texts of two systems is reported if it is at least
+`_LEAST_DIFFERENCE`, and at least `_LEAST_TEXTS` texts."""
 
 _LEAST_SHARED = 3
 """The smallest number of texts with one opening that counts. Fewer texts can share one by chance."""
