@@ -134,7 +134,7 @@ def new(
     copied = read_prompts(*(paths or [_EXAMPLES]))
     lines = [_describe_prompt_counts(folder, copied) + ("" if paths else ", examples to replace")]
     if find_local_revision(location, "main") is None:
-        lines.append(f"{model} is a Hugging Face model that is not on this machine yet")
+        lines.append(f"{model} is no folder. A Hugging Face model of this name is not on this machine yet")
     study = _write_study(
         folder, {PROMPTS: format_prompts(copied)}, _format_study_toml_for_model(folder, model)
     )

@@ -84,7 +84,7 @@ def test_ctrl_c_during_loading_is_not_reported_as_a_model_error(monkeypatch, cap
     assert frame.run(["new", "s"]) == code
     assert capsys.readouterr().err == f"{frame.STOPPED}\n"
     assert frame.run(["new", "s", "--common"]) == 2  # a later error is one
-    assert "--common is for" in capsys.readouterr().err
+    assert "--common needs --texts" in capsys.readouterr().err
 
 
 def test_python_m_guard_eval_proposes_itself(paired, typed):

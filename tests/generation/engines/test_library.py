@@ -102,7 +102,7 @@ def test_runs_differ_if_tokens_are_drawn(loaded):
         ({"prompts": "\ud800"}, r"the prompt '\\ud800': not valid Unicode"),
         (
             {"prompts": [Prompt(id="a", dataset="", text=text) for text in "xy"]},
-            "two prompts have the id 'a'",
+            "two different prompts have the id 'a'",
         ),
         ({"strategy": Guard}, r"Guard'> is not a strategy; write Guard\(\)"),
         ({"strategy": "gaurd"}, "did you mean 'guard'"),
