@@ -97,7 +97,10 @@ MISTAKES = [
     (f"{QUESTION[:-4]}'c'", "check.questions[1]: right = 'c' must be one of answers: a"),
     (QUESTION * 2, "two questions, or two practice pairs, have the same name"),
     ("[practice]\npairs = []", "practice.pairs: []: list should have at least 1 item"),
-    (f"{PAIR}expected = {{}}\nbecause = {{}}", "practice.pairs[1]: expected and because must name the same"),
+    (
+        f"{PAIR}expected = {{}}\nbecause = {{}}",
+        "practice.pairs[1]: the tables 'expected' and 'because' must have the same",
+    ),
     (f"{PAIR}expected = {{wit = 'A'}}\nbecause = {{wit = 'so'}}", "unknown criterion 'wit'"),
     (
         f"{PAIR}expected = {{fluency = 'C'}}\nbecause = {{fluency = 'so'}}",
