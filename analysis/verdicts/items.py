@@ -283,7 +283,9 @@ def _use_possible_item(
             f"{offers}. If they do not, write --set columns.prompt_id="
         )
     pairs_by_name = [",".join(names) for names in _find_columns_judged_once(table, unknown, free, rated)]
-    if groups_rows and "rater" in rated and len(unknown) == 1 and unknown == likely == pairs_by_name:
+    is_alone = len(unknown) == 1 and unknown == likely == pairs_by_name
+    is_group = not set(HEADINGS["groups"]).isdisjoint(map(simplify_heading, unknown))
+    if groups_rows and "rater" in rated and is_alone and not is_group:
         return _find_items_by_heading(table, likely, rated)
     offers = format_column_options("pair_id", pairs_by_name[:MAX_OFFERS] or ["HEADING"])
     raise StudyError(

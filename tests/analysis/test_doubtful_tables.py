@@ -51,6 +51,8 @@ def test_only_possible_item_column_is_used(methods, pairs):
     verdicts = analysis.read(pd.DataFrame(rows).assign(winner="A"), rater_kind="person")
     assert verdicts["pair_id"].nunique() == pairs
     assert set(verdicts.groupby("pair_id")["rater"].nunique()) == {10}
+    sessions = pd.DataFrame(rows).assign(winner="A").rename(columns={"scene": "session"})
+    assert "--set columns.pair_id=session" in refusal(sessions)  # a session holds several texts
 
 
 @pytest.mark.parametrize(
@@ -465,7 +467,7 @@ def test_invalid_and_practice_rows_are_left_out(name, cells):
     assert counts(pd.DataFrame(rows)) == ("4/0/4", 8)
 
 
-@pytest.mark.parametrize("name", ["rejected", "attention_check", "failed", "gold", "flagged"])
+@pytest.mark.parametrize("name", ["rejected", "attention_check", "failed", "gold", "flagged", "passed"])
 def test_doubtful_mark_of_rows_is_asked_about(name):
     rows = [{"prompt": n, **AB, "winner": "alpha", name: n % 2} for n in range(12)]
     assert f"the column '{name}' may say which rows do not count" in refusal(pd.DataFrame(rows))
