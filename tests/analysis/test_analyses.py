@@ -229,7 +229,7 @@ def test_sensitivity_answer_names_other_conclusions():
     collected = evidence(table({str(pair): "xxx" if pair < 13 else "yyy" for pair in range(20)}))
     page = make_sensitivity_section(collected)
     expected = "a difference on coherence (p\u00a0=\u00a0.027) with ratings pooled"
-    assert page.answer == f"1 of 2 would. The others find {expected}"
+    assert page.answer == f"1 of 2 would. The other finds {expected}"
 
 
 def test_judge_rows_follow_hand_arithmetic():

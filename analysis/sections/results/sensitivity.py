@@ -195,7 +195,8 @@ def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
         f"({format_p_in_sentence(row.deciding_p)}) with {row.analysis.split(',')[0].removeprefix('with ')}"
         for row in apart
     ]
-    return f"{len(others) - len(apart)} of {len(others)} would. The others find {join_first(differences, 2)}"
+    verb = "The other finds" if len(apart) == 1 else "The others find"
+    return f"{len(others) - len(apart)} of {len(others)} would. {verb} {join_first(differences, 2)}"
 
 
 def make_section_on_other_raters(evidence: Evidence) -> Section | None:
