@@ -205,7 +205,7 @@ class _HandOut:
     Attributes:
         is_out: Whether the rater is revoked or excluded.
         open: Up to `limit` presentations that the rater has not rated, and may still rate.
-        shown: The number of the study's pairs that the rater has seen, including lost ones.
+        seen_pairs: The number of the study's pairs that the rater has seen, including lost ones.
         counted: The number of pairs that are rated or open. The quota limits this number.
         lead: For each method, the number of times it was text A minus the number of times it was text B.
         checks: The gold pairs and repeats that the rater has seen.
@@ -221,11 +221,11 @@ class _HandOut:
         slots.prepare_slots(db, plan, now, self.pool)
         self.open = list(_OPEN_PRESENTATIONS(db, rater=rater.id, limit=limit))
         self.counted = sum(row.slot_id is not None for row in self.open)
-        self.shown = 0
+        self.seen_pairs = 0
         self.lead = Counter[str]()
         for row in _SHOWN_SIDES(db, rater=rater.id):
             self.counted += row.rated
-            self.shown += row.times
+            self.seen_pairs += row.times
             self.lead.update(compute_imbalance_change(row.method_a, row.method_b, row.first, row.times))
         # lost pairs that no other rater has taken come back, up to the quota
         lost = [row for row in self.open if row.slot_id is not None and row.held_by is None]
@@ -254,11 +254,11 @@ class _HandOut:
 
     def _present_pair_of_open_slot(self) -> int | None:
         """Make a presentation in an open slot, and return its number; None if no slot is open."""
-        start = slots.draw_hand_out_position(self.plan.seed, self.rater.name, self.shown)
+        start = slots.draw_hand_out_position(self.plan.seed, self.rater.name, self.seen_pairs)
         open_slots = slots.find_open_slots(
             self.db, self.pool, self.rater.id, self.plan, self.now, start=start
         )
-        coin = self._draw_number_below(DRAWS, "side", self.rater.name, self.shown)
+        coin = self._draw_number_below(DRAWS, "side", self.rater.name, self.seen_pairs)
         choice = choose_slot(open_slots, self.lead, coin)
         if choice is None:
             return None
@@ -266,7 +266,7 @@ class _HandOut:
         number = self._add_presentation(chosen.pair_id, side, slot=chosen.id, number=chosen.number)
         slots.hold_slot(self.db, chosen.id, number, side, self.now + self.plan.lease)
         self.counted += 1
-        self.shown += 1
+        self.seen_pairs += 1
         self.lead.update(compute_imbalance_change(chosen.method_a, chosen.method_b, side))
         return number
 

@@ -73,7 +73,7 @@ _PROGRESS = query("""
 """)
 
 _AT_WORK = query("""
-    SELECT rater.id, count(presentation.id) FILTER (WHERE presentation.role = 'study') AS shown
+    SELECT rater.id, count(presentation.id) FILTER (WHERE presentation.role = 'study') AS seen_pairs
     FROM rater
     LEFT JOIN presentation ON presentation.rater_id = rater.id
     LEFT JOIN slot ON slot.held_by = presentation.id
@@ -252,7 +252,7 @@ def count_free_rater_places(store: Store, plan: HandOutPlan) -> int:
         share = max(1, min(pairs, plan.quota or pairs))
         rows = _AT_WORK(db, now=now, since=now - plan.lease).all()
         refusals = read_declined_or_failed_raters(db, [row.id for row in rows])
-        expected: int = sum(max(0, share - row.shown) for row in rows if row.id not in refusals)
+        expected: int = sum(max(0, share - row.seen_pairs) for row in rows if row.id not in refusals)
         return max(0, math.ceil((slots.count_free_slots(db) - expected) / share))
 
 

@@ -25,7 +25,7 @@ class Breaking:
     def __init__(self, model, value, column, after, *, strategy, amateur=None):
         run(model, PROMPTS, strategy, amateur)
         self.value, self.column, self.after, self.calls = value, column, after, 0
-        self.place = lambda rows: slice(len(rows))
+        self.choose_rows = lambda rows: slice(len(rows))
         self.handle = model.get_output_embeddings().register_forward_hook(self)
 
     def __call__(self, _module, _inputs, logits):
@@ -34,7 +34,7 @@ class Breaking:
             return logits
         logits = logits.clone()
         rows = logits.view(-1, logits.shape[-1])
-        rows[self.place(rows)] = self.broken(rows[self.place(rows)])
+        rows[self.choose_rows(rows)] = self.broken(rows[self.choose_rows(rows)])
         return logits
 
     def broken(self, row):
@@ -73,7 +73,7 @@ def test_a_broken_text_does_not_change_other_texts(strategy, value):
     whole = run(tiny("llama"), PROMPTS, strategy)
     model = tiny("llama")
     breaking = Breaking(model, *VALUES[value], 2, strategy=strategy)
-    breaking.place = lambda rows: slice(BAD, BAD + 1) if len(rows) == len(PROMPTS) else slice(0, 0)
+    breaking.choose_rows = lambda rows: slice(BAD, BAD + 1) if len(rows) == len(PROMPTS) else slice(0, 0)
     result = run(model, PROMPTS, strategy)
     assert result.failed_at == [None, 2, None]
     for row in (0, 2):
