@@ -29,7 +29,7 @@ from guard_eval.metrics.measurement import (
     measure_generations,
 )
 from guard_eval.metrics.scores import MeasurementResult
-from guard_eval.metrics.tools import MetricTools, ScoreCache, ScoringModels
+from guard_eval.metrics.scoring_models import MetricTools, ScoreCache, ScoringModels
 from guard_eval.metrics.tuning import choose_settings, list_needed_metrics
 from guard_eval.records import Prompt
 from guard_eval.reporting.writing import claim_results_folder

@@ -23,7 +23,7 @@ from guard_eval.metrics.outcomes import (
     make_reference_groups,
 )
 from guard_eval.metrics.scores import METRICS, MeasurementResult
-from guard_eval.metrics.tools import MetricTools
+from guard_eval.metrics.scoring_models import MetricTools
 from guard_eval.texts.generations import HUMAN, Generation
 
 FEW_TEXTS_FOR_MAUVE = 1000

@@ -8,7 +8,7 @@ import pytest
 from command_line import run_code
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.tools import MetricTools, ScoreCache
+from guard_eval.metrics.scoring_models import MetricTools, ScoreCache
 from guard_eval.study.settings import MetricSettings
 
 
@@ -27,7 +27,7 @@ def test_cache_returns_stored_values(tmp_path):
 def test_cache_keeps_values_of_a_killed_process(tmp_path):
     path = tmp_path / "scores.sqlite"
     program = (
-        "import os, pathlib, sys; from guard_eval.metrics.tools import ScoreCache;"
+        "import os, pathlib, sys; from guard_eval.metrics.scoring_models import ScoreCache;"
         "ScoreCache(pathlib.Path(sys.argv[1])).put({'a': 1}); os.kill(os.getpid(), 9)"
     )
     assert run_code(program, path).code == -9

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from guard_eval.errors import StudyError
 from guard_eval.metrics.measurement import measure_generations
-from guard_eval.metrics.tools import MetricTools, ScoreCache
+from guard_eval.metrics.scoring_models import MetricTools, ScoreCache
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.generations import Generation
 

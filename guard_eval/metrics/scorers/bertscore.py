@@ -19,7 +19,7 @@ from guard_eval.errors import StudyError
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.metrics.outcomes import Group, Outcome, make_mean_outcome
 from guard_eval.metrics.scorers.batches import compute_in_batches, pad_rows
-from guard_eval.metrics.tools import MetricTools
+from guard_eval.metrics.scoring_models import MetricTools
 
 LAYERS = {
     "roberta-large": 17,

@@ -19,7 +19,7 @@ from guard_eval.estimate import divide_sums
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.metrics.outcomes import Facts, Group, Outcome, make_mean_outcome, make_outcome_of_sums
 from guard_eval.metrics.scorers.batches import BATCH_ROWS, compute_in_batches, pad_rows
-from guard_eval.metrics.tools import MetricTools
+from guard_eval.metrics.scoring_models import MetricTools
 
 MAX_LOGITS = {"cpu": 2**26, "cuda": 2**29}
 """The largest number of logits in a batch, in float32: 0.25 GiB on a CPU and 2 GiB on a GPU."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from guard_eval.metrics.outcomes import Group, Outcome, make_mean_outcome, make_outcome_of_runs
-from guard_eval.metrics.tools import MetricTools
+from guard_eval.metrics.scoring_models import MetricTools
 from guard_eval.texts.generations import HUMAN
 
 SHARED_TIME = "texts of one batch share its time, so there is no interval over prompts"

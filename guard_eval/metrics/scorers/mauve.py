@@ -27,7 +27,7 @@ from guard_eval.estimate import Floats
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.metrics.outcomes import Group, Outcome, make_outcome_of_runs
 from guard_eval.metrics.scorers.batches import compute_in_batches, pad_rows
-from guard_eval.metrics.tools import MetricTools, ScoringInput
+from guard_eval.metrics.scoring_models import MetricTools, ScoringInput
 from guard_eval.study.settings import MetricSettings
 
 SEEDS = (25, 26, 27, 28, 29)

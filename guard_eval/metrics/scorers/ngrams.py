@@ -23,7 +23,7 @@ from guard_eval.metrics.outcomes import (
     make_outcome_of_runs,
     make_outcome_of_sums,
 )
-from guard_eval.metrics.tools import MetricTools
+from guard_eval.metrics.scoring_models import MetricTools
 
 Gram = tuple[str, ...]
 ORDERS = (2, 3, 4)

@@ -1,4 +1,4 @@
-"""The tools of all metrics: the models that score texts, and the values that models have already computed.
+"""The models that score texts, and the values that they have already computed.
 
 A stored value has a key: a hash of everything that can change the value, such as the model's revision, the
 definition and the texts. So a stored value is never out of date. Each batch is committed, so a stopped run
