@@ -65,7 +65,7 @@ class Comparisons:
         return won + lost.T, tied + tied.T
 
     def sum_net_wins(self, codes: Integers) -> Floats:
-        """Return wins minus losses of each method in each group (unit or rater) of comparisons, [groups, K]."""
+        """Return wins minus losses of each method in each group (unit or rater), [groups, K]."""
         groups = int(codes.max()) + 1
         nets = np.zeros((groups, self.method_count))
         np.add.at(nets, (codes, self.first), self.points - 1)

@@ -142,7 +142,7 @@ def measure_shares_by_value(evidence: Evidence) -> list[ValueRow]:
 
 
 def _make_value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
-    """Make the row of one value of a column. The p is corrected later, together with those of other values."""
+    """Make the row of one value of a column. The p is corrected later, together with other values."""
     counted = {field.name: getattr(row, field.name) for field in fields(CountedRow)}
     return ValueRow(**counted | {"p_adjusted": None, "family": 0}, column=column, value=value)
 
