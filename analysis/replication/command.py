@@ -35,7 +35,7 @@ from guard_eval import progress
 from guard_eval.cli.commands import load_command
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
-from guard_eval.generation.strategies import read_grid
+from guard_eval.generation.strategies import parse_grid
 from guard_eval.records import SIMULATED, JsonObject, Prompt, RaterKind
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
@@ -137,7 +137,7 @@ def _describe_planned_study(
     prompts: Sequence[Prompt],
 ) -> str:
     """Describe the study that would be written, with the number of texts."""
-    grids = map(read_grid, tables["generation"]["strategies"])
+    grids = map(parse_grid, tables["generation"]["strategies"])
     texts = len(prompts) * sum(len(grid.settings) for grid in grids)
     count = f"at most {texts}" if table == SEARCH else texts
     return (

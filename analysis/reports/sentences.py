@@ -34,7 +34,7 @@ MAX_NOTES = 4
 
 
 def write_sentences_from_template(name: str, evidence: Evidence, **facts: object) -> tuple[str, ...]:
-    """Return the sentences that a template makes from the evidence and further facts."""
+    """Fill a template with the evidence and further facts. Return the sentences of the filled template."""
     tables = group_rankings(evidence)
     is_mixed = len({rows[0].rater_group for rows in tables}) > 1
     unclear = [
@@ -63,7 +63,7 @@ def write_sentences_from_template(name: str, evidence: Evidence, **facts: object
 
 
 def find_circle(evidence: Evidence, ranked: RankingRow) -> list[str]:
-    """Return the methods of a ranking that beat each other in a circle, as in rock, paper, scissors."""
+    """Return the methods of a ranking that beat each other in a cycle: A beats B, B beats C, C beats A."""
     wins = {
         (row.leader, row.other_method)
         for row in evidence.rows(select_answer_rows)
@@ -84,7 +84,7 @@ def list_criteria(rows: Iterable[CriterionRow | ComparisonRow]) -> str:
 
 
 def is_simulated(evidence: Evidence) -> bool:
-    """Return whether some verdicts are simulated."""
+    """Return whether some verdicts behind the answer are simulated."""
     return any(row.rater_kind in SIMULATED for row in evidence.rows(select_answer_rows))
 
 
@@ -119,7 +119,7 @@ def count_raters(count: int | None, kind: str) -> str:
 
 
 def name_judge_in_sentence(judge: str, *, bare: bool = False) -> str:
-    """Name a judge in a sentence: `the judge gpt` or `the panel …`. With `bare`, add no words to the name."""
+    """Name a judge in a sentence: `the judge gpt` or `the panel …`. If `bare`, do not add "the judge"."""
     name = remove_word_simulated(judge)
     if name.split(maxsplit=1)[0].casefold() in {"judge", "panel"}:
         return f"the {name}"

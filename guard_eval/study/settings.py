@@ -20,7 +20,7 @@ from pydantic import (
 
 from guard_eval.database_url import check_database_url
 from guard_eval.errors import suggest_nearest
-from guard_eval.generation.strategies import ContrastiveDecoding, draws_tokens, parse, read_grid
+from guard_eval.generation.strategies import ContrastiveDecoding, draws_tokens, parse, parse_grid
 from guard_eval.records import RoundPlan, make_content_id
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
 from guard_eval.study.choice import remove_parameters
@@ -297,7 +297,7 @@ class Settings(SettingsTable):
                 fields, name=name, strategy=name, setting_of=remove_parameters(text) if "[" in text else None
             )
             for text in self.generation.strategies
-            for name in ([text] if "[" not in text else read_grid(text).settings)
+            for name in ([text] if "[" not in text else parse_grid(text).settings)
         ]
 
     @property

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationInfo, model_validator
 
 from guard_eval.errors import StudyError
-from guard_eval.generation.strategies import parse, read_grid, signature
+from guard_eval.generation.strategies import parse, parse_grid, signature
 from guard_eval.study.criteria_settings import SettingsTable, refuse_duplicates, to_one_line
 from guard_eval.study.served_model import ServedModel, ServerSettings, refuse_reserved_names
 
@@ -31,7 +31,7 @@ Spread = Literal["balanced", "balanced_low_0", "sequential"]
 Device = Literal["auto", "cpu", "cuda", Spread] | Annotated[str, Field(pattern=r"^cuda:\d{1,3}$")]
 StrategyName = Annotated[str, AfterValidator(lambda text: signature(parse(text)))]
 
-StrategyOrGrid = Annotated[str, AfterValidator(lambda text: read_grid(text).text)]
+StrategyOrGrid = Annotated[str, AfterValidator(lambda text: parse_grid(text).text)]
 StrategyNames = Annotated[list[StrategyOrGrid], Field(max_length=1000), AfterValidator(refuse_duplicates)]
 StopStrings = Annotated[list[Name], AfterValidator(lambda texts: sorted(set(texts)))]
 """Stop strings, sorted because their order changes no text."""
