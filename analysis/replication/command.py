@@ -12,7 +12,7 @@ from analysis.replication.compare import (
     SettingDifference,
     compare_figures_with_paper,
     describe_setting_differences,
-    explain_marks,
+    explain_comparison_marks,
     make_comparison_tables,
 )
 from analysis.replication.measured import make_metric_figures, make_verdict_figures, read_shares_from_counts
@@ -50,7 +50,7 @@ ROOT = Path("replication")
 _LISTED = ("name", "TeX label", "about", "model", "asks")
 """The columns of the list of tables."""
 _COLLECTING = {"people": ("annotate", "--invite", "NAME"), "judge": ("judge", "--dry-run")}
-"""Commands that collect verdicts, for people and for judges."""
+"""The commands that collect the verdicts of people and of judges, as words of a command line."""
 
 
 @record
@@ -249,7 +249,9 @@ def _show_comparison(  # noqa: PLR0917 (of three callers)
     tables = make_comparison_tables(compared)
     lines = [
         head,
-        *filter(None, [describe_setting_differences(differences), *notes, explain_marks(compared)]),
+        *filter(
+            None, [describe_setting_differences(differences), *notes, explain_comparison_marks(compared)]
+        ),
     ]
     if folder is not None:
         path = folder / f"replication-{table.name}.md"

@@ -189,7 +189,7 @@ def _plan_local_texts(
         planned = {
             str(system.strategy): system.name
             for system in systems
-            if system.name in names and study.settings.find_writer(system) == model
+            if system.name in names and study.settings.find_writing_model(system) == model
         }
         if planned:
             yield GenerationPlan(

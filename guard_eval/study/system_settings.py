@@ -24,7 +24,7 @@ Count = Annotated[int, Field(ge=1, le=10_000_000)]
 """A number of prompts or pairs."""
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 SmallCount = Annotated[int, Field(ge=1, le=1000)]
-"""A factor of other numbers: raters of a pair, runs of a prompt, layers, seeds."""
+"""A count from 1 to 1000, such as the raters of a pair or the texts of a prompt."""
 Code = Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,64}$")]
 Spread = Literal["balanced", "balanced_low_0", "sequential"]
 """The names in transformers for the ways to spread a model over all GPUs."""
@@ -40,7 +40,7 @@ BUNDLED = "bundled"
 """The name of the small model that comes with the package."""
 
 _AMATEUR = r"^([./~].*|[^@]+)(?:@(.+))?$"
-"""A folder, or a name and a revision."""
+"""A pattern for the amateur model: a folder, or a Hub id with an optional revision, such as `gpt2@main`."""
 _DROP_MAIN = partial(re.sub, r"^([^./~@][^@]*)@main$", r"\1")
 """Removes the default branch `@main` from an amateur, so that each amateur is declared in one way."""
 
@@ -162,7 +162,7 @@ def _check_system_name(name: str) -> str:
     return to_one_line(name)
 
 
-def _convert_name_to_table(value: object) -> object:
+def _convert_model_name_to_table(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
 
@@ -210,7 +210,7 @@ class System(ServerSettings):
     file: Name | None = Field(default=None, exclude=True)  # pairs hold the compared texts
     column: Name | None = Field(default=None, exclude=True)
     model: Annotated[
-        Model | None, BeforeValidator(_convert_name_to_table, json_schema_input_type=Model | str | None)
+        Model | None, BeforeValidator(_convert_model_name_to_table, json_schema_input_type=Model | str | None)
     ] = None
     strategy: StrategyName | None = None
     chat: bool = True

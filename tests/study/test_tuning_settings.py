@@ -43,7 +43,7 @@ def test_several_lists_give_all_combinations():
         (f"top_k(k={FORTY}) + dry(allowed_length={FORTY})", "must give 1 to 1000 different settings"),
     ],
 )  # fmt: skip
-def test_a_wrong_grid_is_refused(text, named):
+def test_strategy_with_wrong_lists_of_values_is_refused(text, named):
     with pytest.raises(StudyError, match=named):
         parse_grid(text)
 
@@ -155,7 +155,7 @@ def test_choosing_on_test_prompts_gives_a_warning(study):
 
 
 @pytest.mark.parametrize("content", ["{}", "[", '{"rule": 1}', "x" * 10], ids=str)
-def test_a_broken_choice_is_refused(study, content):
+def test_unreadable_tuning_choice_is_refused(study, content):
     with pytest.raises(StudyError, match=r"cannot use .*tuning.json: .*remove this file, and choose again"):
         study(text=HEAD + GRID + RULE + PAIRS, tuning__json=content)
 
