@@ -118,7 +118,7 @@ def test_refusal_of_a_model_names_the_failed_trials():
         check_abilities(model, Greedy())
     with pytest.raises(
         StudyError,
-        match=r"XLNetLMHeadModel cannot run contrastive .*a cache for each candidate \(it takes no",
+        match=r"XLNetLMHeadModel cannot run contrastive .*a cache for each candidate \(the model accepts no",
     ):
         check_abilities(tiny("xlnet"), ContrastiveSearch())
 
