@@ -71,7 +71,7 @@ def test_tuned_study_runs_from_grid_to_report(run, tmp_path):
     assert chose.code == 0, chose
     assert "top_p 2, top_k 2, min_p 2, contrastive 4, guard 1 (nothing to choose)" in chose.out
     assert "Only 5 prompts chose the settings" in chose.err
-    assert "bundled scores what it wrote itself" in chose.err
+    assert "bundled scores its own texts" in chose.err
     study = Study.open(folder)
     chosen = {name: study.choice.chosen[name] for name in GRIDS}
 
