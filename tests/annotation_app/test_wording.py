@@ -102,7 +102,7 @@ MISTAKES = [
     ("[practice]\npairs = []", "practice.pairs: []: list should have at least 1 item"),
     (
         f"{PAIR}expected = {{}}\nbecause = {{}}",
-        "practice.pairs[1]: the tables 'expected' and 'because' must have the same",
+        "practice.pairs[1]: the tables 'expected' (the right choice",
     ),
     (f"{PAIR}expected = {{wit = 'A'}}\nbecause = {{wit = 'so'}}", "unknown criterion 'wit'"),
     (

@@ -133,7 +133,7 @@ def test_budgets_are_shown_and_unequal_ones_give_a_warning(study):
 @pytest.mark.parametrize(
     ("changes", "warning"),
     [
-        ({"where": []}, "Only coherence was used to choose"),
+        ({"where": []}, "Only coherence chose the settings"),
         ({"chosen": "top_p(p=0.95)"}, "top_p(p=0.95): p = 0.95 was the largest tried"),
         ({"chosen": "top_p(p=0.8)"}, "top_p(p=0.8): p = 0.8 was the smallest tried"),
         (
