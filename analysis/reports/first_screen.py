@@ -44,7 +44,7 @@ from guard_eval.reporting.words import (
     format_p_in_sentence,
     format_percent,
     format_share_limits,
-    join_first,
+    join_first_parts,
     join_with_and,
 )
 
@@ -211,7 +211,7 @@ def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_firs
         ranks_first=ranks_first,
         comparisons=clear[:MAX_SPELT_OUT],
         further=len(clear) - MAX_SPELT_OUT,
-        unclear=join_first(unclear, MAX_NAMED, join=" or between "),
+        unclear=join_first_parts(unclear, MAX_NAMED, join=" or between "),
         list_shares=_list_criteria_with_shares,
     )
 
@@ -376,7 +376,7 @@ def _list_criteria_with_shares(rows: Sequence[ShareRow]) -> str:
     for row in rows:
         whose = "" if row.leader == row.method_a else f"{row.method_a} "
         parts.append(f"{find_title(row.criterion)} ({whose}{format_percent(row.win_share.value, 0)})")
-    return join_first(parts, MAX_CRITERIA)
+    return join_first_parts(parts, MAX_CRITERIA)
 
 
 def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, also: bool) -> str:

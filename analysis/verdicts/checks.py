@@ -31,7 +31,7 @@ from analysis.verdicts.words import format_set_options, format_word_setting, is_
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import make_visible_form
 from guard_eval.records import TIE, RaterKind
-from guard_eval.reporting.words import join_first
+from guard_eval.reporting.words import join_first_parts
 
 UNKNOWN_KIND = "unknown"
 """The kind of a rater if neither the table nor the user says whether the rater is a person or a model."""
@@ -233,7 +233,7 @@ def _refuse_unnamed_models(table: pd.DataFrame) -> None:
         named,
         "rater is {names} on {where}, which looks like the name of a model, and nothing says what it is; "
         "{remedy}",
-        names=join_first(list(map(repr, names)), MAX_NUMBERS, join=", "),
+        names=join_first_parts(list(map(repr, names)), MAX_NUMBERS, join=", "),
         remedy=remedy,
     )
 
@@ -321,7 +321,9 @@ def _describe_mixed_rater_kinds(table: pd.DataFrame, declared: RaterKind | None)
     names = list(map(str, table["rater"].unique()))
     if declared is None or len(set(map(is_model_name, names))) < 2:
         return []
-    return [f"all raters are declared as {declared}: {join_first(sorted(names), MAX_NUMBERS, join=', ')}"]
+    return [
+        f"all raters are declared as {declared}: {join_first_parts(sorted(names), MAX_NUMBERS, join=', ')}"
+    ]
 
 
 def _read_numbers(column: pd.Series) -> pd.Series:

@@ -34,7 +34,7 @@ from analysis.verdicts.words import (
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.records import TIE
-from guard_eval.reporting.words import join_first, join_with_and
+from guard_eval.reporting.words import join_first_parts, join_with_and
 
 _ABOUT_SIDES = re.compile(
     r".*(order|position|place|first|second|left|right|side|pos|swap|flip|revers|switch|random|shuffl|presented"
@@ -327,7 +327,7 @@ def _record_word_meanings(table: Table, word_kinds: pd.Series, columns: Sequence
     words = sorted(map(repr, table.get_cells("verdict")[word_kinds != ""].unique()))
     if words:
         how = "read as ties" if set(word_kinds) <= {"", "tie"} else f"read by {join_with_and(columns)}"
-        table.use_columns("_words", [join_first(words, _LISTED)], how)
+        table.use_columns("_words", [join_first_parts(words, _LISTED)], how)
     for word, count in table.get_cells("verdict")[word_kinds == "tie"].value_counts().items():
         if _ODD_TIE.fullmatch(str(word)):
             table.notes.append(f"{count} of {word!r} count as ties")

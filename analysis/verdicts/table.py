@@ -23,7 +23,7 @@ from analysis.verdicts.words import format_set_options
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading
 from guard_eval.records import RaterKind
-from guard_eval.reporting.words import join_first, join_with_and
+from guard_eval.reporting.words import join_first_parts, join_with_and
 
 HEADINGS: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("headings.toml").read_text("utf-8"))
 """The meanings of common headings and cells, from headings.toml."""
@@ -89,7 +89,9 @@ def format_line_numbers(mask: Mask | pd.Series, index: pd.Index) -> str:
     ('lines 4, 7', 'line 9')
     """
     numbers = list(map(str, index[mask].unique()))
-    return f"{index.name}{'s' if len(numbers) > 1 else ''} {join_first(numbers, MAX_NUMBERS, join=', ')}"
+    return (
+        f"{index.name}{'s' if len(numbers) > 1 else ''} {join_first_parts(numbers, MAX_NUMBERS, join=', ')}"
+    )
 
 
 def add_line_numbers(frame: pd.DataFrame) -> pd.DataFrame:

@@ -85,7 +85,7 @@ def summarise_rounds(evidence: Evidence) -> list[RoundsRow]:
                     contest.plan.criterion,
                     lead=estimate_mean_lead(duel, contest),
                     ahead=duel.leader,
-                    behind=duel.follower,
+                    behind=duel.trailing_system,
                     prompts=len(duel.leads),
                     stopped_after=stopped,
                     p=duel.p,

@@ -39,7 +39,7 @@ from guard_eval.reporting.words import (
     find_title,
     format_p_in_sentence,
     format_share_limits,
-    join_first,
+    join_first_parts,
     join_with_and,
 )
 
@@ -196,7 +196,7 @@ def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
         for row in apart
     ]
     verb = "The other finds" if len(apart) == 1 else "The others find"
-    return f"{len(others) - len(apart)} of {len(others)} would. {verb} {join_first(differences, 2)}"
+    return f"{len(others) - len(apart)} of {len(others)} would. {verb} {join_first_parts(differences, 2)}"
 
 
 def make_section_on_other_raters(evidence: Evidence) -> Section | None:
