@@ -134,7 +134,7 @@ def test_error_of_a_callback_is_not_blamed_on_the_model(loaded):
 
 
 def test_measure_refuses_wrong_texts_and_metrics():
-    with pytest.raises(StudyError, match="measure cannot read a list; give it the result of generate"):
+    with pytest.raises(StudyError, match="measure cannot read a list; pass the result of generate"):
         measure(["x"])
     with pytest.raises(StudyError, match="'divers'"):
         measure(Texts([], []), metrics=["divers"])
