@@ -136,7 +136,7 @@ def check_claim(
         StudyError: Nothing is named that could be checked, or a value is impossible.
     """
     if not (0 <= icc <= 1 and 0 < alpha < 1):
-        raise StudyError(f"--icc {icc:g} --alpha {alpha:g}: give a correlation from 0 to 1, and 0 < α < 1")
+        raise StudyError(f"--icc {icc:g} --alpha {alpha:g}: give an ICC from 0 to 1, and 0 < alpha < 1")
     if any(value is not None and value < 1 for value in (raters, pairs, results)):
         raise StudyError("--raters, --pairs and --results must be at least 1")
     if (wins is None) != (losses is None) or (wins is None and (also or not percentages)):
@@ -153,7 +153,7 @@ def check_claim(
             "number of raters of each pair: --raters N"
         )
     if not 0 < ratings <= MAX_RATINGS:
-        raise StudyError(f"{ratings:,} ratings: give counts, or raters × pairs, from 1 to {MAX_RATINGS:,}")
+        raise StudyError(f"{ratings:,} ratings are not possible here; give from 1 to {MAX_RATINGS:,} ratings")
     per_pair = max(raters or 1, ratings / (pairs or ratings))
     tests = max(results or 0, len(counts))
     claims = _test_comparison_counts(counts, per_pair=per_pair, icc=icc, alpha=alpha, tests=tests)
@@ -268,7 +268,7 @@ def _describe_tolerated_correlation(claim: Claim, alpha: float) -> str:
     return (
         f"A win share of {format_percent(claim.win_share, 2)} and a lead of "
         f"{200 * claim.win_share - 100:.1f} points: {end}. The pooled test gives "
-        f"{format_p_in_sentence(claim.pooled_p)}; it takes ratings for independent."
+        f"{format_p_in_sentence(claim.pooled_p)}, as if all ratings were independent."
     )
 
 

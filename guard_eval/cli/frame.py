@@ -105,7 +105,7 @@ def _check_current_folder() -> None:
     try:
         Path.cwd()
     except FileNotFoundError:
-        raise StudyError("the current folder was deleted; change into another one with cd") from None
+        raise StudyError("the current folder was deleted; go to another folder with cd") from None
 
 
 def _explain_error(error: BaseException) -> str | None:
