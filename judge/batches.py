@@ -257,7 +257,7 @@ class BatchRun:
             ) from None
         self._update_batch_requests(name, provider_id=provider_id)
         self.journal.counts.requests += size
-        progress.show_notice(f"the batch {provider_id} with {size} requests is sent")
+        progress.show_notice(f"the batch {provider_id} with {size} requests was sent")
         return Batch(name=name, provider_id=provider_id)
 
     async def _collect_batches(self, batches: Sequence[Batch]) -> None:

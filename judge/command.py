@@ -378,5 +378,7 @@ def _describe_judge_failures(reasons: Sequence[JsonObject]) -> list[str]:
         lines.append(f"failed: {judge}: {total} × {kind}{_REMEDIES.get(kind, '')}")
         lines += [f"    {row['count']} × {row['reason']}" for row in listed[:_REASONS]]
     if reasons:
-        lines.append("The same command sends requests without an answer again; the report counts the others.")
+        lines.append(
+            "To repeat requests without an answer, run this command again. The report counts other failures."
+        )
     return lines

@@ -130,7 +130,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     if special:
         lines.append(f"asked with {escape_invisible(special)}")
     if len(sizes) < len(questions):
-        lines.append(f"{len(questions) - len(sizes):,} are answered or in a batch already")
+        lines.append(f"{len(questions) - len(sizes):,} questions are answered or in a batch already")
     costs = {}
     if price is not None:
         costs = _estimate_costs(price, judge, sizes, spent, reasons=reasons)

@@ -203,7 +203,7 @@ def _read_choices(
         return RequestFailure(kind="unparseable", detail=f"not one JSON object: {shorten(content)}")
     choices: JsonObject = {name: fields.get(name) for name in names}
     if any(choice not in CHOICES for choice in choices.values()):
-        return RequestFailure(kind="wrong_schema", detail=f"not A, tie or B for each: {shorten(content)}")
+        return RequestFailure(kind="wrong_schema", detail=f"a criterion has no choice: {shorten(content)}")
     plain = {remove_case_and_punctuation(name): choice for name, choice in choices.items()}
     if any(plain.get(remove_case_and_punctuation(other), value) != value for other, value in fields.items()):
         detail = f"two judgments on one criterion: {shorten(content)}"
