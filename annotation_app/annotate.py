@@ -103,7 +103,7 @@ def _prepare_serving(study: Study, store: Store, url: str, invite: str | None) -
     settings.store_criteria_wording(store, {criterion.name: str(criterion) for criterion in asked_criteria})
     lines = [f"Serving on {url} (Ctrl-C stops)"]
     before = settings.read_setting(store, settings.APP_ADDRESS) or LOCAL_ADDRESS
-    settings.put_setting(store, settings.APP_ADDRESS, url)
+    settings.store_setting(store, settings.APP_ADDRESS, url)
     if others and urlsplit(before).port != urlsplit(url).port:
         lines.append(f"Links that begin with {before} work if they begin with {url} instead.")
     return lines

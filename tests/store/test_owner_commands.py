@@ -92,7 +92,7 @@ def test_links_begin_with_the_address_of_the_served_app(study):
     assert unserved.links["Ben"].startswith(f"{default}/?invite=")
     assert "The links work only on this machine" in unserved.lines[-1]
     with open_store(study) as store:
-        settings.put_setting(store, settings.APP_ADDRESS, "http://10.0.0.7:8600")
+        settings.store_setting(store, settings.APP_ADDRESS, "http://10.0.0.7:8600")
     served = invite_raters(study, "Cas")
     assert served.links["Cas"].startswith("http://10.0.0.7:8600/?invite=")
     assert served.lines[-1] == f"  Cas: {served.links['Cas']}"
@@ -122,7 +122,10 @@ def test_old_links_stay_valid_if_new_ones_cannot_be_written(study, tmp_path, fai
         renew_links(study, output=tmp_path / "links.csv")
     assert (tmp_path / "links.csv").read_text() == "earlier links"
     assert [path.name for path in tmp_path.iterdir() if "links" in path.name] == ["links.csv"]
-    for output, says in ((tmp_path / "folder.csv", "not a regular file"), (tmp_path / "x.txt", "as .csv")):
+    for output, says in (
+        (tmp_path / "folder.csv", "not a regular file"),
+        (tmp_path / "x.txt", "the ending .csv"),
+    ):
         with pytest.raises(StudyError, match=says):
             renew_links(study, output=output)
     with open_store(study) as store:
@@ -140,7 +143,7 @@ def test_exclusion_prints_only_the_changed_raters(study):
     "url", ["", "rate.example.org", "ftp://x", "https://", "https://x/?a=b", "http://a b"]
 )
 def test_an_invalid_link_address_is_refused(study, url):
-    with pytest.raises(StudyError, match="this is not an address; write one such as https://"):
+    with pytest.raises(StudyError, match="is not a web address; write one such as https://"):
         invite_raters(study, "Ben", url=url)
     assert "Ben" not in {rater.name for rater in list_raters(study).raters}
 
@@ -358,5 +361,5 @@ def test_new_raters_get_pairs_by_the_current_plan(study):
     invite_raters(Study.open(study.folder), "Ben")
     with open_store(study) as store:
         ben = get_or_add_rater(store, "Ben", "person")
-        assert handout.count_progress(store, ben, study.hand_out_plan) == (0, 4)
+        assert handout.count_rated_and_remaining(store, ben, study.hand_out_plan) == (0, 4)
         assert len(handout.claim_pairs(store, ben, study.hand_out_plan)) == 1

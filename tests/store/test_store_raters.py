@@ -144,10 +144,10 @@ def test_a_platform_id_finds_its_rater_in_a_full_study(store, add_new_pairs, sin
 
 def test_another_browser_with_the_same_id_is_refused(store, add_new_pairs, plan):
     add_new_pairs(2)
-    first = enrol_rater(store, ID, "prolific", plan, browsers=["secret"])
-    stranger = enrol_rater(store, ID, "prolific", plan, browsers=["guess"])
+    first = enrol_rater(store, ID, "prolific", plan, browser_secrets=["secret"])
+    stranger = enrol_rater(store, ID, "prolific", plan, browser_secrets=["guess"])
     assert stranger == Enrolment(refusal="elsewhere")
-    assert enrol_rater(store, ID, "prolific", plan, browsers=["guess", "secret"]).rater == first.rater
+    assert enrol_rater(store, ID, "prolific", plan, browser_secrets=["guess", "secret"]).rater == first.rater
 
 
 def test_an_absent_rater_makes_room_after_one_lease(store, add_new_pairs, single_plan, clock):
@@ -217,8 +217,8 @@ def test_a_placeholder_id_is_not_enrolled(store, add_new_pairs, plan, source, ex
 
 def test_prolific_ids_ignore_case_and_blanks(store, add_new_pairs, plan):
     add_new_pairs(2)
-    first = enrol_rater(store, ID, "prolific", plan, browsers=["b"])
-    assert enrol_rater(store, f" {ID.upper()}", "prolific", plan, browsers=["b"]).rater == first.rater
+    first = enrol_rater(store, ID, "prolific", plan, browser_secrets=["b"])
+    assert enrol_rater(store, f" {ID.upper()}", "prolific", plan, browser_secrets=["b"]).rater == first.rater
 
 
 def write_check_note(store, who, *, passed):
@@ -227,7 +227,7 @@ def write_check_note(store, who, *, passed):
 
 def test_a_rater_who_failed_the_check_can_be_included_again(store):
     ann, _ = invite_rater(store, "Ann")
-    with pytest.raises(StudyError, match="did not fail the check; there is nothing to include"):
+    with pytest.raises(StudyError, match="may already rate; name a rater who is excluded or revoked"):
         include_rater(store, "Ann")
     states = []
     for _ in range(2):

@@ -157,5 +157,5 @@ def test_a_database_with_views_or_computed_columns_is_refused(folder, statement,
     with sqlite3.connect(folder / "study.db") as database:
         database.execute(statement)
     database.close()
-    with pytest.raises(StudyError, match=f"differs from a database of guard-eval .{says}.; use the original"):
+    with pytest.raises(StudyError, match=f"was changed by another program .{says}.; use the original"):
         Store.open(f"sqlite:///{folder / 'study.db'}")
