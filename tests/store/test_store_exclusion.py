@@ -80,7 +80,7 @@ def test_impossible_exclusions_and_inclusions_are_refused(store):
         (("Ann", "exclude", " ", "who"), "reason to exclude 'Ann' is empty"),
         (("Ann", "exclude", "why", ""), "who decides '' is empty"),
         (("Out", "exclude", "why", "who"), "'Out' is already excluded"),
-        (("Ann", "include", "why", "who"), "'Ann' is not excluded"),
+        (("Ann", "include", "why", "who"), "'Ann' may already rate"),
     ):
         with pytest.raises(StudyError, match=message):
             exclude_or_include_rater(store, *arguments)
