@@ -294,7 +294,7 @@ def show_ending_page(app: App, ending: Ending, visit: Visit | None = None) -> st
 
 def show_waiting_or_end(app: App, visit: Visit) -> str:
     """Show the end to a rater without a pair, or a waiting page while other raters have pairs open."""
-    if handout.find_rater_wait_end(app.store, visit.rater, app.plan) is None:
+    if handout.find_end_of_rater_wait(app.store, visit.rater, app.plan) is None:
         return show_ending_page(app, "completed" if visit.trail else "ran_out", visit)
     texts = app.words.waiting
     minutes = max(1, round(app.plan.lease.total_seconds() / 60))

@@ -141,7 +141,7 @@ def count_rated_and_remaining(store: Store, rater: Rater, plan: HandOutPlan) -> 
         return rated, len(hand_out.open) + new + checks
 
 
-def find_rater_wait_end(store: Store, rater: Rater, plan: HandOutPlan) -> datetime | None:
+def find_end_of_rater_wait(store: Store, rater: Rater, plan: HandOutPlan) -> datetime | None:
     """Return the end of the wait for a rater who has no pair while other raters have pairs open.
 
     At this time, a pair may become free for the rater, or the next round may begin.

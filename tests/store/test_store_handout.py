@@ -12,7 +12,7 @@ from guard_eval.store.handout import (
     SPARE_SKIPS,
     claim_pairs,
     count_rated_and_remaining,
-    find_rater_wait_end,
+    find_end_of_rater_wait,
     skip_presentation,
 )
 from guard_eval.store.pairs import add_pairs
@@ -101,9 +101,9 @@ def test_a_late_verdict_counts_if_the_slot_is_still_free(store, one_pair, single
 def test_a_waiting_rater_learns_when_a_lease_ends(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
     presented = claim_pair(store, ann, single_plan)
-    assert find_rater_wait_end(store, ben, single_plan) == clock() + single_plan.lease
+    assert find_end_of_rater_wait(store, ben, single_plan) == clock() + single_plan.lease
     save_choice(store, ann, presented)
-    assert find_rater_wait_end(store, ben, single_plan) is None
+    assert find_end_of_rater_wait(store, ben, single_plan) is None
 
 
 def test_progress_counts_rated_and_remaining_pairs(store, add_new_pairs, plan):
@@ -182,9 +182,9 @@ def test_an_idle_rater_waits_at_most_one_lease(store, one_pair, single_plan, clo
     for minutes, waits in ((20, True), (9, True), (1, False)):
         clock.advance(minutes=minutes)
         claim_pairs(store, ann, single_plan)  # who looks at her pair again and again
-        assert (find_rater_wait_end(store, ben, single_plan) is not None) == waits
+        assert (find_end_of_rater_wait(store, ben, single_plan) is not None) == waits
     notes.write_note(store, ben, "practice", "{}")
-    assert find_rater_wait_end(store, ben, single_plan) == clock() + single_plan.lease
+    assert find_end_of_rater_wait(store, ben, single_plan) == clock() + single_plan.lease
 
 
 def skip_next_pair(store, rater, plan, **options):

@@ -15,7 +15,7 @@ from guard_eval.store import pairs, raters, unblind
 from guard_eval.store.handout import (
     claim_pairs,
     count_rated_and_remaining,
-    find_rater_wait_end,
+    find_end_of_rater_wait,
     skip_presentation,
 )
 from guard_eval.store.showings import roster, rounds, slots
@@ -171,14 +171,14 @@ def test_a_rater_waits_for_the_next_round(store, clock, plan):
     add_pairs_in_rounds(store, plan)
     ann, ben = invite_people(store, "Ann", "Ben")
     rate_all_pairs(store, ann, plan)
-    assert find_rater_wait_end(store, ann, plan) == clock.now + plan.lease
+    assert find_end_of_rater_wait(store, ann, plan) == clock.now + plan.lease
     clock.advance(minutes=29)
-    assert find_rater_wait_end(store, ann, plan) is not None
+    assert find_end_of_rater_wait(store, ann, plan) is not None
     clock.advance(minutes=1)
-    assert find_rater_wait_end(store, ann, plan) is None
+    assert find_end_of_rater_wait(store, ann, plan) is None
     for who in (ben, ann, ben):
         rate_all_pairs(store, who, plan, prefer_x)
-    assert find_rater_wait_end(store, ann, plan) is None
+    assert find_end_of_rater_wait(store, ann, plan) is None
 
 
 def test_an_exclusion_reopens_rounds_but_keeps_decisions(store, plan, find_round):
@@ -295,7 +295,7 @@ def test_a_study_without_rounds_records_nothing(store, add_new_pairs, plan):
     add_new_pairs(3)
     (ann,) = invite_people(store, "Ann")
     assert len(rate_all_pairs(store, ann, single_plan)) == 3
-    assert find_rater_wait_end(store, ann, single_plan) is None
+    assert find_end_of_rater_wait(store, ann, single_plan) is None
     assert read_stopped_couples(store) == []
 
 
