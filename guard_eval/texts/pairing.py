@@ -57,7 +57,7 @@ def make_pairs(
 
     Even and odd positions alternate within each comparison and dataset. The parity decides which text a judge
     sees first in the first order, so each system is first equally often (or once more). Existing pairs keep
-    their positions. If a text of an existing pair has changed, the pair gets the new text; the store refuses it.
+    their positions. If a text has changed, the pair gets the new text, and the store refuses the pair.
 
     Args:
         prompts: The result of `draw_prompts`.

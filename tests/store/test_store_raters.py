@@ -72,7 +72,10 @@ MODELS = ("gpt-4", "GPT-4o", "claude-sonnet-4", "Llama 3", "meta-llama/Llama-3")
 REFUSED = [
     *((invite_rater, [name], "rater's name .*write") for name in ("", "  ", "x" * 201)),
     *((invite_rater, [name], "has invisible characters or outer blanks; remove them") for name in UNSEEN),
-    *((invite_rater, [name], "a rater named 'Ann' exists; choose a name that looks") for name in LIKE_ANN),
+    *(
+        (invite_rater, [name], "a rater named 'Ann' already exists; choose a name that looks")
+        for name in LIKE_ANN
+    ),
     *((invite_rater, [name], "is a model's name") for name in MODELS),
     (invite_rater, ["Ann"], "'Ann' exists; choose"),
     (invite_rater, ["ann"], "a rater named 'Ann' exists; choose"),
