@@ -29,7 +29,7 @@ from guard_eval.reporting.words import (
 from guard_eval.results import Result
 
 MAX_TOTALS = 8
-"""The largest number of totals that are listed."""
+"""The largest number of possible numbers of ratings that are printed."""
 MAX_RATINGS = 100_000
 _COUNTS = re.compile(r"(\d{1,7}),(\d{1,7}),(\d{1,7})")
 _PERCENTAGES = re.compile(r"(?:(?:100|\d?\d)(?:\.\d{1,4})?(?:,|$)){2,3}(?<!,)")
@@ -162,8 +162,8 @@ def check_claim(
     )
     sizes = sorted({*totals[:MAX_TOTALS], ratings})
     printed = tuple(_check_percentages(row, n) for row in rows for n in sizes)
-    lines = [_describe_sizes(ratings, raters or 1, pairs)]
-    lines += [_describe_claim(claim, alpha) for claim in claims[:1]]
+    lines = [_describe_rating_count(ratings, raters or 1, pairs)]
+    lines += [_describe_tolerated_correlation(claim, alpha) for claim in claims[:1]]
     if tests > 1:
         lines.append(_describe_significant_count(claims, icc, alpha, tests))
     if rows:
@@ -240,7 +240,7 @@ def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
     )
 
 
-def _describe_sizes(ratings: int, raters: int, pairs: int | None) -> str:
+def _describe_rating_count(ratings: int, raters: int, pairs: int | None) -> str:
     """Say whether the number of ratings fits the numbers of raters and pairs."""
     if pairs is None:
         of_pairs = "no whole number of pairs: some are missing"
@@ -256,7 +256,7 @@ def _describe_sizes(ratings: int, raters: int, pairs: int | None) -> str:
     )
 
 
-def _describe_claim(claim: Claim, alpha: float) -> str:
+def _describe_tolerated_correlation(claim: Claim, alpha: float) -> str:
     """Describe the largest correlation of ratings of a pair for which the difference is significant."""
     limit = claim.tolerated_icc
     if limit is None:
@@ -326,15 +326,15 @@ def _tabulate_percentages(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
     columns: Columns[PrintedRow] = {
         "Percentages": lambda row: row.percentages,
         "Ratings": lambda row: row.n,
-        "Possible": _say_if_row_is_possible,
+        "Possible": _describe_possibility,
         "Pooled p": lambda row: (
-            NOTHING if row.lowest_p is None else _format_range(row.lowest_p, row.highest_p)
+            NOTHING if row.lowest_p is None else _format_p_range(row.lowest_p, row.highest_p)
         ),
     }
     return (make_table(rows, columns, caption="What the percentages can be shares of"),)
 
 
-def _say_if_row_is_possible(row: PrintedRow) -> str:
+def _describe_possibility(row: PrintedRow) -> str:
     if row.is_possible:
         return "yes"
     if not can_add_up_to_100(row.percentages.split("/")):
@@ -342,5 +342,5 @@ def _say_if_row_is_possible(row: PrintedRow) -> str:
     return "no; not together" if row.nearest == row.percentages else f"no; nearest {row.nearest}"
 
 
-def _format_range(low: float | None, high: float | None) -> str:
+def _format_p_range(low: float | None, high: float | None) -> str:
     return _format_p(low) if low == high else f"{_format_p(low)} to {_format_p(high)}"

@@ -41,7 +41,7 @@ def demo(folder: Path = Path("demo-study"), /) -> Result:
     """
     began = time.monotonic()
     folder = Path(folder)
-    make_folder(folder)
+    prepare_demo_folder(folder)
     study = Study.open(folder)
     steps: dict[str, Callable[[Study], Result]] = {
         "1. Continuations": generate_texts,
@@ -66,7 +66,7 @@ def demo(folder: Path = Path("demo-study"), /) -> Result:
     )
 
 
-def make_folder(folder: Path) -> None:
+def prepare_demo_folder(folder: Path) -> None:
     """Write the demo's study.toml and prompts into `folder`. An existing demo stays unchanged.
 
     Raises:

@@ -36,7 +36,7 @@ WHERE = (
 """A text that tells users where to find the paper's prompts."""
 
 USUAL = Path("prompts")
-"""The folder that is read by default."""
+"""The folder from which prompts are read by default."""
 _SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
 
 

@@ -69,7 +69,7 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
 
 
 def write_checklist(people: Facts, evidence: Evidence | None) -> str:
-    """Return the page in Markdown.
+    """Write the checklist for reviewers as a page in Markdown.
 
     Args:
         people: The facts from `collect_rater_facts`.

@@ -62,7 +62,7 @@ def make_share_labels(row: WinShareRow) -> Cells:
 
 
 def draw_share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str) -> Drawing:
-    """Draw a line for each win share with interval. Lines that differ from one half are emphasised."""
+    """Draw a line for each win share with interval. Shares that differ from one half are emphasised."""
     rows = rows[:MAX_LINES]
     first = rows[0]
     alpha = evidence.plan.alpha
@@ -124,7 +124,7 @@ def _draw_share_intervals(
         name: The figure's name.
         heading: The figure's title, which is also its text alternative.
         axis: The label of the axis.
-        names: The names in the label of the axis.
+        names: The methods whose names are filled into the label of the axis.
         strong: The lines to emphasise.
         remarks: A text on the right of each line.
     """

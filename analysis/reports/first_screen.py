@@ -44,7 +44,7 @@ from guard_eval.reporting.words import (
     format_p_in_sentence,
     format_percent,
     format_share_limits,
-    join_first,
+    join_first_parts,
     join_with_and,
 )
 
@@ -53,7 +53,7 @@ MAX_LINES = 12
 MAX_SPELT_OUT = 6
 """The largest number of results that a sentence names; the rest are counted."""
 MAX_DECLARED = 6
-"""With several methods and at most this number of declared results, the results precede the ranking."""
+"""The answer gives declared results before the ranking if there are at most this number of results."""
 MAX_FACTS = 4
 """The largest number of lines about raters."""
 MAX_NAMED = 3
@@ -69,8 +69,8 @@ CALIBRATED = {
     "swapped": "gave one verdict on both orders of a pair in",
     "padded": "preferred a text with filler to the same text without it in",
 }
-"""For each calibration check, a phrase for the behaviour that is counted. A judge fails the last check with
-this behaviour on more than half of the pairs, and any other check with it on half of the pairs or fewer."""
+"""For each calibration check, a phrase for the counted behaviour. The behaviour of `padded` is a fault, and a
+judge fails if it occurs in more than half of the pairs. A judge fails the other checks with half or fewer."""
 
 
 @record
@@ -104,12 +104,12 @@ class AnswerLine:
 
     @property
     def word(self) -> str:
-        """Return the conclusion, with the deciding p if there is one."""
+        """Return the conclusion after the deciding p, if there is a p: `p = .012 · evidence`."""
         return self.conclusion if self.p is None else f"{format_p(self.p)} · {self.conclusion}"
 
     @property
     def outcomes(self) -> str:
-        """Return wins and ties as text; empty for a ranked method."""
+        """Return the shares of wins and ties as text: `52 % won, 10 % tied`. Empty for a ranked method."""
         if self.won is None:
             return ""
         return f"{format_percent(self.won, 0)} won, {format_percent(self.tied, 0)} tied"
@@ -211,7 +211,7 @@ def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_firs
         ranks_first=ranks_first,
         comparisons=clear[:MAX_SPELT_OUT],
         further=len(clear) - MAX_SPELT_OUT,
-        unclear=join_first(unclear, MAX_NAMED, join=" or between "),
+        unclear=join_first_parts(unclear, MAX_NAMED, join=" or between "),
         list_shares=_list_criteria_with_shares,
     )
 
@@ -234,7 +234,7 @@ def _write_answer_remarks(
     *,
     ranks_first: bool,
 ) -> tuple[str, ...]:
-    """Return the remarks about the answer.
+    """Return the sentences that follow the answer, such as a judge's result or the detectable share.
 
     Args:
         evidence: The evidence.
@@ -274,7 +274,7 @@ def _write_answer_remarks(
 
 
 def _select_bars_for_screen(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
-    """Return the first bars that fit on the screen."""
+    """Return the bars of the first comparisons and rankings, up to `MAX_LINES` lines."""
     blocks = []
     room = MAX_LINES
     for block in bars:
@@ -347,7 +347,7 @@ def _make_ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
 
 
 def _describe_leading_methods(rows: Sequence[WinShareRow]) -> list[str]:
-    """Name the method that won more often, for results without evidence of a difference."""
+    """Name the method with the larger share in results without evidence of a difference."""
     clear = [row for row in rows if row.leading_share >= CLEAR_LEAD]
     leads = group_by(clear, lambda row: (row.leader, row.other_method))
     return [
@@ -376,7 +376,7 @@ def _list_criteria_with_shares(rows: Sequence[ShareRow]) -> str:
     for row in rows:
         whose = "" if row.leader == row.method_a else f"{row.method_a} "
         parts.append(f"{find_title(row.criterion)} ({whose}{format_percent(row.win_share.value, 0)})")
-    return join_first(parts, MAX_CRITERIA)
+    return join_first_parts(parts, MAX_CRITERIA)
 
 
 def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, also: bool) -> str:

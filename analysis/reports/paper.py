@@ -96,7 +96,7 @@ def _find_cited_works(note: str) -> dict[str, str]:
 
 
 def _cite(note: str) -> str:
-    """Replace author and year in a sentence by a LaTeX citation."""
+    """Convert a sentence to LaTeX. Authors and years become one citation at the end of the sentence."""
     keys = _find_cited_works(note)
     words = re.sub(r" \((?:[A-Z][\w ,]*) \d{4}\)", "", note) if keys else note
     cited = rf"~\citep{{{','.join(keys)}}}" if keys else ""
@@ -105,7 +105,7 @@ def _cite(note: str) -> str:
 
 @cache
 def _read_references() -> list[tuple[str, str, str]]:
-    """Return the words that cite a work, its BibTeX entry and its key, for each work that can be cited."""
+    """Return (words that cite a work, BibTeX entry, BibTeX key) for each work in references.bib."""
     text = (TEMPLATES / "references.bib").read_text(encoding="utf-8")
     return re.findall(r"^% ([^\n]+)\n(@\w+\{(\w+),.*?^\})$", text, flags=re.MULTILINE | re.DOTALL)
 
@@ -157,7 +157,7 @@ def _make_share_table(evidence: Evidence) -> Table:
 
 
 def _note_missing_rows(rows: Collection[object], name: str) -> str:
-    """Return a note if a table does not have all rows."""
+    """Return a note on the rows that a table leaves out, if it leaves out any."""
     return f" The first {MAX_ROWS} of {len(rows)} {name}." if len(rows) > MAX_ROWS else ""
 
 

@@ -24,7 +24,7 @@ from analysis.sections.section import (
 from analysis.verdicts.reading import get_reading
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.rendering import render_lines
-from guard_eval.reporting.words import capitalise, count_in_words, find_title, join_first, to_sentence
+from guard_eval.reporting.words import capitalise, count_in_words, find_title, join_first_parts, to_sentence
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_CRITERIA = 6
@@ -34,7 +34,7 @@ MAX_NOTES = 4
 
 
 def write_sentences_from_template(name: str, evidence: Evidence, **facts: object) -> tuple[str, ...]:
-    """Return the sentences that a template makes from the evidence and further facts."""
+    """Fill a template with the evidence and further facts. Return the sentences of the filled template."""
     tables = group_rankings(evidence)
     is_mixed = len({rows[0].rater_group for rows in tables}) > 1
     unclear = [
@@ -63,7 +63,7 @@ def write_sentences_from_template(name: str, evidence: Evidence, **facts: object
 
 
 def find_circle(evidence: Evidence, ranked: RankingRow) -> list[str]:
-    """Return the methods of a ranking that beat each other in a circle, as in rock, paper, scissors."""
+    """Return the methods of a ranking that beat each other in a cycle: A beats B, B beats C, C beats A."""
     wins = {
         (row.leader, row.other_method)
         for row in evidence.rows(select_answer_rows)
@@ -80,11 +80,11 @@ def find_circle(evidence: Evidence, ranked: RankingRow) -> list[str]:
 
 def list_criteria(rows: Iterable[CriterionRow | ComparisonRow]) -> str:
     """List the names of the criteria in some rows as text."""
-    return join_first([find_title(row.criterion) for row in rows], MAX_CRITERIA)
+    return join_first_parts([find_title(row.criterion) for row in rows], MAX_CRITERIA)
 
 
 def is_simulated(evidence: Evidence) -> bool:
-    """Return whether some verdicts are simulated."""
+    """Return whether some verdicts behind the answer are simulated."""
     return any(row.rater_kind in SIMULATED for row in evidence.rows(select_answer_rows))
 
 
@@ -119,7 +119,7 @@ def count_raters(count: int | None, kind: str) -> str:
 
 
 def name_judge_in_sentence(judge: str, *, bare: bool = False) -> str:
-    """Name a judge in a sentence: `the judge gpt` or `the panel …`. With `bare`, add no words to the name."""
+    """Name a judge in a sentence: `the judge gpt` or `the panel …`. If `bare`, do not add "the judge"."""
     name = remove_word_simulated(judge)
     if name.split(maxsplit=1)[0].casefold() in {"judge", "panel"}:
         return f"the {name}"
@@ -158,5 +158,5 @@ def _write_notes_of_rows(rows: Sequence[WinShareRow]) -> Iterator[str]:
     by_note = group_by((row for row in rows if row.note), lambda row: row.note)
     for note, noted in list(by_note.items())[:MAX_NOTES]:
         results = [f"{row.method_a} against {row.method_b} on {find_title(row.criterion)}" for row in noted]
-        whose = "" if len(noted) == len(rows) else f"Of {join_first(results, MAX_NOTES)}: "
+        whose = "" if len(noted) == len(rows) else f"Of {join_first_parts(results, MAX_NOTES)}: "
         yield f"{whose}{to_sentence(note)}"

@@ -51,7 +51,7 @@ UNRECORDED = (
 
 
 def make_verdict_table(rows: Sequence[TidyRow]) -> pd.DataFrame:
-    """Return rows as a table.
+    """Convert verdicts to a table with one row each.
 
     The table is built by columns, because a dictionary for each of a million verdicts takes a minute.
     """
@@ -70,7 +70,7 @@ def read_study_verdicts(study: Study) -> pd.DataFrame:
 
 
 def _read_rows(study: Study, store: Store) -> list[TidyRow]:
-    """Return the verdicts of a study. Raise an error if there are none."""
+    """Return the verdicts of a study that count. Raise an error if no verdict counts."""
     if rows := _drop_open_round_verdicts(store, unblind.read_tidy_rows(store)):
         return rows
     raise explain_missing_verdicts(study, store)
@@ -293,7 +293,7 @@ def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
 
 
 Cells = Mapping[str, Mapping[str, object]]
-"""For each id of a prompt or pair, its values by column."""
+"""The values of each prompt or pair, by id and by column."""
 
 
 def add_split_columns(

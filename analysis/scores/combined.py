@@ -180,7 +180,7 @@ _LISTED = 12
 
 
 def add_composite_results(results: Sequence[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
-    """Add the composite of each comparison to a family of results."""
+    """Add a result on the composite for each comparison in a family of results."""
     return (*dict.fromkeys((a, b, COMPOSITE) for a, b, _ in results), *results)
 
 

@@ -17,7 +17,7 @@ from guard_eval.frozen import record
 RARE = 0.001
 """The largest corrected p for which agreement with a judge is a sign. Honest raters rarely reach it."""
 ADVANCE = 0.175
-"""The smallest excess of agreement for a sign. People with the judge's taste also agree somewhat more."""
+"""Agreement with a judge is a sign only if it exceeds other people's agreement by at least this share."""
 CONDUCT = {
     "copies": ("copied text and left the page", 3),
     "untrusted": ("a program clicked or typed", 3),
@@ -25,7 +25,7 @@ CONDUCT = {
 }
 """The events that the app counts, with a description and the smallest number of pairs for a sign."""
 Conduct = Mapping[str, Mapping[str, int]]
-"""By rater and by event of `CONDUCT`: the number of pairs on which the app counted the event."""
+"""For each rater and each event of `CONDUCT`, the number of pairs on which the app counted the event."""
 BY_TASTE = (
     "A person who agrees with models by taste looks the same as one who copies: see both signs together."
 )
@@ -103,7 +103,7 @@ def make_likeness_rows(kind: str, people: pd.DataFrame, judged: pd.DataFrame) ->
 
 
 def describe_signs_of_llm_use(rows: Iterable[JudgeLikeness], conduct: Conduct) -> dict[str, str]:
-    """Describe the signs of each rater, by name. Raters without signs are left out."""
+    """Describe each rater's signs of using a model, by the rater's name. Leave out raters without signs."""
     nearest: dict[str, JudgeLikeness] = {}
     for row in sorted(rows, key=lambda row: row.p):
         nearest.setdefault(row.rater, row)

@@ -168,7 +168,7 @@ def convert_methods_to_signs(frame: pd.DataFrame, column: str) -> Integers:
 
 
 def _rank_numbers(numbers: Integers) -> tuple[Integers, Integers]:
-    """Return the rank of each number among the distinct numbers, and the first row of each rank."""
+    """Return the rank of each number among the distinct numbers, and the first row with each rank."""
     _, first, index = np.unique(numbers, return_index=True, return_inverse=True)
     return index, first
 
@@ -215,7 +215,7 @@ def group_by_result(table: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFra
 
 
 def pair_people_with_judges(scores: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame, pd.DataFrame]]:
-    """Yield (key of the judge's result, people's scores, judge's scores) of results of people and a judge."""
+    """Yield, for each judge's result that people also rated: its key, people's scores, the judge's scores."""
     if not (scores["judge"] != "").any():
         return
     cells = dict(group_by_result(scores))
@@ -295,7 +295,7 @@ class UnitScores:
 
     @classmethod
     def from_items(cls, items: pd.DataFrame) -> UnitScores:
-        """Create the units from items that are sorted by their number."""
+        """Create the units from a table of items, which must be sorted by item number."""
         codes, units = pd.factorize(items["unit"].to_numpy())
         strata = np.zeros(len(units), dtype=np.int64)
         strata[codes] = pd.factorize(items["dataset"], sort=True)[0]

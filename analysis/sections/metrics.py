@@ -12,7 +12,7 @@ from guard_eval.reporting.words import join_with_and
 
 METRICS_PER_TABLE = 4
 MAX_NAMED = 2
-"""The largest number of metrics that the answer names."""
+"""The largest number of metrics that the section's answer names."""
 
 
 @declare_plan_keys()

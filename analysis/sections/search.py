@@ -147,7 +147,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _tabulate_expected_best(rows: Sequence[ExpectedBestRow], score: str) -> Iterator[Table]:
-    """Yield a figure of the expected best score by the number of tried settings, a line for each strategy."""
+    """Yield a table of the expected best score: a row per strategy, a column per number of tried settings."""
     if not rows:
         return
     curves = group_by(rows, lambda row: row.strategy)

@@ -178,7 +178,7 @@ def make_table_of_first_rows(
     note: str = "",
     strong: Callable[[R], bool] = lambda _: False,
 ) -> tuple[Table, ...]:
-    """Return a table of the first rows. Return nothing if there are no rows.
+    """Make a table of at most `MAX_ROWS` rows, as a tuple of one table. Without rows the tuple is empty.
 
     Args:
         rows: The rows.
@@ -187,7 +187,7 @@ def make_table_of_first_rows(
         csv: The name of the CSV file that has all rows.
         caption: The caption.
         note: The note below.
-        strong: Whether a row is set in bold.
+        strong: Returns whether a row is printed in bold.
     """
     if not rows:
         return ()
@@ -221,7 +221,7 @@ def make_table_section(
     strong: Callable[[R], bool] = lambda _: False,
     is_open: bool = False,
 ) -> Section | None:
-    """Return a section with one table, or None without rows. Default anchor: the name of the CSV file."""
+    """Make a section with one table; None if there are no rows. Default anchor: the name of the CSV file."""
     if not rows:
         return None
     return Section(
@@ -273,7 +273,7 @@ def make_result_labels(row: ComparisonRow) -> dict[str, Cell]:
 
 
 def name_first_method(rows: Iterable[ComparisonRow]) -> str:
-    """Name the first method; with several comparisons, return the words "the first method"."""
+    """Return the name of the first method, or "the first method" if the rows have several comparisons."""
     comparisons = {row.methods for row in rows}
     return comparisons.pop()[0] if len(comparisons) == 1 else "the first method"
 

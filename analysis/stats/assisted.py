@@ -21,7 +21,7 @@ from guard_eval.frozen import record
 
 METHOD = "prediction-powered t interval (PPI++), stratified by dataset"
 PRIOR_UNITS = 2
-"""The variance of a tuned mean counts this number of additional units with the variance of people alone.
+"""The variance of an assisted mean is computed as if this number of further units had people's scores alone.
 
 A few units cannot show that a judge is right on all other units. Agresti and Coull add two successes and two
 failures to the interval of a proportion for a similar reason.

@@ -76,7 +76,7 @@ class ComparedPairs:
 
 
 def index_matrix_cells(places: Integers) -> tuple[Integers, Integers]:
-    """Return the rows and columns of comparisons in a matrix of parameters; they broadcast to [n, 3, 3]."""
+    """Return the row and column indices of each comparison's parameters in a matrix, for cells [n, 3, 3]."""
     return places[:, :, None], places[:, None, :]
 
 
@@ -167,7 +167,7 @@ def explain_infinite_strengths(wins: Floats, ties: Floats, methods: Sequence[str
 def _name_unbeaten_and_winless(
     methods: Sequence[str], lost: NDArray[np.bool_], won: NDArray[np.bool_], more: str = ""
 ) -> str:
-    """Name the methods that never lost, and the methods that never won."""
+    """Name the methods without a loss or without a win, as in `without a loss: A; without a win: B, C`."""
     names = np.array(methods, dtype=object)
     parts = [
         f"without a {outcome}{more}: {', '.join(names[~has_some])}"

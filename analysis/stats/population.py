@@ -96,12 +96,12 @@ class TwoWayDesign:
 
     @property
     def method(self) -> str:
-        """Return the name of the method."""
+        """Return the name of the method of estimation, for the report."""
         return TWO_WAY_T if self._is_crossed else CLUSTERS_T
 
     @cached_property
     def _groups(self) -> tuple[Integers, Integers, Integers]:
-        """Return the rater, the item and the number of each score, [n] each."""
+        """Return three groupings of the scores, [n] each: by rater, by item, and each score alone."""
         return self.rater, self.item, np.arange(len(self.item))
 
     @cached_property

@@ -15,18 +15,18 @@ from guard_eval.joint_flips import compute_covariance_root, draw_signs, flip_sig
 from guard_eval.sign_flip import sign_flip
 
 DRAWS = 20_000
-"""The number of draws of the largest error. The quantile has a Monte-Carlo error of about .01."""
+"""The number of random draws of the largest error, whose quantile gets a Monte-Carlo error of about .01."""
 DRAWS_AT_ONCE = 500
 MANY_UNITS = 1_000
-"""With more units, errors are drawn only as Student's t, without the wild bootstrap."""
+"""The wild bootstrap is used up to this number of units. With more units, Student's t is used alone."""
 FEW_UNITS = 20
-"""If a method has fewer units, the number of units gives the degrees of freedom of the differences."""
+"""If a method was compared in fewer units, the degrees of freedom are at most its number of units minus 1."""
 _MAX_NUMBERS = 4_000_000
 """The largest number of entries of the units' information matrices in memory at once."""
 NO_VARIANCE = 1e-20
-"""A smaller variance of a difference of shares is a rounding error."""
+"""A variance below this value, for a difference of two shares, is a rounding error and counts as 0."""
 TINY = 1e-300
-"""The divisor that replaces 0."""
+"""The divisor that replaces 0 to avoid a division by zero."""
 _REMAINING = 1e-6
 """The part of a unit's information that remains if the unit is left out.
 
@@ -65,7 +65,7 @@ class Comparisons:
         return won + lost.T, tied + tied.T
 
     def sum_net_wins(self, codes: Integers) -> Floats:
-        """Return wins minus losses of each method, by unit or by rater, [codes, K]."""
+        """Return wins minus losses of each method in each group (unit or rater), [groups, K]."""
         groups = int(codes.max()) + 1
         nets = np.zeros((groups, self.method_count))
         np.add.at(nets, (codes, self.first), self.points - 1)
@@ -80,7 +80,7 @@ class Comparisons:
         return np.asarray(is_compared.sum(axis=0))
 
     def shrink_strengths(self, parameters: Floats) -> Floats:
-        """Shrink strengths towards their mean, by the part of their spread that is error.
+        """Shrink strengths towards their mean, by the share of their variance that is error.
 
         Rank sets need the shrinkage (James and Stein 1961). If strengths are far apart only by chance, the
         errors at these strengths are too small, and the rank sets are correct too rarely. If methods really
@@ -135,7 +135,7 @@ class Comparisons:
         )
 
     def _replace_units(self, codes: Integers) -> Comparisons:
-        """Return a copy of the comparisons whose units are the clusters numbered in `codes`."""
+        """Return a copy of the comparisons with other units: `cluster` has the unit of each comparison."""
         clusters, cluster = np.unique(codes, return_inverse=True)
         return replace(self, unit=cluster, strata=np.zeros(len(clusters), dtype=np.int64))
 
@@ -208,7 +208,7 @@ class ShareErrors:
     df: Floats
 
     def find_limits(self, expected: Floats, *, level: float) -> Floats:
-        """Return the t limits of each method's share, [K, 2]. They are valid for one method at a time."""
+        """Return the t limits of each method's share, [K, 2], which are valid for one method at a time."""
         is_difference = ~np.eye(len(self.df), dtype=bool)
         df = self.df.min(axis=1, where=is_difference, initial=math.inf)
         errors = np.sqrt(np.maximum(0.0, np.diag(self.covariance)))
@@ -323,7 +323,7 @@ def find_simultaneous_half_width(largest: Floats, *, level: float = 0.95) -> flo
 
 
 def compute_any_difference_p(scores: Floats, widths: Floats, largest: Floats) -> float:
-    """Return the p of the hypothesis that no methods differ, from the same draws as the rank sets."""
+    """Return the p of the hypothesis that no methods differ, from the random draws for the rank sets."""
     first, second = np.triu_indices(len(scores), 1)
     differences = np.abs(scores[first] - scores[second])
     errors = np.maximum(widths[first, second], TINY)
@@ -374,7 +374,7 @@ def run_any_difference_test(nets: Floats, *, seed: int = 0) -> Estimate:
 
 
 def _sort_net_wins(nets: Floats) -> Floats:
-    """Sort methods and units by their numbers, so that the random flips do not depend on names."""
+    """Sort methods and units by their net wins, so that the random flips do not depend on their names."""
     squares = (nets**2).sum(axis=0)
     methods = np.lexsort((squares, nets.sum(axis=0)))
     sorted_columns = nets[:, methods]

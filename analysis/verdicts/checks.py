@@ -31,25 +31,25 @@ from analysis.verdicts.words import format_set_options, format_word_setting, is_
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import make_visible_form
 from guard_eval.records import TIE, RaterKind
-from guard_eval.reporting.words import join_first
+from guard_eval.reporting.words import join_first_parts
 
 UNKNOWN_KIND = "unknown"
-"""The kind of raters if nobody has said whether they are people or models."""
+"""The kind of a rater if neither the table nor the user says whether the rater is a person or a model."""
 KINDS: tuple[str, ...] = (*get_args(RaterKind), UNKNOWN_KIND)
 
 _IDS = frozenset({"pair_id", "prompt_id"})
 _THINGS = (("dataset",), ("method_a", "method_b"), ("criterion",), ("rater",), ("pair_id",), ("prompt_id",))
-"""Columns with names. Columns that name things of the same kind form one group."""
+"""The columns with names, grouped by what they name: `method_a` and `method_b` both name methods."""
 _NUMBER = re.compile(r"0*(\d+)(\.0*(?!\d))?")
 _ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+|\d\.\d+[eE]\d+")
 _SHARED = 0.5
 _FEWEST_ALIKE = 3
-"""Ids are refused if no pair has two raters, and this share and number of ids differ only in spelling."""
+"""Different spellings by the raters are suspected only if at least this number of ids would become equal."""
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
 def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
-    """Check a table, and return a copy with texts as categoricals, numbers as float, and `rater_kind`.
+    """Check a table of verdicts. Return a copy with categorical texts, numbers as float, and `rater_kind`.
 
     `shown_first` may name a method or say a/b for method_a/method_b; the copy names methods. In the copy,
     both methods of a comparison always have the same order (`unify_method_order`), and `attrs["reading"]` has
@@ -175,7 +175,7 @@ def _check_ids(table: pd.DataFrame) -> None:
 
 
 def _check_raters_share_ids(table: pd.DataFrame) -> None:
-    """Refuse ids if each rater seems to write the same ids differently, so that no pair has two raters.
+    """Refuse ids if no pair has two raters, probably because raters write the same id in different ways.
 
     The comparison ignores case and signs. If some ids are numbers, it also ignores letters before a number.
     """
@@ -233,7 +233,7 @@ def _refuse_unnamed_models(table: pd.DataFrame) -> None:
         named,
         "rater is {names} on {where}, which looks like the name of a model, and nothing says what it is; "
         "{remedy}",
-        names=join_first(list(map(repr, names)), MAX_NUMBERS, join=", "),
+        names=join_first_parts(list(map(repr, names)), MAX_NUMBERS, join=", "),
         remedy=remedy,
     )
 
@@ -281,7 +281,7 @@ def _check_one_value_per_key(table: pd.DataFrame) -> None:
 
 
 def _name_method_shown_first(table: pd.DataFrame) -> pd.Series:
-    """Return the name of the method shown first in each row. A cell has this name, or a or b."""
+    """Return the name of the method shown first in each row. `shown_first` may also say `a` or `b`."""
     first, a, b = table["shown_first"], table["method_a"], table["method_b"]
     is_letter = first.notna() & (first != a) & (first != b)
     letters = first.astype(object).str.lower()
@@ -321,7 +321,9 @@ def _describe_mixed_rater_kinds(table: pd.DataFrame, declared: RaterKind | None)
     names = list(map(str, table["rater"].unique()))
     if declared is None or len(set(map(is_model_name, names))) < 2:
         return []
-    return [f"all raters are declared as {declared}: {join_first(sorted(names), MAX_NUMBERS, join=', ')}"]
+    return [
+        f"all raters are declared as {declared}: {join_first_parts(sorted(names), MAX_NUMBERS, join=', ')}"
+    ]
 
 
 def _read_numbers(column: pd.Series) -> pd.Series:

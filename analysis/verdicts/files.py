@@ -1,4 +1,4 @@
-"""Open files of verdicts of any format: as numbered records, or as a table of categoricals."""
+"""Open a file of verdicts in any format, and read it as numbered records or as a table of texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_ROWS = 10_000_000
 MAX_BYTES = 2**30
 """The largest size of a file. A compressed file of a few megabytes can be larger and fill the memory."""
 NESTED = "nested"
-"""The key in a table's `attrs` for columns with lists or objects, and the place of the first one."""
+"""The key in a table's `attrs` that lists each column with lists or objects, and where the first one is."""
 
 Record = Mapping[str, object]
 _HALF = re.compile("[\ud800-\udfff]")
@@ -59,7 +59,7 @@ class VerdictFile:
             yield number, record
 
     def describe_record_place(self, number: int) -> str:
-        """Describe the place of a record in the file, for a message."""
+        """Describe the place of a record for a message, such as `votes.csv, line 3`."""
         return f"{self.path}, {self.rows.unit} {number}"
 
     def read_table(self) -> pd.DataFrame:
@@ -75,7 +75,7 @@ class VerdictFile:
             headings: Columns that the table has even if no row has them.
 
         Raises:
-            StudyError: There are no rows or too many rows, or a text has half of a character.
+            StudyError: There are no rows or too many rows, or a text has a lone surrogate.
         """
         numbers: list[int] = []
         columns: dict[str, list[str | None]] = {name: [] for name in headings}

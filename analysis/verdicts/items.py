@@ -41,7 +41,7 @@ DECLARED_PAIR = "declared: each row is a pair of its own"
 FEWEST_WORDS = 3
 """A cell with at least this number of words may be the text of a prompt."""
 MAX_OFFERS = 3
-"""The largest number of columns that a refusal offers."""
+"""The largest number of columns that an error message suggests."""
 _DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 
 
@@ -99,7 +99,7 @@ def add_pairs_and_prompts(table: Table, wide: Sequence[str], form: VerdictFormat
 
 
 def _refuse_restarted_ids(table: Table, heading: str) -> None:
-    """Refuse ids of pairs that occur in several collections, such as languages: they may begin again in each.
+    """Refuse pair ids that occur in several groups, such as languages: each group may number from 1 again.
 
     Args:
         table: A table with pairs.
@@ -156,7 +156,7 @@ def find_item_columns(table: Table, wide: Sequence[str], form: VerdictFormat | N
 
 
 def _find_items_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -> ItemColumns:
-    """Find the pair by the headings: the id of a pair, or a prompt and two methods."""
+    """Find the columns that name the pair by their headings: a pair's id, or a prompt and two methods."""
     rows = len(table.frame)
     repeated = [name for name in named if table.count_distinct_rows(name) < rows]
     numbers = [name for name in named if name not in repeated]
@@ -187,9 +187,9 @@ def _find_items_by_heading(table: Table, named: Sequence[str], rated: Sequence[s
 
 
 def _find_joined_prompt(table: Table) -> str:
-    """Return the prompt if the user has declared several columns, from coarse to fine, as the pair.
+    """Return the column of the prompt if the user has declared that several columns together name the pair.
 
-    These columns up to the first one with a prompt's heading name the prompt.
+    The declared columns, up to the first column with a prompt's heading, together name the prompt.
     """
     parts = list(table.joined)
     for number, name in enumerate(parts[:-1], start=1):
@@ -202,7 +202,7 @@ def _find_joined_prompt(table: Table) -> str:
 
 
 def _use_pair_column(table: Table, pair: str, others: Sequence[str], why: str) -> ItemColumns:
-    """Use a column as the pair. Another column is the prompt if each pair has one value of this column."""
+    """Use a column as the pair's id. Another column names the prompt if all rows of a pair have one value."""
     prompts = [name for name in others if table.is_determined_by(name, [pair])]
     return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct_rows, default=""), why=why)
 
@@ -212,9 +212,9 @@ def _may_name_item(
 ) -> bool:
     """Return whether a column with an unknown heading can name a pair or a prompt.
 
-    The values of the column repeat, and a pair has only one value. A group, such as a language, can be an
-    item only if no rater has judged it twice. If another column names the pair, a property of the raters or
-    of the comparisons is not an item.
+    The values of the column must repeat, and a pair must have only one value. A group, such as a language,
+    can be an item only if no rater has judged the group twice. If another column names the pair, a property
+    of the raters or of the comparisons is not an item.
     """
     heading = simplify_heading(name)
     rows = len(table.frame)
@@ -238,10 +238,10 @@ def _may_name_item(
 
 
 def _may_group_rows(table: Table, name: str, rated: Sequence[str]) -> bool:
-    """Return whether rows with the same value in a column may be one item. The heading does not matter.
+    """Return whether rows with the same value in a column may be one item, whatever the column's heading is.
 
-    Either each rater has judged each value once, and the column is constant or tells verdicts of a rater
-    apart. Or only the first row of each item has a value, as with merged cells.
+    There are two cases. Each rater has judged each value once, and the column is constant or needed to tell
+    a rater's verdicts apart. Or only the first row of each item has a value, as with merged cells.
     """
     rows = len(table.frame)
     count = table.count_distinct_rows(name)
@@ -257,8 +257,8 @@ def _use_possible_item(
 ) -> ItemColumns:
     """Refuse a table if columns with unknown headings may name the pair or the prompt.
 
-    If nothing else names what a rater judged, and only one column may, this column is used. The result can
-    only become less certain.
+    If only one column may name the pair, and no known column does, this column is used. A wrong guess can
+    only make the result less certain.
     """
     explained = {*items.pair, *table.joined, *(table.declared.groups if items.pair else ())}
     pairs = table.count_distinct_rows(*items.pair) if items.pair else len(table.frame)
@@ -297,12 +297,12 @@ def _use_possible_item(
 def _find_columns_judged_once(
     table: Table, names: Sequence[str], free: Sequence[str], rated: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    """Return the columns of which no rater has judged a value twice, or else couples of columns.
+    """Return the columns, or else the couples of columns, of which no rater has judged a value twice.
 
     Args:
         table: The table.
-        names: The columns of which at least one may name the pair.
-        free: More columns, which may be the other one of a couple.
+        names: The columns that may name the pair, alone or as a part of a couple.
+        free: More columns, which may be the other part of a couple.
         rated: The columns of methods, rater and criterion.
     """
     single: list[tuple[str, ...]] = [(name,) for name in names]
@@ -319,7 +319,7 @@ def _find_columns_judged_once(
 
 
 def recognise_model_judges(table: Table) -> None:
-    """Set the kind of raters to models if their heading means judges and all their names are model names."""
+    """Set `rater_kind` to models if the raters' heading begins with "judge" and all are names of models."""
     heading = table.heading_of("rater")
     is_said = table.has_columns("rater_kind") or table.declared.rater_kind is not None
     if is_said or not simplify_heading(heading).startswith("judge"):
@@ -357,7 +357,7 @@ def assign_raters(table: Table) -> None:
 
 
 def name_unknown_raters(pairs: pd.Series) -> list[str]:
-    """Invent raters' names for verdicts, so that all verdicts on a pair are by different raters."""
+    """Name the rater of each verdict `unknown rater 1`, `unknown rater 2`, …, counted within each pair."""
     return [f"{UNKNOWN_RATER} {number + 1}" for number in pairs.groupby(pairs).cumcount()]
 
 
@@ -389,15 +389,15 @@ def _refuse_row_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
 
 
 def _mark_repeated_rows(table: Table, *names: str) -> Mask:
-    """Mark rows that repeat the methods, and the cells in the given columns, of another row."""
+    """Mark each row that has the same methods and the same cells in these columns as another row."""
     return pd.Series(table.number_pairs(*names)).duplicated(keep=False).to_numpy()
 
 
 def _use_repeats_as_showings(table: Table, keys: Sequence[str]) -> None:
-    """Use repeated verdicts as showings of a pair, if a column or the order of methods distinguishes them.
+    """Treat several verdicts by one rater on a pair as separate showings, if the rows tell showings apart.
 
     Raises:
-        StudyError: Neither a known column nor the order of the methods distinguishes them.
+        StudyError: Neither a known column nor the order of the methods distinguishes the verdicts.
     """
 
     def separates_verdicts(*names: str) -> bool:

@@ -1,4 +1,4 @@
-"""The two methods that each row of a table compares."""
+"""Find the two methods that each row of a table compares."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from analysis.verdicts.words import find_word_meaning, format_set_options, forma
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
 from guard_eval.records import TIE
-from guard_eval.reporting.words import join_first, join_with_and
+from guard_eval.reporting.words import join_first_parts, join_with_and
 
 MOSTLY_ONCE = 0.8
-"""If this share of supposed methods occur in only one couple or have long names, they are texts."""
+"""Supposed names of methods are texts if at least this share is too long or in only one pair of methods."""
 FEWEST_COUPLES = 4
-"""The smallest number of couples for which it matters whether their methods occur in other couples."""
+"""With fewer pairs of methods, names that occur in only one pair are still names and not texts."""
 LONGEST_NAME, MOST_WORDS = 80, 10
 """The largest number of characters and of words in the name of a method. Longer cells are texts."""
 
 Couple = tuple[str, str]
 SYSTEMS = "(?:method|model|system|sys|strategy|generator|player|engine|policy|bot|agent|llm)"
 TEXTS = "(?:response|text|option|output|answer|assistant|completion)"
-"""Nouns for systems or texts in headings."""
+"""A regular expression of nouns in headings that mean a text. `SYSTEMS` has the nouns that mean a system."""
 _COUPLE = (
     r"(name)?{0}(name|id)?(?P<after>a|0|1|left)(name|id)?"
     r"|(?P<before>left|first){0}(name)?|(?P<bare>a|left)|[a-z]*?(?P<inner>a|0|1|left){0}(name|id)?"
@@ -82,7 +82,7 @@ def find_methods(table: Table) -> None:
 
 
 def suggest_methods_in_cells(table: Table, columns: Sequence[str]) -> str:
-    """Return how to declare two methods that only cells name; empty if the two methods are not clear.
+    """Return the settings that declare two methods named only in cells; empty if the methods are not clear.
 
     The methods are the two names in all columns together, or the two names that most columns have. Columns
     that name prompts, pairs or raters do not count.
@@ -100,9 +100,9 @@ def suggest_methods_in_cells(table: Table, columns: Sequence[str]) -> str:
 
 
 def suggest_method_columns(table: Table) -> str:
-    """Return how to declare two columns as the methods; empty if no two columns may name them.
+    """Return the settings that declare two columns as the methods; empty if no two columns are likely.
 
-    Their headings differ only in the side, and some names are in both columns.
+    The headings of likely columns differ only in the side, and some names are in both columns.
     """
     for couple in combinations(table.columns_without_role, 2):
         first, second = (set(table.list_values(name)) for name in couple)
@@ -227,7 +227,7 @@ def _mark_equal_ratings(table: Table) -> pd.Series:
 
 
 def _join_items_with_same_methods(table: Table, items: pd.DataFrame) -> None:
-    """Add the columns of a file of items to rows that name their methods, too.
+    """Add the columns of a file of items to a table if both name the methods.
 
     Raises:
         StudyError: The two files do not name the same methods in the same order.
@@ -258,7 +258,7 @@ def _join_items(table: Table, items: pd.DataFrame) -> None:
         return
     ids = table.get_cells(columns[0]).fillna("")
     if unknown := sorted(set(ids) - item_ids):
-        ids_in_file = join_first(sorted(map(repr, item_ids)), 3, join=", ")
+        ids_in_file = join_first_parts(sorted(map(repr, item_ids)), 3, join=", ")
         raise StudyError(
             f"no item has the id {unknown[0]!r}; add the item to the file with the methods, which has "
             f"{ids_in_file}"
@@ -281,7 +281,7 @@ def refuse_sides_as_methods(table: Table) -> None:
 
 
 def refuse_texts_as_methods(table: Table) -> None:
-    """Refuse methods that are texts: long cells, or cells that hardly ever repeat.
+    """Refuse texts in place of methods' names: long cells, or cells that hardly ever repeat.
 
     Raises:
         StudyError: The methods are texts.
@@ -306,10 +306,10 @@ def refuse_texts_as_methods(table: Table) -> None:
 
 
 def refuse_methods_of_several_settings(table: Table) -> None:
-    """Refuse methods of one name that have several settings, in columns such as decoding_a and decoding_b.
+    """Refuse a method that has several settings, in columns such as decoding_a and decoding_b.
 
     Raises:
-        StudyError: A method of one name has several settings.
+        StudyError: A method has several settings, so its name may mean several methods.
     """
     columns = table.columns_without_role if table.has_columns(*METHODS) else []
     columns = [name for name in columns if not _SETTINGS.isdisjoint(split_heading_words(name))]

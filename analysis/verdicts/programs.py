@@ -60,7 +60,7 @@ class VerdictFormat:
         what: The name of a file of this format in messages.
         keys: Lists of keys. The first record has all keys of at least one list.
         fields: The fields from which columns are made. Other fields are not used.
-        asks: Whether raters answered questions, of which some may not ask for a verdict.
+        asks: Whether a file may also have answers to questions that do not ask for a verdict.
         notes: Notes for users if the first record has, or does not have, a key.
     """
 
@@ -84,7 +84,7 @@ _PERSON = re.compile(r"(expert|author|arena_user|human|annotator)(_\d+|\b)", re.
 _WORDS_OF = {"choices": "choices", "pairwise": "selected", "textarea": "text"}
 """For each type of control in Label Studio, the key under which a result has the chosen words."""
 _CONTENT = "content"
-"""The column with an id of the data of a Label Studio task."""
+"""The column with a hash of a Label Studio task's data. Tasks with the same data have the same hash."""
 _WHO = ("rater", "rater_kind")
 """The text areas of Label Studio that name the annotator and the annotator's kind."""
 _SELECTION = "selection"
@@ -93,7 +93,7 @@ _NOT_PRESSED = {"False", "None", "", "false", "0"}
 
 
 def read_program_file(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd.DataFrame:
-    """Read the verdicts in a file of another program, under our names of columns.
+    """Read the verdicts in a file of another program. Return a table with guard-eval's names of columns.
 
     Raises:
         StudyError: A record does not have the program's format.
@@ -125,7 +125,7 @@ def read_program_file(file: VerdictFile, name: str, items: pd.DataFrame | None) 
 
 
 def _read_alpaca_eval(record: Record, where: str, _items: object) -> Rows:
-    """Yield the verdict of a preference: generator_1 below 1.5, generator_2 above 1.5."""
+    """Yield the verdict for a record's preference: generator_1 if below 1.5, generator_2 if above 1.5."""
     a, b, rater = map(record.get, ("generator_1", "generator_2", "annotator"))
     preference = _read_preference(record.get("preference"), where)
     instruction = str(record.get("instruction"))
@@ -290,7 +290,7 @@ def _read_annotation(item: Record, annotation: Record, result: Iterable[object],
 def _read_control_choices(
     result: Iterable[object], where: str
 ) -> Iterator[tuple[str | None, str | None, str]]:
-    """Yield the name, the chosen word and the type of each control. No choice gives no word (None)."""
+    """Yield the name, the chosen word (None if nothing was chosen) and the type of each control."""
     for region in result:
         if not isinstance(region, dict):
             continue

@@ -13,9 +13,9 @@ READING = "reading"
 """The key of the `Reading` in a table's `attrs`."""
 
 _WIDEST = 40
-"""The largest width of a column that is padded with spaces."""
+"""The printed columns are padded with spaces up to this number of characters."""
 CERTAIN = ("its name", "declared", "the format")
-"""Reasons for the role of a column. They are certain, so the user needs no warning."""
+"""The reasons that make a column's role certain. Any other reason is a guess, and the user is warned."""
 
 
 _ROLES = {
@@ -33,11 +33,11 @@ _ROLES = {
     "length_a": "length",
     "length_b": "length",
 }
-"""The names of the roles for readers, in the order of the list."""
+"""The printed name of each role, in the order in which the roles are printed."""
 
 
 class Role(NamedTuple):
-    """A role and the column that has it.
+    """The role of a column, such as the pair, the rater or the verdict.
 
     Attributes:
         role: The role, or the standard name of the column.
@@ -71,7 +71,7 @@ class Reading:
         return self
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return a table of roles, columns and reasons. The unused columns follow."""
+        """Return a row for each role: its name, columns and reasons. The last row lists unused columns."""
         roles: dict[str, list[Role]] = {name: [] for name in _ROLES.values()}
         for role in self.roles:
             roles.setdefault(_ROLES.get(role.role, role.role), []).append(role)

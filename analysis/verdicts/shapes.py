@@ -49,7 +49,7 @@ MAX_WORDS = 50
 """A column with more than this number of different words, besides methods, has texts and not verdicts."""
 
 _CHANCE = 0.01
-"""Two columns contradict each other if the p-value of their opposite sides is below this number."""
+"""Two columns contradict each other if a sign test of opposite against equal sides has a smaller p."""
 MAX_OUTCOMES = 3
 """The largest number of different cells in a column that marks ties."""
 _NUMBER = re.compile(r"[+-]?[\d.,]+")
@@ -96,7 +96,7 @@ def find_verdicts(table: Table) -> list[str]:
 
 
 def _refuse_further_verdicts(table: Table, names: Sequence[str]) -> None:
-    """Refuse columns that name both sides beside the verdict, because they may be further criteria."""
+    """Refuse other columns that name both sides, because they may hold verdicts on further criteria."""
     names = [name for name in names if len(set(filter(names_side, table.list_values(name)))) > 1]
     names = [name for name in names if not _are_same_verdicts(table, "verdict", name)]
     heading = table.heading_of("verdict")
@@ -158,7 +158,7 @@ def _is_count_heading(name: str) -> bool:
 
 
 def _find_verdicts_of_mark_columns(table: Table) -> dict[str, str]:
-    """Return the verdict that each heading means, for columns with marks or counts.
+    """Return the verdict that each column of marks or counts means: A for `winner_model_a`, B for `B_wins`.
 
     A number in a heading means a method if the columns of methods have numbers, too; otherwise a place.
     """
@@ -424,7 +424,7 @@ def _refuse_verdicts_on_two_orders(table: Table, names: Sequence[str]) -> None:
 
 
 def _do_columns_contradict(table: Table, first: str, second: str) -> bool:
-    """Return whether two columns name different sides in more rows than by chance. Qualities rather agree."""
+    """Return whether two columns name opposite sides in significantly more rows than the same side."""
     numbers, rows = table.find_distinct_rows(first, second)
     products = []
     for row in rows:
@@ -455,7 +455,7 @@ def _do_headings_form_grid(names: Sequence[str]) -> bool:
 
 
 def _refuse_sides_beside_methods(table: Table, names: Sequence[str]) -> None:
-    """Refuse a column of sides beside a column of methods that may say which text was on a side."""
+    """Refuse a column of sides beside a column of methods, which may be verdicts or name the first text."""
     sided = [name for name in names if any(map(names_side, table.list_values(name)))]
     named = [
         name
@@ -470,7 +470,7 @@ def _refuse_sides_beside_methods(table: Table, names: Sequence[str]) -> None:
 
 
 def _explain_how_to_declare_headings(table: Table, names: Sequence[str]) -> str:
-    """Write how to declare the columns of a wide table with unclear headings, such as a survey."""
+    """Write a message that explains how to declare the headings of a wide table, such as a survey."""
     listed = f"{join_with_and([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
     columns = count_in_words(len(names), "column")
     start = f"verdicts are in {columns} ({listed}), and nothing says what their headings are"

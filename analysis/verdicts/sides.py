@@ -34,7 +34,7 @@ from analysis.verdicts.words import (
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.records import TIE
-from guard_eval.reporting.words import join_first, join_with_and
+from guard_eval.reporting.words import join_first_parts, join_with_and
 
 _ABOUT_SIDES = re.compile(
     r".*(order|position|place|first|second|left|right|side|pos|swap|flip|revers|switch|random|shuffl|presented"
@@ -101,7 +101,7 @@ def read_first_method(table: Table, name: str) -> Numbers | None:
 
 
 def replace_words_by_winners(table: Table) -> None:
-    """Replace the words for verdicts by methods, and note the number of verdicts that lose their strength.
+    """Replace each word for a verdict, such as A, by the preferred method. Count dropped strengths (A>>B).
 
     Raises:
         StudyError: A word can mean either method.
@@ -136,7 +136,7 @@ def replace_words_by_winners(table: Table) -> None:
 
 
 def _interpret_verdict_word(table: Table, text: str) -> Word:
-    """Return the declared or the common meaning of a verdict. Any other word may be a method."""
+    """Return the declared or the common meaning of a verdict's word. Another word may be a method's name."""
     name = Word(TIED, "")
     if text in table.declared.words:
         return {"a": Word(A, "declared"), "b": Word(B, "declared")}.get(table.declared.words[text], name)
@@ -144,7 +144,7 @@ def _interpret_verdict_word(table: Table, text: str) -> Word:
 
 
 def _refuse_methods_called_as_sides(table: Table, kinds: pd.Series) -> None:
-    """Refuse words for sides if a method is called like a side. Beside left and right, A is allowed."""
+    """Refuse words for sides if a method has the name of a side. With left and right, a method may be A."""
     is_clear = table.has_columns(*SHOWN) and set(kinds) <= {"", "place", "tie"}
     methods = pd.concat([table.get_cells(name)[kinds != ""] for name in METHODS]).dropna().unique()
     for name in methods:
@@ -156,7 +156,7 @@ def _refuse_methods_called_as_sides(table: Table, kinds: pd.Series) -> None:
 def _refuse_ambiguous_side_names(
     table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers], sides: Numbers
 ) -> None:
-    """Refuse verdicts that name one method if read as names, and the other method if read as sides."""
+    """Refuse verdicts such as A if the method named A is not the method on side A."""
     sided = kinds.isin(_SIDED)
     if sided.any():
         _, first = _find_methods_on_first_side(table, kinds.where(sided, ""), firsts)
@@ -187,7 +187,7 @@ def _find_methods_on_first_side(
 
 
 def _write_question_about_sides(table: Table, kinds: pd.Series) -> str:
-    """Write the message that asks which method stood at a side such as left or A."""
+    """Write the message that asks which method was on a side such as left or A."""
     are_declared = not table.heading_of("methods", "a column")
     words = table.get_cells("verdict")[kinds.isin(_SIDED if are_declared else ["place"])].unique()
     remedy = f"If the first was always method_a: {_format_side_settings(table, kinds)}"
@@ -201,7 +201,7 @@ def _write_question_about_sides(table: Table, kinds: pd.Series) -> str:
 
 
 def _format_side_settings(table: Table, kinds: pd.Series) -> str:
-    """Write the options of the command line by which words for sides mean method_a and method_b."""
+    """Write the options that declare each word for a side as method_a or method_b."""
     words = table.get_cells("verdict")[kinds.isin(["letter", "place"])].unique()
     sides = ["a" if _interpret_verdict_word(table, text).side == A else "b" for text in words]
     return format_set_options(*map(format_word_setting, words, sides))
@@ -211,7 +211,7 @@ def _read_left_method(table: Table, kinds: pd.Series) -> Numbers:
     """Return the method on the left in each row, `A` or `B`.
 
     Raises:
-        StudyError: The methods at the sides are not the row's methods, or a word may mean a column or a side.
+        StudyError: The methods on the sides are not the row's methods, or a word may mean a column or a side.
     """
     texts = table.get_texts("verdict")
     a, b, on_left, on_right = map(table.get_cells, (*METHODS, *SHOWN))
@@ -236,7 +236,7 @@ def _refuse_changed_sides(
     first: Numbers,
     winners: NDArray[np.object_],
 ) -> None:
-    """Refuse verdicts that name sides, if a column says, or may say, that the sides were different."""
+    """Refuse verdicts that name sides, if a column says, or may say, that the methods changed sides."""
     sided = kinds.isin(["letter", "place"])
     if table.has_columns(*SHOWN):
         orders = set(zip(*(table.get_cells(name)[sided] for name in SHOWN), strict=True))
@@ -269,10 +269,10 @@ def _mark_possible_swaps(
 ) -> pd.Series:
     """Mark the rows in which an unclear column may say that the texts changed sides.
 
-    The column may name methods: then rows with the first method are not marked, and no row if the column
-    always names the winner. Otherwise the column has at most two values, and its heading is about sides or
-    has the letter A or B, or the values are letters, or have the same letters in another order, such as AB
-    and BA. Rows with "no" are not marked.
+    If the column names methods, rows that name method_a are not marked, and no row is marked if the column
+    always names the winner. Without methods, rows are marked only if the column has at most two values, and
+    if the heading is about sides or the values are orders, such as A and B, or AB and BA. Rows with "no" are
+    not marked.
     """
     heading = table.heading_of(name, name)
     is_about = is_about_sides(heading) or _says_which_method_is_a(table, heading)
@@ -316,16 +316,16 @@ def _find_named_methods(table: Table, name: str) -> Numbers:
 
 
 def _has_word(text: str, word: str) -> bool:
-    """Return whether a text has a word, without letters or digits beside it."""
+    """Return whether a text contains a whole word, with no letter or digit directly before or after."""
     return re.search(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])", text) is not None
 
 
 def _record_word_meanings(table: Table, kinds: pd.Series, columns: Sequence[str], strong: int) -> None:
-    """Record the columns that gave words a meaning, and the number of verdicts that lost their strength."""
+    """Record how the words for verdicts were read, and how many verdicts lost their strength (A>>B)."""
     words = sorted(map(repr, table.get_cells("verdict")[kinds != ""].unique()))
     if words:
         how = "read as ties" if set(kinds) <= {"", "tie"} else f"read by {join_with_and(columns)}"
-        table.use_columns("_words", [join_first(words, _LISTED)], how)
+        table.use_columns("_words", [join_first_parts(words, _LISTED)], how)
     for word, count in table.get_cells("verdict")[kinds == "tie"].value_counts().items():
         if _ODD_TIE.fullmatch(str(word)):
             table.notes.append(f"{count} of {word!r} count as ties")

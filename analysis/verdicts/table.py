@@ -23,10 +23,10 @@ from analysis.verdicts.words import format_set_options
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading
 from guard_eval.records import RaterKind
-from guard_eval.reporting.words import join_first, join_with_and
+from guard_eval.reporting.words import join_first_parts, join_with_and
 
 HEADINGS: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("headings.toml").read_text("utf-8"))
-"""The meanings of common headings and cells."""
+"""The meanings of common headings and cells, from headings.toml."""
 UNKNOWN_RATER = "unknown rater"
 """The name of a rater if the table does not name raters. A number may follow."""
 YES = frozenset(HEADINGS["yes"])
@@ -45,7 +45,7 @@ SHOWN = ("left", "right")
 """Columns that name the method on the left and the method on the right, as the rater saw them."""
 
 NUMBERED = frozenset({"line", "sheet row", "record", "sample", "row"})
-"""Names of an index that has the numbers of a file's lines, rows or records."""
+"""The possible names of a table's index if the index has the numbers of a file's lines, rows or records."""
 FEWEST_ROWS = 3
 """A column can describe raters (or comparisons) only if each has at least this number of rows on average."""
 MAX_NUMBERS = 5
@@ -77,7 +77,7 @@ def is_name_of_aggregate(name: str) -> bool:
 
 
 def format_column_options(role: str, names: Sequence[str]) -> str:
-    """Write the options of the command line that give one of several columns this role."""
+    """Write the options that give a role to a column: `--set columns.rater=X or --set columns.rater=Y`."""
     return format_set_options(*(f"columns.{role}={name}" for name in names), join=" or ")
 
 
@@ -89,7 +89,9 @@ def format_line_numbers(mask: Mask | pd.Series, index: pd.Index) -> str:
     ('lines 4, 7', 'line 9')
     """
     numbers = list(map(str, index[mask].unique()))
-    return f"{index.name}{'s' if len(numbers) > 1 else ''} {join_first(numbers, MAX_NUMBERS, join=', ')}"
+    return (
+        f"{index.name}{'s' if len(numbers) > 1 else ''} {join_first_parts(numbers, MAX_NUMBERS, join=', ')}"
+    )
 
 
 def add_line_numbers(frame: pd.DataFrame) -> pd.DataFrame:
@@ -128,9 +130,9 @@ def number_rows(table: pd.DataFrame, names: Sequence[str]) -> Numbers:
 
 
 def find_distinct_rows(table: pd.DataFrame, names: Sequence[str]) -> tuple[Numbers, list[Cells]]:
-    """Return the index of each row among the different rows, and these rows. A missing cell is None.
+    """Return the number of each row's distinct row, and the distinct rows. A missing cell is None.
 
-    A million verdicts have few different rows, so plain Python can decide the meaning of each row.
+    A million verdicts have few distinct rows, so plain Python can decide the meaning of each distinct row.
     """
     numbers = number_rows(table, names)
     first = np.unique(numbers, return_index=True)[1]
@@ -240,7 +242,7 @@ class Table:
             raise StudyError(f"the table has no verdicts; {why}")
 
     def make_reading(self) -> Reading:
-        """Return the reading of the table."""
+        """Return the description of how the table was read."""
         groups = [name for name in self.declared.groups if name in self.columns_without_role]
         by = [Role("by", name, "declared") for name in groups]
         used = {*groups, *self.joined, *(role.column for role in self.roles if role.role == "filter")}
@@ -266,11 +268,11 @@ class Table:
         return next(headings, default)
 
     def find_common_headings(self, role: str) -> list[str]:
-        """Return the headings that are common names of a role, the most common first."""
+        """Return the table's headings that are common names of a role, the most common first."""
         return self.find_headings(HEADINGS["names"][role])
 
     def find_headings(self, plain_names: Iterable[str]) -> list[str]:
-        """Return the columns with these simplified headings, in the order of the headings."""
+        """Return the columns whose simplified headings are among these names, in the order of the names."""
         return [name for plain in plain_names for name in self.names if simplify_heading(name) == plain]
 
     def choose_column(self, role: str, names: Sequence[str], is_same: Callable[[str, str], bool]) -> None:
@@ -302,7 +304,7 @@ class Table:
         return [text for name in columns for text in self.get_texts(name)[name].cat.categories]
 
     def find_distinct_rows(self, *names: str) -> tuple[Numbers, list[Cells]]:
-        """Return the index of each row among the different rows, and these rows: see `find_distinct_rows`."""
+        """Return the number of each row's distinct row, and the distinct rows (`find_distinct_rows`)."""
         return find_distinct_rows(self.get_texts(*names), names)
 
     def number_rows(self, *names: str) -> Numbers:
@@ -334,7 +336,7 @@ class Table:
         return self.count_distinct_rows(*keys, name) == self.count_distinct_rows(*keys)
 
     def groups_rows_more_coarsely(self, name: str, keys: Sequence[str]) -> bool:
-        """Return whether a column has fewer values than `keys`, and one value for each cell of `keys`."""
+        """Return whether a column has fewer values than `keys`, and one value in rows with equal `keys`."""
         return self.count_distinct_rows(name) < self.count_distinct_rows(*keys) and self.is_determined_by(
             name, keys
         )
@@ -342,8 +344,8 @@ class Table:
     def describes(self, name: str, *keys: str) -> bool:
         """Return whether a column is a property of `keys`: for `rater`, equal in all rows of the same rater.
 
-        False if the `keys` have fewer than `FEWEST_ROWS` rows each on average: equal cells may then be
-        chance.
+        With fewer than `FEWEST_ROWS` rows on average for each value of `keys`, equal cells may be chance, so
+        the answer is no.
         """
         is_many = 1 < self.count_distinct_rows(*keys) <= len(self.frame) / FEWEST_ROWS
         return is_many and self.is_determined_by(name, keys)

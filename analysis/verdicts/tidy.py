@@ -98,7 +98,7 @@ def make_tidy(
 
 
 def _make_table(frame: pd.DataFrame, declared: Declarations, items: pd.DataFrame | None) -> Table:
-    """Return a table to be read. Refuse a MultiIndex and equal headings."""
+    """Convert a data frame to a `Table`. Refuse a MultiIndex and equal headings."""
     if isinstance(frame.columns, pd.MultiIndex) or isinstance(frame.index, pd.MultiIndex):
         raise StudyError(
             "the table has several header rows or index columns (a MultiIndex); give it one header row: "
@@ -205,7 +205,7 @@ def _leave_out_invalid_votes(table: Table) -> None:
 
 
 def _find_cells_matching_rule(table: Table, name: str, rule: Mapping[str, str]) -> list[str]:
-    """Return the cells of a column that mean by a rule of headings.toml that a row does not count."""
+    """Return the texts of a column that exclude a row, by a rule of headings.toml."""
     if not re.fullmatch(rule["heading"], simplify_heading(name)):
         return []
     texts = table.list_values(name)
@@ -218,7 +218,7 @@ def _refuse_doubtful_filters(table: Table) -> None:
     """Refuse a column of yes and no that may say which rows do not count.
 
     Raises:
-        StudyError: There is a column with both answers, and no rule says which of them counts.
+        StudyError: A column has both answers, and no rule says which answer excludes a row.
     """
     filters = {role.column for role in table.roles if role.role == "filter"}
     for name in table.columns_without_role:

@@ -1,4 +1,4 @@
-"""A study's folder: study.toml → a validated `Study`, with the study's hash and the paths of all parts.
+"""Open a study's folder: read and check study.toml, and return a `Study` with its hash and its paths.
 
 The user writes study.toml before the data exist. The declared settings are stored with the first verdict, and
 the report names the settings that changed later.
@@ -123,7 +123,7 @@ class Study:
         settings = self.settings
         local = [system for system in settings.systems.values() if system.source == "strategy"]
         models: list[Model] = []
-        for model in map(settings.find_writer, local):
+        for model in map(settings.find_writing_model, local):
             if model not in models:
                 models.append(model)
         return [replace(self, settings=settings.restrict_to_model(model)) for model in models]

@@ -47,7 +47,7 @@ class JudgedExample(SettingsTable):
 
 
 class _Examples(SettingsTable):
-    """The lines of a file of examples."""
+    """All examples in a judge's file of examples, so that they are checked together."""
 
     example: list[JudgedExample] = Field(min_length=1, max_length=64)
 
@@ -157,7 +157,7 @@ class Judge(ServedModel):
 
     @property
     def texts(self) -> str:
-        """Return the study's word for its texts."""
+        """Return the study's word for the compared texts, such as "summaries"."""
         return self._texts
 
     @property

@@ -1,4 +1,4 @@
-"""The wording that a rater reads: one file for each language. A model made from en.toml checks the others."""
+"""The wording that a rater reads, from a TOML file for each language. All have the keys of en.toml."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from guard_eval.study.settings import Settings
 from guard_eval.study.toml import parse_toml, read_toml, validate_toml_tables
 
 Wording = Any
-"""The tables of the English file as a model's attributes: `words.panel.save`."""
+"""All words of the app in one language. Each word has a table and a key, such as `words.panel.save`."""
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")

@@ -54,7 +54,7 @@ def test_measure_writes_every_table_and_figure(run, file, tmp_path):
     assert "Differences from one\n" in ran.out
 
 
-def test_missing_model_is_named_after_other_scores(run, file, tmp_path):
+def test_missing_model_does_not_prevent_other_scores(run, file, tmp_path):
     arguments = ["texts.jsonl", "--metrics", "diversity,coherence", "--output", "o"]
     ran = run("measure", *arguments, "--set", "metrics.coherence_model=./no")
     assert ran.code == 2

@@ -87,7 +87,7 @@ def test_ctrl_c_during_loading_is_not_reported_as_a_model_error(monkeypatch, cap
     assert "--common needs --texts" in capsys.readouterr().err
 
 
-def test_python_m_guard_eval_proposes_itself(paired, typed):
+def test_next_command_uses_python_m_without_script(paired, typed):
     """`python -m guard_eval` proposes itself where a shell does not find `guard-eval`."""
     ran = typed("status", "small", PATH="/usr/bin:/bin")
     assert f"Next: {sys.executable} -m guard_eval " in ran.out

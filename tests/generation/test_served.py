@@ -134,7 +134,7 @@ def test_equal_texts_of_two_systems_are_reported(study, server):
     served = f'base_url = "{server.url}"\nmodel = "qwen2.5-7b"\nchat = false\n'
     plain = f'{COMPLETIONS}[[system]]\nname = "plain"\n{served}'
     warnings = generate_texts(study(plain)).warnings
-    assert any("wrote the same text to 6 of 6 prompts" in warning for warning in warnings)
+    assert any("wrote the same text for 6 of 6 prompts" in warning for warning in warnings)
     server.ignores = set()
     changed = plain.replace("top_n_sigma = 1", "top_n_sigma = 2")
     assert generate_texts(study(changed)).warnings == ()

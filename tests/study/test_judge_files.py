@@ -68,7 +68,7 @@ def test_too_large_files_are_refused(judge):
         ("{{criteria}} {{}}", "['', 'criteria']"),
     ],
 )
-def test_a_template_is_checked_for_its_fields(judge, text, says):
+def test_template_with_wrong_placeholders_is_refused(judge, text, says):
     with pytest.raises(StudyError, match=re.escape(says)):
         judge('prompt = "own.txt"', text=text)
 
@@ -149,7 +149,7 @@ def test_headers_cannot_hold_secrets(headers, says):
         Judge(model="m", headers=headers)
 
 
-def test_harmless_fields_are_accepted():
+def test_harmless_request_fields_are_accepted():
     body = {"top_p": 0.9, "prompt_cache_key": "k", "provider": {"order": ["a"]}, "service_tier": "flex"}
     headers = {"X-Title": "a study", "anthropic-workspace": "w"}
     judge = Judge(model="m", extra_body=body, headers=headers, temperature="default")

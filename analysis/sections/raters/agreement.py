@@ -48,7 +48,7 @@ LANDIS_KOCH = (
 """Words for κ by the lowest κ that they describe (Landis and Koch 1977)."""
 HIGH_RAW = 0.7
 KAPPA_GAP = 0.3
-"""If raw agreement and AC1 − κ are at least these values, κ is low only because one verdict dominates."""
+"""κ is low only because one verdict dominates if raw agreement is at least .7 and AC1 − κ is above .3."""
 DOMINATED = "; one verdict dominates, so κ is low although raters mostly agree (see AC1)"
 DESIGN_EFFECT = (
     "Design effect: n ratings of the same pairs are worth n / (design effect) independent ratings."
@@ -115,7 +115,7 @@ def measure_agreement(evidence: Evidence) -> list[AgreementRow]:
 
 
 def _make_agreement_row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> AgreementRow:
-    """Return the agreement on one result."""
+    """Return the agreement of raters on one comparison and criterion."""
     item, first = find_item_numbers(scores)
     by_unit = UnitScores.from_items(scores.iloc[first])
     counts = count_verdicts_by_item(scores)
@@ -179,7 +179,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(rows: Sequence[AgreementRow]) -> str:
-    """Describe the range of κ in words, and say if one verdict dominates."""
+    """Answer the section's question: describe the range of κ in words, and say if one verdict dominates."""
     people = select_rows_of_first_raters(rows)
     kappas = [row.fleiss_kappa for row in people if row.fleiss_kappa.value is not None]
     if not kappas:

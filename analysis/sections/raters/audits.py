@@ -97,7 +97,7 @@ def run_audits(evidence: Evidence) -> list[FindingRow]:
 def _split_by_comparison(
     frame: pd.DataFrame,
 ) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame, pd.DataFrame]]:
-    """Yield each comparison with enough showings: its methods and kind of raters, verdicts and showings.
+    """Yield each comparison with enough showings: (methods and kind of raters), verdicts, showings.
 
     A showing is one presentation of a pair to one rater, with a verdict on each criterion. All showings are
     numbered at once for speed: a table may have a million verdicts and many comparisons.
@@ -292,6 +292,6 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(rows: Sequence[FindingRow]) -> str:
-    """Count the warnings and notes."""
+    """Answer the section's question with the number of warnings and notes."""
     warnings = sum(row.severity == "warning" for row in rows)
     return f"{count_in_words(warnings, 'warning')}, {count_in_words(len(rows) - warnings, 'note')}"

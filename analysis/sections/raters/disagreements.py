@@ -59,7 +59,7 @@ def list_disagreements(evidence: Evidence) -> list[DisagreementRow]:
 
 
 def _measure_disagreements(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the number of people, their share, and their disagreement for each pair of a result."""
+    """Return a row per pair of a result: the number of people, people's share, and people's disagreement."""
     counts = count_verdicts_by_item(scores)
     first = find_item_numbers(scores)[1]
     people = counts.sum(axis=1)
@@ -82,9 +82,9 @@ def _compare_judges_with_people(judged: pd.DataFrame, people: pd.DataFrame) -> p
 
 
 def _describe_largest_disagreement(rows: Sequence[DisagreementRow]) -> str:
-    """Name the largest disagreement between the first raters of the table, and its criteria.
+    """Answer the section's question: name the largest disagreement of the first raters, and its criteria.
 
-    A study's pairs have no names that a reader knows, so only the table has their ids.
+    A reader does not know the ids of a study's pairs, so only the table has ids.
     """
     first = [row for row in rows if row.judge == rows[0].judge]
     worst = max(row.disagreement for row in first)

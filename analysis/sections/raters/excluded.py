@@ -22,7 +22,7 @@ from analysis.sections.section import (
 from guard_eval.reporting.words import count_in_words, find_title, format_percent, join_with_and
 
 MAX_NAMED = 4
-"""The largest number of results in the answer."""
+"""The largest number of results that the section's answer names."""
 
 
 @declare_plan_keys()
@@ -75,7 +75,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(raters: Sequence[Exclusion], results: Sequence[WinShareRow]) -> str:
-    """Count the excluded raters, and give the results with them."""
+    """Answer the section's question: count the excluded raters, and give the results with their verdicts."""
     late = sum(rater.results == "after" for rater in raters)
     answer = f"{len(raters)} excluded, {late} of them after the results were first seen"
     kinds = {rater.rater_kind for rater in raters}

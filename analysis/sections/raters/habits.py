@@ -39,7 +39,7 @@ class RaterRow:
         tie_share: The share of ties.
         agreement: The share of the verdicts of other raters of this kind that agree, on the same pair and
             criterion.
-        compared: The number of verdicts behind `agreement`.
+        compared: The number of other raters' verdicts from which `agreement` is computed.
         first_share: The share of verdicts without ties for the text shown first. The interval is based on
             units, because verdicts on several criteria of a pair depend on each other.
         seconds: The median time for a pair.

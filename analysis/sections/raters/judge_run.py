@@ -79,7 +79,7 @@ class SpendingRow:
 
     @property
     def cost(self) -> str:
-        """Return the cost as text."""
+        """Return the cost of the judge's answers as text, such as `$1.20`."""
         if self.unpriced and self.unpriced == self.requests:
             return "unknown"
         return f"{format_dollars(self.usd)} or more" if self.unpriced else format_dollars(self.usd)
@@ -179,7 +179,7 @@ def score_calibration(evidence: Evidence) -> list[CalibrationRow]:
 
 
 def _score_calibration_answers(check: str, answers: Sequence[str]) -> int:
-    """Score a judge's answers: 1 for the outcome that the check counts, −1 for its opposite, 0 otherwise."""
+    """Score the answers on one item: 1 for the outcome that the check counts, −1 for the opposite, else 0."""
     match check:
         case "identical":
             return 1 if set(answers) == {"tie"} else -1

@@ -29,7 +29,7 @@ from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import capitalise, format_percent
 
 EPSILON = 0.15
-"""The amount by which a judge may be worse than a person because it is cheaper (for skilled annotators)."""
+"""The ε of the alternative-annotator test: a judge may be this much worse than a person, being cheaper."""
 ALTERNATIVE_ANNOTATOR = (
     "A judge cannot agree with people more than they do with each other. Wins as an annotator: the share of "
     "people whom the judge may replace at ε = .15 (Calderon, Reichart and Dror 2025); from 50 % on it passes."
@@ -149,7 +149,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
-    """Say whether judges have the same result as people, and how often they agree with most people."""
+    """Say whether judges have the same results as people, and how often judges agree with most people."""
     alpha = evidence.plan.alpha
     agreed = sum((row.same_as_most.value or 0.0) * row.pairs for row in rows)
     same = agreed / sum(row.pairs for row in rows)

@@ -43,7 +43,7 @@ from guard_eval.reporting.words import (
 )
 
 RATED = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
-"""The columns that identify a rater's verdicts on a pair and criterion, whatever the order of the texts."""
+"""The columns that identify a rater's verdicts on one pair and criterion, in both orders of the texts."""
 ITEM = ["method_a", "method_b", "pair_id"]
 
 

@@ -16,10 +16,9 @@ from guard_eval.records import PEOPLE_OF
 
 @declare_plan_keys(*SHARE_KEYS, "sequential", "assisted_by")
 def select_answer_rows(evidence: Evidence) -> list[WinShareRow]:
-    """Return the rows that the answer is based on, over all datasets.
+    """Return the win shares over all datasets for the report's answer, with the test that the plan declares.
 
-    The declared plan decides which rows these are: shares assisted by a judge, sequential tests, rounds, or
-    the usual shares.
+    The plan may declare shares assisted by a judge, sequential tests, rounds, or the usual sign-flip test.
     """
     rows = evidence.rows(measure_total_shares)
     declared: dict[ResultKey, tuple[Estimate, SequentialRow | AssistedRow | RoundsRow]] = {}
@@ -42,7 +41,7 @@ def select_answer_rows(evidence: Evidence) -> list[WinShareRow]:
 def _replace_test(
     row: WinShareRow, share: Estimate, test: SequentialRow | AssistedRow | RoundsRow
 ) -> WinShareRow:
-    """Return a copy of a win share's row with the share and p of the declared test, and no smallest p."""
+    """Return a copy of a row with the share and p of the declared test, which has no smallest possible p."""
     return replace(
         row,
         win_share=share,

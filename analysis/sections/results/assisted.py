@@ -37,7 +37,7 @@ FEWEST_RATED = 10
 CALIBRATED = 40
 """The smallest number of units for which coverage was measured (docs/assisted.md)."""
 RARE = 0.001
-"""If a test of random selection has a smaller p than this, people's part is not treated as random."""
+"""With a p below this, from a test of random selection, the pairs that people rated are not called random."""
 PREDICTION_POWERED = (
     "Prediction-powered inference (PPI++): the share is people's. The judge, who judged more pairs, narrows "
     "its interval as far as it agrees with them."
@@ -60,7 +60,7 @@ class AssistedRow(TestedRow):
         weight: The weight of the judge.
         correlation: The correlation between the judge's scores and people's scores.
         ratings_gained: The number of further ratings by people that would narrow the interval as much.
-        method: The interval and the test.
+        method: The name of the interval and the test.
     """
 
     people: int
@@ -99,7 +99,7 @@ def measure_assisted_shares(evidence: Evidence) -> list[AssistedRow]:
 def _make_assisted_row(
     key: ResultKey, raters: int, people: pd.DataFrame, judged: pd.DataFrame, evidence: Evidence
 ) -> AssistedRow:
-    """Return a row from people's items and the judge's items."""
+    """Make the row of one result and one judge from the items that people and the judge rated."""
     rated = len(people)
     level = evidence.plan.level
     ratings = int(people["raters"].sum())
@@ -193,7 +193,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(rows: Sequence[AssistedRow]) -> str:
-    """Say how many further ratings by people would narrow the interval as much."""
+    """Answer the section's question: how many further ratings by people would narrow the interval as much?"""
     gained = [row.ratings_gained for row in rows if row.ratings_gained is not None]
     if not gained:
         return "Not possible: see the reasons"

@@ -116,7 +116,7 @@ def _varies_within(frame: pd.DataFrame, column: str, keys: Sequence[str]) -> boo
 
 
 def list_split_columns(evidence: Evidence) -> tuple[str, ...]:
-    """Return the declared columns, and the columns chosen later."""
+    """Return the columns by which results are split: the declared columns, then those chosen later."""
     return (*evidence.context.by, *evidence.context.explored)
 
 
@@ -131,7 +131,7 @@ NO_WEIGHTS = "the test of a column gives every pair the same weight; remove weig
 
 @declare_plan_keys("alpha", "correction", "weights", "raters", "composite", needs=list_split_columns)
 def measure_shares_by_value(evidence: Evidence) -> list[ValueRow]:
-    """Return the win shares at each value of the columns, corrected together."""
+    """Return the win shares for each value of each split column. All p-values are corrected together."""
     rows = [
         _make_value_row(row, column, value)
         for column in list_split_columns(evidence)
@@ -142,7 +142,7 @@ def measure_shares_by_value(evidence: Evidence) -> list[ValueRow]:
 
 
 def _make_value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
-    """Make the row of one value. The p is corrected later, together with the p of the other values."""
+    """Make the row of one value of a column. The p is corrected later, together with other values."""
     counted = {field.name: getattr(row, field.name) for field in fields(CountedRow)}
     return ValueRow(**counted | {"p_adjusted": None, "family": 0}, column=column, value=value)
 
@@ -278,7 +278,7 @@ def _describe_split_columns(evidence: Evidence, tests: Sequence[InteractionRow])
 
 
 def _name_values_with_extreme_share(test: InteractionRow, values: Sequence[ValueRow]) -> str:
-    """Say where the first method is preferred most and least."""
+    """Name the value of a column with the first method's largest share, and that with its smallest share."""
     ranked = sorted(values, key=lambda row: row.win_share.value or 0.0)
     largest, smallest = (
         f"{format_percent(row.win_share.value, 0)} where {row.column} is {row.value}"

@@ -78,7 +78,7 @@ def run_equivalence_tests(evidence: Evidence) -> list[EquivalenceRow]:
 
 
 def _run_equivalence_test(row: WinShareRow, margin: float, alpha: float) -> EquivalenceRow:
-    """Test one result, without the correction."""
+    """Run the equivalence test of one result. The p is not yet corrected."""
     level = 1 - 2 * alpha
     tested = EquivalenceRow(
         *row.key,
@@ -103,7 +103,7 @@ def _run_equivalence_test(row: WinShareRow, margin: float, alpha: float) -> Equi
 
 
 def _conclude(row: EquivalenceRow, alpha: float) -> Conclusion:
-    """Return the conclusion. A difference can be significant and still too small to matter."""
+    """Return the conclusion of the equivalence test and the usual test: "different but negligible"."""
     is_equivalent = row.is_significant(alpha)
     if row.differs:
         return "different but negligible" if is_equivalent else "different"
@@ -128,6 +128,6 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(rows: Sequence[EquivalenceRow]) -> str:
-    """Count the results by conclusion."""
+    """Answer the section's question: count the results with each conclusion."""
     counts = Counter(row.conclusion for row in rows)
     return join_with_and([f"{count} {conclusion}" for conclusion, count in counts.most_common()])

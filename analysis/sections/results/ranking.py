@@ -76,10 +76,10 @@ class RankingRow(CriterionRow):
         group: The number of the group, if comparisons do not connect all methods.
         method: The method.
         rank: The rank of the method by strength.
-        possible_best: The best rank that is possible for the method. All methods' possible ranks hold
-            together at `level`; missing if nothing can be concluded.
+        possible_best: The best possible rank of the method; missing if nothing can be concluded. At `level`,
+            the possible ranks of all methods contain the true ranks.
         possible_worst: The worst possible rank.
-        strength: The strength by Davidson's (1970) model, which has ties.
+        strength: The log-strength by Davidson's (1970) model, which has ties.
         expected_share: The share against the average other method; a tie counts half.
         level: The confidence level.
         comparisons: The number of comparisons of the group.
@@ -111,12 +111,12 @@ class RankingRow(CriterionRow):
 
     @property
     def share(self) -> float:
-        """Return the expected share."""
+        """Return the expected win share against the average other method."""
         return self.expected_share.value or 0.0
 
     @property
     def possible_ranks(self) -> str:
-        """Return the possible ranks of the method as text."""
+        """Return the possible ranks of the method as text, such as `1–3`."""
         if self.possible_best is None:
             return "not concluded"
         low, high = self.possible_best, self.possible_worst
@@ -138,13 +138,13 @@ class _Ranking:
 
 @record
 class _ConnectedGroup:
-    """Methods that are connected by comparisons of one kind of raters on one criterion.
+    """A group of methods connected by comparisons, judged by one kind of raters on one criterion.
 
     Attributes:
         kind, judge, criterion: The kind of raters, the judge, and the criterion.
         number: The number of the group.
         methods: The methods.
-        apart: The methods outside the group.
+        apart: The methods that no comparison connects with this group.
         scores: The scores of the comparisons.
     """
 
@@ -172,7 +172,7 @@ def rank_methods(evidence: Evidence) -> list[RankingRow]:
 
     If comparisons do not connect all methods, each group of three or more methods has a separate ranking. Two
     methods are not ranked, because their win share is enough. If raters are declared to be a sample, ranks
-    and shares hold for all raters of the same kind.
+    and shares are valid for all raters of the same kind.
     """
     tables = [_rank_group(evidence, group) for group in _find_connected_groups(evidence.scored.scores)]
     rows = sorted(_adjust_any_difference_p(tables, evidence), key=_make_sort_key)
@@ -184,7 +184,7 @@ def rank_methods(evidence: Evidence) -> list[RankingRow]:
 
 
 def _use_ranks_valid_at_all_rounds(row: RankingRow, evidence: Evidence) -> RankingRow:
-    """Return a row with ranks and a p for any difference that are valid at all rounds together."""
+    """Return a copy of a row with possible ranks and a p that stay valid if results are read every round."""
     row = replace(row, expected_share=Estimate(value=row.share), any_difference_test=METHOD)
     alpha = evidence.plan.alpha
     key = (row.rater_group, row.criterion)
@@ -228,7 +228,7 @@ def _make_sort_key(row: RankingRow) -> tuple[object, ...]:
 
 
 def _find_connected_groups(scores: pd.DataFrame) -> Iterator[_ConnectedGroup]:
-    """Yield the groups of methods that are ranked."""
+    """Yield the groups of methods that comparisons connect, if a group is large enough to be ranked."""
     for (kind, judge, criterion), judged in scores.groupby(CELL[2:], sort=True):
         compared = judged[CELL[:2]].drop_duplicates()
         connected = group_connected_methods(compared.itertuples(index=False, name=None))
@@ -265,7 +265,7 @@ def _adjust_any_difference_p(tables: Sequence[_Ranking], evidence: Evidence) -> 
 
 
 def _rank_group(evidence: Evidence, group: _ConnectedGroup) -> _Ranking:
-    """Return a ranking: strengths, expected shares, possible ranks, and the test of any difference."""
+    """Rank the methods of a group: strengths, expected shares, possible ranks, test of any difference."""
     level = evidence.plan.level
     is_random = evidence.plan.raters == "random" and not group.judge
     by_unit = UnitScores.from_items(group.scores)

@@ -85,7 +85,7 @@ def summarise_rounds(evidence: Evidence) -> list[RoundsRow]:
                     contest.plan.criterion,
                     lead=estimate_lead(duel, contest),
                     ahead=duel.leader,
-                    behind=duel.follower,
+                    behind=duel.trailing_system,
                     prompts=len(duel.leads),
                     stopped_after=stopped,
                     p=duel.p,
@@ -98,7 +98,7 @@ def summarise_rounds(evidence: Evidence) -> list[RoundsRow]:
 
 
 def estimate_lead(compared: Comparison, contest: Contest) -> Estimate:
-    """Return the mean lead, with limits that hold for all pairs of systems at all rounds together."""
+    """Estimate the mean lead, with limits that are valid for all pairs of systems and all rounds at once."""
     level = 1 - contest.plan.alpha
     n = len(compared.leads)
     if n < 2:
@@ -114,12 +114,12 @@ def estimate_lead(compared: Comparison, contest: Contest) -> Estimate:
 
 @lru_cache
 def find_critical_value(alpha: float, sizes: tuple[int, ...]) -> float:
-    """Return the largest statistic whose p is `alpha`."""
+    """Return the value that the statistic must exceed for p < `alpha`, over all rounds together."""
     return float(optimize.brentq(lambda peak: compute_first_passage_p(peak, sizes) - alpha, 0.01, 20.0))
 
 
 def find_eliminated_systems(rows: Sequence[RoundsRow], alpha: float) -> dict[str, int]:
-    """Return the beaten systems whose comparisons have all stopped, with their last round."""
+    """Return the last round of each beaten system whose comparisons have all stopped, by system."""
     eliminated = {}
     for system in {row.behind for row in rows if row.is_significant(alpha)}:
         duels = [row for row in rows if system in row.methods]

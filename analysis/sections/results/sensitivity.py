@@ -39,7 +39,7 @@ from guard_eval.reporting.words import (
     find_title,
     format_p_in_sentence,
     format_share_limits,
-    join_first,
+    join_first_parts,
     join_with_and,
 )
 
@@ -53,7 +53,7 @@ WITH_EXCLUDED = "with the excluded raters"
 SHARES = {"equal": FIXED, "precision": PRECISION}
 """For each setting of `weights`, the name of the analysis about the raters who took part."""
 MAX_LEFT_OUT = 30
-"""The largest number of raters to leave out in turn. Of more raters, a single one hardly matters."""
+"""With more raters, none is left out in turn, because a single rater then hardly matters."""
 PAPERS_TEST = (
     "The pooled binomial test is the paper's. It takes ratings of one pair for independent. They are not, so "
     "it finds differences too often."
@@ -65,7 +65,7 @@ AS_A_SAMPLE = (
     "pairs do."
 )
 MAX_NAMED = 3
-"""The largest number of results whose limits the answer gives."""
+"""The largest number of results for which the section's answer gives limits."""
 
 
 @record
@@ -196,7 +196,7 @@ def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
         for row in apart
     ]
     verb = "The other finds" if len(apart) == 1 else "The others find"
-    return f"{len(others) - len(apart)} of {len(others)} would. {verb} {join_first(differences, 2)}"
+    return f"{len(others) - len(apart)} of {len(others)} would. {verb} {join_first_parts(differences, 2)}"
 
 
 def make_section_on_other_raters(evidence: Evidence) -> Section | None:
@@ -215,7 +215,7 @@ def make_section_on_other_raters(evidence: Evidence) -> Section | None:
 
 
 def _answer_about_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow]) -> str:
-    """List the results that also hold for other raters, with their limits."""
+    """List the results that are also significant for other raters, with their limits."""
     estimated = [row for row in rows if row.win_share.low is not None]
     if not estimated:
         return f"Unknown: {rows[0].note}"

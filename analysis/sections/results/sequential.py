@@ -34,7 +34,7 @@ class SequentialRow(ShareRow):
         units: The number of complete units.
         waiting: The number of items that wait for another rating.
         log_e_value: The evidence against a share of one half.
-        reached_after: The number of units after which the error rate was reached.
+        reached_after: The number of units after which the test first rejected; None if it did not reject.
         method: The test.
     """
 
@@ -51,8 +51,8 @@ def run_sequential_tests(evidence: Evidence) -> list[SequentialRow]:
     """Return a row per comparison and criterion, for people and for each judge.
 
     Items are in the order of their last verdict (column `at`). If any verdict of a comparison has no time,
-    the items are in the order of the table's rows. An item counts only after all its raters have rated it;
-    otherwise it could count twice, at two looks.
+    the items are in the order of the table's rows. An item counts only after all its raters have rated it,
+    so that no item counts twice if results are viewed twice.
     """
     if not evidence.plan.sequential:
         return []
@@ -86,7 +86,7 @@ def _find_last_verdict_times(scored: ScoredVerdicts) -> pd.DataFrame:
 
 
 def _run_sequential_test(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> SequentialRow:
-    """Test one result. An item counts only after all its raters have rated it."""
+    """Run the sequential test of one result. An item counts only after all its raters have rated it."""
     wait = evidence.context.raters_per_item.get(key.rater_kind)
     by_unit = UnitScores.from_items(items)
     is_waiting = (items["raters"] < (wait or 0)).to_numpy()
@@ -154,6 +154,6 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(rows: Sequence[SequentialRow]) -> str:
-    """Count the results that reached the error rate."""
+    """Answer the section's question: count the results whose evidence has reached the error rate."""
     reached = sum(row.reached_after is not None for row in rows)
     return f"{reached} of {count_in_words(len(rows), 'result')} reached the declared error rate"

@@ -138,7 +138,7 @@ class SignFlipRow(ShareRow):
 
     Attributes:
         smallest_p: The smallest p that is possible with these units.
-        method: The interval and the test.
+        method: The name of the interval and the test.
     """
 
     smallest_p: float
@@ -150,7 +150,7 @@ class SignFlipRow(ShareRow):
         return self.smallest_p
 
     def withhold_unreachable_p(self, alpha: float) -> Self:
-        """Remove the p if it could never be below the error rate, and add a note with the reason."""
+        """Return the row without p if p could never reach the error rate. A note then gives the reason."""
         why = "" if self.p is None else explain_missing_p(self.smallest_p, alpha)
         return replace(self, p=None, note=join_notes(self.note, why)) if why else self
 
@@ -264,7 +264,7 @@ def measure_total_shares(evidence: Evidence) -> list[WinShareRow]:
 
 @declare_share_keys
 def measure_reported_shares(evidence: Evidence) -> list[WinShareRow]:
-    """Return win shares over all datasets; of comparisons analysed in every way, also by dataset."""
+    """Return win shares over all datasets, and by dataset for the comparisons that are shown in full."""
     return _add_dataset_rows(evidence, evidence.detailed_comparisons)
 
 
@@ -275,7 +275,7 @@ def measure_all_shares(evidence: Evidence) -> list[WinShareRow]:
 
 
 def _add_dataset_rows(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
-    """Return win shares over all datasets, those of `comparisons` followed by the shares in each dataset."""
+    """Return win shares over all datasets, and for each of `comparisons` also the share in each dataset."""
     scores = dict(group_by_result(evidence.scored.scores))
     items = weigh_items_by_plan(evidence)
     rows = []
@@ -294,7 +294,7 @@ def _add_dataset_rows(evidence: Evidence, comparisons: Collection[tuple[str, str
 
 
 def weigh_items_by_plan(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
-    """Return the items of each result, weighted as the plan says."""
+    """Return the items of each result, with weights if the plan declares weights."""
     items = dict(group_by_result(evidence.scored.items))
     if evidence.plan.weights == "equal":
         return items
@@ -437,7 +437,7 @@ def count_pairs_and_ratings(evidence: Evidence) -> list[CoverageRow]:
 
 
 def conclude(row: TestedRow, alpha: float) -> str:
-    """Return the conclusion of a test, such as "evidence". `TOO_FEW` still has the placeholder "{unit}"."""
+    """Return the conclusion of a test, such as "evidence". `TOO_FEW` contains the placeholder "{unit}"."""
     p = row.deciding_p
     if p is not None and p > alpha:
         return NO_EVIDENCE
@@ -454,7 +454,7 @@ def conclude(row: TestedRow, alpha: float) -> str:
 
 
 def describe_conclusion(row: TestedRow, alpha: float) -> str:
-    """Return the conclusion of a test for readers: like `conclude`, but with the unit of the row."""
+    """Return the conclusion of a test for readers, with the unit of the row in place of "{unit}"."""
     unit = row.unit if isinstance(row, WinShareRow) else "unit"
     return conclude(row, alpha).format(unit=unit)
 

@@ -69,12 +69,12 @@ class Abilities:
     @property
     def can_continue_text(self) -> bool:
         """Whether the model can continue a text with positions that start at 0."""
-        return self._passes_trial(TOKENS, "one text", self._compare_default_positions)
+        return self._does_trial_succeed(TOKENS, "one text", self._compare_default_positions)
 
     @property
     def forgets_earlier_texts(self) -> bool:
         """Whether the logits of a prompt of one token do not depend on the text that was read before."""
-        return self._passes_trial(TOKENS, "a prompt of one token", self._compare_after_another_text)
+        return self._does_trial_succeed(TOKENS, "a prompt of one token", self._compare_after_another_text)
 
     def can_use_cache(self, tokens: int, *, static: bool = False) -> bool:
         """Return whether logits with a cache are correct for texts of up to `tokens` tokens.
@@ -85,25 +85,27 @@ class Abilities:
             compare = partial(
                 self._compare_cached_steps, tokens, cache_implementation="static", disable_compile=True
             )
-            return self._passes_trial(tokens, "a static cache", compare, "another cache")
-        return self._passes_trial(tokens, "a cache", partial(self._compare_cached_steps, tokens), "no cache")
+            return self._does_trial_succeed(tokens, "a static cache", compare, "another cache")
+        return self._does_trial_succeed(
+            tokens, "a cache", partial(self._compare_cached_steps, tokens), "no cache"
+        )
 
     def can_use_cache_as_amateur(self, tokens: int) -> bool:
         """Return whether the model, as an amateur, can use a cache for texts of up to `tokens` tokens."""
-        return self._passes_trial(
+        return self._does_trial_succeed(
             tokens, "rows with a cache", partial(self._compare_exchanged_rows, tokens), "no cache"
         )
 
     def can_pad(self, tokens: int) -> bool:
         """Return whether logits are correct if texts are padded to `tokens` tokens."""
-        return self._passes_trial(
+        return self._does_trial_succeed(
             tokens, "padded rows", partial(self._compare_padded_text, tokens), "single rows"
         )
 
     def can_use_cache_for_beams(self, tokens: int) -> bool:
         """Return whether beam search can use a cache for texts of up to `tokens` tokens."""
         compare = partial(self._compare_exchanged_beams, tokens)
-        return self._passes_trial(tokens, "beams with a cache", compare, "beams without a cache")
+        return self._does_trial_succeed(tokens, "beams with a cache", compare, "beams without a cache")
 
     def choose_passes(self, tokens: int) -> type[TreePasses]:
         """Return the fastest kind of passes whose results are correct for texts of up to `tokens` tokens.
@@ -112,7 +114,7 @@ class Abilities:
             ValueError: No kind of passes gives correct results. The message names the failed trials.
         """
         for kind, what in _PASSES.items():
-            if self._passes_trial(
+            if self._does_trial_succeed(
                 tokens, what, partial(self._compare_candidate_passes, kind, tokens), "another way"
             ):
                 return kind
@@ -123,7 +125,9 @@ class Abilities:
         """The failed trials, each with the reason."""
         return "; ".join(f"{what} ({reason})" for what, reason in self._reasons.items())
 
-    def _passes_trial(self, tokens: int, what: str, compare: Callable[[], Pairs], remedy: str = "") -> bool:
+    def _does_trial_succeed(
+        self, tokens: int, what: str, compare: Callable[[], Pairs], remedy: str = ""
+    ) -> bool:
         """Return whether a trial succeeds for texts of up to `tokens` tokens. Run the trial if necessary.
 
         If the trial fails, tell the user once, with the slower way that is used instead.
@@ -148,7 +152,7 @@ class Abilities:
         tolerance = torch.finfo(self._model.dtype).eps ** 0.5
         try:
             with torch.inference_mode():
-                distance = max(_relative_distance(actual, expected) for actual, expected in compare())
+                distance = max(_compute_relative_distance(actual, expected) for actual, expected in compare())
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # noqa: BLE001 (a model may raise any exception)
@@ -314,7 +318,7 @@ def _force_beam_exchange(input_ids: Tensor, scores: Tensor) -> Tensor:
     return forced
 
 
-def _relative_distance(actual: Tensor, expected: Tensor) -> float:
+def _compute_relative_distance(actual: Tensor, expected: Tensor) -> float:
     """Return the distance between actual and expected numbers, relative to the spread of the expected."""
     expected = expected.float()
     # The second term is for a vocabulary of one token, whose logits have rounding but no spread.

@@ -88,8 +88,8 @@ def test_processor_refuses_a_second_call_of_generate(length: int):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: StrategyProcessor("contrastive"), "needs more of the model than logits"),
-        (lambda: StrategyProcessor("beam"), "needs more of the model than logits"),
+        (lambda: StrategyProcessor("contrastive"), "needs more than the model's logits"),
+        (lambda: StrategyProcessor("beam"), "needs more than the model's logits"),
         (lambda: StrategyProcessor(None), "None is not a strategy; write Guard() or 'guard'"),
         (lambda: StrategyProcessor("top_p", seed=1.5), "seed = 1.5 must be a whole number"),
         (
