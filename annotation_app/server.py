@@ -75,7 +75,7 @@ INCOMING_BYTES = 1_000_000
 """The largest message that a browser may send, in bytes."""
 
 HEADER_BYTES = 128_000
-"""The largest allowed size of a request's headers, in bytes. They include cookies of other programs on the host."""
+"""The largest allowed size of a request's headers, in bytes. These include cookies of other programs."""
 
 HEALTH_SECONDS = 5.0
 """Seconds that the health check waits for the database, and seconds for which the result is reused."""

@@ -252,7 +252,7 @@ def test_export_has_side_choice_and_method_of_each_verdict(study, tmp_path):
     assert export(study, output=tmp_path / "new" / "V.CSV").path.stat().st_mode & 0o777 == 0o600
 
 
-def test_history_and_notes_are_separate_tables(study):
+def test_export_writes_history_and_notes_as_separate_tables(study):
     exclude_raters(study, "Ann", reason="why")
     rows = {}
     for table in ("history", "notes"):
@@ -299,7 +299,7 @@ def test_a_backup_during_ratings_is_complete(study, tmp_path, make_pairs):
 
 
 @pytest.mark.parametrize("name", ["x%20y", "run #2", "why?", "f\udcff"])
-def test_databases_and_backups_stay_in_folders_of_any_name(tmp_path, make_pairs, name):
+def test_databases_and_backups_work_in_folders_of_any_name(tmp_path, make_pairs, name):
     folder = tmp_path / name
     folder.mkdir()
     (folder / "study.toml").write_text(TOML)

@@ -87,7 +87,7 @@ def test_erase_can_delete_verdicts_and_free_pairs(store, add_new_pairs, plan):
     assert len(rate_all_pairs(store, ben, single_plan)) == 4
 
 
-def test_erase_opens_no_slots_beyond_the_plan(store, add_new_pairs, plan):
+def test_erasing_a_rater_opens_no_slots_beyond_the_plan(store, add_new_pairs, plan):
     add_new_pairs(1)
     ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     for who in (ann, ben):

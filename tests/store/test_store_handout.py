@@ -160,7 +160,7 @@ def test_a_renewed_lease_never_ends_earlier(store, one_pair, single_plan, clock,
     assert split_raters_by_surplus(store) == (["Ann"], [])
 
 
-def test_lost_pairs_return_only_within_the_quota(store, add_new_pairs, plan, clock):
+def test_lost_pairs_return_to_a_rater_only_within_the_quota(store, add_new_pairs, plan, clock):
     add_new_pairs(2)
     ann, ben = invite_people(store, "Ann", "Ben")
     single_plan = replace(plan, slots=1, quota=1)

@@ -89,7 +89,7 @@ def test_a_growing_study_keeps_the_positions_of_its_pairs(store, make_pairs):
 
 
 @pytest.mark.parametrize("method", ["guard", "tie"])
-def test_a_pair_with_ambiguous_verdicts_is_refused(store, make_pairs, method):
+def test_a_pair_with_equal_methods_or_a_method_tie_is_refused(store, make_pairs, method):
     with pytest.raises(StudyError, match=f"compares 'guard' with '{method}'; name two methods"):
         add_pairs(store, [replace(make_pairs(1)[0], method_b=method)])
 

@@ -42,7 +42,7 @@ def test_the_database_file_holds_no_token(tmp_path):
     assert token.encode() not in everything
 
 
-def test_unusual_names_are_stored_unchanged(store):
+def test_unusual_rater_names_are_stored_unchanged(store):
     names = ["نور", "x" * 200, "=cmd()"]
     for name in names:
         rater, token = invite_rater(store, name)
@@ -134,7 +134,7 @@ def test_enrolment_stops_when_no_work_is_open(store, add_new_pairs, plan, count,
     assert len(read_rater_progress(store)) == openings
 
 
-def test_a_platform_id_finds_its_rater_in_a_full_study(store, add_new_pairs, single_plan):
+def test_an_enrolled_rater_can_return_to_a_full_study(store, add_new_pairs, single_plan):
     add_new_pairs(2)
     first = enrol_from_prolific(store, 1, single_plan)
     assert enrol_from_prolific(store, 2, single_plan).refusal == "full"
@@ -153,7 +153,7 @@ def test_another_browser_with_the_same_id_is_refused(store, add_new_pairs, plan)
     assert enrol_rater(store, ID, "prolific", plan, browser_secrets=["guess", "secret"]).rater == first.rater
 
 
-def test_an_absent_rater_makes_room_after_one_lease(store, add_new_pairs, single_plan, clock):
+def test_an_absent_rater_frees_a_place_after_one_lease(store, add_new_pairs, single_plan, clock):
     add_new_pairs(4)
     gone = enrol_from_prolific(store, 1, single_plan).rater
     rate_pairs(store, gone, single_plan, 1)
@@ -256,7 +256,7 @@ def test_an_included_rater_signs_in_by_the_old_link(store, add_new_pairs, plan):
 
 
 @pytest.mark.parametrize("kind", ["consent", "check"])
-def test_declined_and_failed_raters_make_room_for_others(store, add_new_pairs, single_plan, kind):
+def test_declined_and_failed_raters_free_their_places(store, add_new_pairs, single_plan, kind):
     add_new_pairs(2)
     gone = enrol_from_prolific(store, 1, single_plan).rater
     assert enrol_from_prolific(store, 2, single_plan).refusal == "full"

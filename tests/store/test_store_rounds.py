@@ -148,7 +148,7 @@ def test_the_last_rating_of_a_round_opens_the_next_round(store, plan, find_round
     assert find_round(presented) == 2
 
 
-def test_an_open_pair_keeps_its_round_from_ending(store, clock, plan, find_round):
+def test_a_round_does_not_end_while_a_pair_is_open(store, clock, plan, find_round):
     add_pairs_in_rounds(store, plan)
     ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     held = claim_pair(store, cem, plan)
@@ -256,7 +256,7 @@ def test_a_pair_skipped_by_many_gives_no_score(store, plan):
     assert complete.count(False) == 1
 
 
-def test_a_revision_after_a_round_changes_p_but_no_decision(store, plan):
+def test_a_later_revision_changes_p_but_no_decision_of_a_round(store, plan):
     add_pairs_in_rounds(store, plan)
     ann, ben = invite_people(store, "Ann", "Ben")
     presented = [rate_all_pairs(store, ann, plan, prefer_x), rate_all_pairs(store, ben, plan, prefer_x)]
@@ -279,7 +279,7 @@ def test_presentations_of_one_prompt_are_far_apart(store, plan):
     assert near <= 3
 
 
-def test_pairs_without_rounds_are_refused(store, add_new_pairs, plan):
+def test_a_plan_with_rounds_refuses_pairs_without_rounds(store, add_new_pairs, plan):
     add_new_pairs(2)
     with pytest.raises(
         StudyError,
@@ -290,7 +290,7 @@ def test_pairs_without_rounds_are_refused(store, add_new_pairs, plan):
     assert len(rate_all_pairs(store, ann, plan)) == 2  # a served app loses no rating
 
 
-def test_a_study_without_rounds_records_nothing(store, add_new_pairs, plan):
+def test_a_study_without_rounds_records_no_decision(store, add_new_pairs, plan):
     single_plan = replace(plan, slots=1, rounds=None)
     add_new_pairs(3)
     (ann,) = invite_people(store, "Ann")

@@ -26,7 +26,7 @@ def test_shard_of_a_prompt_equals_hand_calculation():
     assert Shard(digest % 5 + 1, 5).contains("p7")
 
 
-def test_shard_option_is_parsed_and_names_files():
+def test_shard_option_is_parsed_and_becomes_a_file_suffix():
     assert Shard.parse("2/3") == Shard(2, 3)
     assert (Shard(2, 3).suffix, Shard().suffix) == (".shard-2-of-3", "")
 
