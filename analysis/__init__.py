@@ -1,4 +1,4 @@
-"""Analyse a table of verdicts and write a report. Any table with the columns of `verdicts.layout` is valid.
+"""Analyse a table of verdicts and write a report. `read` makes such a table from files or data frames.
 
 from analysis import agreement, check_claim, figures, judges, position, ranking, read, report, shares
 
@@ -23,7 +23,7 @@ else:
     }
 
     def __getattr__(name: str) -> object:
-        """Load the module of a function, and return the function."""
+        """Return a function of this package. Its module is loaded only now."""
         if name not in _MODULES:
             raise AttributeError(f"{__name__} has no function {name!r}")
         return getattr(import_module(_MODULES[name]), name)

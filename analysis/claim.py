@@ -29,7 +29,7 @@ from guard_eval.reporting.words import (
 from guard_eval.results import Result
 
 MAX_TOTALS = 8
-"""The largest number of totals that are listed."""
+"""The largest number of possible numbers of ratings that are printed."""
 MAX_RATINGS = 100_000
 _COUNTS = re.compile(r"(\d{1,7}),(\d{1,7}),(\d{1,7})")
 _PERCENTAGES = re.compile(r"(?:(?:100|\d?\d)(?:\.\d{1,4})?(?:,|$)){2,3}(?<!,)")
@@ -136,7 +136,7 @@ def check_claim(
         StudyError: Nothing is named that could be checked, or a value is impossible.
     """
     if not (0 <= icc <= 1 and 0 < alpha < 1):
-        raise StudyError(f"--icc {icc:g} --alpha {alpha:g}: give a correlation from 0 to 1, and 0 < α < 1")
+        raise StudyError(f"--icc {icc:g} --alpha {alpha:g}: give an ICC from 0 to 1, and 0 < alpha < 1")
     if any(value is not None and (value < 1 or value % 1) for value in (raters, pairs, results)):
         raise StudyError("--raters, --pairs and --results must be whole numbers, and at least 1")
     if (wins is None) != (losses is None) or (wins is None and (also or not percentages)):
@@ -155,7 +155,9 @@ def check_claim(
         )
     for total in sums:
         if not 0 < total <= MAX_RATINGS:
-            raise StudyError(f"{total:,} ratings: give counts, or raters × pairs, from 1 to {MAX_RATINGS:,}")
+            raise StudyError(
+                f"{total:,} ratings are not possible here; give from 1 to {MAX_RATINGS:,} ratings"
+            )
     tests = max(results or 0, len(counts))
     per_pair = [max(raters or 1, total / (pairs or total)) for total in sums[: len(counts)]]
     claims = _test_comparison_counts(counts, per_pair=per_pair, icc=icc, alpha=alpha, tests=tests)
@@ -164,8 +166,8 @@ def check_claim(
     )
     sizes = sorted({*totals[:MAX_TOTALS], ratings})
     printed = tuple(_check_percentages(row, n) for row in rows for n in sizes)
-    lines = [_describe_sizes(total, raters or 1, pairs) for total in dict.fromkeys(sums)]
-    lines += [_describe_claim(claim, alpha, tests) for claim in claims[:1]]
+    lines = [_describe_rating_count(total, raters or 1, pairs) for total in dict.fromkeys(sums)]
+    lines += [_describe_tolerated_correlation(claim, alpha, tests) for claim in claims[:1]]
     if tests > 1:
         lines.append(_describe_significant_count(claims, icc, alpha, tests))
     if rows:
@@ -250,7 +252,7 @@ def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
     )
 
 
-def _describe_sizes(ratings: int, raters: int, pairs: int | None) -> str:
+def _describe_rating_count(ratings: int, raters: int, pairs: int | None) -> str:
     """Say whether the number of ratings fits the numbers of raters and pairs."""
     if pairs is None:
         of_pairs = "no whole number of pairs: some are missing"
@@ -266,7 +268,7 @@ def _describe_sizes(ratings: int, raters: int, pairs: int | None) -> str:
     )
 
 
-def _describe_claim(claim: Claim, alpha: float, tests: int) -> str:
+def _describe_tolerated_correlation(claim: Claim, alpha: float, tests: int) -> str:
     """Describe the largest correlation of ratings of a pair for which the difference is significant."""
     limit = claim.tolerated_icc
     alone = "uncorrected, " if tests > 1 else ""
@@ -279,7 +281,7 @@ def _describe_claim(claim: Claim, alpha: float, tests: int) -> str:
     return (
         f"A win share of {format_percent(claim.win_share, 2)} and a lead of "
         f"{200 * claim.win_share - 100:.1f} points: {alone}{end}. The pooled test gives "
-        f"{format_p_in_sentence(claim.pooled_p)}; it takes ratings for independent."
+        f"{format_p_in_sentence(claim.pooled_p)}, as if all ratings were independent."
     )
 
 
@@ -337,15 +339,15 @@ def _tabulate_percentages(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
     columns: Columns[PrintedRow] = {
         "Percentages": lambda row: row.percentages,
         "Ratings": lambda row: row.n,
-        "Possible": _say_if_row_is_possible,
+        "Possible": _describe_possibility,
         "Pooled p": lambda row: (
-            NOTHING if row.lowest_p is None else _format_range(row.lowest_p, row.highest_p)
+            NOTHING if row.lowest_p is None else _format_p_range(row.lowest_p, row.highest_p)
         ),
     }
     return (make_table(rows, columns, caption="What the percentages can be shares of"),)
 
 
-def _say_if_row_is_possible(row: PrintedRow) -> str:
+def _describe_possibility(row: PrintedRow) -> str:
     if row.is_possible:
         return "yes"
     if not can_add_up_to_100(row.percentages.split("/")):
@@ -353,5 +355,5 @@ def _say_if_row_is_possible(row: PrintedRow) -> str:
     return "no; not together" if row.nearest == row.percentages else f"no; nearest {row.nearest}"
 
 
-def _format_range(low: float | None, high: float | None) -> str:
+def _format_p_range(low: float | None, high: float | None) -> str:
     return _format_p(low) if low == high else f"{_format_p(low)} to {_format_p(high)}"

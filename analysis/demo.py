@@ -41,7 +41,7 @@ def demo(folder: Path = Path("demo-study"), /) -> Result:
     """
     began = time.monotonic()
     folder = Path(folder)
-    make_folder(folder)
+    prepare_demo_folder(folder)
     study = Study.open(folder)
     steps: dict[str, Callable[[Study], Result]] = {
         "1. Continuations": generate_texts,
@@ -66,14 +66,14 @@ def demo(folder: Path = Path("demo-study"), /) -> Result:
     )
 
 
-def make_folder(folder: Path) -> None:
+def prepare_demo_folder(folder: Path) -> None:
     """Write the demo's study.toml and prompts into `folder`. An existing demo stays unchanged.
 
     Raises:
         StudyError: The folder has other files or another study, to which simulated raters would be added.
     """
     if (folder / "study.toml").exists() and Study.open(folder).hash == Study.open(STUDY.parent).hash:
-        progress.show_notice(f"{folder} exists already; going on with it")
+        progress.show_notice(f"{folder} exists already; the demo continues there")
         return
     # An interrupted demo leaves its prompts without a study.toml.
     prompts = folder / "prompts.jsonl"

@@ -120,7 +120,7 @@ class JudgeUsage:
 
 @record
 class Context:
-    """A study's name, plan and circumstances.
+    """Everything that a report states about a study besides the verdicts.
 
     Attributes:
         name: The study's name.
@@ -132,8 +132,8 @@ class Context:
         reworded: The changes in the words of criteria after the first verdicts on them.
         texts: The kind of compared texts, in the plural.
         ties: Whether raters could choose a tie; None if this is unknown.
-        declared: Sentences about the declarations for a table without a study, and their place.
-        planned: The family declared beforehand: (method_a, method_b, criterion); None without a declaration.
+        declared: For a table without a study: sentences that say what was declared, and where.
+        planned: The results declared beforehand: (method_a, method_b, criterion); None without a declaration.
         unfinished: Sentences about the planned ratings that are missing.
         plan: The plan for testing the verdicts.
         compare: The requested comparisons of several methods, which are analysed in every way.
@@ -228,7 +228,7 @@ PLAN_KEYS = tuple(TestPlan.model_fields)
 SHARE_KEYS = ("alpha", "correction", "weights", "raters", "panel", "composite")
 """The settings of a test plan that change a win share, its interval or its test."""
 DECIDED = frozenset({*SHARE_KEYS, "margin", "sequential", "assisted_by"})
-"""Settings that an analysis may ignore without an error, because their effect on every analysis is known."""
+"""Settings that may be declared even if an analysis does not use them. Others then raise an error."""
 UNNAMED_RATERS = (
     'raters = "random": the table does not say which rater gave which verdict. Add a column rater, or remove '
     "this setting"
@@ -383,7 +383,7 @@ def declare_plan_keys(
                 return []
             for key in sorted(evidence.plan.list_non_default_keys()):
                 if key in refuses or key not in DECIDED.union(uses):
-                    why = refuses.get(key, f"{analyse.__name__} does not use it; leave it out")
+                    why = refuses.get(key, f"{analyse.__name__} does not use this setting; leave it out")
                     raise StudyError(f"{key} = {json.dumps(getattr(evidence.plan, key))}: {why}")
             return analyse(evidence)
 

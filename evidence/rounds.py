@@ -92,7 +92,9 @@ def measure_errors(
             if comparison.p_adjusted <= contest.plan.alpha
         ]
         wrong = [
-            comparison for comparison in claims if quality[comparison.leader] <= quality[comparison.follower]
+            comparison
+            for comparison in claims
+            if quality[comparison.leader] <= quality[comparison.trailing_system]
         ]
         is_best = sum(comparison.leader == "a" for comparison in claims) == len(means) - 1
         rated = sum(

@@ -58,7 +58,7 @@ def write_table(studies: int) -> Iterator[str]:
             Truth(share=0.5 + lead, ties=ties, kappa=kappa, model=model)
             for lead in (-spread / 2, 0.0, spread / 2)
         ]
-        variance = Design(ties=ties, icc=truths[1].icc).item_variance(RATERS)
+        variance = Design(ties=ties, icc=truths[1].icc).compute_item_variance(RATERS)
         sizes = range(30, 3000, 3)
         items = (
             150 if not spread else next(n for n in sizes if compute_planned_power(spread, variance, n) >= 0.8)

@@ -16,7 +16,7 @@ _OPTION = (
     "(?:(?:host|port|options|application_name|client_encoding|connect_timeout|tcp_user_timeout"
     "|keepalives(?:_idle|_interval|_count)?)=[^&#@]*|sslmode=(?:require|verify-ca|verify-full))"
 )
-"""The allowed options. Other options of PostgreSQL clients name files, hold secrets or weaken security."""
+"""A pattern for the options that a database's URL may have. Others name files or weaken security."""
 
 # Every parser reads a plain URL in the same way, so the checked server is the server that is reached.
 _PLAIN = re.compile(
@@ -28,7 +28,7 @@ _PLAIN = re.compile(
 
 UNREADABLE = (
     "the database's URL cannot be read; write sqlite:///study.db or postgresql+psycopg://user@host/database, "
-    "without a password: set PGPASSWORD in the environment, and such as PGSSLMODE for other options"
+    "without a password; set PGPASSWORD and other options, such as PGSSLMODE, in the environment"
 )
 """The message for a text that is not a URL. The message omits the text, which may contain a password."""
 
@@ -43,10 +43,10 @@ def make_sqlite_url(file: Path) -> str:
 
 
 def check_database_url(url: str) -> str:
-    """Return a database's URL if it is plain, so that it cannot contain a password.
+    """Return a database's URL unchanged, or refuse a URL that could contain a password.
 
     Raises:
-        StudyError: The URL is not plain.
+        StudyError: The URL is not a plain address, or has other options.
 
     >>> check_database_url("postgresql://me@host/db")
     'postgresql://me@host/db'

@@ -25,11 +25,11 @@ class MissingExtraError(StudyError):
     def __init__(self, extra: str, package: str) -> None:
         super().__init__(
             f"this command needs the package {package!r}, which is not installed; run: pip install "
-            f"{_write_pip_argument(extra)}"
+            f"{_make_pip_argument(extra)}"
         )
 
 
-def _write_pip_argument(extra: str) -> str:
+def _make_pip_argument(extra: str) -> str:
     """Return pip's argument for this package with an extra, from the package's folder, wheel or index."""
     # A source folder also has metadata, but these do not say where the package was installed from.
     installations = metadata.distributions(name="guard-eval")
@@ -50,7 +50,7 @@ def suggest_nearest(word: str, options: list[str]) -> str:
 
 
 def format_count(number: int, noun: str) -> str:
-    """Return a number with its noun.
+    """Return a number with its noun, in the singular or plural.
 
     >>> format_count(1, "text"), format_count(1200, "text")
     ('1 text', '1,200 texts')

@@ -147,14 +147,14 @@ def jackknife(
     result = Estimate(level=level, n=len(parts), unit=unit, method=f"jackknife t interval over {unit}s")
     if not len(parts):
         return result.with_note(NO_DATA)
-    codes = np.unique(np.zeros(len(parts)) if strata is None else strata, return_inverse=True)[1]
-    count = np.bincount(codes)
+    stratum = np.unique(np.zeros(len(parts)) if strata is None else strata, return_inverse=True)[1]
+    count = np.bincount(stratum)
     if len(count) > 1 and count.min() < 2:
         result = result.with_note("a dataset has only one {unit}, so the (wider) interval ignores datasets")
-        codes, count = np.zeros_like(codes), np.array([len(parts)])
+        stratum, count = np.zeros_like(stratum), np.array([len(parts)])
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(function(parts.sum(axis=0)))
-        without = np.asarray(function(_sum_without_each_unit(parts, codes, count)), dtype=np.float64)
+        without = np.asarray(function(_sum_without_each_unit(parts, stratum, count)), dtype=np.float64)
     if not math.isfinite(value):
         return result.with_note("the statistic is undefined for these data")
     result = replace(result, value=value)
@@ -162,8 +162,8 @@ def jackknife(
         return result.with_note(ONE_UNIT)
     if not np.isfinite(without).all():
         return result.with_note(NEEDS_EACH)
-    off = without - (np.bincount(codes, weights=without) / count)[codes]
-    variances = np.bincount(codes, weights=off**2) * (count - 1) / count
+    off = without - (np.bincount(stratum, weights=without) / count)[stratum]
+    variances = np.bincount(stratum, weights=off**2) * (count - 1) / count
     variance = float(variances.sum())
     if math.sqrt(variance) <= ROUNDING * max(1.0, abs(value)):
         return result.with_note(NO_WIDTH)
@@ -172,13 +172,13 @@ def jackknife(
     return result.add_t_interval_and_test(math.sqrt(variance), df, null=null, bounds=bounds)
 
 
-def _sum_without_each_unit(parts: Floats, codes: Integers, count: Integers) -> Floats:
+def _sum_without_each_unit(parts: Floats, stratum: Integers, count: Integers) -> Floats:
     """Return the sums without each unit, `[units, m]`. With strata, the unit's stratum keeps its size."""
     total = parts.sum(axis=0)
     if len(count) == 1:
         return np.asarray(total - parts)
-    means = np.stack([np.bincount(codes, weights=column) for column in parts.T], axis=1) / count[:, None]
-    return np.asarray(total - (count / (count - 1))[codes, None] * (parts - means[codes]))
+    means = np.stack([np.bincount(stratum, weights=column) for column in parts.T], axis=1) / count[:, None]
+    return np.asarray(total - (count / (count - 1))[stratum, None] * (parts - means[stratum]))
 
 
 def _adjust_by_holm(family: Floats) -> Floats:

@@ -11,26 +11,30 @@ from guard_eval.estimate import ROUNDING, Floats
 
 REPLICATES = 9_999
 MANY_UNITS = 10_000
-"""The largest number of units whose signs are flipped. With more, sums come from a normal distribution."""
+"""With more units than this, the sums of flipped scores are drawn from a normal distribution."""
 _MAX_SIGNS = 4_000_000
-"""The largest number of signs that are drawn at once."""
+"""The largest number of random signs in memory at once."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SignFlipSums:
-    """The sums of units' scores under flips of their signs.
+    """The sum of each result's scores, for many patterns of flipped signs.
 
     Attributes:
-        sums: A row for each flip, [flips, results].
-        drawn: The way in which flips were drawn; empty if all possible flips are here.
+        sums: A row for each pattern of signs, [flips, results].
+        drawn: How patterns were drawn at random, in words; empty if `sums` has all possible patterns.
     """
 
     sums: Floats
     drawn: str = ""
 
-    def compute_p(self, reached: NDArray[np.bool_]) -> float:
-        """Return a statistic's p-value. `reached` marks the flips that reach the observed value, [flips]."""
-        return float(reached.mean()) if not self.drawn else (1 + int(reached.sum())) / (1 + len(reached))
+    def compute_p(self, is_as_extreme: NDArray[np.bool_]) -> float:
+        """Return the share of flips whose statistic is as extreme as the observed one, [flips]."""
+        return (
+            float(is_as_extreme.mean())
+            if not self.drawn
+            else (1 + int(is_as_extreme.sum())) / (1 + len(is_as_extreme))
+        )
 
     @property
     def smallest_p(self) -> float:
@@ -39,10 +43,10 @@ class SignFlipSums:
 
 
 def flip_signs_together(scores: Floats, *, seed: int) -> SignFlipSums:
-    """Flip the scores of each unit, [units, results], in all results at once.
+    """Return the sums of scores, [units, results], if the sign of a unit changes in all results at once.
 
-    With few units, all flips are tried. With more units, flips are drawn at random. With very many units,
-    only the sums are drawn.
+    With few units, all patterns of signs are used. With more units, patterns are drawn at random. With very
+    many units, only the sums are drawn.
     """
     units = len(scores)
     if 2 ** (units - 1) <= REPLICATES:
@@ -61,18 +65,18 @@ def flip_signs_together(scores: Floats, *, seed: int) -> SignFlipSums:
 
 
 def draw_signs(rng: np.random.Generator, draws: int, units: int) -> Floats:
-    """Draw signs, 1 or −1, [draws, units]."""
+    """Return random signs, 1 or −1, as an array [draws, units]."""
     return np.asarray(rng.integers(0, 2, (draws, units)) * 2.0 - 1)
 
 
 def compute_covariance_root(covariance: Floats) -> Floats:
-    """Return R with R Rᵀ = `covariance`, up to rounding, [K, K]."""
+    """Return a root of a covariance matrix: R, [K, K], with R Rᵀ = `covariance`."""
     values, vectors = np.linalg.eigh(covariance)
     return np.asarray(vectors * np.sqrt(np.maximum(0.0, values)))
 
 
 def compute_max_t_p(scores: Floats, *, seed: int = 0) -> list[float]:
-    """Return the corrected p-value of each result, from the largest statistic of the remaining results.
+    """Return p-values that are corrected for the number of results by the max-T method.
 
     This is the step-down procedure of Westfall and Young (1993). A statistic is the sum of a result's scores
     divided by the root of the sum of their squares; flips do not change this root. The correction is valid
@@ -93,9 +97,9 @@ def compute_max_t_p(scores: Floats, *, seed: int = 0) -> list[float]:
     order = np.argsort(-observed)
     # For each result: the largest statistic of this result and of all results with smaller statistics.
     largest = np.maximum.accumulate(np.abs(flipped.sums[:, order[::-1]]), axis=1)[:, ::-1]
-    # A sum that is 0 apart from rounding is reached by all flips.
+    # A sum that is 0 apart from rounding is is_as_extreme by all flips.
     least = observed[order] * (1 - ROUNDING) - ROUNDING
-    steps = [flipped.compute_p(reached) for reached in (largest >= least).T]
+    steps = [flipped.compute_p(is_as_extreme) for is_as_extreme in (largest >= least).T]
     corrected = np.empty(len(order))
     corrected[order] = np.maximum.accumulate(steps)
     return [float(p) for p in corrected]

@@ -41,7 +41,7 @@ _LETTERS = {
 }
 _SHAPES = str.maketrans("".join(_LETTERS), "".join(_LETTERS.values()))
 _STROKES = str.maketrans("0Il|", "o111")
-"""Characters that look alike in many fonts. They are replaced before letters lose their case."""
+"""Replacements of 0, I, l and |, which look like other characters. The case of letters matters here."""
 
 
 def are_lookalikes(first: str, second: str) -> bool:

@@ -10,7 +10,7 @@ from guard_eval.results import Result
 
 
 class Advance(Protocol):
-    """A function that counts finished steps of a task. A note stays beside the bar until the next note."""
+    """A function that counts finished steps of a task, and may show a note beside the progress bar."""
 
     def __call__(self, count: float = 1, /, note: str | None = None) -> None:
         """Count further steps of the task as done."""
@@ -25,7 +25,7 @@ class Reporter:
         return nullcontext(lambda *_count, **_note: None)
 
     def show_notice(self, text: str) -> None:
-        """Show the present step."""
+        """Show what the command does now, such as loading a model."""
 
     def warn(self, text: str) -> None:
         """Show a warning."""
@@ -34,7 +34,7 @@ class Reporter:
         """Show the result of a step."""
 
     def print_text(self, text: str, style: str) -> None:
-        """Show a part of a line."""
+        """Show text without a line break."""
 
     def confirm(self, question: str) -> bool:  # noqa: ARG002
         """Return the answer to a question."""

@@ -55,7 +55,7 @@ def replace_pages_by_paths(message: str) -> str:
 
 
 def _protect_leading_hyphen(folder: Path | str) -> str:
-    """Quote a folder's name as an argument that no command reads as an option."""
+    """Return a folder's name that no command reads as an option: `./-x` for `-x`."""
     return f"./{folder}" if str(folder).startswith("-") else str(folder)
 
 

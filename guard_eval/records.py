@@ -223,9 +223,9 @@ def clean_for_raters(text: str) -> str:
 
 @record
 class BlindPair:
-    """The pair that a rater receives: a prompt and two texts, without names. App and judge get no more.
+    """The pair that a rater receives: a prompt and two texts, without the names of the methods.
 
-    `presentation` is the number that a verdict returns with. The number does not reveal methods or sides.
+    A verdict names the pair by the number `presentation`, which does not reveal methods or sides.
     """
 
     presentation: int
@@ -250,7 +250,7 @@ class Rater:
 
 
 Couple = tuple[str, str]
-"""Two compared systems."""
+"""The names of two compared systems."""
 
 
 @record
@@ -291,9 +291,9 @@ class Contest:
     stopped: Mapping[Couple, int]
     prompts: Sequence[tuple[int, Mapping[Couple, float]]]
 
-    def list_active_couples(self, number: int) -> list[Couple]:
-        """Return the couples that are shown in a round."""
-        return [couple for couple in self.couples if self.stopped.get(couple, number) >= number]
+    def list_active_couples(self, round_number: int) -> list[Couple]:
+        """Return the couples of systems that are still compared in this round."""
+        return [couple for couple in self.couples if self.stopped.get(couple, round_number) >= round_number]
 
 
 @record
@@ -333,7 +333,7 @@ class DeclaredPart:
 
 @record
 class Usage:
-    """A server's data about an answer; None for missing values.
+    """The model and the numbers of tokens that a server reports with an answer; None for missing values.
 
     `cached_tokens` are part of the input tokens, and `reasoning_tokens` are part of the output tokens.
     """

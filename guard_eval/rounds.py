@@ -1,15 +1,15 @@
-"""Comparisons that stop after a round of prompts, once they are decided.
+"""A tournament in rounds: test each comparison after a round of prompts, and stop decided comparisons.
 
-Prompts are divided into rounds. All comparisons that continue are rated on all prompts of a round before
-anybody sees the results. On a prompt, a couple's *lead* is the difference between the expected shares of the
-two systems against all systems that continue or, in the design `candidate`, against each other. If the two
-systems are interchangeable, a prompt's lead is as likely as its negative, given all earlier prompts and for
-any set of systems that continue. This is the hypothesis of the sign-flip test.
+Prompts are divided into rounds. In each round, raters finish all comparisons that continue before anybody
+sees the results. On a prompt, a couple's *lead* is the difference between the expected win shares of the two
+systems: against all systems that continue or, in the design `candidate`, against each other. If the two
+systems are equally good, a positive lead is as likely as a negative lead of the same size, whatever happened
+on earlier prompts. This is the hypothesis of the sign-flip test.
 
 After a part t of the prompts, the statistic is |z| t^¼ with z = Σ lead / √Σ lead². The probability that the
 statistic ever reaches a value is integrated round by round (Armitage, McPherson and Rowe 1969), so p is valid
-at any round in which a couple stops. The power ¼ comes from Wang and Tsiatis (1987). An early stop only makes
-a walk shorter, so Holm's correction over all couples is valid, too.
+at any round in which a couple stops. The power ¼ comes from Wang and Tsiatis (1987). An early stop only
+shortens a couple's series of leads, so Holm's correction over all couples is valid, too.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from guard_eval.records import Contest, Couple
 METHOD = "largest |z| t^¼ over the rounds"
 Floats = NDArray[np.float64]
 SHAPE = 0.25
-"""The exponent of t. With 0, early rounds can decide as easily as the last round; with ½, hardly ever."""
+"""The exponent ¼ of t. With 0, early rounds decide as easily as the last round; with ½, hardly ever."""
 
 
 @record
 class Comparison:
-    """The result of the rounds so far for a couple.
+    """The test of a couple of systems after the rounds so far.
 
     Attributes:
         couple: The two systems.
         leads: The first system's expected share minus the second system's, on each complete prompt.
-        time: The part of all prompts that is in the couple's rounds.
+        time: The share of all prompts on which the couple was rated, from 0 to 1.
         leader: The system that was ahead when the evidence was strongest; empty if neither was ahead.
         p: The p that is valid at all rounds.
         p_adjusted: The p after Holm's correction over all couples.
@@ -53,13 +53,13 @@ class Comparison:
     p_adjusted: float = 1.0
 
     @property
-    def follower(self) -> str:
-        """Return the system that is not the leader."""
+    def trailing_system(self) -> str:
+        """Return the system of the couple that is behind."""
         first, second = self.couple
         return second if self.leader == first else first
 
 
-def compute_first_passage_p(peak: float, sizes: tuple[int, ...]) -> float:
+def compute_first_passage_p(peak: float, round_sizes: tuple[int, ...]) -> float:
     """Return the probability that |z| t^¼ ever reaches `peak` in these rounds if neither system is better.
 
     >>> round(compute_first_passage_p(1.959964, (40,)), 4)  # one round is the fixed test
@@ -68,7 +68,7 @@ def compute_first_passage_p(peak: float, sizes: tuple[int, ...]) -> float:
     walks = np.zeros(1)  # the positions of the walks that have not reached the peak
     masses = np.ones(1)
     chance = 0.0
-    ends = np.unique([0, *np.cumsum(sizes)]) / sum(sizes)  # empty rounds take no time
+    ends = np.unique([0, *np.cumsum(round_sizes)]) / sum(round_sizes)  # empty rounds take no time
     for before, now in pairwise(ends):
         step = math.sqrt(now - before)  # the standard deviation of a round
         limit = peak * now ** (0.5 - SHAPE)  # a walk of variance t has the size |z| t^½
@@ -146,14 +146,14 @@ def _test_couple(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> 
 def find_stopping_couples(contest: Contest, compared: Sequence[Comparison]) -> list[Couple]:
     """Return the couples that stop after the last finished round.
 
-    A beaten system stops in all its couples. If all remaining systems beat each other in a circle, no system
-    leaves.
+    All comparisons of a beaten system stop. If the remaining systems beat each other in a circle (a beats b,
+    b beats c, c beats a), all of them continue.
     """
     playing = contest.list_active_couples(contest.done)
     decided = [comparison for comparison in compared if comparison.p_adjusted <= contest.plan.alpha]
     if contest.plan.design == "candidate":
         return [comparison.couple for comparison in decided if comparison.couple in playing]
-    beaten = {comparison.follower for comparison in decided}
+    beaten = {comparison.trailing_system for comparison in decided}
     staying = {*chain(*playing)} - beaten
     if not staying:
         return []

@@ -19,18 +19,18 @@ from guard_eval.estimate import NO_DATA, ROUNDING, Bounds, Estimate, Floats
 
 Counts = NDArray[np.int64]
 MAX_DENOMINATOR = 5040
-"""Fractions with denominators up to this number have a common step, if the step is not too small."""
+"""Scores with denominators up to this number, such as 2/3, are tested exactly if possible."""
 MAX_POINTS, ROUNDED_POINTS = 1 << 20, 1 << 16
-"""The largest number of points of the distribution: for exact scores, and for hundreds of rounded scores."""
+"""The largest number of values of the sum: for exact scores, and for hundreds of rounded scores."""
 NEGLIGIBLE = 1e-25
-"""The probability of a sum outside the computed part of the distribution."""
+"""The probability of sums that the computation leaves out."""
 SLACK = 10.0
-"""The probability of a rounding error above the allowed one is e⁻¹⁰ times Chernoff's bound."""
+"""The allowed rounding error is exceeded with a probability of at most e⁻¹⁰ times Chernoff's bound for p."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _ScoreClasses:
-    """Units in classes of equal absolute score. Each score is a whole number of steps.
+    """Units that are grouped by the absolute value of their score, in whole steps.
 
     Attributes:
         sizes: The number of steps of each class, above 0, [classes].
@@ -47,19 +47,19 @@ class _ScoreClasses:
     largest_residual: float = 0.0
 
     @property
-    def total(self) -> int:
-        """Return the sum of all sizes."""
+    def largest_sum(self) -> int:
+        """Return the sum if all scores are positive, in steps."""
         return int(self.sizes @ self.counts)
 
     @property
-    def points(self) -> int:
+    def distribution_length(self) -> int:
         """Return the number of neighbouring sums that contain all but a negligible part of the distribution.
 
         The bound comes from Hoeffding (1963). It is also valid for coins that are not fair.
         """
         squares = float(self.counts @ self.sizes.astype(np.float64) ** 2)
         reach = math.ceil(math.sqrt(squares * math.log(2 / NEGLIGIBLE) / 2))
-        return min(self.total + 1, 2 * reach + 2)
+        return min(self.largest_sum + 1, 2 * reach + 2)
 
 
 def sign_flip(scores: ArrayLike, *, unit: str = "prompt") -> Estimate:
@@ -113,14 +113,14 @@ def sign_flip(scores: ArrayLike, *, unit: str = "prompt") -> Estimate:
 
 
 def _group_equal_scores(magnitudes: Floats) -> _ScoreClasses:
-    """Group scores by their size in steps. Fractions have an exact step, other scores the finest possible."""
+    """Group absolute scores by size. The step is exact for fractions, and as fine as possible for others."""
     values, counts = np.unique(magnitudes, return_counts=True)
     bottom = _find_common_denominator(values)
     if bottom:
         sizes = np.rint(values * bottom)
         common = int(np.gcd.reduce(sizes.astype(np.int64)))
         classes = _merge_equal_sizes(sizes / common, counts, common / bottom)
-        if classes.points <= MAX_POINTS:
+        if classes.distribution_length <= MAX_POINTS:
             return classes
     # Few scores leave time for fine steps. Many scores need fine steps, because their errors add up.
     n = len(magnitudes)
@@ -145,7 +145,7 @@ def _merge_equal_sizes(sizes: Floats, counts: Counts, step: float) -> _ScoreClas
 
 
 def _find_common_denominator(values: Floats) -> int:
-    """Return a number that makes all values whole; 0 if no small enough number exists."""
+    """Return a common denominator of all values; 0 if there is none that is small enough."""
     bottom = 1
     for value in values.tolist():
         fraction = Fraction(value).limit_denominator(MAX_DENOMINATOR)
@@ -166,7 +166,7 @@ def _compute_two_sided_p(classes: _ScoreClasses, total: float) -> float:
     P(b = 1) = e^(θm)/(1 + e^(θm)), so that Σ m·b has the observed sum as its mean. Then
     P(Σ m·b ≥ s) = M(θ) e^(−θs) Σ_(t ≥ s) e^(−θ(t − s)) P_θ(t).
     """
-    whole = classes.total
+    whole = classes.largest_sum
     sizes = classes.sizes
     counts = classes.counts
     # The coins that show 1 have this sum.
@@ -189,7 +189,7 @@ def _compute_two_sided_p(classes: _ScoreClasses, total: float) -> float:
     if first > whole - smallest:  # only one pattern is as extreme
         units = int(counts.sum())
         return min(1.0, math.ldexp(2.0, -units) + 2 * chance)
-    points = classes.points
+    points = classes.distribution_length
     reach = whole - first + 1 if points > whole else points // 2
     beyond = np.arange(reach)
     tail = _compute_loaded_coin_distribution(classes, load, points)[(first + beyond) % points]

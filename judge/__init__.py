@@ -1,1 +1,1 @@
-"""Use an LLM as one more rater: write prompts, send requests, and read verdicts."""
+"""Let a language model rate pairs like a person: write prompts, send requests, and read verdicts."""

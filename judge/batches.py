@@ -1,10 +1,10 @@
 """Judge questions with the Batch API: half the price, up to a day, and safe to interrupt.
 
-The rows of a batch contain our name for the batch before the provider creates it, and the provider's id
-later. So a run may be killed at any moment: the next run finds an interrupted batch by our name, and collects
-the answers. Only the first questions, which are asked online, may be under way when a run is killed.
+Our name for a batch is saved before the provider creates the batch, and the provider's id is saved later. A
+run may be killed at any moment: the next run finds the batch by our name, and collects the answers. Only the
+answers to the first questions, which are asked online, can be lost.
 
-A batch that is too large for the account is halved. From then on, only one batch is sent at a time.
+A batch that is too large for the account is halved. After that, only one batch is sent at a time.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ from judge.journal import RunCounts
 from judge.run import OnlineRun, PendingQuestion, make_failed_result
 
 REQUESTS_AT_ONCE = 200
-"""The number of a batch's requests that are in memory, and are reserved, at the same time."""
+"""While a batch is written, this number of requests is read and reserved in one step."""
 
 POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 60.0
 """Seconds between two checks of a batch: the first pause, and the longest pause."""
@@ -60,8 +60,8 @@ class BatchRun:
     """One run of one judge in batches.
 
     Attributes:
-        online: Asks the first questions online, and contains the parts that online runs and batches share.
-        journal: Writes to the store.
+        online: The online run that asks the first questions and reads all answers.
+        journal: Saves requests, answers and verdicts in the study's database.
         server: The judge's server.
     """
 
@@ -88,7 +88,7 @@ class BatchRun:
         online = self.online
         async with online.connect():
             self._api = BatchApi(online.client, pace=online.workers.pace)
-            await self._collect_batches(await self._adopt_unfinished_batches())
+            await self._collect_batches(await self._take_over_unfinished_batches())
             for questions in rounds:
                 unanswered = await online.record_stored_outcomes(
                     await online.ask_until_first_answer(questions)
@@ -97,13 +97,13 @@ class BatchRun:
                     unanswered = await self._ask_in_batches(unanswered)
 
     async def _ask_in_batches(self, unanswered: Sequence[PendingQuestion]) -> list[PendingQuestion]:
-        """Ask questions in batches, and return the questions that are still open.
+        """Ask questions in batches, and return the questions that need another request.
 
-        After the server refused a batch as too large, batches are sent one at a time. A request without an
-        answer counts as a failure, which the next run asks again.
+        After the server has refused a batch as too large, batches are sent one at a time. A question without
+        an answer counts as a failure. The next run of the command asks this question again.
 
         Raises:
-            StudyError: The budget is used up, no answer could be read, or the provider takes no batch.
+            StudyError: The budget is used up, no answer could be read, or the provider refused a batch.
         """
         online = self.online
         counts = self.journal.counts
@@ -153,7 +153,7 @@ class BatchRun:
         """Send the next requests in one batch; return None if nothing is sent or the batch is too large.
 
         Raises:
-            StudyError: The budget is used up, or the provider takes no batch.
+            StudyError: The budget is used up, or the provider refused the batch.
         """
         name = secrets.token_hex(8)
         size = 0
@@ -176,7 +176,7 @@ class BatchRun:
             return await self._create_batch(name, size, file) if size else None
 
     def _take_requests_for_batch(self, queue: deque[PendingQuestion]) -> Iterator[PlannedRequest]:
-        """Yield the next requests that fit into one batch."""
+        """Remove questions from the queue, and yield their requests, until the batch is full."""
         size = 0
         for count in range(min(len(queue), self._most_requests)):
             request = self.online.plan_request(queue[0].question, queue[0].send, batch=True)
@@ -204,8 +204,8 @@ class BatchRun:
         """Release the amounts that were reserved for a batch, because the batch was not created."""
         self._update_batch_requests(batch, state="unbilled", cost=0)
 
-    async def _adopt_unfinished_batches(self) -> list[Batch]:
-        """Take over the unfinished batches of ended runs. A killed run keeps its batches for one lease."""
+    async def _take_over_unfinished_batches(self) -> list[Batch]:
+        """Return the unfinished batches of earlier runs. A killed run's batches are free after one lease."""
         for _ in range(int(LEASE.total_seconds()) + 2):
             with self.journal.store.begin_write() as (db, now):
                 batches, others = requests.take_over_batches_of_ended_runs(
@@ -216,13 +216,13 @@ class BatchRun:
             await asyncio.sleep(1.0)
         else:
             progress.warn(
-                f"another run is waiting for {others} batches. Run the command again when it has ended"
+                f"another run is waiting for {others} batches. When that run has ended, run the command again"
             )
         recovered = [await self._recover_provider_id(batch) for batch in batches]
         return [batch for batch in recovered if batch is not None]
 
     async def _recover_provider_id(self, batch: Batch) -> Batch | None:
-        """Return a batch with the provider's id; None if it was never created."""
+        """Return a batch with the provider's id, or None if the provider never created the batch."""
         if batch.provider_id is not None:
             return batch
         try:
@@ -239,7 +239,7 @@ class BatchRun:
         return replace(batch, provider_id=provider_id)
 
     async def _create_batch(self, name: str, size: int, file: IO[bytes]) -> Batch | None:
-        """Upload the requests and create a batch; return None if it is too large.
+        """Upload the requests and create a batch; return None if the batch is too large.
 
         Raises:
             StudyError: The provider refuses the batch, or only the user can fix the problem.
@@ -261,7 +261,7 @@ class BatchRun:
         return Batch(name=name, provider_id=provider_id)
 
     async def _collect_batches(self, batches: Sequence[Batch]) -> None:
-        """Wait for batches, and store their results."""
+        """Wait until all batches have ended, and store their results."""
         pause = POLL_SECONDS
         unfinished = list(batches)
         while unfinished:
@@ -275,7 +275,7 @@ class BatchRun:
                 pause = min(LONGEST_POLL_SECONDS, pause * 1.5)
 
     async def _poll_batch(self, batch: Batch) -> bool:
-        """Collect a batch if it has ended; return whether it is finished.
+        """Ask the provider for a batch's status. If the batch has ended, store the results and return True.
 
         Raises:
             StudyError: The provider does not know the batch, or only the user can fix a request's problem.
@@ -311,7 +311,7 @@ class BatchRun:
         return True
 
     def _store_results(self, batch: Batch, content: bytes) -> None:
-        """Store the results in a result file."""
+        """Read a result file of a batch, and store the answers and failures in the database."""
         with self.journal.store.begin_read() as db:
             rows = requests.read_open_requests(db, batch.name)
         settled: dict[str, RequestResult] = {}

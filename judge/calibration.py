@@ -1,8 +1,8 @@
-"""Calibrate a judge: measure it on pairs with a known answer, made from the study's own texts.
+"""Calibrate a judge: ask about pairs with a known answer, which are made from the study's own texts.
 
-There are four checks. A text against itself must be a tie. A text should be preferred to its own words in
-random order. A pair with swapped sides should get the same verdict. A text should not be preferred after it
-was made longer with repeated words. None of the answers is a verdict of the study.
+There are four checks. A text against itself must be a tie. A text should be better than the same words in
+random order. A pair with swapped sides should get the same verdict. A text with added repetitions should not
+be better than the original text. The answers are not verdicts of the study.
 """
 
 import re
@@ -17,7 +17,7 @@ from guard_eval.study.judge_settings import Judge
 from judge.questions import RequestBuilder
 
 ITEMS = 20
-"""The number of the study's pairs from which checks are made. Each pair needs 7 requests."""
+"""The number of the study's pairs from which calibration questions are made: 7 questions for each pair."""
 
 FILLER = (
     "There is more that could be said about this.",
@@ -25,16 +25,16 @@ FILLER = (
     "In a way, that was all there was to it.",
     "One could go on like this for quite some time.",
 )
-"""Sentences without content. The seed decides their number and order."""
+"""Sentences without content. A longer text ends with two of these sentences, which the seed chooses."""
 
 _FEWEST_WORDS = 4
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”’)]*\s+")
 
 
 def make_calibration_questions(pairs: Sequence[Pair], *, seed: int) -> list[Question]:
-    """Make the questions of a study's calibration, always the same for the same pairs and seed.
+    """Make the calibration questions of a study. The same pairs and seed give the same questions.
 
-    Texts with too few words cannot be shuffled, so this check is left out for them.
+    A text with too few words cannot be shuffled, so this text has no check with shuffled words.
     """
     drawn = sorted(pairs, key=lambda pair: make_content_id(seed, "calibration", pair.id))[:ITEMS]
     return [
@@ -55,7 +55,7 @@ def _make_calibration_checks(pair: Pair, seed: int) -> Iterator[tuple[Calibratio
     compared = [
         ("shuffled", text, shuffle_words(text, seed=seed)),
         ("swapped", pair.text_a, pair.text_b),
-        ("padded", pad_text(text, seed=seed), text),
+        ("padded", lengthen_text(text, seed=seed), text),
     ]
     for name, target, other in compared:
         if name != "shuffled" or other != text:
@@ -77,10 +77,10 @@ def shuffle_words(text: str, *, seed: int) -> str:
     return " ".join(mixed if mixed != words else mixed[::-1])
 
 
-def pad_text(text: str, *, seed: int) -> str:
-    """Lengthen a text by about 50 %: repeat the first sentences, and add filler.
+def lengthen_text(text: str, *, seed: int) -> str:
+    """Lengthen a text by about 50 %: repeat the first sentences, and add sentences without content.
 
-    >>> pad_text("A cat sat. It slept.", seed=1).startswith("A cat sat. It slept. A cat sat.")
+    >>> lengthen_text("A cat sat. It slept.", seed=1).startswith("A cat sat. It slept. A cat sat.")
     True
     """
     repeated: list[str] = []
@@ -94,7 +94,7 @@ def pad_text(text: str, *, seed: int) -> str:
 
 
 def read_unanswered_questions(store: Store, judge: Judge, *, seed: int) -> list[Question]:
-    """Return the calibration questions that the judge has not answered with these settings."""
+    """Return the calibration questions that the judge has not answered with the current settings."""
     settings = RequestBuilder(judge, seed=seed).settings
     with store.begin_read() as db:
         answered = calibration.read_answered_questions(db, settings)

@@ -164,21 +164,21 @@ def _choose_judges(study: Study, only: str | None) -> list[Judge]:
 
 @dataclass
 class JudgeCommand:
-    """One run of the command.
+    """One run of the command `guard-eval judge`.
 
     Attributes:
         study: The study.
-        store: Its database.
+        store: The study's database.
         budget: The highest total cost of all judges, in US dollars.
         allowed: The servers and variables of --send-key.
         batch: Whether to use the Batch API.
         calibrate: Whether to ask about pairs whose answer is known.
         recheck: The number of stored requests to send again, if any.
-        tune: Whether the judges choose settings. These runs have a database and a budget of their own.
+        tune: Whether the judges compare settings for [tuning]. These runs have another database and budget.
         servers: The judges' servers, by the judges' names.
         counts: The counts of the judges' runs, by the judges' names.
         errors: The errors that stopped judges, by the judges' names.
-        rechecked: The results of the repeated requests, in words.
+        rechecked: For each judge, the result of sending stored requests again, in words.
     """
 
     study: Study
@@ -196,7 +196,7 @@ class JudgeCommand:
 
     @contextmanager
     def _store_judge_error(self, judge: Judge) -> Iterator[None]:
-        """Store an error that only the user can fix, so that the other judges continue."""
+        """Store a judge's error that only the user can fix, so that the other judges continue."""
         try:
             yield
         except StudyError as error:
@@ -218,7 +218,7 @@ class JudgeCommand:
         return previews
 
     def show_previews(self, previews: Sequence[Preview], *, example: bool) -> JudgeResult:
-        """Return the previews as a result. With `example`, the result contains the first request in full."""
+        """Return the previews as a result to print. With `example`, also print the first request in full."""
         lines = [line for preview in previews for line in (*preview.lines, "")]
         if self.study.settings.pairs.design != "fixed":
             lines.append("Fewer requests may be sent, because a comparison stops when it is decided.")
@@ -302,7 +302,7 @@ class JudgeCommand:
                     run.judge_questions(self._plan_question_rounds(preview))
 
     def _plan_question_rounds(self, preview: Preview) -> Iterable[Sequence[Question]]:
-        """Return the questions in groups: all at once, or round by round."""
+        """Return the questions of each round. In a study without rounds, all questions are in one round."""
         judge = preview.judge
         settings = self.study.settings
         plan = make_judge_hand_out_plan(judge, seed=settings.seed)

@@ -1,10 +1,10 @@
 """Decide the next step after a judge's answer or failure, without a server or a database.
 
 The first questions are asked one after the other until the form of requests is final. The strictest form is
-given up only after the server has refused or ignored it on two questions: a verdict in a simpler form waits
-until another question was asked in the strictest form. A model that reasons is recognised in three ways:
-answers are cut off at the usual limit, answers count reasoning tokens, or the server refuses parameters that
-such models do not support.
+replaced only after the server has refused or ignored this form on two questions. So a verdict in a simpler
+form is accepted only after another question was asked in the strictest form. A reasoning model is recognised
+in three ways: answers are cut off at the usual limit, answers count reasoning tokens, or the server refuses
+parameters that reasoning models do not support.
 """
 
 from collections import Counter
@@ -28,16 +28,16 @@ from judge.prompts.forms import apply_change, find_fixed_request_parts, list_sim
 from judge.prompts.parsing import Choices
 
 MOST_USELESS_ANSWERS = 10
-"""The number of answers without a verdict that ends a run before its first verdict.
+"""A run without a verdict ends after this number of answers.
 
-Later, a run ends after this number of pairs in a row without a verdict."""
+After the first verdict, a run ends after this number of pairs in a row without a verdict."""
 
 DECIDING_QUESTIONS = 2
-"""A form is given up after it was refused or ignored on this number of questions."""
+"""A form is replaced after the server has refused or ignored the form on this number of questions."""
 
 USUAL_TOKENS = 512
 REASONING_TOKENS = 8192
-"""The default token limits: at first, and if the model reasons."""
+"""The default token limits of answers: `USUAL_TOKENS` at first, `REASONING_TOKENS` if the model reasons."""
 
 _REMEDIES: dict[FailureKind, str] = {
     "truncated": "set a higher max_output_tokens in study.toml (it is {tokens} now), or a lower "
@@ -61,7 +61,7 @@ class Reply:
         answered: Whether there was an answer, which is stored and may have cost money.
         is_new: Whether the answer came in this run. Other answers are read from the store.
         reasoned: Whether the answer shows that the model reasons.
-        alone: Whether no other request was under way.
+        alone: Whether no other request was sent at the same time.
     """
 
     form: Form
@@ -79,17 +79,18 @@ class RunState:
 
     Attributes:
         judge: The study's settings for the judge.
-        preferred_form: The form to ask for: the strictest one, or its replacement after it was given up.
+        preferred_form: The form to try first: the strictest form, or a simpler form that replaced it.
         max_output_tokens: The token limit of the next requests.
-        highest_token_limit: The highest token limit that the server may take.
-        highest_answered_limit: The highest token limit of an answer.
+        highest_token_limit: The highest token limit that the server may accept.
+        highest_answered_limit: The highest token limit of a request that was answered.
         has_verdicts: Whether an earlier run with these settings got verdicts.
-        is_settled: Whether the form is final, because a verdict was accepted.
+        is_settled: Whether the form is final because a verdict was accepted.
         fallback_form: The simpler form that gave a verdict.
         refused_questions: The number of questions on which the preferred form was refused or ignored.
-        unjudged_pairs: The pair of each answer without a verdict since the last verdict.
-        failures: The questions in a row that the server failed to answer, or rejected before any verdict.
-        rejections: The questions that were rejected in every form.
+        unjudged_pairs: The ids of the pairs of all answers without a verdict since the last verdict.
+        failures: The number of questions in a row that the server failed to answer. Before the first verdict,
+            rejected questions count, too.
+        rejections: The number of questions that the server rejected in every form.
     """
 
     judge: Judge
@@ -107,25 +108,25 @@ class RunState:
 
     @property
     def form(self) -> Form:
-        """Return the form of request for the next question: the preferred form, or the fallback form."""
+        """The form of the next question's request: the preferred form, or the fallback form."""
         if self.fallback_form is None or self.refused_questions < DECIDING_QUESTIONS:
             return self.preferred_form
         return self.fallback_form
 
     @property
     def has_too_many_useless_answers(self) -> bool:
-        """Return whether so many answers had no verdict that the run should end."""
+        """Whether the run should end, because too many answers had no verdict."""
         wasted = len(set(self.unjudged_pairs)) if self.is_settled else len(self.unjudged_pairs)
         return wasted >= MOST_USELESS_ANSWERS
 
 
 @record
 class History:
-    """The facts for the next step on a question.
+    """The replies to a question, and the state of the run, from which the next step is decided.
 
     Attributes:
         run: The state of the judge's run.
-        pair_id: The question's pair.
+        pair_id: The id of the question's pair.
         replies: The results of requests about this question, oldest first.
         has_other_questions: Whether another question can be asked first.
     """
@@ -138,7 +139,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a request in this form, as this sample of the question (0, 1, …)."""
+    """The decision to send a request in this form. Each further sample of an answer has another number."""
 
     form: Form
     sample: int = 0
@@ -146,12 +147,12 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class RetryLater:
-    """Send the same request again after a pause, or ask another question first.
+    """The decision to send the same request again after a pause, or to ask another question first.
 
     Attributes:
-        attempts: The number of failures, which decides the length of the pause.
+        attempts: The number of failed requests. The pause is longer after more failures.
         seconds: The shortest pause that the server allows.
-        another_first: Whether to ask another question first, and then begin this question again.
+        another_first: Whether to ask another question first, and then start again with this question.
     """
 
     attempts: int = 0
@@ -184,7 +185,7 @@ Step = Send | RetryLater | Verdict | Failure | Stop
 
 
 def record_reply(history: History, reply: Reply) -> History:
-    """Add a reply to the history, and update the run's state."""
+    """Return the history with a new reply and with the updated state of the run."""
     run = history.run
     history = replace(history, replies=(*history.replies, reply))
     error = reply.result
@@ -212,10 +213,10 @@ def record_reply(history: History, reply: Reply) -> History:
 
 
 def _adjust_token_limit(run: RunState, reply: Reply) -> RunState:
-    """Raise the token limit if the model reasons, and lower it if the server refuses it.
+    """Raise the token limit if the model reasons, and lower the limit if the server refuses the limit.
 
-    If an answer is cut off while the model reasons, the temperature of 0 is also given up, because some of
-    these models then repeat themselves without end.
+    If an answer is cut off while the model reasons, the temperature of 0 is also left out, because some
+    reasoning models repeat themselves without end at temperature 0.
     """
     error = reply.result if isinstance(reply.result, RequestFailure) else None
     is_cut = error is not None and error.kind == "truncated"
@@ -233,7 +234,7 @@ def _adjust_token_limit(run: RunState, reply: Reply) -> RunState:
 
 
 def update_failure_counts(run: RunState, step: Verdict | Failure) -> RunState:
-    """Return the run's state after a question is finished."""
+    """Return the run's state with the counts of failures after a question is finished."""
     if not isinstance(step, Failure):
         return replace(run, failures=0, rejections=0)
     failures = run.failures + 1 if _is_server_failure(run, step.error) else 0
@@ -275,7 +276,7 @@ def decide_next_step(history: History, form: Form) -> Step:
 
 
 def stop_after_unreadable_answers(run: RunState, error: RequestFailure, count: int) -> Stop:
-    """End the run with a message that gives the number of answers without a verdict, and a remedy."""
+    """Return the decision to end the run, with a message about the answers without a verdict."""
     remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
     return Stop(
         f"the judge {run.judge.rater_name!r} gave no verdict in {count} answers in a row, last with "
@@ -285,7 +286,7 @@ def stop_after_unreadable_answers(run: RunState, error: RequestFailure, count: i
 
 
 def _choose_untried_form(history: History, form: Form, error: RequestFailure) -> Send | Stop | None:
-    """Return the request in the next untried form, if the form may have caused the failure."""
+    """If the form may have caused the failure, return the decision to send the next untried form."""
     run = history.run
     tried = {reply.form for reply in history.replies}
     if run.form not in tried:  # the form changed during this question
@@ -310,7 +311,7 @@ def _choose_untried_form(history: History, form: Form, error: RequestFailure) ->
 
 
 def _list_candidate_forms(history: History, form: Form, error: RequestFailure) -> Iterator[Form]:
-    """Yield forms that may succeed, the best first."""
+    """Yield the forms that may succeed after a failure, the best form first."""
     judge = history.run.judge
     if error.change is not None and error.change != "guess":
         yield apply_change(form, error.change, judge)
@@ -328,7 +329,7 @@ def _decide_after_unreadable_answer(
 ) -> Send | Failure | Stop:
     """Ask for another sample after an answer without a verdict, up to three in all.
 
-    An answer that was cut off at a lower token limit than the present one does not count.
+    An answer that was cut off at a lower token limit than the current limit does not count.
     """
     limit = history.run.max_output_tokens
     answers = _list_answers_in_form(history, form)
@@ -340,7 +341,7 @@ def _decide_after_unreadable_answer(
 
 
 def _decide_after_failed_request(history: History, error: RequestFailure) -> RetryLater | Failure | Stop:
-    """Send the same request again, unless it failed too often or only the user can fix the problem."""
+    """Decide to send a failed request again, unless too many attempts failed or only the user can help."""
     if (error.wait or 0.0) > LONGEST_WAIT_SECONDS:
         return Stop(
             f"the server asks to wait {error.wait:.0f} seconds before the next request. Run the command "
@@ -361,7 +362,7 @@ def _list_answers_in_form(history: History, form: Form) -> list[Reply]:
 
 
 def _count_failures_since_answer(history: History) -> Counter[FailureKind]:
-    """Count the requests without an answer since the last answer, by kind."""
+    """Count the failed requests after the last answer, by kind of failure."""
     failed: Counter[FailureKind] = Counter()
     for reply in reversed(history.replies):
         if reply.answered or not isinstance(reply.result, RequestFailure):

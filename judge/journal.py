@@ -1,4 +1,4 @@
-"""Write one run to the store: reserve the costs of requests, price their answers, and save the verdicts."""
+"""Save a judge's run in the database: reserve the costs of requests, price the answers, save the verdicts."""
 
 import asyncio
 import secrets
@@ -35,7 +35,7 @@ class RunCounts:
         requests: HTTP requests sent, repeated ones included.
         verdicts: Questions that got a verdict.
         in_batches: Questions whose request is in another run's batch.
-        failures: Questions without a verdict, by kind and sentence.
+        failures: Questions without a verdict, by kind and description of the failure.
         cost: The cost of the answers, in billionths of a US dollar.
     """
 
@@ -47,7 +47,7 @@ class RunCounts:
 
 
 class Journal:
-    """Writes to the store for one run of one judge.
+    """Saves the requests, costs and verdicts of one run of one judge in the study's database.
 
     Attributes:
         store: The study's database.
@@ -60,14 +60,14 @@ class Journal:
     def __init__(
         self, store: Store, judge: Judge, *, settings: str, price: Price | None, budget_usd: float | None
     ) -> None:
-        """Check that the judge may rate, and store the wording of its criteria.
+        """Check that the judge may rate, and store the wording of the judge's criteria.
 
         Args:
             store: The study's database.
             judge: The study's settings for the judge.
             settings: A hash (64 digits) of all settings that change the judge's requests.
-            price: The price of the judge's tokens; None if it is unknown.
-            budget_usd: The highest total cost of all requests in the store; None for no limit.
+            price: The price of the judge's tokens; None if the price is unknown.
+            budget_usd: The highest total cost of all requests in the database; None for no limit.
 
         Raises:
             StudyError: The judge is revoked or excluded, or the budget cannot be guaranteed.
@@ -93,7 +93,7 @@ class Journal:
         )
 
     def compute_highest_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int | None:
-        """Return the highest cost of a request; None if its price is unknown."""
+        """Return the highest cost of a request, or None if the price of the judge's tokens is unknown."""
         return (
             None
             if self._price is None
@@ -101,13 +101,13 @@ class Journal:
         )
 
     def price_answer(self, row: int, body: bytes, *, batch: bool = False) -> RequestResult:
-        """Price an answer by its token counts. Return the values that complete the row of its request."""
+        """Compute an answer's cost. Return the answer and the cost, to be stored in the request's row."""
         usage = read_usage(body)
         cost = None if self._price is None else self._price.compute_cost(usage, batch=batch)
         return RequestResult(row=row, state="answered", response=body, usage=usage, cost=cost)
 
     def add_answer_cost(self, settled: RequestResult, reserved: int | None) -> None:
-        """Add the cost of a stored answer, or the reserved amount if unknown, in billionths of a US dollar.
+        """Add the cost of a stored answer to the run's cost. If the cost is unknown, add the reserved amount.
 
         Raises:
             StudyError: There is a budget, and the answer cost more than the reserved amount.
@@ -127,7 +127,7 @@ class Journal:
         progress.warn(words)
 
     def make_budget_error(self, planned: PlannedRequest) -> StudyError:
-        """Return the error that ends the run if the budget does not allow another request."""
+        """Return the error that the budget does not allow the planned request."""
         return StudyError(
             f"the budget of ${(self._limit or 0) / BILLION:g} is used up: the next request can cost "
             f"${(planned.cost or 0) / BILLION:.4f}, and less than that is left. All answers are saved. To "
@@ -135,11 +135,11 @@ class Journal:
         )
 
     async def reserve_request(self, planned: PlannedRequest) -> Reservation:
-        """Reserve the cost of a request, if it may be sent now."""
+        """Reserve the highest cost of a request, or return why the request may not be sent now."""
         return cast("Reservation", await self.write(self._reserve_requests, planned))
 
     def reserve_batch(self, planned: Sequence[PlannedRequest], batch: str) -> list[Reservation]:
-        """Reserve the costs of a batch's requests."""
+        """Reserve the highest cost of each request of a batch."""
         with self.store.begin_write() as (db, now):
             return self._reserve_requests(db, now, planned, batch)
 
@@ -156,7 +156,7 @@ class Journal:
             await self.write(requests.store_failures, (error.row, error.kind, error.detail))
 
     async def save_verdict(self, question: Question, verdict: Verdict) -> None:
-        """Save a verdict of the study, or an answer of the calibration."""
+        """Save the judge's verdict on a pair of the study, or the answer to a calibration question."""
         if question.check is None:
             await self.write(self._save_verdicts, (question, verdict.choices))
         else:
@@ -169,10 +169,10 @@ class Journal:
         calibration.store_calibration_answers(db, now, self.settings, answers)
 
     async def keep_renewing_lease(self) -> None:
-        """Renew the lease of open requests before it ends.
+        """Keep renewing the lease of open requests until the run ends.
 
         Raises:
-            StudyError: The lease cannot be renewed. When it ends, another run may send the same requests.
+            StudyError: The lease cannot be renewed. After the lease, another run may send the same requests.
         """
         seconds = LEASE.total_seconds()
         while True:
@@ -187,7 +187,7 @@ class Journal:
                 ) from None
 
     async def extend_lease(self, lease: timedelta) -> None:
-        """Extend the lease of the run's open requests by this time from now."""
+        """Let the lease of the run's open requests end after this time from now."""
         await self.write(self._extend_lease, lease)
 
     def _extend_lease(self, db: Connection, now: datetime, leases: list[timedelta]) -> None:

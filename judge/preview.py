@@ -1,4 +1,4 @@
-"""Preview a run's requests, with destination and cost. No connection and no key is needed."""
+"""Preview the requests of a judge's run: their server and cost. No connection and no key is needed."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,25 +27,25 @@ ONLINE, IN_BATCH = "online", "in a batch"
 BYTES_PER_TOKEN = 4
 TOKENS_PER_CRITERION, TOKENS_OF_BRACES, TOKENS_OF_RATIONALE = 8, 4, 90
 TOKENS_OF_REASONING = 1000
-"""Guesses of the number of tokens in an answer, used until there are real answers."""
+"""The assumed number of reasoning tokens in an answer, until there are real answers."""
 
 
 @record
 class Preview:
-    """The preview of a run.
+    """The preview of a judge's run.
 
     Attributes:
         judge: The study's settings for the judge.
         questions: The questions without a verdict.
-        attempts: Stored requests that are sent again, instead of questions.
-        open: Requests of earlier runs that have no answer yet, most of them in batches.
+        attempts: For a recheck, the stored requests to send again.
+        open: The number of earlier requests that have no answer yet. Most of these requests are in batches.
         requests: The number of requests to pay for if every answer is readable.
-        price: The price of the judge's tokens, if it is known.
-        costs: US dollars online and in a batch, and both if the model reasons: expected, with tokens as
-            earlier answers had them or else guessed, and at worst, with a token for each byte, the longest
-            answers, and three samples.
+        price: The price of the judge's tokens, if the price is known.
+        costs: The expected and the worst cost in US dollars, online and in a batch, with or without
+            reasoning. The expected cost has the tokens of earlier answers, or assumed numbers of tokens. The
+            worst cost has one token for each byte, the longest answers, and three samples.
         lines: The preview in words.
-        warnings: Reasons against the run.
+        warnings: Problems that the user should know before the run.
         example: The first request in full; None if there is no open question.
     """
 
@@ -62,11 +62,11 @@ class Preview:
 
     @property
     def name(self) -> str:
-        """Return the judge's name as a rater, to be printed."""
+        """The judge's name as a rater. Control characters are escaped."""
         return escape_invisible(self.judge.rater_name)
 
     def to_json(self) -> dict[str, object]:
-        """Return the preview as `--json` prints it."""
+        """Return the preview as the JSON object that `--json` prints."""
         return {
             "judge": self.name,
             "model": escape_invisible(self.judge.model),
@@ -76,7 +76,7 @@ class Preview:
         }
 
     def make_cost_rows(self) -> list[tuple[str, str, str]]:
-        """Return rows of a table: the cost online and in a batch, expected and at worst."""
+        """Return table rows with the expected and the worst cost, online and in a batch."""
         if not self.requests or self.price is None or self.price.assumed:
             return []
         return [
@@ -86,7 +86,7 @@ class Preview:
 
 
 def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, seed: int) -> Preview:
-    """Preview the requests for these questions and their cost.
+    """Preview the requests that ask a judge these questions, with the cost.
 
     Raises:
         StudyError: The judge cannot be asked with these settings.
@@ -163,7 +163,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
 def _estimate_costs(
     price: Price, judge: Judge, sizes: Sequence[int], spent: SqlRow | None, *, reasons: bool
 ) -> dict[str, tuple[float, float]]:
-    """Estimate the cost of requests of these sizes, online and in a batch: expected, and at worst."""
+    """Estimate the expected and the worst cost of requests of these sizes (in bytes), online and batched."""
     if spent is not None and spent.answers and spent.input_tokens:
         prompt = round(spent.input_tokens / spent.answers)
         answer = round(spent.output_tokens / spent.answers)

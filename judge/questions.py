@@ -1,4 +1,4 @@
-"""Put a judge's questions in order, make the key and the bytes of each request, and read the verdicts."""
+"""List a judge's questions, make the key and the body of each request, and read the verdicts in answers."""
 
 import hashlib
 import json
@@ -38,11 +38,11 @@ from judge.prompts.prompt import compare_prompt_with_paper, make_prompt, make_ve
 PLACEHOLDERS = BlindPair(
     presentation=0, prompt="[the prompt]", text_a="[one text]", text_b="[the other text]"
 )
-"""Placeholders for a pair's texts, to show a request without real texts."""
+"""Placeholders for the texts of a pair, to show a request without real texts."""
 
 
 def make_judge_hand_out_plan(judge: Judge, *, seed: int) -> HandOutPlan:
-    """Return the rules by which a judge gets pairs: the seed, the orders, the samples and the lease."""
+    """Return the rules by which pairs are given to a judge: seed, orders, number of samples, and lease."""
     one_order = judge.orders == "one"
     return HandOutPlan(seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=one_order)
 
@@ -59,7 +59,7 @@ def read_unjudged_questions(store: Store, judge: Judge, *, seed: int) -> list[Qu
 def split_questions_into_rounds(
     store: Store, judge: Judge, plan: HandOutPlan, unanswered: Sequence[Question]
 ) -> Iterator[list[Question]]:
-    """Yield the questions round by round. Each round begins after the previous round is over."""
+    """Yield the unanswered questions of each round. A round begins after all earlier rounds are over."""
     waiting = {(question.pair_id, question.number) for question in unanswered}
     while True:
         with store.begin_write() as (db, now):
@@ -76,7 +76,7 @@ class RequestBuilder:
 
     Attributes:
         judge: The study's settings for this judge.
-        settings: A hash (64 hexadecimal digits) of all settings that change its requests.
+        settings: A hash (64 hexadecimal digits) of all settings that change the judge's requests.
     """
 
     def __init__(self, judge: Judge, *, seed: int) -> None:
@@ -99,11 +99,11 @@ class RequestBuilder:
         )
 
     def make_key(self, question: Question, form: Form, sample: int = 0) -> str:
-        """Return a request's key: the SHA-256 (64 hexadecimal digits) of all that can change its answer.
+        """Return a request's key: a SHA-256 (64 hexadecimal digits) of everything that changes the answer.
 
-        The judge's name is part of it, so two judges of the same settings share no answer. study.toml's
-        `base_url` counts, since another server may serve the model in another precision. The limit of tokens
-        does not count.
+        The key contains the judge's name, so two judges with the same settings have separate answers. The key
+        contains `base_url`, because another server may run the model in another precision. The token limit is
+        not in the key.
 
         Args:
             question: The question.
@@ -115,7 +115,7 @@ class RequestBuilder:
         return _hash_as_json(self.settings, form.name, where, (blind.prompt, blind.text_a, blind.text_b))
 
     def build_body(self, question: Question, form: Form, sample: int = 0, *, max_output_tokens: int) -> bytes:
-        """Return the bytes of a request. Its seed depends on the sample."""
+        """Return the JSON body of a request. The request's seed depends on the number of the sample."""
         name = f"{self._seed}:{question.number // 2}:{sample}:{question.purpose}"
         digest = hashlib.sha256(name.encode()).digest()
         return build_request(
@@ -127,7 +127,7 @@ class RequestBuilder:
         )
 
     def make_instruction(self, form: Form, *, max_output_tokens: int) -> Instruction:
-        """Return the instruction of a form: the request with placeholders for the texts."""
+        """Return the instruction that a form of requests contains, with placeholders for the texts."""
         question = Question(pair_id="", number=0, blind=PLACEHOLDERS)
         return Instruction(
             id=_hash_as_json(self.settings, form.name),
@@ -140,9 +140,10 @@ class RequestBuilder:
         )
 
     def make_initial_run_state(self, store: Store) -> RunState:
-        """Return a run's state before its first request.
+        """Return the state of a run before the first request.
 
-        A form that gave this judge verdicts is used again, so that all its verdicts have the same form.
+        If a form of requests gave this judge verdicts, the form is used again. So all verdicts of the judge
+        have the same form of request.
         """
         judge = self.judge
         with store.begin_read() as db:
@@ -162,7 +163,7 @@ class RequestBuilder:
     def read_answer(
         self, question: Question, form: Form, answer: AnsweredRequest, *, is_new: bool = False
     ) -> Reply:
-        """Read an answer to a question in this form."""
+        """Read the verdict or the failure in an answer to a request of this form."""
         code = make_verdict_block_code(question.blind, self._seed)
         outcome = parse_response(answer.response, self.judge.criteria, code=code, titles=self._titles)
         if isinstance(outcome, RequestFailure):
@@ -183,7 +184,7 @@ class RequestBuilder:
     def replay_stored_answers(
         self, store: Store, questions: Sequence[Question], run: RunState
     ) -> Iterator[tuple[Question, History]]:
-        """Yield each question with its stored answers. `decide_next_step` decides what follows."""
+        """Return each question with the history of its stored answers, as if the answers came in this run."""
         settled = replace(run, is_settled=True, failures=0)
         histories = [History(run=settled, pair_id=question.pair_id) for question in questions]
         samples = dict.fromkeys(range(len(questions)), 0)  # which sample of an undecided question is next
@@ -210,7 +211,7 @@ def _hash_as_json(*parts: object) -> str:
 
 
 def refuse_examples_from_study(store: Store, judge: Judge) -> None:
-    """Check that no example contains a pair or a text of the study: it would reveal a verdict.
+    """Check that no example in the judge's prompt contains a text of the study and so reveals a verdict.
 
     Raises:
         StudyError: An example contains a pair or a text of the study.
@@ -234,10 +235,10 @@ def _normalize_space(text: str) -> str:
 
 
 def check_criteria_unchanged(store: Store, judge: Judge) -> None:
-    """Check that the judge's criteria and their wording are those of its earlier verdicts.
+    """Check that the judge's criteria, and their wording, have not changed since the first verdict.
 
     Raises:
-        StudyError: They differ, so that pairs would be judged on different criteria.
+        StudyError: The criteria have changed, so pairs would be judged on different criteria.
     """
     name = judge.rater_name
     with store.begin_read() as db:
@@ -257,7 +258,7 @@ def check_criteria_unchanged(store: Store, judge: Judge) -> None:
 
 
 def describe_setting_changes(store: Store, judge: Judge) -> tuple[str, ...]:
-    """Describe the differences between the judge's current settings and those at its first verdict."""
+    """Describe the changes of the judge's settings since the judge's first verdict."""
     part_name = name_rater_settings_part(judge.rater_name, "model")
     if part_name not in store.declared_now:
         return ()

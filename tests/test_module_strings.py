@@ -96,5 +96,5 @@ def test_no_string_names_a_module_of_a_package_above():
         ("guard_eval", "judge[1].concurrency", False),
     ],
 )
-def test_find_upward_recognises_module_names(package, text, expected):
+def test_search_for_module_names_finds_only_modules(package, text, expected):
     assert bool(list(find_upward(package, text))) == expected

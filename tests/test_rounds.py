@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.sections.results.rounds import estimate_lead, find_critical_value
+from analysis.sections.results.rounds import estimate_mean_lead, find_critical_value
 from guard_eval.records import Contest, RoundPlan
 from guard_eval.rounds import compare_couples, compute_first_passage_p, find_stopping_couples
 
@@ -51,7 +51,7 @@ def test_lead_is_the_difference_of_expected_shares():
     first, _, last = compare_couples(contest([(1, 1, 0)] * 4))
     assert first.leads.mean() == pytest.approx(1 - 1 / 4)
     assert last.leads.mean() == 0
-    assert (first.leader, first.follower, last.leader) == ("a", "b", "")
+    assert (first.leader, first.trailing_system, last.leader) == ("a", "b", "")
 
 
 def test_candidate_design_uses_the_couples_score():
@@ -86,7 +86,7 @@ def test_intervals_of_couples_are_simultaneous():
     """Three couples in one round: t with 7 degrees of freedom where the normal one has .05/3."""
     scores = [1, 1, 0, 1, -1, 1, 0, 1]
     played = contest([(row, 0, 0) for row in scores], design="candidate")
-    lead = estimate_lead(compare_couples(played)[0], played)
+    lead = estimate_mean_lead(compare_couples(played)[0], played)
     half = stats.t.ppf(1 - 0.05 / 6, 7) * np.std(scores, ddof=1) / 8**0.5
     assert (lead.low, lead.high) == pytest.approx((0.5 - half, min(1, 0.5 + half)))
 
@@ -127,17 +127,17 @@ STOPPING = {
 
 
 @pytest.mark.parametrize(("played", "expected"), STOPPING.values(), ids=STOPPING)
-def test_decided_couples_stop(played, expected):
+def test_decided_comparisons_stop(played, expected):
     played = played if any(played.sizes) else contest([], sizes=(20,))
     assert find_stopping_couples(played, compare_couples(played)) == expected
 
 
-def test_circle_of_beaten_systems_stops_nothing():
+def test_systems_that_beat_each_other_in_a_circle_continue():
     """What the rounds say together may be a circle, as each couple has its own strongest round."""
     played = contest(ALL_WINS)
     decided = [
         compare_couples(contest([(1,)] * 20, design="candidate", couples=(couple,)))[0]
         for couple in (AB, BC, ("c", "a"))
     ]
-    assert [row.follower for row in decided] == ["b", "c", "a"]
+    assert [row.trailing_system for row in decided] == ["b", "c", "a"]
     assert find_stopping_couples(played, decided) == []

@@ -164,7 +164,7 @@ class Ratings:
         criteria: Agreement, and preference for a side, by comparison and criterion.
         raters: The state of each rater, in the order in which they were added.
         remarks: Comments, problems and reasons for skips that raters did not remove, newest first.
-        lacking: The number of ratings without a verdict, for each criterion in the present settings.
+        lacking: For each criterion in the present settings, the number of ratings without a verdict on it.
         often_skipped: The number of pairs that no new rater gets, because many raters skipped them.
     """
 
@@ -207,9 +207,9 @@ def read_ratings(
     kinds = {rater.kind for rater in everybody}
     kind: RaterKind = "simulated" if "simulated" in kinds and "person" not in kinds else "person"
     raters = [rater for rater in everybody if rater.kind == kind]
-    pairs = _make_frame(read_pairs(store, POOLS[kind])).set_index("pair_id")
-    choices = _make_frame(read_choice_revisions(store)).sort_values([*_CHOICE, "revision"])
-    presentations = _make_frame(read_presentations(store, kind)).join(pairs, on="pair_id")
+    pairs = _convert_rows_to_frame(read_pairs(store, POOLS[kind])).set_index("pair_id")
+    choices = _convert_rows_to_frame(read_choice_revisions(store)).sort_values([*_CHOICE, "revision"])
+    presentations = _convert_rows_to_frame(read_presentations(store, kind)).join(pairs, on="pair_id")
     times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]
     presentations["seconds"] = presentations["presentation"].map(times)
     letters = choices.drop(columns="seconds")
@@ -238,7 +238,7 @@ def read_ratings(
         seconds=_replace_nan_with_none(study["seconds"].median()),
         criteria=_make_criterion_states(of_counted),
         lacking={name: count for name, count in lacking.items() if count},
-        raters=_describe_raters(
+        raters=_make_rater_states(
             raters,
             sums=_sum_answers_by_rater(
                 last[last["role"] == "study"], presentations, _list_check_answers(store, last)
@@ -261,7 +261,7 @@ def read_ratings(
     )
 
 
-def _make_frame(table: NamedRows) -> pd.DataFrame:
+def _convert_rows_to_frame(table: NamedRows) -> pd.DataFrame:
     """Convert rows to a table. The columns have their types even if there are no rows."""
     columns, rows = table
     types = {name: _TYPES.get(name, str) for name in columns}
@@ -312,7 +312,7 @@ def _make_criterion_states(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
     return tuple(states)
 
 
-def _describe_raters(
+def _make_rater_states(
     raters: Sequence[RaterProgress],
     *,
     sums: pd.DataFrame,
@@ -384,14 +384,14 @@ def _describe_model_signs(
 ) -> Mapping[str, str]:
     """Describe the signs that a language model may have answered for a person, by rater."""
     judge_kind: RaterKind = "simulated_model" if kind == "simulated" else "model"
-    presentations = _make_frame(read_presentations(store, judge_kind))
+    presentations = _convert_rows_to_frame(read_presentations(store, judge_kind))
     judged = _convert_letters_to_sides(letters, presentations).drop_duplicates(_CHOICE, keep="last")
-    compared = make_likeness_rows(kind, _label_pairs(last), _label_pairs(judged))
+    compared = make_likeness_rows(kind, _label_pairs_by_rater(last), _label_pairs_by_rater(judged))
     return describe_signs_of_llm_use(compared, count_suspicious_presentations(store))
 
 
-def _label_pairs(choices: pd.DataFrame) -> pd.DataFrame:
-    """Return each rater's label of each pair: 0 for the second method, 1 for a tie, 2 for the first."""
+def _label_pairs_by_rater(choices: pd.DataFrame) -> pd.DataFrame:
+    """Return each rater's choice on each pair: 0 for the second method, 1 for a tie, 2 for the first."""
     study = choices[choices["role"] == "study"].rename(columns={"pair_id": "item"})
     net = study.groupby(["rater", "criterion", "item"], observed=True)["side"].sum()
     labels: pd.DataFrame = (np.sign(net) + 1).rename("label").reset_index()

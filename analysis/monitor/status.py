@@ -45,7 +45,7 @@ WATCH_SECONDS = 10
 REMARKS = 10
 """The largest number of remarks in the table. The newest remarks are shown."""
 RATERS = 30
-"""The largest number of raters for a table of all raters. With more, it shows only the flagged raters."""
+"""With more raters than this, the table of raters shows only those with a flag."""
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -77,13 +77,13 @@ class Status(Result):
 def status(folder: Path, /, *, watch: bool = False, overrides: Sequence[str] = ()) -> Result:
     """Show what a study has, how its raters do, and what to do next.
 
-    Nothing is changed, loaded or sent. The command never shows which method is ahead: who watches that while
-    verdicts come in, and stops when it looks good, finds differences that are not there. Exit code 2 means
-    that a part of the study is broken.
+    Nothing is changed, loaded or sent. The command never shows which method is ahead: owners who watch the
+    result, and stop when they like it, find differences that do not exist. Exit code 2 means that a part of
+    the study is broken.
 
     Args:
         folder: The study's folder. It may be incomplete or broken.
-        watch: Show it again every ten seconds, until Ctrl-C.
+        watch: Show the state again every ten seconds, until Ctrl-C.
         overrides: Settings for this run, such as `annotation.raters_per_pair=3`.
     """
     try:
@@ -98,7 +98,7 @@ def status(folder: Path, /, *, watch: bool = False, overrides: Sequence[str] = (
 
 
 def read_status(folder: Path, overrides: Sequence[str]) -> Status:
-    """Read the state of a study. A broken step becomes a part of the state, and not an error."""
+    """Read the state of a study. A step that cannot be read is shown as broken, and raises no error."""
     try:
         study = Study.open(folder, overrides)
     except StudyError as error:
@@ -208,7 +208,7 @@ def _read_preparation_steps(study: Study) -> tuple[list[Step], dict[str, SystemT
 
 
 def _find_outdated_pairs(drawn: Iterable[Pair], texts: Mapping[str, SystemTexts]) -> list[set[str]]:
-    """Find the pairs with an outdated text, and the systems whose text has changed."""
+    """Return the systems whose text has changed, for each pair with an outdated text."""
     replaced = []
     for pair in drawn:
         ids = {pair.method_a: pair.continuation_a, pair.method_b: pair.continuation_b}
@@ -287,7 +287,7 @@ def _read_metrics_step(study: Study, *, has_texts: bool) -> Step:
 def _make_page_step(
     name: str, page: Path, sources: Iterable[Path], *, missing: str, older: str, then: tuple[str, ...]
 ) -> Step:
-    """Return the state of a written page: complete if it is newer than the files that it is made from."""
+    """Return the state of a page, such as the report: complete if it is newer than its sources."""
     if not page.is_file():
         return Step(name, "missing", missing, then)
     if max((path.stat().st_mtime for path in sources), default=0.0) > page.stat().st_mtime:

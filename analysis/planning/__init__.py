@@ -1,1 +1,1 @@
-"""How many items and raters a study needs."""
+"""Compute how many items and raters a study needs."""

@@ -1,4 +1,4 @@
-"""`power`: how many items and raters a study needs, as one table, one figure and JSON."""
+"""The command `power`: show how many items and raters a study needs, as a table, a figure and JSON."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Need:
         raters: The number of raters per item.
         items: The number of items; None if no number is enough.
         verdicts: The number of verdicts on all results.
-        without: The number of items for a result about these raters only, without a judge.
+        without: The number of items if the result is only about these raters, and no judge assists.
     """
 
     raters: int
@@ -178,7 +178,7 @@ def plan_study(
         largest = min(largest, design.judged)
     sizes = sorted({*np.linspace(2, max(10.0, largest), POINTS).astype(int).tolist(), *items})
     curve = {count: {size: compute_power(design, size, count) for size in sizes} for count in raters}
-    answer = _write_answer(design, needs)
+    answer = _describe_needed_items(design, needs)
     return Plan(
         lines=(*heading, answer),
         tables=(_make_table(design, needs, curve, items),),
@@ -226,7 +226,7 @@ def _describe_goal(design: Design) -> str:
     return f"To find a win share of {format_percent(design.share)}"
 
 
-def _write_answer(design: Design, needs: Sequence[Need]) -> str:
+def _describe_needed_items(design: Design, needs: Sequence[Need]) -> str:
     """Write in a sentence or two how many items and raters the study needs."""
     whom = ", for all raters of the same kind" if design.rater_sd is not None else ""
     if design.judge_r is not None:

@@ -61,7 +61,7 @@ class Design:
     judged: int = 1000
 
     def __post_init__(self) -> None:
-        """Raise an error for the first impossible value."""
+        """Raise an error if a value is impossible."""
         for name, (is_possible, remedy) in _check_design_values(self).items():
             if not is_possible:
                 option = f"--{name.replace('_', '-')} {getattr(self, name):g}"
@@ -86,10 +86,11 @@ class Design:
         """Return the variance of one rating."""
         return (1 - self.ties) / 4 - self.distance_from_half**2
 
-    def item_variance(self, raters: int) -> float:
+    def compute_item_variance(self, raters: int) -> float:
         """Return the variance of the mean of `raters` ratings of an item.
 
-        >>> round(Design(share=0.55, ties=0.32, icc=0.41).item_variance(5), 5)  # .1675 (1 + 4 · .41) / 5
+        >>> design = Design(share=0.55, ties=0.32, icc=0.41)
+        >>> round(design.compute_item_variance(5), 5)  # .1675 (1 + 4 · .41) / 5
         0.08844
         """
         return self.rating_variance * (1 + (raters - 1) * self.icc) / raters
@@ -99,25 +100,34 @@ class Design:
         return replace(self, rater_sd=None, judge_r=None)
 
 
-def _check_design_values(d: Design) -> dict[str, tuple[bool, str]]:
-    """Return whether each value of the design is possible, with the remedy for an impossible value."""
-    room = 1.0 if d.margin is not None else 2 * min(d.share, 1 - d.share)
-    is_share = 0 < d.share < 1 and d.share != HALF
-    most_sd = math.sqrt(max(0.0, (1 - d.icc) * d.rating_variance))
+def _check_design_values(design: Design) -> dict[str, tuple[bool, str]]:
+    """Return, for each value of the design, whether the value is possible, and the remedy if not."""
+    room = 1.0 if design.margin is not None else 2 * min(design.share, 1 - design.share)
+    is_share = 0 < design.share < 1 and design.share != HALF
+    most_sd = math.sqrt(max(0.0, (1 - design.icc) * design.rating_variance))
     return {
-        "share": (d.margin is not None or is_share, "the smallest share worth finding, such as 0.55"),
-        "ties": (0 <= d.ties < room, f"0 or more ties, and below {room:g}: share = wins + ties/2"),
-        "icc": (0 <= d.icc <= 1, "an ICC from 0 (raters agree by chance) to 1"),
-        "alpha": (0 < d.alpha < HALF, "an error rate above 0 and below 0.5, say 0.05"),
-        "power": (d.alpha < d.power <= 0.99, f"one above α = {d.alpha:g} and up to 0.99, such as 0.8"),
-        "results": (1 <= d.results <= MAX_RESULTS, f"a whole number from 1 to {MAX_RESULTS}"),
+        "share": (design.margin is not None or is_share, "the smallest share worth finding, such as 0.55"),
+        "ties": (0 <= design.ties < room, f"0 or more ties, and below {room:g}: share = wins + ties/2"),
+        "icc": (0 <= design.icc <= 1, "an ICC from 0 (raters agree by chance) to 1"),
+        "alpha": (0 < design.alpha < HALF, "an error rate above 0 and below 0.5, say 0.05"),
+        "power": (
+            design.alpha < design.power <= 0.99,
+            f"a power above α = {design.alpha:g} and up to 0.99, such as 0.8",
+        ),
+        "results": (1 <= design.results <= MAX_RESULTS, f"a whole number from 1 to {MAX_RESULTS}"),
         "rater_sd": (
-            d.rater_sd is None or 0 < d.rater_sd <= most_sd,
+            design.rater_sd is None or 0 < design.rater_sd <= most_sd,
             f"a standard deviation of raters' own shares above 0, and with this ICC up to {most_sd:.3f}",
         ),
-        "margin": (d.margin is None or 0 < d.margin < HALF, "a distance above 0 and below 0.5, say 0.05"),
-        "judge_r": (d.judge_r is None or 0 <= d.judge_r < 1, "a correlation from 0 to below 1, say 0.6"),
-        "judged": (2 <= d.judged <= MAX_ITEMS, f"a number of items from 2 to {MAX_ITEMS}"),
+        "margin": (
+            design.margin is None or 0 < design.margin < HALF,
+            "a distance above 0 and below 0.5, say 0.05",
+        ),
+        "judge_r": (
+            design.judge_r is None or 0 <= design.judge_r < 1,
+            "a correlation from 0 to below 1, say 0.6",
+        ),
+        "judged": (2 <= design.judged <= MAX_ITEMS, f"a number of items from 2 to {MAX_ITEMS}"),
     }
 
 
@@ -148,7 +158,7 @@ def _compute_sign_flip_power(design: Design, items: int, raters: int) -> float:
     """Return the power of the sign-flip test, whose null distribution has the variance v + distance²."""
     if items < 1 - math.log2(design.error_rate):  # the smallest p of so few is above α
         return 0.0
-    variance = design.item_variance(raters)
+    variance = design.compute_item_variance(raters)
     return float(
         normal_power_het(
             design.distance_from_half,
@@ -173,7 +183,7 @@ def _compute_equivalence_power(
     """
     least = margin * (1 - 2 * margin) / 2
     growth = math.sqrt(max(1.0, least / design.rating_variance))
-    reach = margin * math.sqrt(items / design.item_variance(raters))
+    reach = margin * math.sqrt(items / design.compute_item_variance(raters))
     return max(0.0, 2 * float(special.ndtr(reach - growth * special.ndtri(1 - design.error_rate))) - 1)
 
 
@@ -209,7 +219,9 @@ def _compute_assisted_power(
 ) -> float:
     """Return the power of the t test of people's share, assisted by a judge (`stats.assisted`)."""
     worth = count_effective_items(items, design.judged, judge_r)
-    variance = design.item_variance(raters) * (items / worth + PRIOR_UNITS / items) / (items + PRIOR_UNITS)
+    variance = (
+        design.compute_item_variance(raters) * (items / worth + PRIOR_UNITS / items) / (items + PRIOR_UNITS)
+    )
     return _compute_t_power(design, math.sqrt(variance), items - 1)
 
 

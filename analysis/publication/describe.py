@@ -1,6 +1,6 @@
 """Describe a study on one page: its plan, the hashes that prove it, and what was collected.
 
-Written before the first verdict, the page is a preregistration: `compare_with_written_plan` names later
+A page from before the first verdict is a preregistration: `compare_with_written_plan` names later
 differences.
 """
 
@@ -51,10 +51,10 @@ class Description(Result):
 def describe(study: Study, /, *, output: Path | None = None) -> Description:
     """Write one page with the plan of the study and what was collected.
 
-    Beside it, checklist.md answers the questions about people in reviewers' checklists.
+    The file checklist.md beside the page answers the questions about people in reviewers' checklists.
 
-    If it is written before the first verdict, the page is a preregistration for a registry such as OSF: its
-    date and hashes show what was planned, and the report says whether settings or pairs changed later.
+    A page from before the first verdict is a preregistration for a registry such as OSF: its date and hashes
+    show what was planned, and the report says whether settings or pairs changed later.
 
     Args:
         study: The study's folder.

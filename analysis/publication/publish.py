@@ -34,7 +34,7 @@ from guard_eval.store import RaterProgress, Store, TidyRow, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
-from guard_eval.study.schema import encode_schema, make_schema_file_name, write_schema_line
+from guard_eval.study.schema import encode_schema, make_schema_file_name, make_schema_line
 from guard_eval.study.system_settings import System
 
 # fmt: off
@@ -52,7 +52,7 @@ _KEY = re.compile(
     r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)|-----BEGIN [A-Z ]*PRIVATE KEY|://[^\s/:@\"']*:[^\s/@\"']+@"
     r"|[?&](?:invite|cc|PROLIFIC_PID|SESSION_ID|STUDY_ID)=[\w%-]+"
 )
-"""API keys, passwords in addresses and personal links."""
+"""A pattern for secrets: API keys, passwords in addresses, and raters' personal links."""
 _SECRET_VARIABLES = ("PGPASSWORD", "HF_TOKEN", "OPENAI_API_KEY")
 
 
@@ -106,7 +106,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     files = {
         "verdicts.csv": make_csv([VERDICT_COLUMNS, *map(attrgetter(*VERDICT_COLUMNS), verdicts)]),
         "pairs.jsonl": "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in texts),
-        FILE_NAME: write_schema_line(FILE_NAME) + tomli_w.dumps(_make_report_settings(study, verdicts)),
+        FILE_NAME: make_schema_line(FILE_NAME) + tomli_w.dumps(_make_report_settings(study, verdicts)),
         make_schema_file_name(FILE_NAME): encode_schema(TableSettings, FILE_NAME).decode(),
     }
     _check_for_names_and_keys(study, people, allow, files)
@@ -118,7 +118,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         for name, content in files.items():
             write_atomically(making / name, content.encode("utf-8", "replace"), make_folder=True)
         report(making / "verdicts.csv", output=making / "report")
-        card = _write_dataset_card(
+        card = _make_dataset_card(
             making, study, verdicts, rows=counts, hashes=hash_plan(study, pairs), excluded=excluded
         )
         write_atomically(making / "README.md", card.encode())
@@ -170,7 +170,7 @@ def _choose_pseudonyms(rows: Sequence[TidyRow], names: set[str]) -> dict[str, st
     return {row.rater: people.get(row.rater, row.rater) for row in rows}
 
 
-def _write_dataset_card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **values: object) -> str:
+def _make_dataset_card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **values: object) -> str:
     """Return README.md, the dataset card. The card quotes the report in the folder."""
     pictures = sorted(path.name for path in folder.glob("report/figures/*.png"))
     kinds = Counter(kind for kind, _ in {(row.rater_kind, row.rater) for row in verdicts})
@@ -217,7 +217,7 @@ def _check_for_names_and_keys(
             model_study.settings.model.name.split("/")[-1] for model_study in study.split_by_model()
         ),
         "system": "\n".join(
-            json.dumps(_list_system_owner_words(system), ensure_ascii=False) for system in settings.system
+            json.dumps(_list_published_system_texts(system), ensure_ascii=False) for system in settings.system
         ),
         "texts and task": f"{settings.texts}\n{settings.task or ''}",
         "criteria": "\n".join(chain(*criterion_texts)),
@@ -242,8 +242,8 @@ def _check_for_names_and_keys(
         )
 
 
-def _list_system_owner_words(system: System) -> list[object]:
-    """List the owner's words about a system that are published: name, model and request."""
+def _list_published_system_texts(system: System) -> list[object]:
+    """List the texts in a system's settings that are published: its name, its model, and request fields."""
     served = system.model.name if system.source == "server" and system.model else ""
     return [system.name, served, system.body]
 

@@ -12,7 +12,7 @@ from analysis.replication.compare import (
     SettingDifference,
     compare_figures_with_paper,
     describe_setting_differences,
-    explain_marks,
+    explain_comparison_marks,
     make_comparison_tables,
 )
 from analysis.replication.measured import make_metric_figures, make_verdict_figures, read_shares_from_counts
@@ -35,7 +35,7 @@ from guard_eval import progress
 from guard_eval.cli.commands import load_command
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
-from guard_eval.generation.strategies import read_grid
+from guard_eval.generation.strategies import parse_grid
 from guard_eval.records import SIMULATED, JsonObject, Prompt, RaterKind
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
@@ -50,7 +50,7 @@ ROOT = Path("replication")
 _LISTED = ("name", "TeX label", "about", "model", "asks")
 """The columns of the list of tables."""
 _COLLECTING = {"people": ("annotate", "--invite", "NAME"), "judge": ("judge", "--dry-run")}
-"""Commands that collect verdicts, for people and for judges."""
+"""The commands that collect the verdicts of people and of judges, as words of a command line."""
 
 
 @record
@@ -137,7 +137,7 @@ def _describe_planned_study(
     prompts: Sequence[Prompt],
 ) -> str:
     """Describe the study that would be written, with the number of texts."""
-    grids = map(read_grid, tables["generation"]["strategies"])
+    grids = map(parse_grid, tables["generation"]["strategies"])
     texts = len(prompts) * sum(len(grid.settings) for grid in grids)
     count = f"at most {texts}" if table == SEARCH else texts
     return (
@@ -249,7 +249,9 @@ def _show_comparison(  # noqa: PLR0917 (of three callers)
     tables = make_comparison_tables(compared)
     lines = [
         head,
-        *filter(None, [describe_setting_differences(differences), *notes, explain_marks(compared)]),
+        *filter(
+            None, [describe_setting_differences(differences), *notes, explain_comparison_marks(compared)]
+        ),
     ]
     if folder is not None:
         path = folder / f"replication-{table.name}.md"

@@ -33,8 +33,8 @@ class SettingDifference(NamedTuple):
     words: str
     dataset: str = ""
 
-    def select_affected(self, figures: pd.DataFrame) -> pd.Series:
-        """Select the figures that the difference affects.
+    def select_affected_figures(self, figures: pd.DataFrame) -> pd.Series:
+        """Return which of these figures the difference affects.
 
         The diversity of the references depends only on the prompts, and not on the model.
         """
@@ -46,7 +46,7 @@ class SettingDifference(NamedTuple):
 def describe_setting_differences(differences: Sequence[SettingDifference]) -> str:
     """Describe the differences from the paper's setting in a sentence. Without differences it is empty."""
     words = "; ".join(difference.words for difference in differences)
-    return f"OTHER SETTING: {words}. A difference says nothing of the paper." if words else ""
+    return f"OTHER SETTING: {words}. Differences say nothing about the paper." if words else ""
 
 
 def compare_figures_with_paper(
@@ -68,7 +68,7 @@ def compare_figures_with_paper(
     half_unit = compared["half_unit"]
     concerned = pd.Series(data=False, index=compared.index)
     for difference in differences:
-        concerned |= difference.select_affected(compared)
+        concerned |= difference.select_affected_figures(compared)
     states = {
         "not run": value.isna(),
         "other setting": concerned,
@@ -126,7 +126,7 @@ def make_comparison_tables(compared: pd.DataFrame) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def explain_marks(compared: pd.DataFrame) -> str:
+def explain_comparison_marks(compared: pd.DataFrame) -> str:
     """Explain the marks in the table, and count the paper's figures inside our intervals."""
     tested = compared[compared["state"].isin(["inside", "above", "below"])]
     count = (

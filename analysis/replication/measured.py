@@ -25,7 +25,7 @@ from guard_eval.records import SIMULATED
 
 _SUBJECT = ["dataset", "strategy", "versus", "criterion"]
 WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_model": "judge"}
-"""For each kind of raters, the word for it in the names of the paper's metrics."""
+"""For each kind of raters, its word in the names of the paper's figures: `people.coherence.win`."""
 
 
 def make_metric_figures(scores: pd.DataFrame) -> pd.DataFrame:

@@ -36,7 +36,7 @@ class PaperTable:
         models: The paper's names of the models. Each model is a study.
         named: Whether the paper names the model in this table.
         asks: The raters of the pairs: `people`, `judge` or both.
-        here: The place where to find the content of a table that cannot be run.
+        here: For a table that cannot be run: where its content can be found.
     """
 
     name: str

@@ -24,7 +24,7 @@ from analysis.sections.section import (
 from analysis.verdicts.reading import get_reading
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.rendering import render_lines
-from guard_eval.reporting.words import capitalise, count_in_words, find_title, join_first, to_sentence
+from guard_eval.reporting.words import capitalise, count_in_words, find_title, join_first_parts, to_sentence
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_CRITERIA = 6
@@ -40,7 +40,7 @@ def write_sentences_from_template(name: str, evidence: Evidence, **facts: object
     unclear = [
         rows
         for rows in tables
-        if rows[0].shows_no_difference(evidence.plan.alpha) and not find_circle(evidence, rows[0])
+        if rows[0].shows_no_difference(evidence.plan.alpha) and not find_methods_in_cycle(evidence, rows[0])
     ]
     # One sentence lists several rankings without a difference.
     together = unclear if len(unclear) > 1 and not is_mixed else []
@@ -52,17 +52,17 @@ def write_sentences_from_template(name: str, evidence: Evidence, **facts: object
         plan=evidence.plan,
         rankings=[rows for rows in tables if rows not in together],
         together=together,
-        find_circle=partial(find_circle, evidence),
+        find_methods_in_cycle=partial(find_methods_in_cycle, evidence),
         is_mixed=is_mixed,
         no_rank=NO_RANK,
         name_raters=name_raters,
         list_criteria=list_criteria,
-        is_simulated=is_simulated(evidence),
+        is_simulated=has_simulated_verdicts(evidence),
         **facts,
     )
 
 
-def find_circle(evidence: Evidence, ranked: RankingRow) -> list[str]:
+def find_methods_in_cycle(evidence: Evidence, ranked: RankingRow) -> list[str]:
     """Return the methods of a ranking that beat each other in a cycle: A beats B, B beats C, C beats A."""
     wins = {
         (row.leader, row.other_method)
@@ -80,10 +80,10 @@ def find_circle(evidence: Evidence, ranked: RankingRow) -> list[str]:
 
 def list_criteria(rows: Iterable[CriterionRow | ComparisonRow]) -> str:
     """List the names of the criteria in some rows as text."""
-    return join_first([find_title(row.criterion) for row in rows], MAX_CRITERIA)
+    return join_first_parts([find_title(row.criterion) for row in rows], MAX_CRITERIA)
 
 
-def is_simulated(evidence: Evidence) -> bool:
+def has_simulated_verdicts(evidence: Evidence) -> bool:
     """Return whether some verdicts behind the answer are simulated."""
     return any(row.rater_kind in SIMULATED for row in evidence.rows(select_answer_rows))
 
@@ -133,7 +133,9 @@ def describe_methods(evidence: Evidence) -> tuple[str, ...]:
         "methods",
         evidence,
         families=[f"{size} for {who}" for who, size in families.items()],
-        reading=[f"{role}: {column} ({why})" for role, column, why in get_reading(evidence.frame).rows()],
+        reading=[
+            f"{role}: {column} ({why})" for role, column, why in get_reading(evidence.frame).list_roles()
+        ],
     )
 
 
@@ -158,5 +160,5 @@ def _write_notes_of_rows(rows: Sequence[WinShareRow]) -> Iterator[str]:
     by_note = group_by((row for row in rows if row.note), lambda row: row.note)
     for note, noted in list(by_note.items())[:MAX_NOTES]:
         results = [f"{row.method_a} against {row.method_b} on {find_title(row.criterion)}" for row in noted]
-        whose = "" if len(noted) == len(rows) else f"Of {join_first(results, MAX_NOTES)}: "
+        whose = "" if len(noted) == len(rows) else f"Of {join_first_parts(results, MAX_NOTES)}: "
         yield f"{whose}{to_sentence(note)}"

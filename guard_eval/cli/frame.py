@@ -1,4 +1,4 @@
-"""The frame of every command: options, signals, errors and exit codes.
+"""Run commands: handle the options of every command, signals, errors and exit codes.
 
 Exit codes: 0 for success, 2 for an error that the user can fix, 3 for unfinished work, 130 for Ctrl-C and 143
 for SIGTERM.
@@ -38,7 +38,7 @@ _OF_DISKS = {errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _USER_CAN_FIX = _OF_PATHS | _OF_DISKS
 
 LEAST_COLUMNS = 20
-"""The smallest width of a terminal that is believed. Below it, tables get an ordinary terminal's width."""
+"""If COLUMNS is smaller than this, COLUMNS is ignored, because tables would be too narrow."""
 
 _WITHOUT_COMMAND = {"--help", "-h", "--version", "--install-completion"}
 
@@ -105,7 +105,7 @@ def _check_current_folder() -> None:
     try:
         Path.cwd()
     except FileNotFoundError:
-        raise StudyError("the current folder was deleted; change into another one with cd") from None
+        raise StudyError("the current folder was deleted; go to another folder with cd") from None
 
 
 def _explain_error(error: BaseException) -> str | None:
@@ -216,7 +216,7 @@ def _describe_default(default: object) -> str | None:
 
 
 def _install_completion(app: App) -> Result:
-    """Complete commands and options in this shell. It starts with the next terminal."""
+    """Install the completion of commands and options for this shell. The next terminal has completion."""
     register_study_argument()
     try:
         path = app.install_completion()

@@ -41,7 +41,7 @@ LOG_SECONDS = 60.0
 """The time between two lines of progress in a log. A terminal has progress bars instead."""
 
 SPEED_SECONDS = 120.0
-"""The remaining time is computed from the speed in this period."""
+"""The remaining time of a task is computed from the speed in the last 120 seconds."""
 
 _OF_EVERY_RESULT = {field.name for field in fields(Result)}
 

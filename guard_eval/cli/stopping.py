@@ -14,8 +14,8 @@ STOPS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(sign
 def stop_on_signals() -> Iterator[list[int]]:
     """Make SIGTERM and SIGHUP do the same as Ctrl-C. Yield the list of received signals.
 
-    If an event loop handles Ctrl-C, for example to receive open answers, it handles these signals too. A
-    script's background commands ignore Ctrl-C; within this context, Python handles Ctrl-C there as well.
+    An event loop that handles Ctrl-C then also handles these signals. Within this context, Python handles
+    Ctrl-C even in the background commands of a script, which otherwise ignore Ctrl-C.
     """
     received: list[int] = []
 

@@ -23,7 +23,7 @@ _SHARED_NOISE, _OWN_NOISE = 0.20, 0.18
 _TIE_WITHIN = 0.12
 """Simulated raters call two texts similar if their scores differ by less than this number."""
 _LEAN = 0.04
-"""The judge's bias to the first text. Some verdicts therefore change with the order."""
+"""The simulated judge's bias to the first text. Therefore, some verdicts change with the order."""
 
 
 def rate_all_pairs(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
@@ -69,8 +69,8 @@ def simulate_choice(blind: BlindPair, criterion: str, *, name: str, seed: int) -
     Only the judge prefers the text that is shown first.
     """
     texts = sorted((blind.text_a, blind.text_b))
-    shared = _SHARED_NOISE * _draw_normal_number(seed, "pair", criterion, texts)
-    noise = _OWN_NOISE * _draw_normal_number(seed, name, criterion, texts)
+    shared = _SHARED_NOISE * _hash_to_normal_number(seed, "pair", criterion, texts)
+    noise = _OWN_NOISE * _hash_to_normal_number(seed, name, criterion, texts)
     difference = measure_text_appeal(texts[1]) - measure_text_appeal(texts[0]) + shared + noise
     if blind.text_a == texts[0]:
         difference = -difference
@@ -89,7 +89,7 @@ def measure_text_appeal(text: str) -> float:
     return len(set(words)) / len(words) - 0.3 * max(0.0, 1 - len(words) / 60)
 
 
-def _draw_normal_number(*parts: object) -> float:
+def _hash_to_normal_number(*parts: object) -> float:
     """Return a nearly normal number that depends only on `parts`: twelve uniform numbers, minus six."""
     digits = make_content_id(*parts) + make_content_id("more", *parts)
     return sum((int(digits[i : i + 2], 16) + 0.5) / 256 for i in range(0, 24, 2)) - 6

@@ -5,11 +5,11 @@ from typing import NamedTuple
 from guard_eval.records import Continuation, Prompt
 
 PlannedText = tuple[Prompt, int]
-"""A prompt, and the number of the text among the prompt's texts: 1, 2, …."""
+"""A prompt, and the number of a text to write for this prompt: 1, 2, …."""
 
 
 class FinishedBatch(NamedTuple):
-    """Texts that were written together with one recipe.
+    """Texts that one batch wrote, all with the same model, strategy and settings.
 
     Attributes:
         texts: The texts, at least one.

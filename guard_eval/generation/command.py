@@ -34,7 +34,7 @@ _OPENERS: dict[EngineName, str] = {
     "ray": "guard_eval.generation.engines.ray:open_ray_engine",
     "vllm": "guard_eval.generation.engines.vllm.generation:open_vllm_engine",
 }
-"""The function that opens each engine. It is imported late, because its libraries take seconds to load."""
+"""The function that opens each engine. An engine is imported late, because libraries take seconds to load."""
 
 
 def generate_texts(
@@ -121,21 +121,29 @@ def generate_texts(
 
 
 def _check_options(*, trace: bool, engine: EngineName, workers: int | None, budget: float | None) -> None:
-    """Raise a `StudyError` if an option has a bad value or does not go with another option."""
+    """Raise a `StudyError` if an option has a bad value or contradicts another option."""
     if trace and engine != "local":
-        raise StudyError(f"--trace is for --engine local, not {engine}; leave one of them out")
+        raise StudyError(f"--trace works only with --engine local, not with {engine}; leave one of them out")
     if workers is not None and (engine != "ray" or workers < 1):
-        raise StudyError(f"--workers {workers} must be at least 1, and it needs --engine ray; leave it out")
+        raise StudyError(
+            f"--workers {workers} must be at least 1, and only --engine ray has workers; leave --workers out"
+        )
     if budget is not None and not 0 < budget < float("inf"):
         raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
 
 
-def _select_systems(study: Study, only: Sequence[str]) -> list[System]:
-    """Return the systems to generate texts with, in the study's order. `only` selects systems by name."""
+def _select_systems(study: Study, names: Sequence[str]) -> list[System]:
+    """Return the systems with these names, or all systems without names, in the study's order.
+
+    Systems whose texts are in files are left out.
+    """
     named = {name: system for name, system in study.settings.systems.items() if system.source != "file"}
     if not named:
-        raise StudyError(f"all systems of {study.folder} have their texts in files, so none are generated")
-    requested = [setting for name in only for setting in study.settings.grids.get(name, [name])]
+        raise StudyError(
+            f"no texts to generate: the texts of all systems of {study.folder} are in files; "
+            "run the command pair"
+        )
+    requested = [setting for name in names for setting in study.settings.grids.get(name, [name])]
     picked = [name if name in named else _normalise_system_name(name, study) for name in requested]
     if unknown := [name for name in picked if name not in named]:
         table = "[[system]] or generation.strategies" if study.settings.system else "generation.strategies"
@@ -147,7 +155,7 @@ def _select_systems(study: Study, only: Sequence[str]) -> list[System]:
 
 
 def _normalise_system_name(name: str, study: Study) -> str:
-    """Return a strategy's signature. In a study with `[[system]]`, names of systems stay unchanged."""
+    """Return the full signature of a strategy, such as `top_k(k=50)`. A system's own name stays unchanged."""
     try:
         return signature(parse(name))
     except StudyError:
@@ -157,13 +165,14 @@ def _normalise_system_name(name: str, study: Study) -> str:
 
 
 def _describe_pending_tuning(study: Study) -> Iterator[str]:
-    """Describe the settings and prompts to tune. Yield nothing if each strategy's setting is chosen."""
+    """Describe the settings that a tuning still has to choose from. Yield nothing if all are chosen."""
     grids = study.settings.grids
     if grids and study.valid_tuning_choice is None:
         choosing, compared = split_prompts_for_tuning(study)
         tried = f"{sum(map(len, grids.values()))} settings of {', '.join(grids)}"
         yield (
-            f"{len(choosing)} prompts choose among {tried}; the chosen settings write to {len(compared)} more"
+            f"{len(choosing)} prompts are for choosing among {tried}; "
+            f"the chosen settings continue {len(compared)} other prompts"
         )
 
 
@@ -174,13 +183,13 @@ def _plan_local_texts(
     shard: Shard,
     **options: Any,  # noqa: ANN401 (fields of `GenerationPlan`)
 ) -> Iterator[GenerationPlan]:
-    """Yield one plan for each local model: the texts that the model writes for these systems."""
+    """Yield a plan for each local model: the texts that this model has to write for these systems."""
     for model_study, (names, prompts) in product(study.split_by_model(), plan_prompts_of_systems(study)):
         model = model_study.settings.model
         planned = {
             str(system.strategy): system.name
             for system in systems
-            if system.name in names and study.settings.find_writer(system) == model
+            if system.name in names and study.settings.find_writing_model(system) == model
         }
         if planned:
             yield GenerationPlan(
@@ -194,7 +203,10 @@ def _plan_local_texts(
 
 
 def _find_revision_and_dtype(study: Study) -> Known:
-    """Return the `revision` and `dtype` of the study's model before it is loaded. Unknown facts are None."""
+    """Find the revision and number format of the study's model without loading the model.
+
+    A value that is not known yet is None.
+    """
     model = study.settings.model
     revision = find_model_revision(study)
     if revision is None:
@@ -261,7 +273,7 @@ def _describe_problems(problems: Problems, results: Sequence[GenerationResult]) 
 
 
 def _describe_dry_run(plan: GenerationPlan) -> GenerationResult:
-    """Return the number of missing texts, the downloads and the expected time. Write no texts.
+    """Describe the missing texts, the downloads and the expected time. Write no texts.
 
     Raises:
         StudyError: A model is missing or cannot write any of the missing texts.
@@ -294,7 +306,7 @@ def _describe_dry_run(plan: GenerationPlan) -> GenerationResult:
     lines.append(f"would make {texts} of at most {limit:,} tokens with {model.name}")
     if seconds := [text.seconds for texts in plan.existing_texts.values() for text in texts.values()]:
         estimate = timedelta(seconds=round(plan.missing_count * fmean(seconds)))
-        lines.append(f"estimated time: {estimate}, at the mean speed of the existing texts")
+        lines.append(f"estimated time: {estimate}, from the mean time of the existing texts")
     return plan.make_result(Counter(), [*filter(None, lines)])
 
 

@@ -41,7 +41,7 @@ _ENDED = {"eos": "the model", "length": "the length limit", "stop": "a stop stri
 
 
 class _Settings(GenerationSettings):
-    """The settings that `generate` takes as arguments, with their names in study.toml."""
+    """The arguments of `generate` that have the same name in study.toml, with the same checks."""
 
     seed: int
 
@@ -50,7 +50,7 @@ class Texts(list[Continuation]):
     """A list of continuations in the order of their prompts. All runs of a prompt are next to each other."""
 
     def __init__(self, prompts: Sequence[Prompt], continuations: Sequence[Continuation]) -> None:
-        """Store the continuations. `prompts` has the prompt of each continuation, in the same order."""
+        """Store the continuations and their prompts. `prompts[i]` is the prompt of `continuations[i]`."""
         super().__init__(continuations)
         self._prompts = prompts
 
@@ -59,7 +59,11 @@ class Texts(list[Continuation]):
         return zip(self._prompts, self, strict=True)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row for each text: prompt, strategy, run, text, number of tokens, why it ended."""
+        """Return a pandas table with a row for each text.
+
+        The columns are the prompt, the strategy, the run, the text, the number of tokens, and `finish`, which
+        says why the text ended.
+        """
         return pd.DataFrame(
             [
                 (p.id, p.text, text.recipe.strategy, text.run, text.text, text.new_tokens, text.finish)
@@ -69,7 +73,7 @@ class Texts(list[Continuation]):
         )
 
     def __repr__(self) -> str:
-        """Show the number of texts and their strategy."""
+        """Describe the list in a few words, such as `<4 texts by guard>`."""
         names = ", ".join(sorted({text.recipe.strategy for text in self}))
         return f"<{len(self)} texts by {names}>"
 
@@ -99,7 +103,7 @@ def generate(
         strategy: A strategy, such as `Guard()` or `"top_p(p=0.9)"`.
         model: A Hugging Face id, a folder, `bundled`, or the result of `load_model`.
         amateur: The second, smaller model of contrastive decoding.
-        seed: The seed. Random draws depend only on it, the prompt's id, the strategy and the run.
+        seed: A whole number. Random draws depend only on the seed, the prompt's id, the strategy and the run.
         runs: The number of texts for each prompt by a strategy that draws.
         stop: Strings that end a text. The string itself is left out.
         max_new_tokens: The largest length of a text, in tokens.
@@ -164,12 +168,12 @@ def _make_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt
     result = []
     for number, item in enumerate(items, 1):
         if not isinstance(item, str | Prompt):
-            raise StudyError(f"prompt {number} is of type {type(item).__name__}; give text or a Prompt")
+            raise StudyError(f"prompt {number} is of type {type(item).__name__}; give a string or a Prompt")
         prompt = item
         if not isinstance(prompt, Prompt):
             prompt = Prompt(id=make_content_id("prompt", prompt), dataset="", text=prompt)
         if by_id.setdefault(prompt.id, prompt).text != prompt.text:
-            raise StudyError(f"two different prompts have the id {prompt.id!r}; give each its own id")
+            raise StudyError(f"two different prompts have the id {prompt.id!r}; give each prompt another id")
         result.append(prompt)
     return result
 
@@ -210,7 +214,7 @@ class ShownText(Result):
 
     Attributes:
         text: The text.
-        strategy: The signature of its strategy.
+        strategy: The signature of the strategy.
         finish: Why the text ended: `eos`, `length` or `stop`.
         seconds: The generation time.
         tokens: The text, entropy (nats) and probability of each token, and the values that the strategy
@@ -308,13 +312,13 @@ def show_text(
     )
 
 
-def _choose_uncertainty_colour(values: list[float]) -> str:
-    """Return the colour of the last value, by its position between the lowest and the highest value."""
-    low = min(values)
-    high = max(values)
+def _choose_uncertainty_colour(entropies: list[float]) -> str:
+    """Return the colour of the last token: the closer its entropy is to the highest, the stronger."""
+    low = min(entropies)
+    high = max(entropies)
     if high <= low:
         return ""
-    share = (values[-1] - low) / (high - low)
+    share = (entropies[-1] - low) / (high - low)
     shade = min(_SHADES - 1, int(_SHADES * share))
     if shade == 0:
         return ""

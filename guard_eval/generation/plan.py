@@ -19,7 +19,7 @@ from guard_eval.texts.current import Known, Texts, describe_mismatched_runs, fin
 from guard_eval.texts.models import HubModels, find_models
 
 Problems = dict[str, list[str]]
-"""The systems that could not write all their texts, by reason."""
+"""For each reason, the names of the systems that could not write all their texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +42,8 @@ class Engine(NamedTuple):
 
     Attributes:
         facts: The `revision` and `dtype` of the model.
-        write: A function that yields finished batches of a strategy's planned texts. It raises a `StudyError`
-            if the strategy cannot write more texts. Other strategies may still work.
+        write: A function that yields finished batches of a strategy's planned texts. The function raises a
+            `StudyError` if the strategy cannot write more texts. Other strategies may still work.
     """
 
     facts: Known
@@ -68,8 +68,8 @@ class GenerationPlan:
         prompts: The prompts to continue.
         shard: The number of this part of the study's prompts, and the number of parts.
         facts: The `revision` and `dtype` of the model. An unknown fact is None.
-        engine: The `Recipe.engine` of new texts.
-        workers: The number of models that Ray runs at the same time, if the user sets it.
+        engine: The engine's name in the recipe of new texts.
+        workers: The number of models that Ray runs at the same time, or None if the user sets no number.
         trace: Whether to save the values that strategies adapt.
     """
 
@@ -84,14 +84,14 @@ class GenerationPlan:
 
     @cached_property
     def existing_texts(self) -> Mapping[str, Texts]:
-        """The existing texts, by strategy."""
+        """The texts that are already written, by strategy."""
         return find_generated_texts(
             self.study, [*self.systems], self.prompts, facts=self.facts, engine=self.engine
         )
 
     @cached_property
     def missing_texts(self) -> dict[str, list[PlannedText]]:
-        """The missing texts, by strategy. A strategy without missing texts is left out."""
+        """The texts that are not written yet, by strategy. Strategies without missing texts are left out."""
         texts = {
             name: list_missing_texts(self.study, name, self.prompts, existing)
             for name, existing in self.existing_texts.items()
@@ -111,7 +111,7 @@ class GenerationPlan:
         return [name for name in self.missing_texts if not isinstance(parse(name), LogitStrategy)]
 
     def describe_refused_strategies(self) -> str:
-        """Describe why strategies are refused, and the remedy. Return "" if no strategy is refused."""
+        """Explain which strategies vLLM cannot run, and the remedy. Return "" if vLLM can run all."""
         if not self.refused_strategies:
             return ""
         options = [text for name in self.refused_strategies for text in ("--strategy", name)]
@@ -121,7 +121,7 @@ class GenerationPlan:
         )
 
     def find_models(self) -> HubModels:
-        """Find all models on this machine or the Hub, before any model is loaded.
+        """Check that all models of the study are on this machine or on the Hub. Load no model.
 
         Raises:
             StudyError: Models are missing and cannot be downloaded. The message names all missing models.
@@ -137,7 +137,7 @@ class GenerationPlan:
         return matches
 
     def make_result(self, written: Counter[str], lines: Sequence[str] = ()) -> GenerationResult:
-        """Return the result. `written` counts new texts by strategy. `lines` are further lines to print."""
+        """Return the counts of texts. `written` counts new texts by strategy. `lines` are printed, too."""
         existing = {name: len(texts) + written[name] for name, texts in self.existing_texts.items()}
         return GenerationResult(
             existing={self.systems[name]: count for name, count in existing.items()},
@@ -147,14 +147,14 @@ class GenerationPlan:
         )
 
     def _describe_existing_texts(self, existing: Mapping[str, int]) -> Iterator[str]:
-        """Yield lines about each system's existing texts, and about other runs, whose texts do not count."""
+        """Yield a line about each system's existing texts, and a line about each run with other settings."""
         settings = self.study.settings
         of_shard = "" if self.shard.count == 1 else f" of shard {self.shard.number}/{self.shard.count}"
         for name, count in existing.items():
             runs = settings.count_texts_per_prompt(name)
             yield f"{self.systems[name]}: {count} of {runs * len(self.prompts)} continuations{of_shard} exist"
             if runs < settings.generation.runs:
-                yield "  one text a prompt: the strategy draws nothing, so another run would write the same"
+                yield "  one text per prompt: the strategy draws nothing, so another text would be the same"
             if self.facts["revision"] is None and self.existing_texts[name]:
                 yield f"  not compared with {settings.model.name}, which is not on this machine"
         others = describe_mismatched_runs(self.study, self.facts) if self.missing_texts else []

@@ -53,7 +53,7 @@ from guard_eval.texts.systems.served_files import (
 Fields = dict[str, object]
 """The fields of a request or of a stored text."""
 _LOOK_SECONDS = 0.02
-"""The seconds between two checks whether the budget has room again."""
+"""The time between two checks whether the budget allows the next request, in seconds."""
 
 ALIKE = 0.5
 """If more than this share of the texts of two systems are equal, the systems may be the same."""
@@ -64,7 +64,7 @@ _REMARKS = {
     "thought": "with thinking, which is cut out",
     "empty": "empty",
 }
-"""The description of each kind of text that a run counts."""
+"""The words that describe special texts in the run's summary, such as "3 empty"."""
 
 
 def request_texts(
@@ -79,7 +79,8 @@ def request_texts(
     If a server fails, the reason is added to `problems`, and texts from other servers are still requested.
 
     Raises:
-        StudyError: Nothing can be requested: a price is unknown, a key is missing, or nobody can confirm.
+        StudyError: No request can be sent: a price is unknown, a key is missing, or the cost needs a
+            confirmation and there is no terminal.
     """
     waiting = [plan for plan in plans if plan.missing_texts]
     servers = _confirm_requests(waiting, budget_usd=budget, send_key=send_key) if waiting else {}
@@ -99,7 +100,7 @@ def request_texts(
             try:
                 asyncio.run(run.write_missing_texts())
             except StudyError as error:
-                problems["\n  ".join([str(error), *run.describe()])] = [name]
+                problems["\n  ".join([str(error), *run.describe_texts_and_failures()])] = [name]
         results.append(run.make_result())
     texts = find_texts(study, study.settings.systems, plans[0].prompts)
     alike = _warn_about_equal_systems(texts, set(servers))
@@ -127,7 +128,7 @@ class ServedPlan:
 
     @cached_property
     def missing_texts(self) -> list[PlannedText]:
-        """The missing texts."""
+        """The prompts and numbers of the texts that the server has not written yet."""
         return list_missing_texts(self.study, self.system.name, self.prompts, self.existing_texts)
 
     @cached_property
@@ -151,7 +152,7 @@ class ServedPlan:
         return sum(self.compute_max_cost(self.build_body(*text)) for text in self.missing_texts)
 
     def describe_dry_run(self) -> GenerationResult:
-        """Describe the requests, the server and the price. Show the whole first request."""
+        """Describe the requests, the server and the price. Show the beginning of the first request."""
         name = self.system.name
         served = self.system.served_model
         if not self.missing_texts:
@@ -165,7 +166,7 @@ class ServedPlan:
         return self.make_result(0, lines)
 
     def make_result(self, count: int, lines: Sequence[str] = ()) -> GenerationResult:
-        """Return the result of a run that wrote `count` new texts."""
+        """Return the counts of texts after a run that wrote `count` new texts."""
         name = self.system.name
         existing = len(self.existing_texts) + count
         missing = len(self.missing_texts) - count
@@ -184,7 +185,7 @@ class Budget:
     Attributes:
         limit: The highest cost that is allowed, or infinity.
         spent: The cost of all answers, plus the highest possible cost of open and lost requests.
-        under_way: The part of `spent` that is reserved for open requests.
+        under_way: The part of `spent` that is reserved for requests without an answer yet.
     """
 
     limit: float
@@ -195,7 +196,7 @@ class Budget:
         """Reserve the highest possible cost of a request. Return false if open requests must finish first.
 
         Raises:
-            StudyError: The budget has no room for the request, and no request is open.
+            StudyError: The cost exceeds the rest of the budget, and no request is open.
         """
         if self.spent + cost <= self.limit:
             self.spent += cost
@@ -205,7 +206,7 @@ class Budget:
             return False
         raise StudyError(
             f"the budget of ${self.limit / BILLION:g} is used up: ${self.spent / BILLION:.4f} are spent or "
-            f"set aside, and the next request can cost ${cost / BILLION:.4f}. All answers are "
+            f"reserved, and the next request can cost ${cost / BILLION:.4f}. All answers are "
             "saved. To continue, run the command again with a larger --budget"
         )
 
@@ -285,8 +286,8 @@ class ServedRun:
         self._failed_in_a_row = 0
         self._workers = Workers(server, concurrency=plan.system.served_model.concurrency)
 
-    def describe(self) -> list[str]:
-        """Return lines that describe the written texts and the failures."""
+    def describe_texts_and_failures(self) -> list[str]:
+        """Return one line about the written texts, and a line for each of the most common failures."""
         counts = self.counts
         remarks = [f"; {counts[kind]} {words}" for kind, words in _REMARKS.items() if counts[kind]]
         cost = f" for {format_usd(self.cost / BILLION)}" if self.cost else ""
@@ -296,36 +297,36 @@ class ServedRun:
         return [head, *(f"  {number} not written: {reason}" for reason, number in failures)]
 
     def make_result(self) -> GenerationResult:
-        """Return the result of this run."""
+        """Return the counts of texts, with lines to print and warnings."""
         name = self._plan.system.name
         written = self.counts["written"]
         return replace(
-            self._plan.make_result(written, self.describe()),
+            self._plan.make_result(written, self.describe_texts_and_failures()),
             written={name: written},
             warnings=tuple(f"{name}: {warning}" for warning in self._yield_answer_warnings()),
             exit_code=3 if self.failures else 0,
         )
 
     def _yield_answer_warnings(self) -> Iterator[str]:
-        """Yield warnings about the answers."""
+        """Warn if another model answered, or if more than a tenth of the texts are empty."""
         model = self._plan.system.served_model.model
         others = [name for name in self.models if model.casefold() not in name.casefold()]
         if others:
             yield (
-                f"{', '.join(sorted(others))} answered, although {model} was requested; if that is another "
-                "model, correct model or base_url in study.toml"
+                f"{', '.join(sorted(others))} answered, although {model} was requested; if these are "
+                "different models, correct model or base_url in study.toml"
             )
         if self.counts["empty"] > self.counts["written"] / 10:
             yield (
                 f"{self.counts['empty']} of {self.counts['written']} texts are empty; if the model thinks "
-                "first, raise generation.max_new_tokens"
+                "before it answers, raise generation.max_new_tokens"
             )
 
     async def write_missing_texts(self) -> None:
-        """Request the missing texts, and write each answer. After Ctrl-C, open requests are still received.
+        """Request the missing texts, and save each answer. After Ctrl-C, answers to open requests are saved.
 
         Raises:
-            StudyError: Only the user can solve the problem. Earlier answers are saved.
+            StudyError: The server fails for a reason that only the user can fix. Earlier answers are saved.
         """
         from guard_eval.servers.client import Client  # noqa: PLC0415 (of an extra)
 
@@ -337,13 +338,13 @@ class ServedRun:
             await self._workers.run(self._request_queued_texts(queue) for _ in range(size))
 
     async def _request_queued_texts(self, queue: deque[PlannedText], *, first: bool = False) -> None:
-        """Request the queued texts one after the other. With `first`, request only one text."""
+        """Request the queued texts one after the other. With `first`, stop after the first written text."""
         while queue and not self._workers.is_stopped and not (first and self.counts["written"]):
             self._count_failure(await self._request_text(*queue.popleft()))
             self._advance(1, note=f"{self.failures.total()} failed")
 
     def _count_failure(self, failure: RequestFailure | None) -> None:
-        """Count a failure. None means that the text was written.
+        """Count a failed request. `failure` is None if the text was written.
 
         Raises:
             StudyError: The server failed too often in a row.
@@ -363,14 +364,14 @@ class ServedRun:
             )
 
     async def _request_text(self, prompt: Prompt, number: int) -> RequestFailure | None:
-        """Request a text until an answer is written. If no answer can be written, return the failure.
+        """Request a text, again after a failure, until an answer is saved. Return the last failure, or None.
 
         Raises:
-            StudyError: Only the user can solve the problem.
+            StudyError: The server fails for a reason that only the user can fix.
         """
         failed: Counter[str] = Counter()
         while not self._workers.is_stopped:
-            failure = await self._send_once(prompt, number)
+            failure = await self._send_request_once(prompt, number)
             if failure is None:
                 return None
             if self._omit_refused_field(failure):
@@ -389,7 +390,7 @@ class ServedRun:
         return None
 
     def _omit_refused_field(self, failure: RequestFailure) -> bool:
-        """Leave out or rename a field that the server refuses. Return whether to send the request again.
+        """Change later requests if the server refuses a field. Return whether to send the request again.
 
         Raises:
             StudyError: The server refuses a field from study.toml.
@@ -406,7 +407,7 @@ class ServedRun:
         return is_new
 
     def _build_accepted_body(self, prompt: Prompt, number: int) -> Fields:
-        """Return the body of a request, adapted to the fields that the server accepts."""
+        """Return the body of a request, without the fields that the server has refused."""
         body = self._plan.build_body(prompt, number)
         if "seed" in self._changes:
             del body["seed"]
@@ -414,8 +415,8 @@ class ServedRun:
             body["max_completion_tokens"] = body.pop("max_tokens")
         return body
 
-    async def _send_once(self, prompt: Prompt, number: int) -> RequestFailure | None:
-        """Send a request once, and write the answer. Without an answer, return the failure."""
+    async def _send_request_once(self, prompt: Prompt, number: int) -> RequestFailure | None:
+        """Send a request once, and save the answer. Return the failure if there is no answer."""
         plan = self._plan
         path = "/chat/completions" if plan.system.chat else "/completions"
         async with self._workers.limiter as admitted_at:
@@ -449,7 +450,7 @@ class ServedRun:
             return self._write_answer(facts, result, max_cost=max_cost)
 
     def _write_answer(self, facts: Fields, body: bytes, *, max_cost: int) -> RequestFailure | None:
-        """Save an answer as a line of the file. Return the failure if the answer has no text."""
+        """Save an answer as a line of the file of texts. Return a failure if the answer has no text."""
         plan = self._plan
         answer = read_answer(body)
         usage = read_usage(body)
@@ -489,6 +490,6 @@ def _warn_about_equal_systems(texts: Mapping[str, SystemTexts], served: set[str]
         equal = sum(texts[first][key].text == texts[second][key].text for key in both)
         if equal > ALIKE * len(both) and served & {first, second}:
             yield (
-                f"{first} and {second} wrote the same text to {equal} of {len(both)} prompts: if their "
-                "requests differ in a field, the server may have ignored it"
+                f"{first} and {second} wrote the same text for {equal} of {len(both)} prompts: if their "
+                "requests differ in a field, the server may have ignored that field"
             )

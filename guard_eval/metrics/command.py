@@ -57,14 +57,14 @@ DEFAULT_BASELINE = "greedy"
 """The default baseline of a study, if the study has this strategy."""
 
 MOST_PLACES = 3
-"""The largest number of table rows that one line of the terminal names."""
+"""A note in the terminal names at most this number of table rows. For more rows, the note has the number."""
 
 WITHOUT_MODELS = (*MODULES["ngrams"], "length")
 """The default metrics for texts that `generate` returned."""
 
 
 class FileSettings(SettingsTable):
-    """The settings of a measurement. For texts without a study, `--set` changes them."""
+    """The settings to measure texts without a study. The option `--set` changes these settings."""
 
     metrics: MetricSettings = Field(default_factory=MetricSettings)
 
@@ -145,7 +145,7 @@ def measure(
 
 
 def _is_study_folder(files: Sequence[Path]) -> bool:
-    """Return whether the only path is a study's folder: it is a folder, or is missing and has no ending."""
+    """Return whether the user named a study: one path, which is a folder or could be a missing folder."""
     if len(files) != 1:
         return False
     path = files[0]
@@ -164,7 +164,7 @@ def _read_texts(
     if isinstance(source, str | Path):
         return read_generations(Path(source), prompts=prompts, columns=columns)
     if isinstance(source, Study) or not hasattr(source, "iterate_with_prompts"):
-        raise StudyError(f"measure cannot read a {type(source).__name__}; give it the result of generate")
+        raise StudyError(f"measure cannot read a {type(source).__name__}; pass the result of generate")
     return [make_generation(continuation, prompt) for prompt, continuation in source.iterate_with_prompts()]
 
 
@@ -203,7 +203,7 @@ def _measure_study(study: Study, chosen: Mapping[str, object], *, dry_run: bool)
 
 
 def _tune_study(study: Study, *, dry_run: bool) -> MeasurementResult:
-    """Choose a setting of each strategy by the texts for the tuning prompts."""
+    """Measure the texts for the tuning prompts, and choose the best setting of each strategy."""
     settings = study.settings
     assert settings.tuning is not None
     prompts, _ = split_prompts_for_tuning(study)
@@ -231,7 +231,7 @@ def _warn_about_self_scoring(study: Study, settings: MetricSettings) -> list[str
     scored = sorted({"coherence", "perplexity"} & set(settings.compute))
     if not scored or study.locate_model(scorer) not in writers:
         return []
-    warning = f"{' and '.join(scored)}: {scorer} scores what it wrote itself"
+    warning = f"{' and '.join(scored)}: {scorer} scores its own texts"
     remedy = "name another coherence_model"
     return [f"{warning}, which favours greedy decoding and beam search; {remedy}"]
 
@@ -279,12 +279,12 @@ def _measure_texts(
         by_system.setdefault(text.strategy, []).append(text.text)
     lines = [line, *filter(None, [describe_unfinished_texts(by_system)])]
     lines += [
-        f"{name} ({_shorten_note_places(where)}): {note}"
+        f"{name} ({_shorten_list_of_rows(where)}): {note}"
         for name, where, note in collect_score_notes(undefined)
     ]
     noted = [row for row in differences if row.note]
     lines += [
-        f"{name} against {noted[0].baseline} ({_shorten_note_places(where)}): {note}"
+        f"{name} against {noted[0].baseline} ({_shorten_list_of_rows(where)}): {note}"
         for name, where, note in collect_score_notes(noted)
     ]
     if folder and write:
@@ -302,10 +302,12 @@ def _measure_texts(
     )
 
 
-def _shorten_note_places(places: str) -> str:
-    """Return the table rows that a note is about, or only their number. metrics.html names all rows.
+def _shorten_list_of_rows(places: str) -> str:
+    """Return the names of the table rows to which a note applies, or the number of rows if there are many.
 
-    >>> _shorten_note_places("tales, guard"), _shorten_note_places("a, guard; a, greedy; b, guard; b, greedy")
+    metrics.html names all rows.
+
+    >>> _shorten_list_of_rows("tales, guard"), _shorten_list_of_rows("a, guard; a, top_k; b, guard; b, top_k")
     ('tales, guard', '4 rows')
     """
     count = places.count("; ") + 1
@@ -315,10 +317,10 @@ def _shorten_note_places(places: str) -> str:
 def _find_scoring_models(
     generations: Sequence[Generation], settings: MetricSettings, models: ScoringModels, *, dry_run: bool
 ) -> HubModels:
-    """Find the scoring models that are needed, on this machine or the Hub.
+    """Find the models that the chosen metrics need, on this machine or on the Hugging Face Hub.
 
-    A dry run reports a missing model folder as a problem. Otherwise, only the metrics that need the model
-    fail.
+    A dry run reports a missing model folder as a problem. In a real run, only the metrics that need this
+    model fail.
     """
     have_references = any(text.reference for text in generations)
     needed_models: dict[str, tuple[str, str]] = {}

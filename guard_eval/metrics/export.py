@@ -205,9 +205,9 @@ def _make_text_table(columns: tuple[str, ...], rows: Iterable[Sequence[Cell]], *
 
 
 def collect_score_notes(rows: Sequence[Score | Difference]) -> list[tuple[str, str, str]]:
-    """Collect the notes and counts of rows. Each item has the metrics, the texts and the note.
+    """Return each note on scores once, with the metrics and the texts to which the note applies.
 
-    Each note occurs once.
+    Counts of flawed texts are also notes. Each item of the list has the metrics, the texts and the note.
     """
     metrics: dict[tuple[str, str], list[str]] = {}
     for row in rows:

@@ -44,13 +44,13 @@ Outcomes = Mapping[tuple[str, str, str], Outcome]
 Sides = Sequence[tuple[Outcome, Outcome]]
 """The outcomes of a strategy and of the baseline, for each dataset."""
 Searches = Mapping[str, Sequence[str]]
-"""All settings that were tried, by the chosen setting."""
+"""For each chosen setting of a strategy, all settings of the strategy that were tried."""
 
 
 def compute_contributions(parts: Floats, function: Statistic) -> Floats:
-    """Return the contribution of each prompt to a metric, `[prompts]`. Their mean is the metric.
+    """Return the contribution of each prompt to a metric, `[prompts]`. The mean contribution is the metric.
 
-    Contributions are the jackknife's pseudo-values, shifted so that their mean is not corrected for bias.
+    Contributions are the jackknife's pseudo-values, without the jackknife's correction for bias.
 
     >>> compute_contributions(np.array([[1.0, 1], [2, 1], [6, 1]]), divide_sums)  # of a mean: the values
     array([1., 2., 6.])
@@ -76,7 +76,7 @@ def estimate_scores(outcomes: Outcomes, *, level: float) -> list[Score]:
 
 
 def _make_score(outcomes: Sequence[Outcome], level: float) -> Score:
-    """Return the score of one outcome, or of the mean over several datasets of a strategy's outcomes."""
+    """Return a strategy's score on one dataset, or the mean score over several datasets."""
     first = outcomes[0]
     is_mean = len(outcomes) > 1
     note = f"mean over {len(outcomes)} datasets, each of the same weight" if is_mean else first.note
@@ -106,7 +106,7 @@ def _make_score(outcomes: Sequence[Outcome], level: float) -> Score:
 
 
 def _pool_contributions(datasets: Sequence[Floats]) -> tuple[Floats, NDArray[np.int64]]:
-    """Return each prompt's contribution to the mean over datasets, and the number of its dataset.
+    """Return each prompt's contribution to the mean over datasets, and each prompt's dataset as a number.
 
     Both results have the shape `[prompts]`. All datasets have the same weight in the mean.
     """
@@ -136,18 +136,18 @@ def _estimate_mean(
 def estimate_differences(
     outcomes: Outcomes, baseline: str, *, level: float, searches: Searches = MappingProxyType({})
 ) -> list[Difference]:
-    """Return each strategy's differences from the baseline.
+    """Return each strategy's differences from the baseline, with tests.
 
-    The tests of one metric are one family: the tests of all strategies, on each dataset and for the mean over
-    datasets. Impossible tests also count in the family. A test has no p-value if its smallest possible
-    p-value is above one minus the level.
+    Holm's correction is for all tests of one metric: the tests of all strategies, on each dataset and for the
+    mean over datasets. A test that could not be computed also counts. A test has no p-value if the smallest
+    possible p-value is above one minus the level.
 
     Args:
         outcomes: The outcomes by metric, dataset and strategy.
         baseline: The strategy that other strategies are compared with.
         level: The confidence level.
-        searches: All settings that were tried on these prompts, by the chosen setting. Only the chosen
-            setting has a row, and the test accounts for the search.
+        searches: For each setting that was chosen on these prompts, all settings that were tried. Only the
+            chosen setting has a row, and the test is corrected for the number of tried settings.
     """
     differences: list[Difference] = []
     unchosen = set(chain(*searches.values())) - searches.keys()
@@ -171,18 +171,18 @@ def estimate_differences(
             if len(pairs) == len(datasets) > 1:
                 scopes.append(slice(None))
             family += [
-                _make_difference(pairs[scope], level, [setting[scope] for setting in tried])
+                _estimate_difference(pairs[scope], level, [setting[scope] for setting in tried])
                 for scope in scopes
             ]
         differences += _adjust_p_values(family, 1 - level)
     return differences
 
 
-def _make_difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()) -> Difference:
+def _estimate_difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()) -> Difference:
     """Return a strategy's difference from the baseline, before Holm's correction.
 
-    `pairs` has one dataset or all datasets. If the same prompts chose the strategy's setting, `tried` has all
-    settings.
+    `pairs` has one dataset or all datasets. If the strategy's setting was chosen on the same prompts, `tried`
+    has all settings that were tried.
     """
     first, second = pairs[0]
     shared = [_find_shared_prompts(ours, theirs) for ours, theirs in pairs]
@@ -196,7 +196,7 @@ def _make_difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()) ->
     )
     sides = [side for pair in pairs for side in pair]
     if not untested.n:
-        return replace(untested, note="no prompt has texts of both; give the texts of a prompt the same id")
+        return replace(untested, note="no prompt has texts of both strategies. Give each prompt the same id")
     if undefined := [side for side in sides if side.value is None]:
         return replace(untested, note=f"{undefined[0].strategy} has no value: {undefined[0].note}")
     if any(side.parts is None for side in sides):
@@ -234,7 +234,9 @@ def _test_best_setting(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
         setting for setting in tried if all(side.parts is not None for pair in setting for side in pair)
     ]
     if any(side.noise for setting in defined for pair in setting for side in pair):
-        return Estimate(method=method, note="these prompts chose the setting; set tuning.prompts")
+        return Estimate(
+            method=method, note="no test, because these prompts chose the setting. Set tuning.prompts"
+        )
     gains = np.stack(
         [_pool_contributions(_compute_gains_by_dataset(setting))[0] for setting in defined], axis=1
     )
@@ -248,7 +250,7 @@ def _find_shared_prompts(first: Outcome, second: Outcome) -> NDArray[np.int64]:
 
 
 def _compute_gains_by_dataset(pairs: Sides) -> list[Floats]:
-    """Return the contributions of prompts to the difference, `[prompts]` for each dataset."""
+    """Return the contribution of each prompt to the difference, as an array `[prompts]` for each dataset."""
     return [_compute_prompt_gains(ours, theirs) for ours, theirs in pairs]
 
 

@@ -59,8 +59,8 @@ def measure_generations(
         generations: The texts.
         tools: The settings, the models and their stored values.
         warnings: Sentences about the texts that the reader of the results must know.
-        searches: All settings that were tried on these texts, by the chosen setting. Only the chosen setting
-            has scores.
+        searches: For each setting that was chosen on these prompts, all settings that were tried. Only the
+            chosen setting has scores.
 
     Raises:
         StudyError: There are no texts, or no texts of the baseline.
@@ -70,7 +70,7 @@ def measure_generations(
     strategies = dict.fromkeys(group.strategy for group in groups)
     if settings.baseline is not None and settings.baseline not in strategies:
         raise StudyError(
-            f"no text is by the baseline {settings.baseline!r}; choose from: {', '.join(strategies)}"
+            f"the baseline {settings.baseline!r} has no texts; choose one of: {', '.join(strategies)}"
         )
     humans = make_reference_groups(groups)
     outcomes, failures = measure_groups(groups, humans, tools)
@@ -164,7 +164,7 @@ def _warn_about_unequal_texts(
 
 
 def _warn_about_unreliable_mauve(outcomes: Outcomes) -> Iterator[str]:
-    """Yield warnings if there are few texts, or if strategies have different numbers of buckets."""
+    """Yield warnings if MAUVE has few texts, or different numbers of buckets for different strategies."""
     by_dataset: dict[str, list[Outcome]] = {}
     for outcome in outcomes.values():
         if outcome.metric == "mauve" and outcome.parts is not None:

@@ -1,7 +1,7 @@
 """Groups of texts of one dataset and one strategy, and the outcome of a metric for a group.
 
 A group's prompts are sorted by id, so the order of the files does not matter. A metric is a function of sums
-over prompts. An outcome has the value of the metric, and the part of each prompt in the sums.
+over prompts. An outcome has the value of the metric, and each prompt's summands in these sums.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Group:
 
     @cached_property
     def run_indices(self) -> list[list[int]]:
-        """For each run, the indices of its texts. A prompt has one text in each run."""
+        """The indices of the texts of each run. A prompt has one text in each run."""
         runs: dict[int, list[int]] = {}
         for index, text in enumerate(self.texts):
             runs.setdefault(text.run, []).append(index)
@@ -66,7 +66,7 @@ class Group:
         return flaws
 
     def average_runs_by_prompt(self, rows: ArrayLike) -> NDArray[np.float64]:
-        """Return the mean over runs for each prompt, `[texts, m]` → `[prompts, m]`."""
+        """Average the rows of the texts of each prompt, `[texts, m]` → `[prompts, m]`."""
         values = np.asarray(rows, dtype=np.float64)
         sums, runs = np.zeros((2, len(self.prompts), values.shape[1]))
         np.add.at(sums, self.prompt_indices, values)
@@ -90,10 +90,10 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
             units_of_dataset[generation.prompt_id] = f"words: {clean_for_raters(generation.prompt)}"
         units_of_dataset.setdefault(generation.prompt_id, generation.prompt_id)
     if not texts:
-        raise StudyError("there are no texts to measure")
+        raise StudyError("there are no texts to measure; name a file with texts")
     strategies = list(dict.fromkeys(strategy for _, strategy in texts))
     if HUMAN in strategies:
-        raise StudyError(f"a strategy is called {HUMAN!r}, the name of the references; rename the strategy")
+        raise StudyError(f"the strategy name {HUMAN!r} is reserved for the references; rename the strategy")
     groups = []
     for dataset, strategy in sorted(texts, key=lambda key: (key[0], strategies.index(key[1]))):
         ordered = sorted(texts[dataset, strategy], key=lambda text: (text.prompt_id, text.run))
@@ -143,10 +143,11 @@ class Outcome:
         counts: The number of texts that were left out, cut or repaired, by reason.
         note: A remark that the reader of the value must know.
         signature: The definition of the metric, with the settings.
-        parts: The part of each prompt in the sums, `[prompts, m]`, which is 0 for a prompt without a text. If
+        parts: Each prompt's summands in the sums, `[prompts, m]`. A prompt without a text has zeros. If
             `parts` is None, there is no interval.
         function: The metric as a function of the sums, `[..., m]` → `[...]`. An undefined value is NaN.
-        noise: The variance that does not come from the prompts, but for example from the seed of k-means.
+        noise: The variance of the value that does not come from the choice of prompts, but for example from
+            the seed of k-means.
     """
 
     metric: str
@@ -165,7 +166,7 @@ class Outcome:
 
 
 class Facts(TypedDict, total=False):
-    """The facts about an outcome that a metric gives; see `make_outcome_of_runs`."""
+    """Optional arguments of `make_outcome_of_runs`, which describes each of them."""
 
     n: int
     signature: str
@@ -185,7 +186,7 @@ def make_outcome_of_runs(
     signature: str = "",
     counts: Mapping[str, int] = MappingProxyType({}),
     note: str = "",
-    reason: str = "no text has what the metric needs",
+    reason: str = "the metric is undefined for every text",
     parts: Floats | None = None,
     noise: float = 0.0,
 ) -> Outcome:
@@ -201,8 +202,8 @@ def make_outcome_of_runs(
         counts: The number of texts that this metric left out or cut, by reason. The group's counts are added.
         note: A remark that the reader of the value must know.
         reason: The note if all values are undefined.
-        parts: The part of each prompt in the sums, `[prompts, m]`. Without parts, there is no interval.
-        noise: The variance that does not come from the prompts.
+        parts: Each prompt's summands in the sums, `[prompts, m]`. Without parts, there is no interval.
+        noise: The variance of the value that does not come from the choice of prompts.
     """
     defined = [value for value in values if math.isfinite(value)]
     if not defined:
@@ -240,7 +241,7 @@ def make_outcome_of_sums(
     Args:
         metric: The metric's name.
         group: The texts.
-        rows: The part of each text in the sums, `[texts, m]`.
+        rows: Each text's summands in the sums, `[texts, m]`.
         function: The metric as a function of the sums.
         **facts: See `make_outcome_of_runs`.
     """

@@ -89,7 +89,7 @@ class Metric(NamedTuple):
         unit: The unit of the values, such as `%`. Empty if there is no unit.
         digits: The number of decimals.
         better: An arrow up if larger values are better, or an arrow down if smaller values are better. Empty
-            if the best value is the value of people's texts.
+            if values nearer to the value of human texts are better.
     """
 
     label: str
@@ -101,7 +101,7 @@ class Metric(NamedTuple):
 
     @property
     def heading(self) -> str:
-        """The heading of a column: the label with the unit and the better direction."""
+        """The heading of a column: the label, the unit, and the arrow to better values."""
         unit = f"({self.unit})" if self.unit else ""
         return " ".join(filter(None, (self.label, unit, self.better)))
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # metrics without models do not need torch
     from guard_eval.generation.engines.loading import LoadedModel, ModelKind
 
 BATCH_TEXTS = 256
-"""The number of texts whose values are committed together."""
+"""The number of texts whose values are saved in one transaction."""
 TABLE = "CREATE TABLE IF NOT EXISTS scores (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID"
 
 Value: TypeAlias = Any
@@ -81,7 +81,7 @@ class ScoringModel:
 
     @property
     def identity(self) -> str:
-        """Return a text for cache keys, which differs if the model's content or number format differs."""
+        """Return the model's part of a cache key, which changes with the model's files and number format."""
         name = "" if self.revision.startswith("sha256:") else self.location
         return f"{name}@{self.revision}:{self.dtype}"
 
@@ -128,7 +128,7 @@ class ScoringModels:
         return cls(study.locate_model, device=study.settings.model.single_device, revisions=revisions)
 
     def open(self, name: str, *, kind: ModelKind = "AutoModelForCausalLM") -> ScoringModel:
-        """Return a language model, or an encoder (`AutoModel`), without loading it."""
+        """Return the scoring model with this name. The model's weights are not loaded yet."""
         return ScoringModel(self.locate(name), name, self.device, self.revisions.get(name, "main"), kind)
 
 
@@ -150,15 +150,15 @@ class ScoreCache:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute(TABLE)
 
-    def get(self, keys: Iterable[str]) -> dict[str, Value]:
+    def read_values(self, keys: Iterable[str]) -> dict[str, Value]:
         """Return the stored values, by key."""
         query = "SELECT key, value FROM scores WHERE key IN (SELECT value FROM json_each(?))"
         with self._name_file_in_errors():
             rows = self._connection.execute(query, [json.dumps([*keys])])
             return {key: _decode_value(value) for key, value in rows}
 
-    def put(self, values: Mapping[str, Value]) -> None:
-        """Store values. When this function returns, the values are saved even if the process is killed."""
+    def save_values(self, values: Mapping[str, Value]) -> None:
+        """Save values by key. When this function returns, killing the process does not lose the values."""
         with self._name_file_in_errors(), self._connection:
             rows = [(key, _encode_value(value)) for key, value in values.items()]
             self._connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", rows)
@@ -174,8 +174,9 @@ class ScoreCache:
         except StudyError:
             raise
         except (OSError, sqlite3.Error, ValueError) as error:
-            remedy = "fix that, or remove the file to start again"
-            raise StudyError(f"cannot store scores in {self._path}: {error}; {remedy}") from error
+            remedy = "Fix this problem, or remove the file, so that all scores are computed again"
+            problem = f"the file of stored scores {self._path} cannot be used: {error}"
+            raise StudyError(f"{problem}. {remedy}") from error
 
 
 def _encode_value(value: Value) -> bytes | str:
@@ -200,7 +201,7 @@ class MetricTools:
     models: ScoringModels
     cache: ScoreCache
 
-    def read_or_compute(
+    def read_or_compute_values(
         self,
         definition: Sequence[object],
         model: ScoringModel,
@@ -219,7 +220,7 @@ class MetricTools:
         ordered = sorted(set(items), key=lambda item: (sum(map(len, item)), item))
         name, *settings = definition
         keys = {item: make_content_id(name, 2, model.identity, *settings, *item) for item in ordered}
-        stored = self.cache.get(keys.values())
+        stored = self.cache.read_values(keys.values())
         missing = [item for item in ordered if keys[item] not in stored]
         with progress.show_task(str(name), total=len(keys), unit="texts") as advance:
             advance(len(keys) - len(missing))
@@ -228,7 +229,7 @@ class MetricTools:
                 loaded = model.loaded_model
                 computed = compute(loaded.model, loaded.tokenizer, batch)
                 values = {keys[item]: value for item, value in zip(batch, computed, strict=True)}
-                self.cache.put(values)
+                self.cache.save_values(values)
                 stored |= values
                 advance(len(batch))
         return {item: stored[key] for item, key in keys.items()}

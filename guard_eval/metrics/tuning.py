@@ -35,22 +35,22 @@ from guard_eval.texts.tuning import hash_tuning_choice, read_tuning_verdicts
 
 RESAMPLES = 1000
 FOLDS = 10
-"""One in this number of prompts scores the setting that the other prompts chose."""
+"""For the expected best score, a tenth of the prompts scores the setting that the other prompts chose."""
 DIGITS = 9
 """The number of decimals of rounded scores. Settings with equal rounded scores are tied."""
 
 Weights = Mapping[str, Floats]
 """The weight of each prompt, by dataset: `[resamples, prompts]`."""
 MOST_MISSING = 0.1
-"""The largest share of missing judgments with which settings are still chosen."""
+"""If a larger share of the judge's verdicts is missing, no setting is chosen."""
 COMPUTED_BY = {"rep": "repetition", "words": "length", "tokens": "length", "ended": "length"}
-"""The metric of a score, by the first part of the score's name, if the two names differ."""
+"""The metric that computes a score, by the first part of the score's name, such as `rep` of `rep_2`."""
 FirstTexts = Mapping[str, Mapping[str, Generation]]
 """The first text of each system for each prompt, by system and by the prompt's id."""
 
 
 def list_needed_metrics(rule: Tuning) -> list[str]:
-    """Return the metrics that a rule needs."""
+    """Return the names of the metrics that compute the scores of a tuning rule."""
     names = [score.partition("_")[0] for score in rule.scores if score != JUDGE]
     return list(dict.fromkeys(COMPUTED_BY.get(name, name) for name in names))
 
@@ -90,7 +90,7 @@ def choose_settings(
         seed = int(make_content_id(study.settings.seed, "tuning", strategy), 16)
         searches.append(tried.choose_setting(strategy, seed=seed))
     digest = hash_tuning_choice(study, searches)
-    _refuse_changed_settings(study, digest)
+    _refuse_changed_choice(study, digest)
     rows: list[dict[str, Cell]] = [
         {
             "strategy": search.strategy,
@@ -107,7 +107,7 @@ def choose_settings(
         conditions = " and ".join([f"a score of {rule.maximize}", *rule.where])
         raise StudyError(
             f"no setting of {', '.join(unmet)} has {conditions}; change tuning.where, or try other settings. "
-            f"Their scores are in {study.folder / 'tuning.csv'}"
+            f"All scores are in {study.folder / 'tuning.csv'}"
         )
     choice = Choice(
         tuning=rule,
@@ -127,9 +127,9 @@ def choose_settings(
 
 
 def _compute_win_shares(study: Study, texts: FirstTexts, prompts: Sequence[Prompt]) -> tuple[Outcomes, int]:
-    """Return the win shares of all settings against the baseline, and 0.
+    """Return each setting's win share against the baseline, and the number 0.
 
-    If too many judgments are missing, return no win shares, and the number of missing judgments.
+    If too many verdicts of the judge are missing, return no win shares, and the number of missing verdicts.
     """
     compared = study.make_tuning_study()
     seed = study.settings.seed
@@ -154,7 +154,7 @@ def _compute_win_shares(study: Study, texts: FirstTexts, prompts: Sequence[Promp
     return outcomes, 0
 
 
-def _refuse_changed_settings(study: Study, choice: str) -> None:
+def _refuse_changed_choice(study: Study, choice: str) -> None:
     """Raise an error if the choice differs from the choice that existing verdicts used."""
     if study.settings.database is None and not (study.folder / "study.db").exists():
         return
@@ -164,20 +164,20 @@ def _refuse_changed_settings(study: Study, choice: str) -> None:
         ]
     if any(declared is not None and choice not in declared for declared in stored):
         raise StudyError(
-            "existing verdicts used another choice of settings; undo the changes of study.toml and of the "
-            "texts, or begin a new study"
+            "this study already has verdicts for another choice of settings; undo the changes of study.toml "
+            "and of the texts, or begin a new study"
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TriedSettings:
-    """The settings of one strategy on the tuning prompts.
+    """The settings of one strategy, with their scores on the tuning prompts.
 
     Attributes:
-        names: The settings, in the order of the study.
-        outcomes: The scores of all settings.
-        rule: The rule of the choice.
-        sizes: The number of prompts in each dataset.
+        names: The settings as signatures, such as `top_p(p=0.9)`, in the order of study.toml.
+        outcomes: The scores of the settings of all strategies.
+        rule: The rule in [tuning] that chooses a setting.
+        sizes: The number of tuning prompts in each dataset.
     """
 
     names: Sequence[str]
@@ -186,7 +186,9 @@ class TriedSettings:
     sizes: Mapping[str, int]
 
     def choose_setting(self, strategy: str, *, seed: int) -> Search:
-        """Choose a setting. With several settings, choose none if every setting violates a condition.
+        """Choose the best setting that meets all conditions, or none if every setting violates a condition.
+
+        A setting without alternatives is always chosen.
 
         Args:
             strategy: The strategy.
@@ -198,15 +200,15 @@ class TriedSettings:
             dataset: rng.multinomial(n, np.full(n, 1 / n), RESAMPLES).astype(float)
             for dataset, n in self.sizes.items()
         }
-        rated = self.compute_ratings(once)
-        chosen = 0 if len(self.names) == 1 else find_best_settings(rated)[0]
+        ratings = self.compute_ratings(once)
+        chosen = 0 if len(self.names) == 1 else find_best_settings(ratings)[0]
         resampled_choices = find_best_settings(self.compute_ratings(resampled))
         scores = {name: self.average_scores(name, once)[0] for name in self.rule.scores}
         settings = [
             TriedSetting(
                 name=name,
                 scores={score: _average_finite(values[[index]]) for score, values in scores.items()},
-                meets=bool(np.isfinite(rated[0, index])),
+                meets=bool(np.isfinite(ratings[0, index])),
                 chosen_share=float(np.mean(resampled_choices == index)),
             )
             for index, name in enumerate(self.names)
@@ -215,7 +217,7 @@ class TriedSettings:
             strategy=strategy,
             chosen="" if chosen < 0 else self.names[chosen],
             settings=settings,
-            expected_best=self.estimate_expected_best(rng),
+            expected_best=self.estimate_expected_best_score(rng),
         )
 
     def average_scores(self, metric: str, weights: Weights) -> Floats:
@@ -249,7 +251,7 @@ class TriedSettings:
         rating = np.round(direction * best, DIGITS)
         return np.where(meets, rating, -np.inf)
 
-    def estimate_expected_best(self, rng: np.random.Generator) -> list[float | None]:
+    def estimate_expected_best_score(self, rng: np.random.Generator) -> list[float | None]:
         """Return the expected score of the best of m = 1, 2, … settings that are tried in random order.
 
         Dodge et al. (2019) report the score on the prompts that chose the setting. That score rises with m
@@ -263,20 +265,20 @@ class TriedSettings:
             ranks = rng.random((RESAMPLES, n)).argsort(axis=1).argsort(axis=1)
             scoring[dataset] = (ranks < max(1, n // FOLDS)).astype(float)
         choosing = {dataset: 1 - weight for dataset, weight in scoring.items()}
-        rated = self.compute_ratings(choosing)
+        ratings = self.compute_ratings(choosing)
         scores = self.average_scores(self.rule.maximize, scoring)
         curve = []
         for m in range(1, len(self.names) + 1):
-            best = find_best_settings(np.where(order < m, rated, -np.inf))
+            best = find_best_settings(np.where(order < m, ratings, -np.inf))
             scores_of_best = scores[np.arange(RESAMPLES), best]
             curve.append(_average_finite(scores_of_best[best >= 0]))
         return curve
 
 
-def find_best_settings(rated: Floats) -> NDArray[np.int64]:
+def find_best_settings(ratings: Floats) -> NDArray[np.int64]:
     """Return the index of the best setting, or of the first tied setting, or −1 if all ratings are −∞."""
-    has_candidate = np.isfinite(rated).any(axis=1)
-    return np.where(has_candidate, rated.argmax(axis=1), -1)
+    has_candidate = np.isfinite(ratings).any(axis=1)
+    return np.where(has_candidate, ratings.argmax(axis=1), -1)
 
 
 def _average_finite(values: Floats) -> float | None:

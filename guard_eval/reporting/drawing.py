@@ -35,7 +35,7 @@ finally:
 
 FIRST = "#3a86c8"
 SECOND = "#d97b1f"
-"""Blue and orange for areas under dark letters. Colour-blind readers can distinguish the two colours."""
+"""`FIRST` and `SECOND` are the blue and the orange of areas. Colour-blind readers can distinguish them."""
 _STYLE = mpl.rc_params_from_file(Path(__file__).with_name("figures.mplstyle"), use_default_template=False)
 SIZE: float = _STYLE["font.size"]
 """The size of text, in points."""
@@ -50,15 +50,15 @@ INK: str = _STYLE["text.color"]
 WIDTH = 6.6
 ROW = 0.29
 LINE = 0.07
-"""The width of a figure, the height of a row, and the height of each further line of a label, in inches."""
+"""Sizes in inches: `WIDTH` of a figure, `ROW` of a row's height, `LINE` of each further line of a label."""
 NARROW = 3.35
-"""The width of a figure for one of two columns, in inches."""
+"""The width in inches of a figure that fits into one column of a page with two columns."""
 LONGEST = 34
 """The largest number of characters of a label. A longer name is cut."""
 WIDEST_LEGEND = 60
-"""The largest number of characters of a legend in one line."""
+"""A legend with more characters than this takes several lines."""
 GUIDE: dict[str, Any] = {"color": INK, "linewidth": 0.8, "linestyle": (0, (4, 3))}
-"""The style of a dashed line at a value for comparison."""
+"""The style of the dashed line that marks a value for comparison, such as 50 %."""
 _ORIGIN = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer"), "png": ("Software",)}
 LINES = "stroke-linejoin: round; stroke-linecap: butt"
 

@@ -28,7 +28,7 @@ class Escaped(str):
 
 
 def replace_unwritable(text: str) -> str:
-    """Replace characters that no file format can hold by U+FFFD, and line breaks by line feeds.
+    """Replace characters that are invalid in files by U+FFFD, and line breaks by line feeds.
 
     The replaced characters are control characters, lone surrogates, and noncharacters of Unicode.
     """
@@ -78,10 +78,10 @@ def escape_html(value: object) -> str:
 
 
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>|~$@#&]|:(?=\S)|(?i:(?<=www))\.|^[-+=](?!\d)")
-"""The texts in a line that CommonMark or GitHub may read as markup, a link, a mention or a formula."""
+"""A pattern for characters that CommonMark or GitHub may read as markup, a link, a mention or a formula."""
 
 _MARKDOWN_NUMBER = re.compile(r"^(\d+)([.)])(?=\s|$)")
-"""The beginning of a numbered list."""
+"""A pattern for a line's beginning that Markdown reads as a numbered list, such as `1.`."""
 
 
 def escape_markdown(value: object) -> str:
@@ -101,10 +101,10 @@ _LATEX_LETTERS = "ßæÆøØœŒłŁı"
 """Letters, and accents on ASCII letters, that LaTeX reads as UTF-8 and prints in every font encoding."""
 
 _LIGATURE = re.compile("[-–—](?=[-–—])|,(?=,)")
-"""Characters that LaTeX would join with the next character."""
+"""A pattern for characters that LaTeX would join with the next one, such as `--` to a dash."""
 _LONG_WORD = re.compile(r"\S{25,}")
 _PART = re.compile(r"[^-,;:/(=_.|]{1,12}[-,;:/(=_.|]*|.")
-"""The parts of a long word. A line may end after each part."""
+"""A pattern for the parts of a long word, such as a path. A line may break after each part."""
 
 
 def escape_latex(value: object) -> str:

@@ -22,7 +22,7 @@ from guard_eval.reporting.words import (
     format_p_in_sentence,
     format_percent,
     format_share_limits,
-    join_first,
+    join_first_parts,
     join_with_and,
 )
 
@@ -33,7 +33,7 @@ WORDS = (
     format_percent,
     count_in_words,
     format_share_limits,
-    join_first,
+    join_first_parts,
     find_title,
 )
 """The functions that a template can call."""

@@ -22,7 +22,7 @@ Columns = Mapping[str, Callable[[Row], Cell]]
 FEW = 5
 """The number of columns that fit on a phone. A phone shows a wider row as a block of cells with headings."""
 LONG_CELL = 26
-"""A cell of words with more characters than this may break into lines."""
+"""The text of a cell with more characters than this may wrap."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,8 +35,8 @@ class Table:
         caption: The text above the table.
         note: The text below the table.
         text_columns: The number of columns on the left with words. Numbers are aligned to the right.
-        words: The places of further columns with words.
-        strong: The places of bold rows.
+        words: The indices of further columns with words.
+        strong: The indices of bold rows.
     """
 
     columns: tuple[str, ...]
@@ -51,7 +51,7 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(
-                    f"a row of {len(row)} cells in a table of {len(self.columns)} columns: {row}"
+                    f"a row has {len(row)} cells, but the table has {len(self.columns)} columns: {row}"
                 )
 
     @property
@@ -60,7 +60,7 @@ class Table:
         return len(self.columns) > FEW
 
     def is_text_column(self, column: int) -> bool:
-        """Return whether a column holds words, not numbers."""
+        """Return whether a column has words, and not numbers."""
         return column < self.text_columns or column in self.words
 
 
@@ -117,10 +117,10 @@ def to_html(table: Table, *, heading: bool = False) -> Escaped:
 
 
 def _make_html_cells(row: tuple[Cell, ...], table: Table) -> str:
-    cells = [f'<th scope="row" dir="auto"{_make_long_class(row[0])}>{escape_html(row[0])}</th>']
+    cells = [f'<th scope="row" dir="auto"{_make_long_cell_class(row[0])}>{escape_html(row[0])}</th>']
     for index, cell in enumerate(row[1:], start=1):
         kind = (
-            f' dir="auto"{_make_long_class(cell)}'
+            f' dir="auto"{_make_long_cell_class(cell)}'
             if table.is_text_column(index)
             else _make_number_cell_attribute(index, table)
         )
@@ -134,7 +134,7 @@ def _make_number_cell_attribute(column: int, table: Table) -> str:
     return "" if table.is_text_column(column) else ' class="figure"'
 
 
-def _make_long_class(cell: Cell) -> str:
+def _make_long_cell_class(cell: Cell) -> str:
     return ' class="long"' if len(str(cell)) > LONG_CELL else ""
 
 

@@ -22,9 +22,9 @@ RATERS = {
     "simulated_model": "SIMULATED judges",
 }
 NO_WIDTH = 1e-9
-"""The width below which an interval is left out, because the verdicts on a method do not vary."""
+"""An interval that is narrower than this is left out, because the verdicts do not vary."""
 NO_P = "none"
-"""The word instead of a p-value if the test cannot give a small p."""
+"""The word that is printed if the test cannot give a small p."""
 
 KIND_PLACE = {kind: index for index, kind in enumerate(RATERS)}
 """The position of each kind of raters in every list: people are first."""
@@ -147,10 +147,10 @@ def join_with_and(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def join_first(parts: Sequence[str], limit: int, *, join: str = "") -> str:
+def join_first_parts(parts: Sequence[str], limit: int, *, join: str = "") -> str:
     """Join the first `limit` parts as a list, and add the number of the others.
 
-    >>> join_first(["a", "b", "c"], 3), join_first(["a", "b", "c", "d"], 2)
+    >>> join_first_parts(["a", "b", "c"], 3), join_first_parts(["a", "b", "c", "d"], 2)
     ('a, b and c', 'a, b and 2 more')
     """
     if len(parts) <= limit:
@@ -168,7 +168,7 @@ def join_distinct_names(methods: Iterable[str]) -> str:
 
 
 def to_sentence(text: str) -> str:
-    """Return a remark as a sentence.
+    """Return a remark with a capital letter and a full stop.
 
     >>> to_sentence("too few pairs")
     'Too few pairs.'
@@ -177,7 +177,7 @@ def to_sentence(text: str) -> str:
 
 
 def insert_spaces(name: str) -> str:
-    """Return a name as words.
+    """Return an identifier as words.
 
     >>> insert_spaces("story_development")
     'story development'

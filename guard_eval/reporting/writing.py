@@ -52,7 +52,7 @@ def write_atomically(
     Raises:
         StudyError: The file cannot be written, or `resolve_write_target` refuses it. The old content stays.
     """
-    with _open_folder_of(path, within, make=make_folder) as (folder, name), _explain_errors(path):
+    with _open_folder_of(path, within, make=make_folder) as (folder, name), _convert_write_errors(path):
         _check_missing_or_regular(path, folder, name)
         temporary = f".{name[:100]}.{secrets.token_hex(6)}"
         try:
@@ -76,7 +76,7 @@ def open_to_append(path: Path) -> Iterator[FileIO]:
     Raises:
         StudyError: The file cannot be opened, or `resolve_write_target` refuses it.
     """
-    with _open_folder_of(path, make=True) as (folder, name), _explain_errors(path):
+    with _open_folder_of(path, make=True) as (folder, name), _convert_write_errors(path):
         _check_missing_or_regular(path, folder, name, alone=True)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         handle = os.open(name, flags, 0o666, dir_fd=folder)
@@ -130,7 +130,7 @@ def check_results_folder(folder: Path) -> set[str]:
     Raises:
         StudyError: The folder has files but no list of results.
     """
-    with _explain_errors(folder):
+    with _convert_write_errors(folder):
         earlier = _read_file_list(folder)
         if not earlier and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StudyError(
@@ -157,7 +157,7 @@ def _remove_file(path: Path, within: Path) -> None:
     """Remove a file of earlier results, if the file still exists."""
     if not path.exists():
         return
-    with _open_folder_of(path, within, make=False) as (folder, name), _explain_errors(path):
+    with _open_folder_of(path, within, make=False) as (folder, name), _convert_write_errors(path):
         _check_missing_or_regular(path, folder, name)
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
@@ -205,7 +205,7 @@ def check_database_file(path: Path) -> None:
 def _open_folder_of(path: Path, within: Path | None = None, *, make: bool) -> Iterator[tuple[int, str]]:
     """Open the folder of a file. Yield its handle and the file's name; no link is followed later."""
     root, target = resolve_write_target(path, within)
-    with _explain_errors(path):
+    with _convert_write_errors(path):
         if make:
             root.mkdir(parents=True, exist_ok=True)
         folder = os.open(root, _FOLDER)
@@ -231,11 +231,13 @@ def _check_missing_or_regular(path: Path, folder: int, name: str, *, alone: bool
     if not stat.S_ISREG(status.st_mode):
         raise StudyError(f"{path} exists and is not a regular file; name another file, or move it away")
     if alone and status.st_nlink > 1:
-        raise StudyError(f"{path} has a second name (a hard link), so both would change; use a copy")
+        raise StudyError(
+            f"{path} has a second name (a hard link), and both would change; replace the link by a copy"
+        )
 
 
 @contextmanager
-def _explain_errors(path: Path) -> Iterator[None]:
+def _convert_write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

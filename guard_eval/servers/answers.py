@@ -44,7 +44,7 @@ def load_json_or_none(body: bytes | str) -> object:
 
 
 def dump_json(value: object) -> str:
-    """Return the first characters of a value as JSON; an empty text if the value is nested too deeply."""
+    """Return the beginning of a value's JSON text, or an empty text if the value is nested too deeply."""
     try:
         return json.dumps(value, default=str)[:_MOST_CHARACTERS]
     except RecursionError:
@@ -57,7 +57,7 @@ def get_object_or_empty(value: object) -> JsonObject:
 
 
 def read_json(body: bytes) -> JsonObject:
-    """Return the JSON object in a response or in a line of a batch's results; otherwise an empty object."""
+    """Return the JSON object in a response, or in a line of a batch's results. For other bytes, return {}."""
     envelope = get_object_or_empty(load_json_or_none(body))
     if "custom_id" not in envelope:
         return envelope
@@ -85,7 +85,7 @@ _ENDINGS: Mapping[str, str] = {
     "refusal": r"refus|declin",
     "length": r"length|max|limit|context|truncat|incomplete",
 }
-"""The ending of an answer for each word that servers use. All other words count as `stop`."""
+"""For each ending of an answer, a pattern of the words that servers use. All other words mean `stop`."""
 
 
 def classify_answer_ending(word: object) -> str:

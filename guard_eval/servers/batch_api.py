@@ -1,7 +1,7 @@
 """The Batch API of a server: upload requests, create a batch, read its status, and download its results.
 
 A failed call is repeated for some minutes, because a batch takes hours anyway. Each batch has a name that we
-choose and by which it is found again. So if the answer to a call was lost, no second batch is created.
+choose. If the server's answer is lost, the batch is found by this name, and no second batch is created.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _STATES: Mapping[BatchState, str] = {
     "cancelled": r"cancel|expire|timeout|timed",
     "completed": r"complete|succe|finished|done|ended",
 }
-"""The states of a batch, each with providers' words. The first match decides; unknown words mean open."""
+"""For each state of a batch, a pattern of providers' words. The first match decides, or else `open`."""
 
 _QUEUE_FULL = r"enqueued|token_limit_exceeded|queue.{0,20}full"
 _TOO_LARGE = (
@@ -45,20 +45,20 @@ _TOO_LARGE = (
 )
 
 SECOND_LOOK_SECONDS = 5.0
-"""Seconds between two searches for a batch."""
+"""Seconds before a second search for a batch that is not in the provider's list yet."""
 
 Call = Callable[[], Awaitable[bytes | RequestFailure]]
 
 _CALLS = 12
-_BAD_RESPONSE = "the server's answer is not that of a Batch API; run again later, or without --batch"
+_BAD_RESPONSE = "the server's answer does not follow the Batch API. Run again later, or without --batch"
 
 
 class CallError(Exception):
-    """The error that a provider refuses a call, and a retry would not help."""
+    """A provider refused a call to the Batch API, and a retry would not help."""
 
 
 class TooLargeError(CallError):
-    """The error that a provider refuses a batch because of its size."""
+    """A provider refused a batch because the batch is too large."""
 
 
 @record
@@ -86,7 +86,7 @@ class BatchApi:
 
     Attributes:
         client: The client that sends requests to the server.
-        pace: A factor for all pauses that the server did not ask for.
+        pace: A factor for the length of pauses, except pauses that the server requests.
     """
 
     def __init__(self, client: Client, *, pace: float = 1.0) -> None:
@@ -106,11 +106,11 @@ class BatchApi:
         return batch_id
 
     async def _search_batches(self, name: str) -> str | None:
-        """Search the list of batches for a batch with our name; return the provider's id."""
+        """Search the provider's list once for the batch with our name; return the provider's id, if any."""
         query: dict[str, object] = {"limit": 100}
         pages = set()
         while True:
-            page = await self._make_call_for_json_object(partial(self.client.get, "/batches", dict(query)))
+            page = await self._call_and_read_json(partial(self.client.get, "/batches", dict(query)))
             listed = page.get("data")
             if not isinstance(listed, list):
                 raise StudyError(_BAD_RESPONSE)
@@ -125,13 +125,18 @@ class BatchApi:
             pages.add(query["after"])
 
     async def create_batch(self, name: str, file: IO[bytes], path: str) -> str:
-        """Upload requests for a path and create a batch; return the provider's id of the batch.
+        """Upload a file of requests and create a batch; return the provider's id of the batch.
+
+        Args:
+            name: Our name for the batch.
+            file: The requests, one JSON object a line.
+            path: The path to which the provider sends each request, such as `/v1/chat/completions`.
 
         Raises:
             TooLargeError: The batch is too large.
         """
         try:
-            uploaded = await self._make_call_for_json_object(
+            uploaded = await self._call_and_read_json(
                 partial(self.client.upload, f"guard-eval-{name}.jsonl", file)
             )
             body = {
@@ -141,7 +146,7 @@ class BatchApi:
                 "metadata": {"guard-eval": name},
             }
             post = partial(self.client.post, "/batches", json.dumps(body).encode())
-            return _read_provider_id(await self._make_call_for_json_object(post, name))
+            return _read_provider_id(await self._call_and_read_json(post, name))
         except CallError as error:
             if is_batch_too_large(str(error)):
                 raise TooLargeError(str(error)) from None
@@ -149,7 +154,7 @@ class BatchApi:
 
     async def read_status(self, batch_id: str) -> BatchStatus:
         """Return the status of a batch."""
-        status = await self._make_call_for_json_object(partial(self.client.get, f"/batches/{batch_id}"))
+        status = await self._call_and_read_json(partial(self.client.get, f"/batches/{batch_id}"))
         state = read_batch_state(status.get("status"))
         count = get_object_or_empty(status.get("request_counts")).get("completed", 0)
         files = (status.get("output_file_id"), status.get("error_file_id"))
@@ -164,15 +169,15 @@ class BatchApi:
         """Return the contents of a result file."""
         return await self._repeat_call_until_answered(partial(self.client.get, f"/files/{file_id}/content"))
 
-    async def _make_call_for_json_object(self, call: Call, name: str | None = None) -> JsonObject:
-        """Make a call and return its JSON object."""
+    async def _call_and_read_json(self, call: Call, name: str | None = None) -> JsonObject:
+        """Call the server until it answers, and return the JSON object in the answer."""
         table = load_json_or_none(await self._repeat_call_until_answered(call, name))
         if not isinstance(table, dict):
             raise StudyError(_BAD_RESPONSE)
         return table
 
     async def _repeat_call_until_answered(self, call: Call, name: str | None = None) -> bytes:
-        """Repeat a call until it has an answer. `name` is our name of the batch that the call creates."""
+        """Repeat a call until the server answers. `name` is our name for a batch that the call creates."""
         detail = ""
         for attempt in range(1, _CALLS + 1):
             result = await call()
@@ -207,7 +212,7 @@ def _read_provider_id(entry: JsonObject) -> str:
 
 
 def read_batch_state(word: object) -> BatchState:
-    """Return the state of a batch.
+    """Return a batch's state that a provider's word means. An unknown word means `open`.
 
     >>> [read_batch_state(word) for word in ("COMPLETED", "in_progress", "JOB_STATE_SUCCEEDED", "TIMEOUT")]
     ['completed', 'open', 'completed', 'cancelled']
@@ -221,8 +226,8 @@ def read_batch_state(word: object) -> BatchState:
 def is_batch_too_large(words: str, kind: FailureKind | None = None) -> bool:
     """Return whether a refusal means that the batch is too large for the account or the server.
 
-    A refusal that looks like a rate limit or an outage counts only if it mentions the queue, because most of
-    these refusals are temporary.
+    Most rate limits and outages are temporary. So a refusal of these kinds counts only if the words mention a
+    full queue.
 
     >>> is_batch_too_large("Enqueued token limit reached. Limit: 90,000 enqueued tokens.", "rate_limited")
     True

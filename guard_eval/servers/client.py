@@ -32,10 +32,10 @@ except ImportError:
 
 CONNECT_SECONDS = 30.0
 LARGEST_RESPONSE = 2**25
-"""The most bytes of a response: several times the size of one with probabilities for 8192 tokens."""
+"""The most bytes of a response. A response with probabilities of 8192 tokens is several times smaller."""
 
 _REQUESTS_PER_POOL = 8
-"""The requests per pool of connections. Pools are small, because each request searches its whole pool."""
+"""The most parallel requests in one pool of connections. A request is slower in a large pool."""
 
 _TALKATIVE = ("openai", "httpcore2", "httpx2")
 """Loggers that write headers at level DEBUG. A server may echo the key in a header."""
@@ -54,11 +54,11 @@ _NOT_SENT = (
 
 
 class _TooLargeError(httpx2.TransportError):
-    """The error that a response is larger than any real answer, so its rest was not read."""
+    """A response is larger than any real answer, so the client stopped reading the response."""
 
 
 class Client:
-    """Sends requests to one server. It is an asynchronous context manager.
+    """An asynchronous context manager that sends requests to one server.
 
     Attributes:
         server: The server.
@@ -88,7 +88,7 @@ class Client:
         self._turns = itertools.cycle(self._sdks)
 
     def _connect(self, tls: ssl.SSLContext) -> openai.AsyncOpenAI:
-        """Make a client of the SDK for this server."""
+        """Return a client of OpenAI's SDK for this server."""
         transport = None
         if self.server.avoids_proxies:  # a client with its own transport ignores proxies from the environment
             transport = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False)
@@ -114,7 +114,7 @@ class Client:
             await sdk.close()
 
     async def _remove_environment_headers(self, request: httpx2.Request) -> None:
-        """Remove headers that come from the environment, unless the request goes to the user's server."""
+        """Remove headers that come from environment variables, unless the key belongs to this server."""
         if is_key_of_server(str(self.server.variable), self.server.url):
             return
         names = _HEADERS | {name.lower().encode() for name in self.server.headers}
@@ -126,10 +126,10 @@ class Client:
         request.headers = httpx2.Headers([*headers, (b"Authorization", f"Bearer {self.server.key}".encode())])
 
     async def _read_body(self, response: httpx2.Response) -> None:
-        """Read a response up to a size.
+        """Read a response's body, at most `largest` bytes.
 
         Raises:
-            _TooLargeError: The response is larger.
+            _TooLargeError: The body is larger.
         """
         chunks = []
         size = 0
@@ -150,7 +150,7 @@ class Client:
         )
 
     async def upload(self, name: str, file: IO[bytes]) -> bytes | RequestFailure:
-        """Upload a file of requests from its beginning; it is read while it is sent."""
+        """Upload a whole file of requests. The file is read in pieces while it is sent."""
         file.seek(0)
         files = [("file", (name, file, "application/jsonl"))]
         form = {"purpose": "batch"}
@@ -184,7 +184,7 @@ class Client:
         return self._read_response(response)
 
     def _read_response(self, response: httpx2.Response) -> bytes | RequestFailure:
-        """Return the response's body without the key, or explain the refusal."""
+        """Return a response's body without the key, or the failure if the server refused the request."""
         content = remove_key(response.content, self.server.key)
         headers = response.headers
         page = is_web_page(headers.get("content-type", ""), content)
@@ -199,7 +199,7 @@ class Client:
         return content if refusal.kind in RESAMPLED else refusal
 
     def _explain_exception(self, error: Exception) -> RequestFailure:
-        """Explain the error that left a request without a complete response."""
+        """Return the failure of a request whose complete response did not arrive because of this error."""
         cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
         if isinstance(cause, _TooLargeError):
             detail = f"the answer from {self.server.url} is larger than {self.largest / 2**20:g} MB"

@@ -20,35 +20,37 @@ FailureKind = Literal[
 ]
 
 RESAMPLED: frozenset[FailureKind] = frozenset({"unparseable", "wrong_schema", "unreadable"})
-"""Kinds of failures after which a new sample may succeed. The same request would fail, and be paid, again."""
+"""Kinds of failures after which a new sample with another seed may succeed. A retry would only cost money."""
 
 OF_THE_SERVER: frozenset[FailureKind] = frozenset(
     {"transport", "timeout", "server_error", "rate_limited", "unreadable"}
 )
-"""Kinds of failures that the server causes, whichever text is asked for."""
+"""Kinds of failures that the server causes, whatever the request contains."""
 
 SAMPLES = 3
-"""The most requests for one question, if its answers contain no verdict."""
+"""The most samples of an answer to one question, if no answer contains a verdict."""
 
 ATTEMPTS: dict[FailureKind, int] = {"rate_limited": 12, "server_error": 6, "transport": 4, "timeout": 4}
-"""The most times that a request is sent, by kind of failure. All other kinds are final.
+"""How often a request is sent at most, by kind of failure. After other failures, there is no retry.
 
-Each attempt may have cost money, even without an answer. A time-out is also final if no other request was
-under way."""
+Each attempt may cost money, even without an answer. After a time-out, there is a retry only if other requests
+were sent at the same time."""
 
 MOST_FAILURES = 10
 """The run ends after this many questions in a row that the server failed to answer."""
 
 LONGEST_WAIT_SECONDS = 120.0
-"""The most seconds that a server may ask to wait. If it asks for more, the run ends."""
+"""The longest wait that a server may request, in seconds. If a server requests more, the run ends."""
 
 Omittable = Literal["reasoning_effort", "temperature", "top_p", "seed", "store", "system"]
-"""Parts of a request that can be left out. Without `system`, its words move to the user's message."""
+"""Parts of a request that can be left out. A left-out system message moves to the user's message."""
 
 Change = Omittable | Literal["responses", "output", "limit", "fewer_tokens", "guess"]
-"""A change that may help if a request is refused: leave out this part, use the other interface, plain text,
-the other name of the token limit, or a lower limit; or guess the next simpler form if the server gives no
-reason."""
+"""A change of a request that may help after a refusal.
+
+A part's name means that this part is left out. `responses` is the other interface, `output` is plain text,
+`limit` is the other name of the token limit, `fewer_tokens` is a lower limit. `guess` means that the server
+gave no reason, so the next simpler form is tried."""
 
 
 @record
@@ -57,12 +59,12 @@ class RequestFailure:
 
     Attributes:
         kind: The kind of failure, which decides whether the request is repeated.
-        detail: One printable line without the key. It may quote the answer.
-        billed: Whether the server may charge for the request: never after an error that the server reports.
-        wait: Seconds that the server asks to wait, if it does.
+        detail: A description in one printable line, without the key. The line may quote the answer.
+        billed: Whether the server may charge for the request.
+        wait: Seconds that the server asks the client to wait, if any.
         change: A change that may help if the form of the request caused the failure.
         fatal: A sentence for the user if only the user can fix the problem.
-        row: The row of the answer, if it contains no verdict.
+        row: The database row of the answer, if a stored answer contains no verdict.
     """
 
     kind: FailureKind

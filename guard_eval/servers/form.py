@@ -12,10 +12,10 @@ from guard_eval.servers.failures import Change, Omittable
 
 Interface = Literal["chat", "responses"]
 Output = Literal["json_schema", "text"]
-"""How a request asks for the answer's format: with a schema, or in the prompt, as a verdict block."""
+"""The format of the answer: JSON by a schema in the request, or a verdict block in plain text."""
 
 Limit = Literal["max_tokens", "max_completion_tokens"]
-"""The name of the token limit in chat completions: the old name, or the one that includes reasoning."""
+"""The name of the token limit in chat completions. Only the second, newer name also limits reasoning."""
 
 PATHS: Mapping[str, str] = {"chat": "/chat/completions", "responses": "/responses"}
 """The path of each interface, below the server's address."""
@@ -25,13 +25,13 @@ OMITTABLE = get_args(Omittable)
 
 @record
 class Form:
-    """The form of a request.
+    """The form of a request. Servers differ in the forms that they accept.
 
     Attributes:
         interface: Chat completions or responses.
-        output: How the request asks for the answer's format.
-        limit: The name of the token limit; responses have one name only.
-        without: The parts that are left out because the server refuses them, sorted.
+        output: The format of the answer.
+        limit: The name of the token limit in chat completions.
+        without: The parts that are left out because the server refuses them, in alphabetical order.
     """
 
     interface: Interface = "chat"
@@ -64,7 +64,7 @@ class Form:
         )
 
     def describe(self) -> str:
-        """Describe how answers are asked for, and which parts of a request are left out.
+        """Describe the format of answers, and the parts of requests that are left out.
 
         >>> Form(output="text", without=("seed", "system")).describe()
         'answers in plain text, without seed and system message'
@@ -79,7 +79,7 @@ class Form:
         return replace(self, without=tuple(sorted({*self.without, *names})))
 
     def apply_change(self, change: Change) -> Form:
-        """Return the form with one change that a server asks for, or the same form if nothing changes."""
+        """Return the form with one change. A change that does not concern the form returns the same form."""
         if change == "responses":
             return replace(self, interface="responses")
         if change == "limit" and self.interface == "chat":

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
 
 REMEDY = "set usd_per_million_tokens in study.toml ([0, 0] if they cost nothing)"
-"""The user's remedy for an unknown price."""
+"""The remedy in messages about an unknown price."""
 
 _CLOSED = ("openai", "anthropic", "google", "x-ai")
-"""Makers whose models no other company serves. Services that forward requests charge for these models."""
+"""Makers whose models no other company runs. Services that forward requests charge the maker's price."""
 
 _OPEN_WEIGHTS = ("gpt-oss", "gemma", "grok-1", "grok-2")
 """Models whose weights the makers in `_CLOSED` have published, so that any server can run them."""
@@ -36,10 +36,10 @@ class Price:
     """The price of a model's tokens.
 
     Attributes:
-        online: US dollars per million tokens, in the form of genai-prices; None if everything is free.
-        batch: The prices for requests in a batch, in the same form.
+        online: US dollars per million tokens, as an object of genai-prices; None if all tokens are free.
+        batch: The prices for requests in a batch, as an object of genai-prices.
         source: The source of the prices.
-        assumed: Whether the price is unknown and therefore counted as zero.
+        assumed: Whether the price is unknown and is therefore assumed to be zero.
     """
 
     online: ModelPrice | None
@@ -51,7 +51,7 @@ class Price:
     def price_tokens(
         self, input_tokens: int, output_tokens: int, *, cached: int = 0, batch: bool = False
     ) -> float:
-        """Return the cost of one request's tokens in US dollars; `cached` tokens are part of the input.
+        """Return the cost of one request's tokens in US dollars. `cached` counts a part of the input tokens.
 
         Some models cost more per token if a request is long, so each request is priced by itself. In a batch,
         cached tokens have the full price, because it is unknown whether a server gives both discounts.
@@ -68,7 +68,7 @@ class Price:
         return float(prices.calc_price(usage)["total_price"])
 
     def compute_cost(self, usage: Usage, *, batch: bool = False) -> int | None:
-        """Return the cost of an answer in billionths of a dollar; None if its tokens are unknown."""
+        """Return the cost of a request in billionths of a dollar, or None if the tokens are unknown."""
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
         cached = usage.cached_tokens or 0
@@ -77,7 +77,7 @@ class Price:
         )
 
     def compute_max_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int:
-        """Return the highest cost of a request. Its tokens are at most as many as its bytes.
+        """Return the highest cost of a request in billionths of a dollar, with one token for each byte.
 
         The number of bytes is rounded up to a multiple of 64, so only a few different costs are computed.
         """
@@ -114,10 +114,10 @@ def find_price(settings: ServedModel, url: str) -> Price | None:
 
 
 def _find_catalogue_price(model: str, url: str) -> Price | None:
-    """Return the catalogue's price.
+    """Return the model's price in the package genai-prices, or None if the price is unknown.
 
-    The server of an unknown provider may forward requests. On such a server, a model that only its maker
-    serves has the maker's price, and other models have no price.
+    An unknown server may forward requests. If only a model's maker runs the model, the maker's price is
+    returned. Other models have no price on an unknown server.
     """
     if find_spec("genai_prices") is None:  # a preview needs no extra
         return None

@@ -1,12 +1,12 @@
-"""Remove a key, in any spelling, from all that a server sends.
+"""Remove the API key, in any encoding, from a server's answers and messages.
 
-A server may quote a refused key literally: then only the key is removed. If a server returns the key in
-disguise, the text around the key is removed, too, because no honest answer does that. To find a disguised
-key, escapes are decoded, and only letters and digits are compared, in lower case. So a key is found even if
-it is escaped, split or capitalised.
+A server may quote a refused key literally. Then only the key is removed. If a server returns the key in
+another encoding, the whole line is removed, because no honest answer encodes a key. To find an encoded key,
+escapes are decoded, and only letters and digits are compared, in lower case. So a key is found even if the
+key is escaped, split or capitalised.
 
-Local servers get keys that are no secret, such as `EMPTY`, `lm-studio` or `sk-no-key-required`. Many answers
-contain these words. So a key without a digit, or with few characters, is not removed from answers.
+The keys of local servers are often not secret: `EMPTY`, `lm-studio` or `sk-no-key-required`. Many answers
+contain these words. So a short key, or a key without a digit, is not removed from answers.
 """
 
 import base64
@@ -14,16 +14,16 @@ import re
 from functools import lru_cache
 
 SHORTEST_KEY = 8
-"""The length of the shortest secret key. Local servers get keys like `x`, which many answers contain."""
+"""Shorter keys are not secret and are not removed. Local servers have keys like `x`, a common word."""
 
 _HALVED_KEY = 24
-"""The length from which half a key is also recognised. Shorter halves can be words."""
+"""Half a key is also recognised if the whole key has at least this number of characters."""
 
 _LONG_KEY = 16
-"""If a key has at least this length, pieces of the key are recognised in an error, too."""
+"""If a key has at least this number of characters, parts of the key are also removed from error messages."""
 
 _PIECE = 6
-"""A word counts as a part of a long key if it has this many consecutive characters of the key."""
+"""A word of a message is removed if the word contains this number of consecutive characters of a long key."""
 
 _KEY_LIKE = re.compile(r"\b(?:sk|key)-[\w*.-]{4,}|\bAIza[\w-]{10,}")
 
@@ -32,16 +32,16 @@ _ESCAPE = re.compile(
     rb"|%(?:25){0,4}([0-9a-fA-F]{2})|&#[xX]0{0,8}([0-9a-fA-F]{1,8});?|&#0{0,8}([0-9]{1,8});?"
 )
 _BASES = (16, 16, 16, 8, 16, 16, 10)
-"""The base of the number in each group of `_ESCAPE`."""
+"""The base in which each group of `_ESCAPE` writes a character's number, such as 16 in `\\x41`."""
 
 _SILENT = bytes(code for code in range(256) if code > 127 or not chr(code).isalnum())
 
 
 def remove_key(content: bytes, key: str) -> bytes:
-    r"""Return an answer without the key, and without the lines that contain the key in disguise.
+    r"""Return an answer without the key, and without the lines that contain the key in another encoding.
 
-    Keys without digits stay: documentation gives local servers ordinary words as keys, such as `not-needed`,
-    and an answer may contain these words.
+    Keys without digits are not removed. The keys of local servers are often ordinary words, such as
+    `not-needed`, and an answer may contain these words.
 
     >>> remove_key(b"Incorrect key sk-secret99", "sk-secret99"), remove_key(b"A tie, at index 1", "e")
     (b'Incorrect key [key]', b'A tie, at index 1')
@@ -52,7 +52,7 @@ def remove_key(content: bytes, key: str) -> bytes:
 
 
 def remove_key_from_text(text: str, key: str) -> str:
-    """Remove the key, parts of it, and anything that looks like a key from a server's sentence."""
+    """Remove the key, parts of the key, and words that look like a key from a server's message."""
     redacted = _remove_key(text.encode(errors="replace"), key).decode(errors="replace")
     redacted = _KEY_LIKE.sub("[key]", redacted)
     if len(key) < _LONG_KEY or not re.search(r"\d", key):
@@ -63,7 +63,7 @@ def remove_key_from_text(text: str, key: str) -> str:
 
 
 def _remove_key(content: bytes, key: str) -> bytes:
-    """Return the bytes without the key, and without the lines that contain the key in disguise."""
+    """Return the bytes without the key, and without the lines that contain the key in another encoding."""
     if len(key) < SHORTEST_KEY:
         return content
     plain = content.replace(key.encode(), b"[key]")
@@ -75,7 +75,7 @@ def _remove_key(content: bytes, key: str) -> bytes:
 
 
 def _has_disguised_key(content: bytes, key: str) -> bool:
-    """Return whether the bytes contain the key in any encoding."""
+    """Return whether the bytes contain the key, or half of a long key, in any encoding."""
     letters = _keep_letters_and_digits(_ESCAPE.sub(_decode_escape, content.replace(b"\\n", b"")))
     return any(code in letters for code in _list_key_encodings(key))
 
@@ -93,10 +93,10 @@ def _keep_letters_and_digits(content: bytes) -> bytes:
 
 @lru_cache(maxsize=16)
 def _list_key_encodings(key: str) -> set[bytes]:
-    """Return a key and its halves in every encoding.
+    """Return a key, or the halves of a long key, in every encoding that a server may use.
 
-    Numbers are hexadecimal, octal and decimal. The form in base64 depends on the number of bytes before the
-    key, modulo 3.
+    The encodings are reversed order, character numbers (hexadecimal, octal and decimal) and base64. Base64
+    depends on the number of bytes before the key, modulo 3.
     """
     plain = key.encode()
     codes = [plain, plain[::-1]]

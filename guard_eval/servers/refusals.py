@@ -32,17 +32,17 @@ from guard_eval.servers.waits import read_wait_seconds
 _TABLE = tomllib.loads(Path(__file__).with_name("refusals.toml").read_text(encoding="utf-8"))
 
 _LONGEST = 4000
-"""The number of characters of a server's message that are searched. Some end with the whole request."""
+"""The number of characters of a server's message that the rules read. A message may quote the request."""
 _LONGEST_DETAIL = 500
-"""The number of characters of a server's message that are shown. The remedy is often at the end."""
+"""The number of characters of a server's message that are shown to the user."""
 _DEEPEST = 8
-"""The depth to which an error is searched for messages: routers wrap the error of another server."""
+"""The number of nested objects in which messages are searched. Routers wrap the errors of other servers."""
 _PAGE = "a web page"
 
 
 @record
 class RefusalRule:
-    """A rule of refusals.toml. The comments of that file explain its fields."""
+    """A rule that says what a server's refusal means. The comments in refusals.toml explain the fields."""
 
     statuses: Sequence[int | str] = ()
     codes: Sequence[str] = ()
@@ -70,14 +70,14 @@ def _matches_any(patterns: Sequence[str], words: str) -> bool:
 
 
 RULES = [RefusalRule(**row) for row in _TABLE["rule"]]
-"""The rules, of which the first match counts; the last rule matches everything."""
+"""All rules, in order. The first rule that matches a refusal decides. The last rule matches every refusal."""
 
 _FATAL: dict[str | None, str] = _TABLE["fatal"]
-"""Problems that only the user can fix, each with the sentence that ends the run."""
+"""For each problem that only the user can fix, the message with which the run ends."""
 
 
 def describe_address_mistake(url: str) -> str:
-    """Return a hint about the usual mistake in a server's address.
+    """Return a hint about the most common mistake in a server's address: the end of the path.
 
     >>> describe_address_mistake("http://localhost:1234")
     'it usually ends in /v1, such as http://localhost:1234/v1'
@@ -94,7 +94,7 @@ def describe_address_mistake(url: str) -> str:
 
 
 def read_error_message(error: object) -> str:
-    """Return a server's message about an error, without the message of a router before it.
+    """Return the messages in an error, joined by colons: first a router's message, then the server's.
 
     >>> read_error_message({"message": "Provider error", "metadata": {"raw": '{"error": "try again"}'}})
     'Provider error: try again'
@@ -110,7 +110,7 @@ _SAYING = (
 
 
 def _find_error_messages(value: object, depth: int) -> Iterator[str]:
-    """Yield all messages inside an error, from the outer to the inner ones."""
+    """Yield all messages in an error, from the outer messages to the inner messages."""
     if isinstance(value, str):
         nested = load_json_or_none(value) if value.lstrip()[:1] in ("{", "[") else None
         if nested is None:
@@ -128,7 +128,7 @@ def _find_error_messages(value: object, depth: int) -> Iterator[str]:
 def explain_refusal(
     server: Server, status: int, headers: Mapping[str, str], error: object, *, page: bool = False
 ) -> RequestFailure:
-    """Explain a response with an error status, or a web page with any status.
+    """Return the failure that an error status or a web page means.
 
     Args:
         server: The server that sent the response.
@@ -170,18 +170,20 @@ def _describe_web_page(content: object) -> str:
 
 
 def explain_error_with_status_200(server: Server, body: bytes) -> RequestFailure | None:
-    """Explain an error in a response with status 200.
+    """Return the failure that an error in a response with status 200 means.
 
     Return None if there is no error, or if a new sample may succeed.
 
-    Routers forward errors of other servers in this way. If there is also an answer or a token count, the
-    error came after the model had begun, and the request may cost money.
+    Routers forward the errors of other servers with status 200. If the response also has an answer or a token
+    count, the model had begun to answer, and the request may cost money.
     """
     envelope = read_json(body) if b'"error"' in body else {}
     error = envelope.get("error")
     if not error:
         return None
-    refusal = explain_refusal(server, read_status(get_object_or_empty(error).get("code")) or 500, {}, error)
+    refusal = explain_refusal(
+        server, parse_http_status(get_object_or_empty(error).get("code")) or 500, {}, error
+    )
     if refusal.kind in RESAMPLED:
         return None
     charged = bool(envelope.get("choices") or read_usage(body).output_tokens)
@@ -189,14 +191,14 @@ def explain_error_with_status_200(server: Server, body: bytes) -> RequestFailure
 
 
 def explain_failed_line(server: Server, line: bytes) -> RequestFailure | None:
-    """Explain a failed line of a batch's results; None if the line has an answer, whatever its status is.
+    """Return the failure in a line of a batch's results, or None if the line has an answer.
 
-    A line with neither a status nor an error counts as an answer, even if it is unreadable: it may cost
-    money.
+    A line without a status and without an error counts as an answer even if the line cannot be read, because
+    the request may cost money.
     """
     entry = get_object_or_empty(load_json_or_none(line))
     response = get_object_or_empty(entry.get("response"))
-    status = read_status(response.get("status_code"))
+    status = parse_http_status(response.get("status_code"))
     error = entry.get("error") or read_json(line).get("error")
     is_success = status is None or status in range(200, 300)
     if read_answer(line) is not None or (is_success and not error):
@@ -205,10 +207,10 @@ def explain_failed_line(server: Server, line: bytes) -> RequestFailure | None:
     return None if refusal.kind in RESAMPLED else replace(refusal, billed=False)
 
 
-def read_status(value: object) -> int | None:
-    """Return an HTTP status, given as a number or a string of digits; None for other values.
+def parse_http_status(value: object) -> int | None:
+    """Return an HTTP status from a number or a string of digits. For other values, return None.
 
-    >>> read_status("200"), read_status(0), read_status("rate_limit_exceeded")
+    >>> parse_http_status("200"), parse_http_status(0), parse_http_status("rate_limit_exceeded")
     (200, None, None)
     """
     status = read_count(value)
@@ -228,15 +230,15 @@ _LOST: tuple[tuple[type[BaseException], str, str], ...] = (
     (ssl.SSLError, "the server does not speak TLS", "check whether the address begins with http or https"),
     (BaseException, "", f"check {_ADDRESS}, that the server runs, and HTTPS_PROXY if it is set"),
 )
-"""Causes of a request without an answer, each with a description and a remedy. The first match decides."""
+"""Errors that prevent an answer, each with a description and a remedy. The first match decides."""
 
 
 def explain_lost_request(server: Server, error: BaseException, *, sent: bool) -> RequestFailure:
-    """Explain a request without a complete answer.
+    """Return the failure of a request whose complete answer did not arrive.
 
     Args:
         server: The server.
-        error: The error. Its message may quote the request, so only its type is shown.
+        error: The error. Only the error's type is shown, because the message may quote the request.
         sent: Whether the server may have received the request.
     """
     chain = [error]

@@ -30,10 +30,10 @@ MAKERS = {
     "ANTHROPIC_API_KEY": "https://api.anthropic.com",
     "GEMINI_API_KEY": "https://generativelanguage.googleapis.com",
 }
-"""Environment variables of keys that are sent, without a question, to the maker's server and no other."""
+"""The environment variables of makers' keys, each with the maker's server."""
 
 KEYLESS = "none"
-"""The placeholder for servers without a key, because the SDK requires a key."""
+"""The placeholder that is sent to a server without a key, because OpenAI's SDK requires a key."""
 
 # URLs that all programs read alike: no user, no escape in the host, no letter that a resolver changes
 _URL = re.compile(
@@ -44,12 +44,12 @@ _URL = re.compile(
 
 @record
 class Server:
-    """A server, with the data for a connection.
+    """The address, the key and the time-out of a model's server.
 
     Attributes:
-        model: The model, for messages.
+        model: The model's name, for messages.
         url: The server's address.
-        variable: The environment variable that holds the key; None if no key is sent.
+        variable: The environment variable that contains the key; None if no key is sent.
         key: The key, or a placeholder if no key is sent.
         timeout: Seconds to wait for a response.
         headers: Headers that study.toml adds to each request.
@@ -64,7 +64,7 @@ class Server:
 
     @property
     def avoids_proxies(self) -> bool:
-        """Whether requests avoid proxies, which could read an unencrypted key."""
+        """Whether requests are sent without a proxy, because the proxy could read an unencrypted key."""
         plain = urlsplit(self.url).scheme == "http"
         return plain and (self.variable is not None or classify_address_distance(self.url) == "here")
 
@@ -73,7 +73,7 @@ def find_server_url(settings: ServedModel, environ: Mapping[str, str] = os.envir
     """Return the server's URL: from study.toml, otherwise from OPENAI_BASE_URL, otherwise OpenAI's.
 
     Raises:
-        StudyError: The URL is not plain http(s). The message omits it, because it may contain a password.
+        StudyError: The URL cannot be used. The message does not show the URL, which may contain a password.
     """
     url = (settings.base_url or environ.get("OPENAI_BASE_URL") or OPENAI).strip()
     try:
@@ -124,7 +124,7 @@ def classify_address_distance(url: str) -> Literal["here", "near", "far"]:
 
 
 def find_key_variable(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the environment variable whose value is sent to the server as key; None for no key.
+    """Return the name of the environment variable with the server's key, or None if no key is sent.
 
     Raises:
         StudyError: The address cannot be used, or study.toml names a provider's key for another server.
@@ -144,7 +144,10 @@ def find_key_variable(settings: ServedModel, environ: Mapping[str, str] = os.env
 
 
 def is_key_of_server(variable: str, url: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether a key may go to this server: the provider's own, or the one in OPENAI_BASE_URL."""
+    """Return whether a maker's key may be sent to this server without a question.
+
+    The server is the maker's own. For OPENAI_API_KEY, the server may also be the one in OPENAI_BASE_URL.
+    """
     if variable not in MAKERS:
         return False
     user_url = environ.get("OPENAI_BASE_URL", "").strip() if variable == "OPENAI_API_KEY" else ""
@@ -156,12 +159,12 @@ def is_key_of_server(variable: str, url: str, environ: Mapping[str, str] = os.en
 def make_server(
     settings: ServedModel, environ: Mapping[str, str] = os.environ, *, plain_http: Collection[str] = ()
 ) -> Server:
-    """Return the server with the key for it.
+    """Return a model's server with the key from the environment.
 
     Args:
         settings: The model's settings in study.toml.
-        environ: The environment; the process's own by default.
-        plain_http: Servers, as origins, to which the user allows a key over plain http.
+        environ: The environment variables.
+        plain_http: Servers to which the user allows a key over plain http, such as `http://10.0.0.1:8000`.
 
     Raises:
         StudyError: The key is missing, is not a possible key, or would be sent over plain http. The message
@@ -177,7 +180,7 @@ def make_server(
             + ("" if settings.api_key_env is None else ", or remove api_key_env from study.toml")
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise StudyError(f"{variable} contains characters that no key has; copy the key again")
+        raise StudyError(f"the key in {variable} contains characters that no key has; copy the key again")
     if (
         key
         and urlsplit(url).scheme == "http"
@@ -199,7 +202,7 @@ def make_server(
 
 
 def parse_send_key_option(values: Sequence[str]) -> set[tuple[str, str]]:
-    """Parse the values of `--send-key VAR=https://host` into servers and variables.
+    """Return the servers and variables of `--send-key`: `KEY=https://host` → `("https://host", "KEY")`.
 
     Raises:
         StudyError: A value is not of this form.
@@ -210,7 +213,8 @@ def parse_send_key_option(values: Sequence[str]) -> set[tuple[str, str]]:
         parts = urlsplit(url)
         if not variable or parts.scheme not in ("http", "https") or not parts.hostname:
             raise StudyError(
-                f"--send-key {value!r}: write a variable and a server, such as MY_KEY=https://host"
+                f"--send-key {value!r} cannot be read; write a variable and a server, such as "
+                "MY_KEY=https://host"
             )
         pairs.add((find_origin(url), variable))
     return pairs
@@ -225,10 +229,10 @@ def find_trusted_keys_path() -> Path:
 
 
 def read_trusted_keys() -> set[tuple[str, str]]:
-    """Read pairs of a server's origin and a variable whose key may be sent there without a question.
+    """Return the servers and variables in the user's trusted.toml: each key may be sent to its server.
 
     Raises:
-        StudyError: The list cannot be read.
+        StudyError: trusted.toml is not a list of servers.
     """
     path = find_trusted_keys_path()
     if not path.exists():
@@ -245,7 +249,7 @@ def read_trusted_keys() -> set[tuple[str, str]]:
 
 
 def confirm_sending_keys(servers: Iterable[Server], allowed: set[tuple[str, str]]) -> bool:
-    """Return whether all keys may be sent to their servers. Ask about servers that the user has not named.
+    """Return whether all keys may be sent to their servers. Ask the user about each unknown server.
 
     Raises:
         StudyError: The program cannot ask, because it runs without a terminal.

@@ -1,4 +1,4 @@
-"""Read the time that a server asks to wait, from several headers or from the words of a refusal."""
+"""Read how long a server asks the client to wait, from headers or from the words of a refusal."""
 
 import re
 import time
@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from guard_eval.servers.answers import dump_json
 
 _UNITS = {"ms": 0.001, "mi": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-"""The seconds in each unit of time, by the beginning of the unit's name. The first match decides."""
+"""The seconds in each unit of time, by the first letters of the unit's name. The first match decides."""
 
 _UNIT = r"(?:ms|s|m|h|d|secs?|seconds?|mins?|minutes?|hours?|days?)(?![a-z])"
 _SPAN = rf"(?:\d+(?:\.\d+)?\s*{_UNIT}[\s,]*(?:and\s)?)+"
@@ -24,14 +24,15 @@ _MILLISECONDS = re.compile(r"retry_?after\w*m(?:illi)?s\w*\"\s*:\s*\"?([\d.]+)",
 _USED_UP = re.compile(r"\b(?:r|remaining)=0\b.*\b(?:t|reset)=(\d+)")
 
 _LONGEST_HEADER = 1000
-"""The number of characters of the header `RateLimit` that are searched."""
+"""The number of characters of the header `RateLimit` that are read."""
 
 _EPOCH = 1e9
-"""Numbers above this value are dates in seconds; above a thousand times this value, in milliseconds."""
+"""Smaller numbers are durations in seconds. Larger numbers are dates: seconds since 1970, or milliseconds if
+the number is a thousand times larger."""
 
 
 def read_wait_seconds(headers: Mapping[str, str], error: object = None) -> float | None:
-    """Return the seconds that a server asks to wait; None if it gives no time.
+    """Return the seconds that a server asks the client to wait, or None if the server gives no time.
 
     Args:
         headers: The response's headers, with names in lower case.
@@ -55,17 +56,17 @@ def read_wait_seconds(headers: Mapping[str, str], error: object = None) -> float
         used[1] if used else "",
         *(headers.get(name.replace("remaining", "reset"), "") for name in used_up if "remaining" in name),
     ]
-    sent_at = _read_number(headers.get("date", "")) or time.time()
-    waits = (_read_wait_in_seconds(value, sent_at) for value in stated)
+    sent_at = _parse_number_or_date(headers.get("date", "")) or time.time()
+    waits = (_parse_wait_seconds(value, sent_at) for value in stated)
     return next((seconds for seconds in waits if seconds is not None), None)
 
 
-def _read_wait_in_seconds(value: str, sent_at: float) -> float | None:
-    """Return the seconds that a number, a duration or a date means; None for other texts."""
+def _parse_wait_seconds(value: str, sent_at: float) -> float | None:
+    """Return the seconds to wait from a text such as `30`, `1m30s` or a date, or None for other texts."""
     if re.fullmatch(_SPAN, value, re.IGNORECASE):
         times = re.findall(rf"([\d.]+)\s*({_UNIT})", value.lower())
         return sum(float(count) * _find_unit_seconds(unit) for count, unit in times)
-    date = _read_number(value)
+    date = _parse_number_or_date(value)
     if date is None or not 0 <= date < 1e4 * _EPOCH:
         return None
     if date < _EPOCH:
@@ -77,8 +78,8 @@ def _find_unit_seconds(unit: str) -> float:
     return next(seconds for name, seconds in _UNITS.items() if unit.startswith(name))
 
 
-def _read_number(value: str) -> float | None:
-    """Return a number, or convert a date in the format of RFC 3339 or HTTP to seconds since 1970."""
+def _parse_number_or_date(value: str) -> float | None:
+    """Return the number in a text, or the seconds from 1970 to a date in the format of RFC 3339 or HTTP."""
     with suppress(ValueError):
         return float(value)
     for parse in (datetime.fromisoformat, parsedate_to_datetime):

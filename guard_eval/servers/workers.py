@@ -1,6 +1,6 @@
 """Send requests to one server with several workers, which pause if the server asks, and stop together.
 
-The number of requests under way rises after each round of answers, and is halved after a refusal.
+The number of parallel requests rises after each round of answers, and is halved after a rate limit.
 """
 
 import asyncio
@@ -14,31 +14,32 @@ from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.server import Server
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
-"""The pause before a second attempt, and the longest pause that the server did not ask for."""
+"""The pause before a second attempt, and the longest pause that the server did not request."""
 
 START = 16
-"""The highest limit after the first answer; a slow answer gives a lower limit (see `RateLimiter`)."""
+"""The largest number of parallel requests after the first answer. After a slow answer, there are fewer."""
 
 PROBE_ROUNDS = 20
-"""Rounds of answers before the limit again rises above the value at which the server refused."""
+"""Rounds of answers before there are more parallel requests than when the server last refused one."""
 
 POLL_SECONDS = 0.2
 """Seconds between two checks whether a pause has ended."""
 
 SILENT_SECONDS = 60.0
-"""Seconds between two messages about waits."""
+"""Seconds between two messages to the user about a wait."""
 
 
 class RateLimiter:
-    """A gate before the server: additive increase, multiplicative decrease, and one pause for all requests.
+    """Limits the parallel requests to a server: additive increase, multiplicative decrease, common pauses.
 
-    The first request is sent alone. Its duration limits the number of the next requests: even a server that
-    answers one request at a time must finish them in half the time-out. If the server puts requests into a
-    queue, the limit is not lowered; it only stops rising when answers take an eighth of the time-out.
+    The first request is sent alone. The duration of this request limits the number of parallel requests: even
+    if the server answers one request at a time, all must be answered in half the time-out. If the server puts
+    requests into a queue, the limit is not lowered, but stops rising when answers take an eighth of the
+    time-out.
 
     Attributes:
-        limit: The number of requests that may be under way now.
-        in_flight: The number of requests that are under way.
+        limit: The number of requests that may wait for an answer at the same time.
+        in_flight: The number of requests that wait for an answer now.
     """
 
     def __init__(self, concurrency: int, *, timeout: float) -> None:
@@ -54,7 +55,7 @@ class RateLimiter:
         self._free = asyncio.Condition()
 
     async def __aenter__(self) -> float:
-        """Wait until a request may be sent; return the time."""
+        """Wait until a request may be sent; return the time at which the request may be sent."""
         async with self._free:
             await self._free.wait_for(lambda: self.in_flight < int(self.limit))
             self.in_flight += 1
@@ -74,9 +75,14 @@ class RateLimiter:
     async def send(
         self, call: Awaitable[bytes | RequestFailure], admitted_at: float
     ) -> bytes | RequestFailure:
-        """Send a request that was admitted at this time, adapt the limit to the result, and return it.
+        """Send a request, adapt the limit to the response or failure, and return the response or failure.
 
-        A time-out among other requests counts as a refusal: the server may keep them in a queue.
+        A time-out of one of several parallel requests counts as a refusal, because the server may have put
+        the requests into a queue.
+
+        Args:
+            call: The request.
+            admitted_at: The time at which the request was allowed to be sent.
         """
         is_alone = self.in_flight == 1
         sent_at = time.monotonic()
@@ -91,7 +97,7 @@ class RateLimiter:
         return result
 
     def _report_wait(self, refusal: RequestFailure) -> None:
-        """Print a message about a wait, at most once a minute."""
+        """Tell the user that requests wait because of a rate limit, at most once a minute."""
         now = time.monotonic()
         if now < self._silent_until:
             return
@@ -113,7 +119,7 @@ class RateLimiter:
             self.limit = min(self._concurrency, self.limit + step)
 
     def lower_limit(self, sent_at: float, wait: float) -> None:
-        """Pause, and halve the limit: only once for all requests that were under way at the same time."""
+        """Pause all requests, and halve the limit once for all requests that were sent at the same time."""
         now = time.monotonic()
         if sent_at > self._reduced_at:
             self._reduced_at = now
@@ -122,16 +128,16 @@ class RateLimiter:
         self._closed_until = max(self._closed_until, now + wait)
 
     def end_pause(self) -> None:
-        """End the pause."""
+        """End the pause of all requests."""
         self._closed_until = 0.0
 
 
 class Workers:
-    """The workers of one run.
+    """The parallel workers that send the requests of one run.
 
     Attributes:
-        limiter: The gate before the server.
-        pace: A factor for all pauses that the server did not ask for.
+        limiter: Limits the number of parallel requests.
+        pace: A factor for the length of pauses, except pauses that the server requests.
     """
 
     def __init__(self, server: Server, *, concurrency: int, pace: float = 1.0) -> None:
@@ -149,12 +155,13 @@ class Workers:
         self._stop.set()
         self.limiter.end_pause()
 
-    async def run(self, works: Iterable[Awaitable[None]]) -> None:
-        """Wait for all workers. An error in one worker stops the others, and is raised at the end.
+    async def run(self, tasks: Iterable[Awaitable[None]]) -> None:
+        """Run all workers until the end. An error in one worker stops the others, and is raised at the end.
 
-        After Ctrl-C, answers under way are still received, because they are paid.
+        After Ctrl-C, the workers still receive the answers to requests that were sent, because these requests
+        must be paid.
         """
-        workers = [asyncio.ensure_future(self._stop_all_on_error(work)) for work in works]
+        workers = [asyncio.ensure_future(self._run_worker(task)) for task in tasks]
         if not workers:
             return
         try:
@@ -171,10 +178,10 @@ class Workers:
             if error is not None:
                 raise error
 
-    async def _stop_all_on_error(self, work: Awaitable[None]) -> None:
-        """Wait for one worker, and stop all workers if it fails."""
+    async def _run_worker(self, task: Awaitable[None]) -> None:
+        """Run one worker, and stop all workers if this worker fails."""
         try:
-            await work
+            await task
         except BaseException:
             self.stop()
             raise
@@ -187,11 +194,11 @@ class Workers:
         return not self.is_stopped
 
     async def back_off(self, attempts: int, seconds: float = 0.0) -> None:
-        """Wait before the next attempt, at least as long as the server asks."""
+        """Wait before the next attempt, at least `seconds` and longer after each failed attempt."""
         await self.pause(max(seconds, self.pace * draw_pause_seconds(attempts)))
 
 
 def draw_pause_seconds(attempts: int) -> float:
-    """Return random seconds before the next attempt."""
+    """Draw the length of the pause after a number of failed attempts, in seconds (exponential backoff)."""
     seconds = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (attempts - 1))
     return seconds * secrets.SystemRandom().uniform(0.5, 1)

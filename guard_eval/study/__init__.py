@@ -1,4 +1,4 @@
-"""A study's folder and its settings: study.toml, every table of this file, and the paths of all parts."""
+"""Read a study's folder: check the settings in study.toml, and find the study's files."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,7 +10,7 @@ __all__ = ["Study"]
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Import `Study` when it is first used, so that a program of one model loads few settings."""
+        """Import `Study` when it is first used. A program without a study then loads fewer modules."""
         if name != "Study":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from guard_eval.study.folder import Study  # noqa: PLC0415

@@ -11,25 +11,25 @@ from guard_eval.study.tuning_settings import JUDGE, Tuning
 
 FILE = "tuning.json"
 FEW_PROMPTS = 30
-"""The number of tuning prompts below which the report warns."""
+"""With fewer tuning prompts than this, the report warns that other prompts could choose other settings."""
 ROUNDS_TO_ZERO = 0.005
-"""The largest share that is printed as 0 %."""
+"""Shares up to this value are printed as 0 %, so they are left out."""
 SAME_PROMPTS = (
-    "The prompts that chose the settings also test them. The best of equal settings is then called better "
-    "too often: instead of in 2.5 % of the studies in up to 20 % if one judge chooses and tests, in up to "
-    "10 % if a judge chooses and people test, and in up to 5 % if a metric chooses and raters test."
+    "The prompts that chose the settings also test them. If all settings are equally good, the chosen one is "
+    "then called better in too many studies: in up to 20 % if one judge chooses and tests, 10 % if a judge "
+    "chooses and people test, and 5 % if a metric chooses and raters test. 2.5 % would be correct."
 )
-"""The warning if the same prompts choose a setting and test this setting (docs/calibration.md)."""
+"""The warning that the same prompts choose and test a setting. docs/calibration.md explains the figures."""
 UNEQUAL = "Strategies had unequal numbers of settings to choose from, and more settings are an advantage."
 
 
 class TriedSetting(SettingsTable):
-    """A setting with its scores on the tuning prompts.
+    """One of the settings from which [tuning] chooses, with its scores on the tuning prompts.
 
     Attributes:
-        name: The system.
-        scores: Each score of the rule, and diversity. None if a score is undefined.
-        meets: Whether the score that chooses is defined, and all conditions are met.
+        name: The setting, such as `top_p(p=0.9)`.
+        scores: The scores that the rule of [tuning] uses, and diversity. None if a score is undefined.
+        meets: Whether the setting meets all conditions, and has the score that is maximized.
         chosen_share: The share of resampled sets of prompts that choose this setting.
     """
 
@@ -57,16 +57,16 @@ class Search(SettingsTable):
 
     @property
     def extreme_parameter_values(self) -> Iterator[str]:
-        """Yield each parameter whose chosen value is the smallest or the largest value that was tried."""
-        tried = [_read_numbers(setting.name) for setting in self.settings]
-        for key, value in _read_numbers(self.chosen).items():
+        """Yield each chosen value at the edge of the tried ones, such as "p = 0.9 was the largest tried"."""
+        tried = [_parse_numeric_parameters(setting.name) for setting in self.settings]
+        for key, value in _parse_numeric_parameters(self.chosen).items():
             values = sorted({setting[key] for setting in tried if key in setting})
             if len(values) > 1 and value in {values[0], values[-1]}:
                 yield f"{key} = {value:g} was the {'largest' if value == values[-1] else 'smallest'} tried"
 
     @property
     def shares_of_other_settings(self) -> list[str]:
-        """Describe how often other settings would be chosen from resampled prompts."""
+        """Return how often resampled prompts choose each other setting, such as "top_p(p=0.8) in 12 %"."""
         others = [setting for setting in self.settings if setting.name != self.chosen]
         return [
             f"{setting.name} in {100 * setting.chosen_share:.0f} %"
@@ -76,7 +76,7 @@ class Search(SettingsTable):
 
 
 class Choice(SettingsTable):
-    """The result of `measure --tune`.
+    """The settings that `measure --tune` chose, and how they were chosen.
 
     Attributes:
         tuning: The table [tuning] at the time of the choice.
@@ -94,24 +94,22 @@ class Choice(SettingsTable):
 
     @property
     def chosen(self) -> dict[str, str]:
-        """Return the chosen setting of each strategy. A system that is not tuned is returned unchanged."""
+        """Return the chosen setting of each strategy. A system that is not tuned keeps its name."""
         return {search.strategy: search.chosen for search in self.searches}
 
     @property
     def tuning_budgets_in_words(self) -> str:
-        """Describe the number of settings of each strategy."""
+        """Return the numbers of tried settings as text, such as "Settings tried: top_p 5, top_k 3"."""
         counts = {search.strategy: len(search.settings) for search in self.searches}
-        words = [
-            f"{name} {n}" if n > 1 else f"{name} 1 (it has none to choose)" for name, n in counts.items()
-        ]
+        words = [f"{name} {n}" if n > 1 else f"{name} 1 (nothing to choose)" for name, n in counts.items()]
         return f"Settings tried: {', '.join(words)}"
 
     @property
     def selection_in_words(self) -> str:
         """Describe how settings were chosen: the metric or judge, and the number of prompts."""
         name = "the judge" if self.tuning.maximize == JUDGE else self.tuning.maximize
-        where = "apart" if self.tuning.prompts else "that also test them"
-        return f"{name} chose the settings on {len(self.prompts)} prompts {where}"
+        where = "separate prompts" if self.tuning.prompts else "prompts that also test them"
+        return f"{name} chose the settings on {len(self.prompts)} {where}"
 
     @property
     def same_prompts_warning(self) -> str:
@@ -128,7 +126,10 @@ class Choice(SettingsTable):
         yield from filter(None, [self.same_prompts_warning, self.unequal_budgets_warning])
         maximized = self.tuning.maximize
         if not self.tuning.where and maximized != JUDGE:
-            yield f"Only {maximized} was used to choose, and it may prefer dull texts: set tuning.where."
+            yield (
+                f"Only {maximized} chose the settings, and {maximized} alone may prefer dull texts. Set a "
+                "condition in tuning.where, such as diversity >= 90."
+            )
         for search in self.searches:
             if extremes := " and ".join(search.extreme_parameter_values):
                 yield f"{search.chosen}: {extremes}. A better value may lie beyond, so try more values."
@@ -149,10 +150,10 @@ def remove_parameters(name: str) -> str:
     return re.sub(r"(?<=\w)\([^()]*\)", "", name)
 
 
-def _read_numbers(name: str) -> dict[str, float]:
-    """Return the numbers in a setting's name by their keys.
+def _parse_numeric_parameters(name: str) -> dict[str, float]:
+    """Return the numeric parameters in a setting's name.
 
-    >>> _read_numbers("contrastive(k=5, alpha=0.6)"), _read_numbers("top_p (0.9)")
+    >>> _parse_numeric_parameters("contrastive(k=5, alpha=0.6)"), _parse_numeric_parameters("top_p (0.9)")
     ({'k': 5.0, 'alpha': 0.6}, {'value 1': 0.9})
     """
     number = r"(?:(\w+)\s*=\s*|(?<![\w.]))(-?\d+(?:\.\d+)?(?:e-?\d+)?)\b"

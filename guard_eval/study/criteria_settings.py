@@ -54,14 +54,14 @@ def find_study_file(folder: Path, name: str) -> Path:
     except (OSError, RuntimeError, ValueError):  # a circle of links, or an invalid character
         raise StudyError("this is not a file name; name a file in the study's folder") from None
     if not path.is_relative_to(folder.resolve()):
-        raise StudyError("it is outside the study's folder; copy it there")
+        raise StudyError("the file is outside the study's folder; copy it into this folder")
     if not is_file:
-        raise StudyError("there is no such file in the study's folder; write it, or name another one")
+        raise StudyError("there is no such file in the study's folder; write this file, or name another one")
     return path
 
 
 def refuse_duplicates(values: list[Item]) -> list[Item]:
-    """Refuse a list that repeats a name, or that repeats a couple of names in the same or the other order."""
+    """Return a list unchanged, or refuse a list that repeats a name, or a pair of names in either order."""
     names = Counter(
         " with ".join(sorted(map(str, value))) if isinstance(value, list) else str(value) for value in values
     )
@@ -97,7 +97,7 @@ def to_one_line(text: str) -> str:
 
 
 class OwnCriterion(SettingsTable):
-    """A criterion that the study defines, or words in place of the paper's: people and judges read the same.
+    """A criterion that the study defines, or a new wording of a criterion of the paper.
 
     Attributes:
         title: The criterion's name on the page, in a judge's prompt and in the report: up to 60 characters
@@ -126,5 +126,5 @@ OwnCriteria = Annotated[dict[CriterionName, OwnCriterion], AfterValidator(_check
 
 
 def make_rubric(criteria: dict[str, OwnCriterion]) -> dict[str, Criterion]:
-    """Return all criteria that a study may name: the paper's, then the study's own, which have priority."""
+    """Return all criteria of a study by name. The study's own replace the paper's of the same name."""
     return CRITERIA | {name: Criterion(name=name, **words.model_dump()) for name, words in criteria.items()}

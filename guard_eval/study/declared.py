@@ -17,7 +17,7 @@ from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import System
 
 _EXTENDED = {"pairs.compare", "generation.strategies"}
-"""Lists of settings that may get new entries later, because these do not change the earlier entries."""
+"""Lists in study.toml that may get new entries after the first verdict: old entries keep their meaning."""
 
 
 def declare_settings(settings: Settings, choice: str | None = None) -> dict[str, str]:
@@ -55,20 +55,20 @@ def declare_settings(settings: Settings, choice: str | None = None) -> dict[str,
 
 
 def _declare_system(system: System) -> JsonObject:
-    """Return the settings that decide a system's texts. Leave out a file's name: pairs hold the texts."""
+    """Return the settings that decide a system's texts. The name of a file of texts is left out."""
     table = system.model_dump(mode="json", exclude={"name", "headers"}, exclude_defaults=True)
     return table | ({"headers": system.headers_affecting_answers} if system.headers_affecting_answers else {})
 
 
 def hash_declared_part(declared: str) -> str:
-    """Return the SHA-256 hash of a part."""
+    """Return the SHA-256 hash of the declared settings of people or of a judge."""
     return hashlib.sha256(declared.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def compare_declared_parts(
     declared: Mapping[str, str], first: Mapping[str, str | None]
 ) -> tuple[DeclaredPart, ...]:
-    """Return each declared part with its changes.
+    """Return the parts with the settings that changed after the first verdict.
 
     Args:
         declared: The current parts (`Study.declared`).

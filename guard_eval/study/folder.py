@@ -1,4 +1,4 @@
-"""A study's folder: study.toml → a validated `Study`, with the study's hash and the paths of all parts.
+"""Open a study's folder: read and check study.toml, and return a `Study` with its hash and its paths.
 
 The user writes study.toml before the data exist. The declared settings are stored with the first verdict, and
 the report names the settings that changed later.
@@ -123,7 +123,7 @@ class Study:
         settings = self.settings
         local = [system for system in settings.systems.values() if system.source == "strategy"]
         models: list[Model] = []
-        for model in map(settings.find_writer, local):
+        for model in map(settings.find_writing_model, local):
             if model not in models:
                 models.append(model)
         return [replace(self, settings=settings.restrict_to_model(model)) for model in models]
@@ -137,7 +137,9 @@ class Study:
         settings = self.settings
         if settings.tuning is None or JUDGE not in settings.tuning.scores:
             path = self.folder / "study.toml"
-            raise StudyError(f"the rule in [tuning] of {path} does not name judge; leave --tune out")
+            raise StudyError(
+                f"no judge chooses settings: [tuning] of {path} does not name judge; leave --tune out"
+            )
         couples = [[name, settings.metrics.baseline] for name in chain(*settings.grids.values())]
         pairs = settings.pairs.model_copy(update={"compare": couples, "human_pairs": None})
         database = make_sqlite_url(self.folder.resolve() / TUNING_DATABASE)

@@ -47,7 +47,7 @@ class JudgedExample(SettingsTable):
 
 
 class _Examples(SettingsTable):
-    """The lines of a file of examples."""
+    """All examples in a judge's file of examples, so that they are checked together."""
 
     example: list[JudgedExample] = Field(min_length=1, max_length=64)
 
@@ -157,7 +157,7 @@ class Judge(ServedModel):
 
     @property
     def texts(self) -> str:
-        """Return the study's word for its texts."""
+        """Return the study's word for the compared texts, such as "summaries"."""
         return self._texts
 
     @property
@@ -183,5 +183,5 @@ class Judge(ServedModel):
             lacking += ["rationale"] if judge.rationale and example.rationale is None else []
             if lacking:
                 name = f"{judge.rater_name}: example {number}"
-                raise ValueError(f"{name} has no {', '.join(lacking)}, which this judge must answer; add it")
+                raise ValueError(f"{name} has no {', '.join(lacking)}, but the judge rates it; add it")
         return judge

@@ -21,7 +21,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _Generator(GenerateJsonSchema):
-    """Generate schemas that allow any value if only code can check the value."""
+    """A generator of JSON Schemas. A value that only Python code can check may be anything in the schema."""
 
     def handle_invalid_for_json_schema(self, schema: CoreSchema, error_info: str) -> JsonSchemaValue:
         del schema, error_info
@@ -37,21 +37,21 @@ def make_schema_file_name(file: str) -> str:
     return f"{Path(file).stem}.schema.json"
 
 
-def write_schema_line(file: str) -> str:
-    """Return the first line of a file, which tells editors the schema of the file."""
+def make_schema_line(file: str) -> str:
+    """Return the comment that begins a settings file and names its schema for editors."""
     return f"#:schema ./{make_schema_file_name(file)}\n"
 
 
 def write_study_toml(folder: Path, settings: bytes) -> None:
-    """Write the schema, then study.toml, which marks a complete folder."""
+    """Write study.toml into a new study's folder, after its schema. study.toml marks a complete study."""
     write_atomically(
         folder / make_schema_file_name(STUDY_TOML), encode_schema(Settings, STUDY_TOML), make_folder=True
     )
-    write_atomically(folder / STUDY_TOML, write_schema_line(STUDY_TOML).encode() + settings)
+    write_atomically(folder / STUDY_TOML, make_schema_line(STUDY_TOML).encode() + settings)
 
 
 def encode_schema(table: type[BaseModel], file: str) -> bytes:
-    """Return the content of the schema file for a file of settings."""
+    """Return the JSON Schema of study.toml or report.toml, as the bytes of a file."""
     return (json.dumps(build_schema(table, file), indent=1, ensure_ascii=False) + "\n").encode()
 
 

@@ -20,18 +20,18 @@ _OWN_HEADERS = (
 """Headers that this program sets, or that would hold a secret."""
 
 _NEUTRAL_HEADERS = {"http-referer", "x-title", "user-agent"}
-"""Headers that only name the client."""
+"""Request headers that identify the client and change no answer."""
 
 _SECRET_NAME = re.compile(r"auth|cookie|secret|passw|credential|key|token$", re.IGNORECASE)
 
 _REFUSED_VALUE = re.compile(
     r"(?i)^(?:bearer|basic)\s|\b(?:sk|key)-[\w-]{8,}|\bAIza[\w-]{20,}|\beyJ[\w-]{20,}|^(?:priority|fast)$"
 )
-"""Matches secrets, and services that cost more than the known prices."""
+"""A pattern of refused values: secrets, and service tiers with higher prices, such as `priority`."""
 
 
 def refuse_reserved_names(names: str, added: dict[str, object]) -> dict[str, object]:
-    """Refuse extra fields or headers with reserved names. Case does not count, and `-` is the same as `_`."""
+    """Return extra fields or headers unchanged, or refuse reserved names. `-` equals `_`; case is ignored."""
     for name, value in added.items():
         if re.fullmatch(names, re.sub("[_-]", "", name.lower())) or _REFUSED_VALUE.search(str(value)):
             remedy = "remove it"

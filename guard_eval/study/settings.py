@@ -20,7 +20,7 @@ from pydantic import (
 
 from guard_eval.database_url import check_database_url
 from guard_eval.errors import suggest_nearest
-from guard_eval.generation.strategies import ContrastiveDecoding, draws_tokens, parse, read_grid
+from guard_eval.generation.strategies import ContrastiveDecoding, draws_tokens, parse, parse_grid
 from guard_eval.records import RoundPlan, make_content_id
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
 from guard_eval.study.choice import remove_parameters
@@ -239,7 +239,7 @@ def _make_default_question(table: dict[str, object]) -> str:
 
 
 class Settings(SettingsTable):
-    """All of study.toml.
+    """All settings of a study, as in study.toml.
 
     Attributes:
         name: The study's name on pages and in reports.
@@ -297,7 +297,7 @@ class Settings(SettingsTable):
                 fields, name=name, strategy=name, setting_of=remove_parameters(text) if "[" in text else None
             )
             for text in self.generation.strategies
-            for name in ([text] if "[" not in text else read_grid(text).settings)
+            for name in ([text] if "[" not in text else parse_grid(text).settings)
         ]
 
     @property
@@ -326,14 +326,14 @@ class Settings(SettingsTable):
         pairs = self.pairs.model_copy(update={"compare": couples})
         return self.model_copy(update={"metrics": metrics, "pairs": pairs})
 
-    def find_writer(self, system: System) -> Model:
+    def find_writing_model(self, system: System) -> Model:
         """Return the local model that writes a system's texts."""
         return system.model or self.model
 
     def restrict_to_model(self, model: Model) -> Self:
         """Return these settings with `model` as [model], and only the strategies of this model."""
         local = [system for system in self.systems.values() if system.source == "strategy"]
-        strategies = [str(system.strategy) for system in local if self.find_writer(system) == model]
+        strategies = [str(system.strategy) for system in local if self.find_writing_model(system) == model]
         generation = self.generation.model_copy(update={"strategies": strategies})
         return self.model_copy(update={"model": model, "generation": generation, "system": []})
 
@@ -415,13 +415,13 @@ class Settings(SettingsTable):
                 f"{json.dumps([systems])}"
             )
         if pairs.design == "candidate" and not shared:
-            yield "pairs.design candidate needs one system in all of pairs.compare; remove the other couples"
+            yield "pairs.design candidate needs one system in each couple of pairs.compare; remove the others"
         chosen = [f"analysis.{key}" for key in EXCLUSIVE if key in self.analysis.list_non_default_keys()]
         for key in [*chosen, *["pairs.human_pairs"] * (pairs.human_pairs is not None)]:
-            yield f"{key} cannot be combined with the test of pairs.design {pairs.design}; remove it"
+            yield f"{key} cannot be combined with the test of pairs.design {pairs.design}; remove one of them"
 
     def plan_rounds(self, criteria: Sequence[str], showings: int) -> RoundPlan | None:
-        """Return the plan for stopping comparisons. The first criterion decides."""
+        """Return the plan for stopping decided comparisons early. The first criterion decides."""
         design = self.pairs.design
         if design == "fixed":
             return None
@@ -454,7 +454,7 @@ class Settings(SettingsTable):
             f"{'[[system]]' if system in self.system else 'generation.strategies'} names {system.name}, "
             "which needs a smaller model: set model.amateur"
             for system in local
-            if needs_amateur(str(system.strategy)) and not self.find_writer(system).amateur
+            if needs_amateur(str(system.strategy)) and not self.find_writing_model(system).amateur
         ]
         if "model" not in self.model_fields_set and any(system.model is None for system in local):
             problems.append("model: is missing; add it")
@@ -465,7 +465,7 @@ class Settings(SettingsTable):
             f"two systems are named {name}; rename one" for name, count in names.items() if count > 1
         ]
         dtypes: dict[str, set[str]] = {}
-        for model in map(self.find_writer, local):
+        for model in map(self.find_writing_model, local):
             dtypes.setdefault(model.name, set()).add(model.dtype)
         problems += [
             f"the model {name} has dtype auto and another dtype, so its texts cannot be told apart; set "
@@ -475,7 +475,7 @@ class Settings(SettingsTable):
         ]
         writers: dict[tuple[str, str], System] = {}
         for system in local:
-            model = self.find_writer(system)
+            model = self.find_writing_model(system)
             first = writers.setdefault((model.model_dump_json(), str(system.strategy)), system)
             if first is not system:
                 problems.append(

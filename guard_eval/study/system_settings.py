@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationInfo, model_validator
 
 from guard_eval.errors import StudyError
-from guard_eval.generation.strategies import parse, read_grid, signature
+from guard_eval.generation.strategies import parse, parse_grid, signature
 from guard_eval.study.criteria_settings import SettingsTable, refuse_duplicates, to_one_line
 from guard_eval.study.served_model import ServedModel, ServerSettings, refuse_reserved_names
 
@@ -24,14 +24,14 @@ Count = Annotated[int, Field(ge=1, le=10_000_000)]
 """A number of prompts or pairs."""
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 SmallCount = Annotated[int, Field(ge=1, le=1000)]
-"""A factor of other numbers: raters of a pair, runs of a prompt, layers, seeds."""
+"""A count from 1 to 1000, such as the raters of a pair or the texts of a prompt."""
 Code = Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,64}$")]
 Spread = Literal["balanced", "balanced_low_0", "sequential"]
 """The names in transformers for the ways to spread a model over all GPUs."""
 Device = Literal["auto", "cpu", "cuda", Spread] | Annotated[str, Field(pattern=r"^cuda:\d{1,3}$")]
 StrategyName = Annotated[str, AfterValidator(lambda text: signature(parse(text)))]
 
-StrategyOrGrid = Annotated[str, AfterValidator(lambda text: read_grid(text).text)]
+StrategyOrGrid = Annotated[str, AfterValidator(lambda text: parse_grid(text).text)]
 StrategyNames = Annotated[list[StrategyOrGrid], Field(max_length=1000), AfterValidator(refuse_duplicates)]
 StopStrings = Annotated[list[Name], AfterValidator(lambda texts: sorted(set(texts)))]
 """Stop strings, sorted because their order changes no text."""
@@ -40,7 +40,7 @@ BUNDLED = "bundled"
 """The name of the small model that comes with the package."""
 
 _AMATEUR = r"^([./~].*|[^@]+)(?:@(.+))?$"
-"""A folder, or a name and a revision."""
+"""A pattern for the amateur model: a folder, or a Hub id with an optional revision, such as `gpt2@main`."""
 _DROP_MAIN = partial(re.sub, r"^([^./~@][^@]*)@main$", r"\1")
 """Removes the default branch `@main` from an amateur, so that each amateur is declared in one way."""
 
@@ -162,7 +162,7 @@ def _check_system_name(name: str) -> str:
     return to_one_line(name)
 
 
-def _convert_name_to_table(value: object) -> object:
+def _convert_model_name_to_table(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
 
@@ -210,7 +210,7 @@ class System(ServerSettings):
     file: Name | None = Field(default=None, exclude=True)  # pairs hold the compared texts
     column: Name | None = Field(default=None, exclude=True)
     model: Annotated[
-        Model | None, BeforeValidator(_convert_name_to_table, json_schema_input_type=Model | str | None)
+        Model | None, BeforeValidator(_convert_model_name_to_table, json_schema_input_type=Model | str | None)
     ] = None
     strategy: StrategyName | None = None
     chat: bool = True
@@ -245,7 +245,7 @@ class System(ServerSettings):
         allowed = _KEYS_OF[self.source]
         if unused := sorted(keys - allowed):
             raise ValueError(
-                f"{self.name} has {unused[0]}, which is not for {_WORDS_FOR[self.source]}; remove it"
+                f"{self.name} has {unused[0]}, which has no meaning for {_WORDS_FOR[self.source]}; remove it"
             )
         if self.source == "server" and (self.model is None or self.model.model_fields_set != {"name"}):
             raise ValueError(f'{self.name} needs the model\'s name at the server: model = "NAME"')

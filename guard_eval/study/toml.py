@@ -32,9 +32,10 @@ _TOKEN = re.compile(
     """,
     re.ASCII | re.MULTILINE | re.VERBOSE,
 )
-"""A text of several lines, a key or a text of one line, a comment, or the characters between them.
+"""A pattern for the next part of a TOML file: a string, a key, a comment, or the characters between them.
 
-Each character is read once in any file. For `deep`, a key with many parts, tomllib takes quadratic time.
+The pattern reads each character once. The group `deep` is a key with more than 64 parts, which is refused
+because tomllib would take quadratic time.
 """
 
 _ASSIGNMENT = re.compile(r"\s*([\w-]+(?:\.[\w-]+|\.\"[^\"]*\"|\[[1-9]\d{0,8}\])*)\s*=(.*)", re.DOTALL)
@@ -43,7 +44,7 @@ _SHOWN_CHARACTERS = 200
 _SHOWN_PROBLEMS = 50
 
 _NEEDS_NO_TABLE = {"literal_error", "string_type"}
-"""Errors of pydantic about types other than tables."""
+"""pydantic's names of the errors for a table in place of a word or a text."""
 
 
 def read_toml(path: Path) -> JsonObject:

@@ -11,7 +11,7 @@ from guard_eval.errors import suggest_nearest
 from guard_eval.study.criteria_settings import SettingsTable, refuse_duplicates
 
 JUDGE = "judge"
-"""The name for the win share against the baseline by all judges together, used in place of a metric."""
+"""The score that is no metric: the win share against the baseline, by all judges together."""
 TUNING_DATABASE = "tuning.db"
 """The name of the database with the judges' verdicts on settings."""
 Maximized = Literal[

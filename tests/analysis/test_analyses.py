@@ -306,7 +306,7 @@ def test_equivalence_test_holds_its_level_if_wins_are_rare():
     assert rejections["scores"] <= 0.06 * len(scores)
 
 
-def test_equivalence_p_beyond_the_margin_is_above_one_half():
+def test_equivalence_p_exceeds_one_half_beyond_the_margin():
     p_values = [run_two_one_sided_tests(share, 0.02, 50, margin=0.05) for share in (0.7, 0.3, 0.55)]
     assert p_values == pytest.approx([1.0, 1.0, 0.5], abs=1e-6)
     assert run_two_one_sided_tests(0.5, 0.0, 10, margin=0.1) is None
@@ -336,7 +336,7 @@ def test_audit_counts_ratings_before_texts_were_seen():
     assert finding.severity == "warning"  # 15 %, more than one in ten
 
 
-def test_audit_counts_a_row_without_presentation_as_a_showing():
+def test_audit_counts_rows_without_presentation_singly():
     people = listed("pair_id verdict shown_first", [(str(pair), "x", "x") for pair in range(12)])
     judged = [(str(pair), "x", "xy"[n % 2], "gpt", n) for pair in range(12) for n in range(2)]
     judge = listed("pair_id verdict shown_first rater presentation", judged).assign(rater_kind="model")

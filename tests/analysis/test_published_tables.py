@@ -243,7 +243,7 @@ def test_read_warns_once_about_assumptions():
     assert roles["rater"] == "evaluator"
 
 
-def test_words_are_declared_on_the_command_line(monkeypatch, capsys, tmp_path):
+def test_set_option_declares_meanings_of_words(monkeypatch, capsys, tmp_path):
     sets = [word for setting in ('"0"=a', '"1"=tie', '"2"=b') for word in ("--set", f"verdicts.{setting}")]
     ran = run_here(monkeypatch, capsys, tmp_path, "report", str(TABLES / "codes012.csv"), *sets)
     assert ran.code == 0

@@ -247,7 +247,7 @@ def test_failed_comprehension_check_is_flagged(study):
     assert flags == {"once": (), "passed": (), "twice": ("failed the check",)}
 
 
-def test_rater_is_unfinished_after_pairs_are_added(study):
+def test_added_pairs_make_a_finished_rater_unfinished(study):
     more = study(pairs=2)
     more.note("ann", "finished", '{"rated": 1}')
     more.pressed(1, "p0", "ann", fluency="A")
@@ -276,7 +276,7 @@ def test_often_skipped_pair_is_counted(study):
     assert [row.skipped for row in skipped.ratings().raters] == [1, 1, 1]
 
 
-def test_headline_counts_pairs_for_people(study):
+def test_progress_sentence_counts_pairs_for_people(study):
     running = study(["ada"], pairs=1)
     running.pressed(1, "p0", "ada", coherence="A")
     assert describe_rating_progress(running.ratings()) == (

@@ -53,7 +53,7 @@ def test_commands_to_copy_quote_a_folder_with_a_space(run, paired):
     assert "new 'a b'" in run("pair", "a b").refused()
 
 
-def test_full_disk_under_the_output_is_named(study):
+def test_full_disk_error_names_the_output(study):
     with Path("/dev/full").open("w") as full:
         ran = run_process(make_command("status", "small"), study.parent, stdout=full)
     assert ran.code == 2

@@ -132,4 +132,4 @@ def test_a_dry_run_estimates_time_from_existing_texts(run, paired):
     (folder / "guard.jsonl").unlink()
     dry = run("generate", "small", "--dry-run", "--engine", "ray", "--workers", "2").out
     assert "would make 11 continuations of at most 132 tokens with bundled" in dry
-    assert "estimated time: 0:00:12, at the mean speed of the existing texts" in dry
+    assert "estimated time: 0:00:12, from the mean time of the existing texts" in dry

@@ -29,7 +29,7 @@ def listed(folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("points_to", ["nothing", "a file", "a folder"])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_command_writes_outside_through_a_link(run, paired, tmp_path, name, points_to):
+def test_no_command_follows_a_link_out_of_the_study(run, paired, tmp_path, name, points_to):
     (texts,) = (paired / "continuations").iterdir()
     link = paired / name.replace("RUN", texts.name)
     outside = tmp_path / "outside"

@@ -210,7 +210,7 @@ def test_prompts_come_from_a_file_by_id_or_order(run, tmp_path):
     assert "y: 4 texts from y.csv (in the order of the prompts)" in ran.out
 
 
-def test_texts_without_ids_need_one_common_order(run, tmp_path):
+def test_texts_without_ids_need_the_order_of_the_prompts(run, tmp_path):
     bare = write(tmp_path, "bare.jsonl", [{"text": f"bare on {question}"} for question in QUESTIONS])
     turned = plain(tmp_path, "y", questions=QUESTIONS[::-1])
     message = run("new", "s", "--texts", plain(tmp_path, "x"), turned, bare).refused()

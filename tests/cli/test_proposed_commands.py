@@ -70,7 +70,7 @@ def next_commands(ran):
 
 
 @pytest.mark.slow
-def test_proposed_command_keeps_code_and_settings(own_study, run_anew):
+def test_proposed_command_repeats_code_and_set_options(own_study, run_anew):
     ran = run_anew("generate", "my study", "--code", "my.py", "--set", "seed=5")
     proposed = next_commands(ran)
     assert proposed == [
@@ -126,7 +126,7 @@ def test_a_broken_record_of_strategies_is_refused(own_study, run_anew, content):
     assert "remove this file" in refused
 
 
-def test_recorded_strategies_declare_the_same_as_their_file(own_study, run_anew, monkeypatch):
+def test_recorded_strategies_declare_what_their_file_does(own_study, run_anew, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(own, "recorded", {})
         recalled = Study.open(own_study).declared

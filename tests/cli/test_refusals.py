@@ -57,7 +57,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("refused", REFUSED, ids=lambda refused: " ".join(refused[1]))
-def test_a_refusal_names_the_thing_and_the_remedy(run, tmp_path, request, refused):
+def test_every_refusal_names_the_remedy(run, tmp_path, request, refused):
     def times():
         files = [path for path in tmp_path.rglob("*") if path.is_file()]
         return {path: path.stat().st_mtime_ns for path in files if not path.name.endswith(("-wal", "-shm"))}

@@ -35,7 +35,7 @@ def markdown(folder):
     return (folder / "report.md").read_text(encoding="utf-8")
 
 
-def test_report_shows_the_users_command(judged):
+def test_report_shows_the_command_that_made_it(judged):
     result = report(judged, overrides=["rater_kind=model", "margin=0.05"])
     assert result.folder.name == "judged-report"
     command = "guard-eval report judged.csv --set rater_kind=model --set margin=0.05"
@@ -49,7 +49,7 @@ def test_several_tables_make_one_report(judged):
     assert result.answer.startswith("2\u00a0people rated 6\u00a0pairs")
 
 
-def test_share_interval_and_p_are_printed(judged):
+def test_report_prints_share_interval_and_p(judged):
     """15 of 20 pairs: p is that of the binomial test, and the interval is that of the table of results."""
     rows = [f"{pair},d,x,y,eve,coherence,{'x' if pair < 15 else 'y'}" for pair in range(20)]
     judged.write_text("\n".join([HEADER, *rows]))
@@ -137,7 +137,7 @@ def test_report_is_written_into_the_current_folder(tmp_path, monkeypatch):
     assert [path.name for path in data.iterdir()] == ["judged.csv"]
 
 
-def test_study_splits_by_prompts_and_traces(paired):
+def test_report_splits_results_by_columns_and_traces(paired):
     rows = read_json_lines(paired / "prompts.jsonl")
     animals = [row["prompt"].split()[4] for row in rows]
     lines = (json.dumps(row | {"pet": animal}) for row, animal in zip(rows, animals, strict=True))

@@ -51,7 +51,7 @@ def by_people(folder, name, *key):
     return {tuple(row[column] for column in key): row for row in rows if not row["judge"]}
 
 
-def test_tournament_in_rounds_reports_no_fixed_test(run, folder):
+def test_tournament_reports_no_fixed_sample_test(run, folder):
     assert "90 pairs, 90 new" in run("pair", "s").out
     assert run("describe", "s").code == 0
     plan = (folder / "plan.md").read_text()
@@ -94,7 +94,7 @@ def test_tournament_in_rounds_reports_no_fixed_test(run, folder):
     assert not (folder / "report" / "csv" / "sensitivity.csv").exists()
 
 
-def test_report_mentions_an_outdated_decision(run, folder):
+def test_report_names_a_stop_that_verdicts_do_not_support(run, folder):
     run("pair", "s")
     simulate_verdicts(Study.open(folder))
     with Store.open(Study.open(folder).database) as store:

@@ -41,7 +41,7 @@ def outcome(command, folder, **more):
 
 
 @pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "script"])
-def test_current_folder_is_not_imported_from(command, folder):
+def test_commands_import_nothing_from_the_current_folder(command, folder):
     """Not even where the search path lists it: an empty entry, as a stray colon leaves it, is this folder."""
     assert outcome(command, folder, PYTHONPATH=str(ROOT)) == (0, [], "")
     remove_what_starting_takes(folder)

@@ -32,7 +32,7 @@ def rows(folder, raters, name="win_shares"):
     return {row.get("dataset", ""): row for row in read_csv(folder / raters / "csv" / f"{name}.csv")}
 
 
-def test_our_table_equals_the_published_table(folder):
+def test_shares_equal_those_of_the_second_paper(folder):
     result = rows(folder, "these")
     for dataset, published in PUBLISHED.items():
         row = result[dataset]

@@ -79,7 +79,7 @@ def test_generate_can_write_one_named_system(run, folder):
     )
 
 
-def test_two_dtypes_of_a_model_are_both_named(run, folder):
+def test_model_with_auto_and_another_dtype_is_refused(run, folder):
     path = folder / "study.toml"
     path.write_text(path.read_text().replace('dtype = "float32"\n', ""))
     message = run("generate", "s").refused()

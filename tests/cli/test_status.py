@@ -17,7 +17,7 @@ def parts(run, *arguments):
     return {state["name"]: state for state in status["steps"]}, status["next"]
 
 
-def test_status_follows_a_study_to_its_report(run, study):
+def test_status_shows_each_step_until_the_report(run, study):
     result, then = parts(run, "small")
     states = " ".join(f"{name}:{state['state']}" for name, state in result.items())
     assert states == "settings:complete prompts:complete continuations:missing metrics:missing pairs:missing"
@@ -59,7 +59,7 @@ def test_status_counts_missing_texts_of_changed_prompts(run, paired):
     assert parts(run, "small")[0]["continuations"]["text"].startswith("18 of 24: greedy lacks 3, top_k")
 
 
-def test_broken_parts_are_named_and_the_others_still_shown(run, paired):
+def test_status_names_broken_steps_and_shows_the_others(run, paired):
     (paired / "study.db").write_bytes(b"no database" * 100)
     for index in paired.glob("study.db-*"):
         index.unlink()

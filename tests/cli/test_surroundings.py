@@ -56,7 +56,7 @@ def test_a_deleted_current_folder_is_named(paired, tmp_path):
     ran = shell(f"mkdir gone; cd gone; rmdir ../gone; GUARD raters list {paired}", tmp_path)
     assert (ran.code, ran.err) == (
         2,
-        "error: the current folder was deleted; change into another one with cd\n",
+        "error: the current folder was deleted; go to another folder with cd\n",
     )
 
 
@@ -87,7 +87,7 @@ def test_ctrl_c_during_loading_is_not_reported_as_a_model_error(monkeypatch, cap
     assert "--common needs --texts" in capsys.readouterr().err
 
 
-def test_python_m_guard_eval_proposes_itself(paired, typed):
+def test_next_command_uses_python_m_without_script(paired, typed):
     """`python -m guard_eval` proposes itself where a shell does not find `guard-eval`."""
     ran = typed("status", "small", PATH="/usr/bin:/bin")
     assert f"Next: {sys.executable} -m guard_eval " in ran.out

@@ -13,7 +13,7 @@ BLOCK = re.compile(
 )
 
 
-def test_examples_of_formats_are_read(monkeypatch, capsys, tmp_path):
+def test_commands_on_formats_page_run(monkeypatch, capsys, tmp_path):
     outputs = []
     for block in BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
         if block["kind"] != "console":

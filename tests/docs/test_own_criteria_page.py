@@ -30,12 +30,12 @@ def folder(tmp_path, blocks):
     return tmp_path
 
 
-def test_page_shows_the_papers_template(blocks):
+def test_criteria_page_shows_the_papers_prompt_template(blocks):
     assert blocks("criteria.md", "text")[1].strip() == APPENDIX_F
 
 
 @pytest.mark.slow
-def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch, capsys):
+def test_example_on_criteria_page_leads_to_a_report(folder, server, monkeypatch, capsys):
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     result = judge(Study.open(folder), yes=True)

@@ -69,7 +69,7 @@ def test_first_strategy_has_at_most_ten_lines(blocks):
 
 
 @pytest.mark.slow
-def test_study_uses_the_strategies_of_the_page(folder, run_here_anew, blocks):
+def test_strategies_of_the_page_write_and_measure_texts(folder, run_here_anew, blocks):
     """Made with the option, not without it; made again when the file has changed; measured with it."""
     [generate, measure] = blocks("own_strategy.md", "sh")[0].splitlines()
     assert generate.split()[0] == measure.split()[0] == "guard-eval"

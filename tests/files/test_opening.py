@@ -57,7 +57,7 @@ def test_size_limit_is_exact_to_the_byte(tmp_path):
         read_bytes(tmp_path / "ten", limit=9)
 
 
-def test_read_text_drops_mark_and_carriage_returns(tmp_path):
+def test_read_text_removes_byte_order_mark_and_cr(tmp_path):
     (tmp_path / "text").write_bytes(b"\xef\xbb\xbfa\r\nb\n")
     assert read_text(tmp_path / "text") == "a\nb\n"
     (tmp_path / "text").write_bytes(b"ab\xff")

@@ -134,7 +134,7 @@ def test_equal_texts_of_two_systems_are_reported(study, server):
     served = f'base_url = "{server.url}"\nmodel = "qwen2.5-7b"\nchat = false\n'
     plain = f'{COMPLETIONS}[[system]]\nname = "plain"\n{served}'
     warnings = generate_texts(study(plain)).warnings
-    assert any("wrote the same text to 6 of 6 prompts" in warning for warning in warnings)
+    assert any("wrote the same text for 6 of 6 prompts" in warning for warning in warnings)
     server.ignores = set()
     changed = plain.replace("top_n_sigma = 1", "top_n_sigma = 2")
     assert generate_texts(study(changed)).warnings == ()
@@ -319,7 +319,7 @@ def test_a_key_is_sent_only_to_allowed_servers(study, server, monkeypatch):
         ("body = {user = 'SYSTEM'}", "'user' cannot be set here"),
         ("headers = {Authorization = 'Bearer x'}", "'Authorization' cannot be set here"),
         ("strategy = 'greedy'", "base_url and strategy; give it one of"),
-        ("column = 'x'", "column, which is not for a model behind a server"),
+        ("column = 'x'", "column, which has no meaning for a model behind a server"),
     ],
 )
 def test_bad_tables_of_served_systems_are_refused(study, more, words):

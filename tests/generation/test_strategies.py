@@ -104,7 +104,7 @@ def test_parse_accepts_quotes_and_any_parameter_order():
         ("+ dry", "cannot read the strategy"),
         (
             " + ".join(["top_p(p=0.123)"] * 14),
-            "characters long, but a file's name has room for only 200",
+            "characters, but file names allow only 200",
         ),
         ("no_repeat_ngram(n=9223372036854775808)", "must be less than or equal to 1000000"),
         ("guard(window=1000000000000)", "must be less than or equal to 1000000"),

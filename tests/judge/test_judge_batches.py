@@ -84,10 +84,10 @@ LOST = Response(drop=True)
 FAULTS = [
     ({"create": [LOST], "list": [make_error(404)]}, "connection was lost"),
     *(
-        ({"create": [LOST], "list": listed}, "is not that of a Batch API")
+        ({"create": [LOST], "list": listed}, "does not follow the Batch API")
         for listed in ([Response([])], [Response({"data": {}})], [ENDLESS] * 2)
     ),
-    ({"poll": [Response([])]}, "is not that of a Batch API"),
+    ({"poll": [Response([])]}, "does not follow the Batch API"),
     ({"poll": [make_error(404)]}, "has no batch .* If the batch was deleted, give"),
     ({"download": [make_error(404)]}, "has no batch .* or no results of this batch"),
     ({"upload": [make_error(404)]}, "has no Batch API"),

@@ -165,10 +165,7 @@ def test_redirects_are_not_followed(ask, server):
         for status in (301, 302, 303, 307, 308):
             server.faults["chat"] = [Response(None, status, {"Location": f"{another.url}/chat/completions"})]
             error = ask(base_url=server.url, api_key_env="THEIR_KEY")
-            words = (
-                f"another address (HTTP {status}: to {another.url}/chat/completions), which is not followed"
-            )
-            assert words in error.fatal
+            assert f"another address (HTTP {status}: to {another.url}/chat/completions)" in error.fatal
         assert another.seen == []
 
 

@@ -15,24 +15,24 @@ from guard_eval.study.settings import MetricSettings
 def test_cache_returns_stored_values(tmp_path):
     path = tmp_path / "deep" / "scores.sqlite"
     with closing(ScoreCache(path)) as cache:
-        cache.put({"a": 1, "b": [0.1, None], "c": np.array([0.5, -2], dtype=np.float32)})
-        cache.put({"a": 2} | {str(number): "x" for number in range(3000)})
-        values = cache.get(["a", "b", "c", "d", "a"])
+        cache.save_values({"a": 1, "b": [0.1, None], "c": np.array([0.5, -2], dtype=np.float32)})
+        cache.save_values({"a": 2} | {str(number): "x" for number in range(3000)})
+        values = cache.read_values(["a", "b", "c", "d", "a"])
         assert values["c"].tolist() == [0.5, -2]
         assert (values["a"], values["b"], len(values)) == (2, [0.1, None], 3)
     with closing(ScoreCache(path)) as cache:
-        assert len(cache.get(map(str, range(4000)))) == 3000  # more keys than a query takes
+        assert len(cache.read_values(map(str, range(4000)))) == 3000  # more keys than a query takes
 
 
 def test_cache_keeps_values_of_a_killed_process(tmp_path):
     path = tmp_path / "scores.sqlite"
     program = (
         "import os, pathlib, sys; from guard_eval.metrics.scoring_models import ScoreCache;"
-        "ScoreCache(pathlib.Path(sys.argv[1])).put({'a': 1}); os.kill(os.getpid(), 9)"
+        "ScoreCache(pathlib.Path(sys.argv[1])).save_values({'a': 1}); os.kill(os.getpid(), 9)"
     )
     assert run_code(program, path).code == -9
     with closing(ScoreCache(path)) as cache:
-        assert cache.get(["a"]) == {"a": 1}
+        assert cache.read_values(["a"]) == {"a": 1}
 
 
 def test_stopped_scoring_continues(tmp_path):
@@ -48,7 +48,7 @@ def test_stopped_scoring_continues(tmp_path):
         model = SimpleNamespace(identity="m", loaded_model=SimpleNamespace(model=None, tokenizer=None))
         with closing(ScoreCache(path)) as cache:
             tools = MetricTools(settings=MetricSettings(), models=None, cache=cache)
-            return tools.read_or_compute(["numbers"], model, items, compute)
+            return tools.read_or_compute_values(["numbers"], model, items, compute)
 
     with pytest.raises(KeyboardInterrupt):
         score(1)
@@ -63,5 +63,5 @@ def test_unusable_cache_file_is_named(tmp_path):
     with pytest.raises(StudyError, match=r"scores\.sqlite.*remove the file"):
         ScoreCache(tmp_path / "scores.sqlite")
     (tmp_path / "file").write_text("")
-    with pytest.raises(StudyError, match="cannot store scores"):
+    with pytest.raises(StudyError, match=r"the file of stored scores .* cannot be used"):
         ScoreCache(tmp_path / "file" / "scores.sqlite")

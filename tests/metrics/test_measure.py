@@ -179,11 +179,13 @@ def test_undefined_scores_have_a_reason():
     texts = [generation("漢字" * 9, strategy="guard"), generation("a b c d e", prompt="p2", strategy="other")]
     results, rows = differences_of(texts)
     assert (
-        score_of(results, "diversity").note
-        == "no text has enough words; words are what stands between spaces"
+        score_of(results, "diversity").note == "no text has enough words. Words are separated by white space"
     )
-    assert score_of(measured(texts), "self_bleu", "other").note == "one text has no other to be compared with"
-    assert rows["words", "other", "d"].note.startswith("no prompt has texts of both; give the texts of a")
+    assert (
+        score_of(measured(texts), "self_bleu", "other").note
+        == "a single text cannot be compared with other texts"
+    )
+    assert rows["words", "other", "d"].note.startswith("no prompt has texts of both strategies. Give each")
     both = [replace(text, prompt_id="p1") for text in texts]
     assert differences_of(both)[1]["diversity", "other", "d"].note.startswith(
         "guard has no value: no text has"
@@ -208,8 +210,8 @@ def test_references_count_once_for_each_prompt():
 
 def test_measure_refuses_bad_input():
     for texts, baseline, says in (
-        ([generation("x", strategy=HUMAN)], None, "the name of the references"),
-        (TWO, "beam", r"no text is by the baseline 'beam\(beams=5\)'; choose from: guard"),
+        ([generation("x", strategy=HUMAN)], None, "is reserved for the references"),
+        (TWO, "beam", r"the baseline 'beam\(beams=5\)' has no texts; choose one of: guard"),
         ([], None, "no texts"),
     ):
         with pytest.raises(StudyError, match=says):

@@ -168,11 +168,11 @@ def test_the_choice_cannot_change_after_a_verdict(study):
     measure(before, tune=True)
     assert (folder / "tuning.json").read_bytes() == chosen  # the same choice may be made again
     changed = ('tuning.where=["diversity <= 50"]',)
-    with pytest.raises(StudyError, match="existing verdicts used another choice of settings"):
+    with pytest.raises(StudyError, match="already has verdicts for another choice of settings"):
         measure(opened(folder, *changed), tune=True)
     assert (folder / "tuning.csv").read_bytes() == table
     (folder / "tuning.json").unlink()
-    with pytest.raises(StudyError, match="existing verdicts used another choice of settings"):
+    with pytest.raises(StudyError, match="already has verdicts for another choice of settings"):
         measure(opened(folder, *changed), tune=True)
     assert not (folder / "tuning.json").exists()
     edit(folder, lambda text: text.replace("prompts = 30", "prompts = 29"))

@@ -16,11 +16,11 @@ CLAIMS = {
 }
 
 
-def test_every_claim_has_exactly_one_entry(errata):
+def test_every_claim_has_one_errata_entry(errata):
     assert sorted(NAMED.findall("".join(text for _, text in errata))) == sorted(CLAIMS)
 
 
-def test_every_entry_has_all_its_parts(errata):
+def test_every_errata_entry_has_all_parts(errata):
     entries = [text for _, text in errata if text.startswith("### ")]
     assert len(entries) > 20
     for entry in entries:

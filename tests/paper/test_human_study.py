@@ -90,7 +90,7 @@ def test_shares_over_all_datasets_are_rounded_twice(claim):
     assert (printed_share, so) == (["58.00", "53.00"], ["57.92", "52.83"])
 
 
-def test_text_swaps_the_leads_in_coherence_and_fluency(claim):
+def test_paper_swaps_leads_in_coherence_and_fluency(claim):
     """GUARD outperforms ACS by “approximately 6% in semantic coherence and 16% in fluency” (sec:results)"""
     coherence, fluency = (read_human_counts(criterion).lead for criterion in CRITERIA)
     claim.fails(

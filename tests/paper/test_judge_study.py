@@ -36,7 +36,7 @@ OPPONENTS = tuple(dict.fromkeys(f.versus for f in find_figures(TABLE) if f.strat
 PLACES = (*DATASETS, "All")
 
 
-def test_patterns_equal_the_published_verdicts():
+def test_verdict_patterns_equal_the_published_verdicts():
     file = DATA / "judgments" / "guard_llm_gpt4.csv"
     if not file.is_file():
         pytest.skip(f"{file} is not here: the verdicts do not lie in the repository, only their counts")
@@ -134,7 +134,7 @@ def test_judge_does_not_distinguish_guard_and_acs(claim):
     assert p_values["coherence"] == pytest.approx(2 * tail)
 
 
-def test_five_of_the_judges_criteria_are_nearly_one(claim):
+def test_five_criteria_of_the_judge_nearly_always_agree(claim):
     """six core metrics are measured (sec:exp_setup)"""
     sheets = [
         (dict(zip(CRITERIA, verdicts, strict=True)), pairs) for _, verdicts, pairs in count_verdict_patterns()
@@ -149,7 +149,7 @@ def test_five_of_the_judges_criteria_are_nearly_one(claim):
     assert against > 0
 
 
-def test_shares_against_two_rivals_fit_no_150_verdicts(claim):
+def test_150_verdicts_cannot_give_shares_of_two_rivals(claim):
     """“for n = 150 continuations” (tab:llm_judgements)"""
     impossible, common = [], {}
     for versus in OPPONENTS:

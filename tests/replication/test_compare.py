@@ -7,7 +7,7 @@ from analysis.replication.compare import (
     KEYS,
     SettingDifference,
     compare_figures_with_paper,
-    explain_marks,
+    explain_comparison_marks,
     make_comparison_tables,
 )
 from analysis.replication.paper import find_published_figures
@@ -108,7 +108,7 @@ def test_legend_counts_papers_figures_inside_our_intervals():
             make_our_figures(MAIN.head(1), value=50, low=49, high=51),
         ]
     )
-    meanings = explain_marks(compare_figures_with_paper(MAIN, two))
+    meanings = explain_comparison_marks(compare_figures_with_paper(MAIN, two))
     assert "1 of 2 of the paper's figures lie within our intervals" in meanings
     assert "> ours is higher" in meanings
     assert "< " not in meanings

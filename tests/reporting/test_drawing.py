@@ -16,7 +16,7 @@ def draw(text, **words):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_figure_text_stays_text_in_the_readers_font(text):
+def test_figure_text_is_text_in_the_page_font(text):
     (result,) = ET.fromstring(draw(text).svg).iter(f"{SVG}text")
     assert result.text == text
     assert f"font-family: {FONT};" in result.get("style")

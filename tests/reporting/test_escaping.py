@@ -17,7 +17,7 @@ from guard_eval.reporting.escaping import (
 )
 
 
-def test_replace_unwritable_keeps_what_a_file_can_hold():
+def test_replace_unwritable_changes_only_invalid_text():
     assert replace_unwritable("a\x00\ud800\ufffe\r\n b\t<c>\r\x1b") == "a\ufffd\ufffd\ufffd\n b\t<c>\n\ufffd"
     assert join_lines("a\x00\ud800\ufffe\n b\t<c>") == "a\ufffd\ufffd\ufffd b <c>"
 
@@ -75,7 +75,7 @@ def test_latex_special_characters_are_escaped(text):
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1"])
-def test_csv_formulas_are_defused(text):
+def test_escaped_csv_cells_are_no_formulas(text):
     assert escape_csv(text) == f"'{text}".replace("\r", "\n")
 
 
@@ -102,7 +102,7 @@ LATEX = [
 ]
 
 
-def test_latex_escapes_equal_the_table():
+def test_escape_latex_gives_the_expected_codes():
     assert [escape_latex(text) for text, _ in LATEX] == [escaped for _, escaped in LATEX]
 
 

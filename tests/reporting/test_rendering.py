@@ -44,7 +44,7 @@ def test_a_page_escapes_each_value_once(tmp_path):
     assert "default-src 'none'; style-src 'unsafe-inline'\"" in page
 
 
-def test_inserted_values_cannot_break_the_line(tmp_path):
+def test_line_breaks_in_values_do_not_split_sentences(tmp_path):
     (tmp_path / "own.txt.j2").write_text(
         "{% if n %}\n{{ n }} {{ value }}\n{% endif %}\n\n{{ count_in_words(n, 'pair') }}\n"
     )
@@ -90,6 +90,6 @@ def test_html_table_equals_expected_markup():
     assert (region["role"], region["tabindex"], region["aria-label"]) == ("region", "0", "<c>")
 
 
-def test_row_of_other_length_is_refused():
-    with pytest.raises(ValueError, match="1 cells in a table of 2"):
+def test_table_refuses_a_row_of_another_length():
+    with pytest.raises(ValueError, match="row has 1 cells, but the table has 2"):
         Table(columns=("a", "b"), rows=(("x",),), caption="")

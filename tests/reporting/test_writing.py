@@ -17,7 +17,7 @@ from guard_eval.reporting.writing import (
 )
 
 
-def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):
+def test_replacing_a_file_leaves_no_other_file(tmp_path):
     path = tmp_path / "f.txt"
     for data in (b"one", b"two"):
         write_atomically(path, data)

@@ -34,7 +34,7 @@ def test_study_runs_from_prompts_to_report(typed, run, study):
     assert measured.code == 0, measured
     with (study / "metrics" / "scores.csv").open() as file:
         rows = {row["strategy"]: row for row in csv.DictReader(file) if row["metric"] == "coherence"}
-    assert "bundled scores what it wrote itself" in measured.err
+    assert "bundled scores its own texts" in measured.err
     assert float(rows["greedy"]["value"]) > float(rows["top_k(k=50)"]["value"])
 
     assert "3 pairs, 3 new" in typed("pair", "small").out

@@ -56,7 +56,7 @@ def test_tuned_study_runs_from_grid_to_report(run, tmp_path):
     lines = [f'{{"prompt": "There once was a {letter} who", "dataset": "tales"}}\n' for letter in "ABCDEFGHI"]
     (folder / "prompts.jsonl").write_text("".join(lines))
     dry = run("generate", "tuned", "--dry-run").out
-    assert "5 prompts choose among 10 settings of top_p, top_k, min_p, contrastive" in dry
+    assert "5 prompts are for choosing among 10 settings of top_p, top_k, min_p, contrastive" in dry
     assert "would make 55 continuations" in dry
     ran = run("generate", "tuned")
     assert ran.code == 0, ran
@@ -69,9 +69,9 @@ def test_tuned_study_runs_from_grid_to_report(run, tmp_path):
 
     chose = run("measure", "tuned", "--tune")
     assert chose.code == 0, chose
-    assert "top_p 2, top_k 2, min_p 2, contrastive 4, guard 1 (it has none to choose)" in chose.out
+    assert "top_p 2, top_k 2, min_p 2, contrastive 4, guard 1 (nothing to choose)" in chose.out
     assert "Only 5 prompts chose the settings" in chose.err
-    assert "bundled scores what it wrote itself" in chose.err
+    assert "bundled scores its own texts" in chose.err
     study = Study.open(folder)
     chosen = {name: study.choice.chosen[name] for name in GRIDS}
 
@@ -92,7 +92,7 @@ def test_tuned_study_runs_from_grid_to_report(run, tmp_path):
     assert reported.code == 0, reported
     page = (folder / "report" / "index.html").read_text()
     screen, search = page.split('id="search"')
-    assert "coherence chose the settings on 5 prompts apart · tested by raters and judge" in screen
+    assert "coherence chose the settings on 5 separate prompts · tested by raters and judge" in screen
     assert "Strategies had unequal numbers of settings to choose from" in screen
     with (folder / "report" / "csv" / "search.csv").open() as file:
         rows = {row["setting"] for row in csv.DictReader(file) if row["chosen"] == "true"}

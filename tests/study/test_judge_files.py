@@ -68,7 +68,7 @@ def test_too_large_files_are_refused(judge):
         ("{{criteria}} {{}}", "['', 'criteria']"),
     ],
 )
-def test_a_template_is_checked_for_its_fields(judge, text, says):
+def test_template_with_wrong_placeholders_is_refused(judge, text, says):
     with pytest.raises(StudyError, match=re.escape(says)):
         judge('prompt = "own.txt"', text=text)
 
@@ -83,9 +83,9 @@ def test_a_template_is_checked_for_its_fields(judge, text, says):
         (lines(EXAMPLE, {**EXAMPLE, "ration": "A"}), "example[2].ration: is not a setting; did you mean 'ra"),
         (lines({"prompt": "p", "a": "x", "verdict": {"wit": "A"}}), "example[1].b: is missing; add it"),
         (lines({**EXAMPLE, "verdict": {"fluency": "a", "wit": "A"}}), "example[1].verdict.fluency: 'a': "),
-        (lines({**EXAMPLE, "verdict": {"fluency": "A"}}), "m: example 1 has no wit, rationale, which"),
+        (lines({**EXAMPLE, "verdict": {"fluency": "A"}}), "m: example 1 has no wit, rationale, but"),
         (lines({**EXAMPLE, "rationale": "w" * 1001}), "example[1].rationale: "),
-        (lines({**EXAMPLE, "rationale": "so"}, EXAMPLE), "m: example 2 has no rationale, which this judge"),
+        (lines({**EXAMPLE, "rationale": "so"}, EXAMPLE), "m: example 2 has no rationale, but the judge"),
     ],
 )
 def test_examples_are_checked_line_by_line(judge, text, says):
@@ -149,7 +149,7 @@ def test_headers_cannot_hold_secrets(headers, says):
         Judge(model="m", headers=headers)
 
 
-def test_harmless_fields_are_accepted():
+def test_harmless_request_fields_are_accepted():
     body = {"top_p": 0.9, "prompt_cache_key": "k", "provider": {"order": ["a"]}, "service_tier": "flex"}
     headers = {"X-Title": "a study", "anthropic-workspace": "w"}
     judge = Judge(model="m", extra_body=body, headers=headers, temperature="default")

@@ -55,7 +55,7 @@ def test_schema_accepts_every_valid_study(schema, tmp_path):
         ("seed = 1", "", "'seed' is a required property"),
     ],
 )
-def test_the_schema_names_mistakes(schema, tmp_path, before, after, fault):
+def test_schema_refuses_mistakes_in_settings(schema, tmp_path, before, after, fault):
     new(tmp_path / "s")
     text = (tmp_path / "s" / "study.toml").read_text()
     assert before in text

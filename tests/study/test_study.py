@@ -97,7 +97,7 @@ def test_criteria_keep_the_order_and_words_of_the_study(study):
 
 
 @given(st.text(max_size=1005))
-def test_wording_of_settings_stays_on_one_line(text):
+def test_definition_of_a_criterion_becomes_one_line(text):
     try:
         taken = OwnCriterion(title="T", definition=text).definition
     except ValidationError:

@@ -3,7 +3,7 @@
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.generation.strategies import read_grid
+from guard_eval.generation.strategies import parse_grid
 from guard_eval.records import PEOPLE
 from guard_eval.study.choice import Choice, Search, TriedSetting
 
@@ -27,7 +27,7 @@ def test_each_setting_of_a_grid_is_a_system(study):
 
 
 def test_several_lists_give_all_combinations():
-    grid = read_grid("dry( multiplier = [0.5,1])  + top_k(k=[5, 9])")
+    grid = parse_grid("dry( multiplier = [0.5,1])  + top_k(k=[5, 9])")
     assert grid.text == "dry( multiplier = [0.5,1]) + top_k(k=[5, 9])"
     assert [name.rpartition(" + ")[2] for name in grid.settings] == ["top_k(k=5)", "top_k(k=9)"] * 2
 
@@ -36,16 +36,16 @@ def test_several_lists_give_all_combinations():
     ("text", "named"),
     [
         ("top_p(p=[])", r"cannot read the strategy 'top_p\(p=\)'"),
-        ("top_p(p=[0.9, 0.90])", "must have 1 to 1000 settings, all of them different"),
+        ("top_p(p=[0.9, 0.90])", "must give 1 to 1000 different settings"),
         ("top_p(q=[0.9])", "strategy 'top_p' has no parameter 'q'"),
         ("top_p(p=[2.0])", "p = 2.0 must be less than or equal to 1"),
         ("top_p(p=[0.9)", "cannot read the strategy"),
-        (f"top_k(k={FORTY}) + dry(allowed_length={FORTY})", "must have 1 to 1000 settings"),
+        (f"top_k(k={FORTY}) + dry(allowed_length={FORTY})", "must give 1 to 1000 different settings"),
     ],
 )  # fmt: skip
-def test_a_wrong_grid_is_refused(text, named):
+def test_strategy_with_wrong_lists_of_values_is_refused(text, named):
     with pytest.raises(StudyError, match=named):
-        read_grid(text)
+        parse_grid(text)
 
 
 PROBLEMS = {
@@ -123,8 +123,8 @@ def choice(study, *, prompts=99, chosen="top_p(p=0.9)", **rule):
 
 def test_budgets_are_shown_and_unequal_ones_give_a_warning(study):
     chosen = choice(study, where=["diversity >= 9"])
-    assert chosen.tuning_budgets_in_words == "Settings tried: top_p 3, guard 1 (it has none to choose)"
-    assert chosen.selection_in_words == "coherence chose the settings on 99 prompts apart"
+    assert chosen.tuning_budgets_in_words == "Settings tried: top_p 3, guard 1 (nothing to choose)"
+    assert chosen.selection_in_words == "coherence chose the settings on 99 separate prompts"
     assert list(chosen.list_warnings()) == [
         "Strategies had unequal numbers of settings to choose from, and more settings are an advantage."
     ]
@@ -133,7 +133,7 @@ def test_budgets_are_shown_and_unequal_ones_give_a_warning(study):
 @pytest.mark.parametrize(
     ("changes", "warning"),
     [
-        ({"where": []}, "Only coherence was used to choose"),
+        ({"where": []}, "Only coherence chose the settings"),
         ({"chosen": "top_p(p=0.95)"}, "top_p(p=0.95): p = 0.95 was the largest tried"),
         ({"chosen": "top_p(p=0.8)"}, "top_p(p=0.8): p = 0.8 was the smallest tried"),
         (
@@ -155,7 +155,7 @@ def test_choosing_on_test_prompts_gives_a_warning(study):
 
 
 @pytest.mark.parametrize("content", ["{}", "[", '{"rule": 1}', "x" * 10], ids=str)
-def test_a_broken_choice_is_refused(study, content):
+def test_unreadable_tuning_choice_is_refused(study, content):
     with pytest.raises(StudyError, match=r"cannot use .*tuning.json: .*remove this file, and choose again"):
         study(text=HEAD + GRID + RULE + PAIRS, tuning__json=content)
 

@@ -39,7 +39,7 @@ from guard_eval.reporting.words import (
     find_title,
     format_p_in_sentence,
     format_share_limits,
-    join_first,
+    join_first_parts,
     join_with_and,
 )
 
@@ -196,7 +196,7 @@ def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
         for row in apart
     ]
     verb = "The other finds" if len(apart) == 1 else "The others find"
-    return f"{len(others) - len(apart)} of {len(others)} would. {verb} {join_first(differences, 2)}"
+    return f"{len(others) - len(apart)} of {len(others)} would. {verb} {join_first_parts(differences, 2)}"
 
 
 def make_section_on_other_raters(evidence: Evidence) -> Section | None:
@@ -222,13 +222,15 @@ def _answer_about_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow
     first = estimated[0].method_a
     is_single = len({row.methods for row in estimated}) == 1
 
-    def name(row: SensitivityRow) -> str:
+    def name_result(row: SensitivityRow) -> str:
         against = "" if is_single else f" of {row.method_a} against {row.method_b}"
         return f"{find_title(row.criterion)}{against}"
 
-    sure = [name(row) for row in estimated if row.is_significant(evidence.plan.alpha)]
+    sure = [name_result(row) for row in estimated if row.is_significant(evidence.plan.alpha)]
     raters = max(row.raters or 0 for row in evidence.rows(count_pairs_and_ratings) if not row.judge)
-    shares = [f"{name(row)} {format_share_limits(row.win_share, 0)}\u00a0%" for row in estimated[:MAX_NAMED]]
+    shares = [
+        f"{name_result(row)} {format_share_limits(row.win_share, 0)}\u00a0%" for row in estimated[:MAX_NAMED]
+    ]
     lead = (
         f"Yes on {join_with_and(sure[:MAX_NAMED])}"
         if sure

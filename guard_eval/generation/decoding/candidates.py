@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 _SMALL = 1 << 16
-"""The number of logits up to which `torch.topk` is faster on a CPU."""
+"""The largest number of logits for which one `torch.topk` is faster on a CPU than two smaller searches."""
 
 
 def find_top_candidates(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
@@ -63,7 +63,7 @@ def sort_logits(logits: Tensor) -> Tensor:
 
 
 def keep_largest_logits(logits: Tensor, ordered: Tensor, count: Tensor) -> Tensor:
-    """Keep each row's `count` largest logits, and replace others by −inf. Of equal logits, small ids stay.
+    """Keep each row's `count` largest logits, and replace others by −inf. Ties keep the smallest token ids.
 
     Args:
         logits: The logits, `[B, V]`.
@@ -95,7 +95,7 @@ def find_best_score_index(scores: Tensor, ids: Tensor) -> Tensor:
 
 
 def mask_all_except(logits: Tensor, ids: Tensor, values: Tensor) -> Tensor:
-    """Return logits `[B, V]` with `values` `[B, n]` at the tokens `ids` `[B, n]`, and −inf elsewhere."""
+    """Return new logits `[B, V]`: `values` `[B, n]` at the token ids `ids` `[B, n]`, and −inf elsewhere."""
     return torch.full_like(logits, -torch.inf, dtype=values.dtype).scatter(1, ids, values)
 
 

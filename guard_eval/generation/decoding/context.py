@@ -14,12 +14,12 @@ class Context:
     """The history of B texts at a step. −1 marks a position without a token.
 
     Attributes:
-        keys: `noise.make_row_key` of each text, `[B]`, int64.
-        step: The number of tokens written before: 0, 1, …. Draws depend on it and on the key.
-        tokens: The prompt and the new tokens, `[B, P + t]`, with the last token at the end.
-        written: Only the new tokens, `[B, t]`.
-        state: The numbers that the strategy remembers, after the step before, `[B, S]`, float64.
-        breakers: The tokens at which DRY's sequences end, `[n]`.
+        keys: The random key of each text, from `noise.make_row_key`, `[B]`, int64.
+        step: The number of tokens written before: 0, 1, …. Random draws depend on the key and the step.
+        tokens: The token ids of the prompt and the text so far, `[B, P + t]`, padded on the left.
+        written: The token ids of the text so far, without the prompt, `[B, t]`.
+        state: The numbers that the strategy remembers from the previous step, `[B, S]`, float64.
+        breakers: The token ids at which DRY's sequences end, `[n]`.
         compiled: Whether PyTorch may compile the step.
     """
 

@@ -23,8 +23,8 @@ from torch import Tensor
 from guard_eval.generation.decoding.candidates import find_best_score_index, find_top_candidates
 from guard_eval.generation.decoding.entropy import (
     average_entropies,
-    clamped_arctanh,
-    log_normaliser,
+    compute_clamped_arctanh,
+    compute_log_normaliser,
     shannon_entropy,
 )
 from guard_eval.generation.strategies import AdaptiveContrastiveSearch, ContrastiveSearch
@@ -81,7 +81,7 @@ def choose_candidate(proposal: Proposal, penalty: Tensor) -> Tensor:
 
 
 class Proposer:
-    """A function that proposes candidates for a batch of `rows` texts, for up to `steps` steps.
+    """A function that proposes the next tokens of `rows` texts, for up to `steps` steps.
 
     Contrastive search has the same k and α at every step. In ACS, k_t and α_t depend on the entropies so far,
     and `allowed` marks the first k_t candidates of a row. The number of candidates is the largest k_t of the
@@ -133,11 +133,11 @@ class Proposer:
     def _compute_deviation_from_median(
         entropy: Tensor, history: Tensor, step: int, log_size: Tensor | float
     ) -> Tensor:
-        """Return ACS's arctanh((H_t − med H_<t) / log_size), `[B]`, and store H_t. It is 0 at t = 1.
+        """Store H_t, and return ACS's arctanh((H_t − med H_<t) / log_size), `[B]`, or 0 at t = 1.
 
         Args:
             entropy: H_t, `[B]`.
-            history: All entropies of this kind, `[B, steps]`.
+            history: The entropies of all steps, in which H_t is stored, `[B, steps]`.
             step: t − 1.
             log_size: The largest possible entropy: ln|V|, or ln k_t, `[B]`.
         """
@@ -145,7 +145,7 @@ class Proposer:
         if step == 0:
             return torch.zeros_like(entropy)
         median = average_entropies(history[:, :step].T, "median")
-        return clamped_arctanh((entropy - median) / log_size)
+        return compute_clamped_arctanh((entropy - median) / log_size)
 
 
 def compute_contrastive_scores(
@@ -171,8 +171,8 @@ def compute_contrastive_scores(
     likeliest = amateur.amax(-1, keepdim=True)
     # Large terms are subtracted first, because float32 has few digits.
     difference = (expert - best) - (amateur - likeliest)
-    expert_rest = log_normaliser(expert) - best[:, 0]
-    amateur_rest = log_normaliser(amateur) - likeliest[:, 0]
+    expert_rest = compute_log_normaliser(expert) - best[:, 0]
+    amateur_rest = compute_log_normaliser(amateur) - likeliest[:, 0]
     shift = (expert_rest - amateur_rest).float()
     scores = difference - shift[:, None]
     plausible = (expert >= best + math.log(alpha)) & (amateur > -torch.inf)

@@ -18,7 +18,8 @@ CLAMP = 1 - 1e-6
 the difference of entropies can be larger than ln k_t."""
 
 _NOTHING = -200.0
-"""The smallest logit minus the maximum. exp(−200) · −200 is 0 in float32, but exp(−inf) · −inf is NaN."""
+"""The lower limit of a logit minus the row's largest logit. In float32, exp(−200) · −200 is 0, but
+exp(−inf) · −inf is NaN."""
 
 WINSORIZED = 0.1
 """The share of values at each end that the winsorized mean replaces by a quantile."""
@@ -27,7 +28,7 @@ SMOOTHING = 1e-5
 """The number that the authors' released program adds to a probability before the logarithm."""
 
 
-def shannon_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def shannon_entropy(logits: Tensor, largest_logit: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return H(X)_t = −Σ p ln p, in nats, and ln Σ exp(logits).
 
     A token's ln p is the token's logit minus ln Σ exp(logits). With the largest logit m, Z = Σ exp(x − m) and
@@ -36,70 +37,71 @@ def shannon_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor,
 
     Args:
         logits: The logits, `[B, V]`. −inf marks a token that cannot be chosen.
-        best: The largest logit of each row, `[B, 1]`, float32, if known.
+        largest_logit: The largest logit of each row, `[B, 1]`, float32, if known.
 
     Returns:
         The two numbers for each row, `[B]` each, float64.
 
     Source: the display before `eq:hglob`.
     """
-    shifted, best = _subtract_largest_logit(logits, best)
+    shifted, largest_logit = _subtract_largest_logit(logits, largest_logit)
     weight = shifted.exp()
     z = weight.sum(-1).double()
     log_z = z.log()
     s = weight.mul_(shifted).sum(-1).double()
-    return log_z - s / z, log_z + best[:, 0]
+    return log_z - s / z, log_z + largest_logit[:, 0]
 
 
-def log_normaliser(logits: Tensor) -> Tensor:
+def compute_log_normaliser(logits: Tensor) -> Tensor:
     """Return ln Σ exp(logits) for each row of logits `[B, V]`, as `[B]`, float64."""
-    shifted, best = _subtract_largest_logit(logits, None)
-    return shifted.exp_().sum(-1).double().log() + best[:, 0]
+    shifted, largest_logit = _subtract_largest_logit(logits, None)
+    return shifted.exp_().sum(-1).double().log() + largest_logit[:, 0]
 
 
-def smoothed_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def compute_smoothed_entropy(logits: Tensor, largest_logit: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return −Σ p ln(p + 1e-5), as in the authors' program, and ln Σ exp(logits).
 
     Arguments and returns are as in `shannon_entropy`. The first result is below the entropy, and far below it
     if tokens with p below 1e-5 have much of the probability. If one token is certain, the first result is
     −1e-5.
     """
-    shifted, best = _subtract_largest_logit(logits, best)
+    shifted, largest_logit = _subtract_largest_logit(logits, largest_logit)
     weight = shifted.exp_()
     z = weight.sum(-1).double()
     p = weight.mul_(z.reciprocal().float()[:, None])
-    return -(p + SMOOTHING).log_().mul_(p).sum(-1).double(), z.log() + best[:, 0]
+    return -(p + SMOOTHING).log_().mul_(p).sum(-1).double(), z.log() + largest_logit[:, 0]
 
 
-def _subtract_largest_logit(logits: Tensor, best: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return x − m, `[B, V]`, clamped to finite numbers, and m, `[B, 1]`."""
-    if best is None:
-        best = logits.amax(-1, keepdim=True).float()
-    return (logits.float() - best).clamp_(min=_NOTHING), best
+def _subtract_largest_logit(logits: Tensor, largest_logit: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return logits minus each row's largest logit, `[B, V]`, at least −200, and the largest, `[B, 1]`."""
+    if largest_logit is None:
+        largest_logit = logits.amax(-1, keepdim=True).float()
+    return (logits.float() - largest_logit).clamp_(min=_NOTHING), largest_logit
 
 
-def average_entropies(window: Tensor, how: Aggregation, *, lower: bool = False) -> Tensor:
-    """Return the average of each text's window, `[n, B]` → `[B]`, n ≥ 1.
+def average_entropies(window: Tensor, aggregation: Aggregation, *, lower_median: bool = False) -> Tensor:
+    """Return the average of each text's entropies in a window of steps, `[B]`.
 
     Args:
-        window: The entropies, one row for each step.
-        how: The median, the mean, or the winsorized mean. The winsorized mean clamps values to the 10 % and
-            90 % quantiles, which are interpolated between neighbours: the smallest of seven values becomes
-            0.4 times this value plus 0.6 times the second smallest.
-        lower: With an even number of values, use the lower of the middle two as the median, not their mean.
+        window: The entropies of n ≥ 1 steps, `[n, B]`.
+        aggregation: The median, the mean, or the winsorized mean. The winsorized mean clamps values to the
+            10 % and 90 % quantiles, which are interpolated between neighbours: the smallest of seven values
+            becomes 0.4 times this value plus 0.6 times the second smallest.
+        lower_median: For an even number of values, use the lower of the two middle values as the median, not
+            the mean of both.
     """
-    match how:
+    match aggregation:
         case "mean":
             return window.mean(0)
         case "winsorized":
-            return _winsorized_mean(window.sort(0).values)
+            return _compute_winsorized_mean(window.sort(0).values)
         case "median":
-            return _median(window.sort(0).values, lower=lower)
+            return _compute_median(window.sort(0).values, lower_median=lower_median)
         case _:
-            assert_never(how)
+            assert_never(aggregation)
 
 
-def _winsorized_mean(ordered: Tensor) -> Tensor:
+def _compute_winsorized_mean(ordered: Tensor) -> Tensor:
     n = len(ordered)
     position = WINSORIZED * (n - 1)
     below = int(position)
@@ -110,23 +112,23 @@ def _winsorized_mean(ordered: Tensor) -> Tensor:
     return torch.maximum(torch.minimum(ordered, high), low).mean(0)
 
 
-def _median(ordered: Tensor, *, lower: bool) -> Tensor:
+def _compute_median(ordered: Tensor, *, lower_median: bool) -> Tensor:
     n = len(ordered)
-    if lower or n % 2:
+    if lower_median or n % 2:
         return ordered[(n - 1) // 2]
     return (ordered[n // 2 - 1] + ordered[n // 2]) / 2
 
 
-def clamped_arctanh(x: Tensor, edge: float = CLAMP) -> Tensor:
-    """Clamp `x` to ±`edge`, and return arctanh, which is then finite."""
-    return x.clamp(-edge, edge).arctanh()
+def compute_clamped_arctanh(x: Tensor, limit: float = CLAMP) -> Tensor:
+    """Return arctanh of `x`, clamped to ±`limit` so that the result is finite."""
+    return x.clamp(-limit, limit).arctanh()
 
 
-def apply_mapping(x: Tensor, mapping: Mapping, edge: float) -> Tensor:
-    """Return arctanh(x) with `x` clamped to ±`edge`, or sign(x) · ln(1 + |x|)."""
+def apply_mapping(x: Tensor, mapping: Mapping, limit: float) -> Tensor:
+    """Return arctanh(x), with `x` clamped to ±`limit`, or for the mapping `log` sign(x) · ln(1 + |x|)."""
     match mapping:
         case "arctanh":
-            return clamped_arctanh(x, edge)
+            return compute_clamped_arctanh(x, limit)
         case "log":
             return x.abs().log1p().copysign(x)
         case _:

@@ -14,7 +14,7 @@ from guard_eval.records import make_content_id
 _BITS = 52
 """The number of random bits of a uniform number. With 53 bits, (2^53 − ½) / 2^53 would round to 1."""
 _BLOCK = 1 << 15
-"""The number of values that a CPU computes together. Larger blocks would allocate memory each time."""
+"""The number of random values that a CPU computes at once. Larger blocks would allocate memory each time."""
 
 
 def _to_int64(number: int) -> int:
@@ -28,15 +28,15 @@ _MIX_2 = _to_int64(0x94D049BB133111EB)
 
 
 def make_row_key(seed: int, prompt_id: str, strategy: str, run: int = 1) -> int:
-    """Return the 64-bit seed, as a signed number, of all draws for a prompt, a strategy and a run."""
+    """Return the signed 64-bit key that seeds all random draws for a prompt, a strategy and a run."""
     further = [] if run == 1 else [run]
     return _to_int64(int(make_content_id("noise", seed, prompt_id, strategy, *further), 16))
 
 
 def advance_keys(keys: Tensor, steps: Tensor) -> Tensor:
-    """Return keys that have at step 0 the numbers that `keys` have at `steps`, `[B]` each.
+    """Return keys whose random numbers at step 0 are those of `keys` at `steps`, `[B]` each.
 
-    With these keys, rows at different steps can be computed together.
+    With the new keys, rows at different steps can be computed together, as if all were at step 0.
     """
     return keys + steps * _GAMMA
 

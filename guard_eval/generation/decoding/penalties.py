@@ -16,11 +16,12 @@ from guard_eval.generation.strategies import (
 )
 
 LONGEST_MATCH = 50
-"""DRY compares at most this number of last tokens, as in the author's program, because base^n grows fast."""
+"""The longest repeated sequence that DRY looks for, in tokens, as in the author's program. A limit is needed,
+because the penalty grows exponentially."""
 
 
 @apply_step.register
-def repetition_penalty(strategy: RepetitionPenalty, logits: Tensor, context: Context) -> Tensor:
+def apply_repetition_penalty(strategy: RepetitionPenalty, logits: Tensor, context: Context) -> Tensor:
     """Divide positive logits of the tokens so far by θ, and multiply negative logits by θ.
 
     The paper divides all logits (section 4.1). Negative logits are multiplied as in transformers, so that
@@ -32,21 +33,21 @@ def repetition_penalty(strategy: RepetitionPenalty, logits: Tensor, context: Con
 
 
 @apply_step.register(FrequencyPenalty | PresencePenalty)
-def count_penalty(
+def apply_count_penalty(
     strategy: FrequencyPenalty | PresencePenalty,
     logits: Tensor,
     context: Context,
 ) -> Tensor:
-    """Subtract α from a written token's logit: for each occurrence, or once with a presence penalty."""
+    """Subtract α from a token's logit for each occurrence in the text, or only once as a presence penalty."""
     highest_count = 1 if isinstance(strategy, PresencePenalty) else torch.inf
     return logits - strategy.penalty * _count_tokens(logits, context.written).clamp(max=highest_count)
 
 
 @apply_step.register
-def no_repeat_ngram(strategy: NoRepeatNgram, logits: Tensor, context: Context) -> Tensor:
+def mask_repeated_ngrams(strategy: NoRepeatNgram, logits: Tensor, context: Context) -> Tensor:
     """Mask tokens that would repeat an n-gram of the prompt or the text.
 
-    If this would mask every token of a row, the row is not changed.
+    A row in which every token would be masked is not changed.
     """
     before = strategy.n - 1
     tokens = torch.nn.functional.pad(
@@ -59,7 +60,7 @@ def no_repeat_ngram(strategy: NoRepeatNgram, logits: Tensor, context: Context) -
 
 
 @apply_step.register
-def dry(strategy: Dry, logits: Tensor, context: Context) -> Tensor:
+def apply_dry_penalty(strategy: Dry, logits: Tensor, context: Context) -> Tensor:
     """Subtract multiplier · base^(n − allowed_length) from the logits of tokens that would repeat a sequence.
 
     n is the number of last tokens, at most 50, that also precede an earlier occurrence of the token. If n is
@@ -86,10 +87,10 @@ def _count_tokens(logits: Tensor, tokens: Tensor) -> Tensor:
 
 
 def _count_matching_tokens(tokens: Tensor, longest: int) -> Tensor:
-    """Compare the end of the text with the tokens up to each earlier position.
+    """Count the tokens before each position that are equal to the last tokens of the text.
 
     Returns:
-        The number of equal tokens, at most `longest`, up to each position but the last, `[B, T − 1]`.
+        The number of equal tokens, at most `longest`, for each position but the last, `[B, T − 1]`.
     """
     width = tokens.shape[-1]
     running = torch.ones_like(tokens[:, 1:], dtype=torch.bool)
@@ -105,7 +106,7 @@ def _count_matching_tokens(tokens: Tensor, longest: int) -> Tensor:
 
 
 def _find_largest_value_per_token(logits: Tensor, tokens: Tensor, values: Tensor) -> Tensor:
-    """Return the largest of each token's `values` `[B, T]`, or 0 without values, as `[B, V]`."""
+    """Return each token's largest value, `[B, V]`, or 0 for tokens that do not occur in `tokens` `[B, T]`."""
     size = logits.shape[-1]
     values = values.masked_fill((tokens < 0) | (tokens >= size), 0)
     marks = torch.zeros(logits.shape, dtype=values.dtype, device=logits.device)

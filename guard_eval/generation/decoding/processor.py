@@ -43,8 +43,8 @@ from guard_eval.generation.strategies.own import find_defining_file
 
 _Result = TypeVar("_Result")
 _NEW_PROCESSOR = (
-    "a StrategyProcessor follows the texts of one call of generate, one a row; make a new one for each call, "
-    "give it the call's attention_mask, and use num_beams=1"
+    "a StrategyProcessor works for only one call of generate, with one text in each row; make a new "
+    "StrategyProcessor for each call, give it the call's attention_mask, and use num_beams=1"
 )
 
 
@@ -57,7 +57,7 @@ def choose_tokens(strategy: LogitStrategy, logits: Tensor, context: Context) -> 
     inputs = []
     for step, state in steps:
         if isinstance(step, Truncation):
-            logits = sampling.apply_temperature(logits, step.temperature)
+            logits = sampling.divide_by_temperature(logits, step.temperature)
         inputs.append(logits)
         step_context = replace(context, state=state)
         logits = (
@@ -73,28 +73,28 @@ def choose_tokens(strategy: LogitStrategy, logits: Tensor, context: Context) -> 
 
 
 def make_first_state(strategy: Strategy) -> list[float]:
-    """Return the state at the beginning of a text: one list with the numbers of all steps of a chain."""
+    """Return the numbers that a strategy remembers, as they are at the beginning of a text, in one list."""
     return [number for numbers in _list_first_states_of_steps(strategy) for number in numbers]
 
 
 @cache
 def _list_first_states_of_steps(strategy: Strategy) -> list[list[float]]:
-    """Return, for each step of a chain, the numbers that it remembers at the beginning of a text."""
+    """Return a list of numbers for each step of a strategy: the step's state at the beginning of a text."""
 
-    def read_numbers(step: Step) -> list[float]:
+    def read_initial_numbers(step: Step) -> list[float]:
         return list(map(float, initial_state(step)))
 
-    return [_call_registered_function(read_numbers, step) for step in list_steps(strategy)]
+    return [_call_registered_function(read_initial_numbers, step) for step in list_steps(strategy)]
 
 
 def _pair_steps_with_states(strategy: Strategy, state: Tensor) -> list[tuple[Step, Tensor]]:
-    """Return each step of a chain with a view of its part of the state `[B, S]`."""
+    """Return pairs of a step of the strategy and the columns of `state` `[B, S]` that belong to the step."""
     sizes = [len(numbers) for numbers in _list_first_states_of_steps(strategy)]
     return list(zip(list_steps(strategy), torch.split(state, sizes, 1), strict=True))
 
 
 def needs_sequence_breakers(strategy: Strategy) -> bool:
-    """Return whether a strategy uses `Context.breakers`."""
+    """Return whether a strategy contains DRY with sequence breakers, so that `Context.breakers` is used."""
     return any(isinstance(step, Dry) and step.breakers != "none" for step in list_steps(strategy))
 
 
@@ -110,7 +110,7 @@ def collect_adapted_values(strategy: Strategy, before: Tensor, after: Tensor) ->
 
 
 def _apply_user_strategy(step: Step, logits: Tensor, context: Context) -> Tensor:
-    """Apply a user's strategy, and check the result. Values are checked only at the first step."""
+    """Apply a user's own strategy. Check the result's type and shape, and at the first step its values."""
     result = _call_registered_function(
         apply_step, step, logits.clone(), context
     )  # the function may change the logits in place
@@ -122,14 +122,14 @@ def _apply_user_strategy(step: Step, logits: Tensor, context: Context) -> Tensor
         )
     if context.step == 0 and not bool(result.amax(-1).isfinite().all()):
         raise StudyError(
-            f"{where} masked every token, or returned NaN; keep at least one token of each row, and set "
-            "others to −inf"
+            f"{where} masked every token, or returned NaN; keep at least one token of each row, and return "
+            "−inf for masked tokens"
         )
     return result.float()
 
 
 def _call_registered_function(function: Callable[..., _Result], step: object, *arguments: object) -> _Result:
-    """Call a strategy's registered function. If a user's own function fails, the error names its file."""
+    """Call a function of a strategy. If the function of a user's strategy fails, the error names the file."""
     try:
         return function(step, *arguments)
     except (Exception, SystemExit) as error:
@@ -137,7 +137,7 @@ def _call_registered_function(function: Callable[..., _Result], step: object, *a
             raise
         raise StudyError(
             f"{find_defining_file(type(step))}: the function of {type(step).__name__} failed: "
-            f"{type(error).__name__}: {error}; correct it, and run the command again"
+            f"{type(error).__name__}: {error}; correct the function, and run the command again"
         ) from error
 
 
@@ -181,7 +181,7 @@ class StrategyProcessor(LogitsProcessor):
 
     Raises:
         StudyError: The strategy needs more than logits. On a call: a row has no probabilities, or the texts
-            do not continue those of the last call.
+            do not continue the texts of the previous call.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class StrategyProcessor(LogitsProcessor):
     ) -> None:
         strategy = read_strategy(strategy)
         if not isinstance(strategy, LogitStrategy):
-            raise StudyError(f"{strategy} needs more of the model than logits; use guard_eval.generate")
+            raise StudyError(f"{strategy} needs more than the model's logits; use guard_eval.generate")
         whole_number = convert_numpy_number(seed)
         if type(whole_number) is not int:
             raise StudyError(f"seed = {seed!r:.60} must be a whole number")
@@ -248,7 +248,7 @@ class StrategyProcessor(LogitsProcessor):
             step = self._context.step + 1 if self._context else 1
             raise StudyError(
                 f"row {rows} of the batch has no probabilities (NaN or infinite logits) at step {step}; "
-                "load the model in float32, or leave that prompt out"
+                "load the model in float32, or leave out the prompt of this row"
             )
 
     def _make_first_context(self, input_ids: Tensor) -> Context:
@@ -262,7 +262,7 @@ class StrategyProcessor(LogitsProcessor):
             ]
             if len(prompt_ids) != len(prompts):
                 raise StudyError(
-                    f"prompt_ids has {len(prompt_ids)} ids for {len(prompts)} prompts; give one for each"
+                    f"prompt_ids has {len(prompt_ids)} ids for {len(prompts)} prompts; give one id per prompt"
                 )
             earlier: Counter[str] = Counter()
             keys = []

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from guard_eval.generation.decoding.candidates import keep_largest_logits, mask_all_except, sort_logits
 from guard_eval.generation.decoding.context import Context
-from guard_eval.generation.decoding.entropy import log_normaliser, shannon_entropy
+from guard_eval.generation.decoding.entropy import compute_log_normaliser, shannon_entropy
 from guard_eval.generation.strategies import (
     AdaptiveDecoding,
     EpsilonSampling,
@@ -34,11 +34,11 @@ from guard_eval.generation.strategies import (
 )
 
 ZIPF_TOKENS = 100
-"""Mirostat's m: the exponent is estimated from this number of most likely tokens."""
+"""The number m of most likely tokens from which Mirostat estimates the exponent of Zipf's law."""
 
 
-def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
-    """Divide logits `[B, V]`, float32, by the temperature, up to a constant that is added to each row."""
+def divide_by_temperature(logits: Tensor, temperature: float) -> Tensor:
+    """Divide logits `[B, V]`, float32, by the temperature. A constant may be added to each row."""
     if temperature == 1:
         return logits
     # The largest logit becomes 0, so that its division cannot overflow. The divisor is clamped to numbers of
@@ -49,19 +49,19 @@ def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
 
 
 @apply_step.register
-def greedy(strategy: Greedy, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Return the logits unchanged. The most likely token is then taken."""
+def apply_greedy(strategy: Greedy, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+    """Return the logits unchanged, because the most likely token is taken afterwards."""
     return logits
 
 
 @apply_step.register
-def temperature(strategy: Temperature, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+def apply_temperature_sampling(strategy: Temperature, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Return the log-weights of softmax(logits / τ) over all tokens."""
-    return apply_temperature(logits, strategy.tau)
+    return divide_by_temperature(logits, strategy.tau)
 
 
 @apply_step.register
-def top_k(strategy: TopK, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+def apply_top_k(strategy: TopK, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Keep the k most likely tokens. Of equally likely tokens, smaller ids come first."""
     k = min(strategy.k, logits.shape[1])
     largest = logits.topk(k).values
@@ -69,7 +69,7 @@ def top_k(strategy: TopK, logits: Tensor, context: object) -> Tensor:  # noqa: A
 
 
 @apply_step.register
-def top_p(strategy: TopP, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+def apply_top_p(strategy: TopP, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Keep the smallest set of most likely tokens whose probability reaches p (section 3.1 of the paper).
 
     The token that reaches p is kept. Of equally likely tokens, smaller ids come first.
@@ -84,7 +84,7 @@ def top_p(strategy: TopP, logits: Tensor, context: object) -> Tensor:  # noqa: A
 
 
 @apply_step.register
-def typical_sampling(strategy: Typical, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+def apply_typical_sampling(strategy: Typical, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Keep the tokens whose −ln p is nearest to the entropy, until their probability reaches τ.
 
     The token that reaches τ is kept. Of equally near tokens, smaller ids come first.
@@ -101,14 +101,14 @@ def typical_sampling(strategy: Typical, logits: Tensor, context: object) -> Tens
 
 
 @apply_step.register
-def min_p(strategy: MinP, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+def apply_min_p(strategy: MinP, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Keep the tokens that are at least p times as likely as the most likely token."""
     ratio_to_best = (logits - logits.amax(-1, keepdim=True)).exp()
     return logits.masked_fill(ratio_to_best < strategy.p, -torch.inf)
 
 
 @apply_step.register
-def adaptive_decoding(strategy: AdaptiveDecoding, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+def apply_adaptive_decoding(strategy: AdaptiveDecoding, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Keep the tokens that add more than ε to the confidence, and always the most likely token."""
     values, ids = torch.sort(logits, dim=-1, descending=True, stable=True)
     admitted = compute_confidence_gains(values.double().softmax(-1)) > strategy.epsilon
@@ -147,7 +147,7 @@ def truncate_by_threshold(
     log_p = logits.double() - log_z[:, None]
     if isinstance(strategy, PLess):
         best = logits.amax(-1)
-        log_limit = log_normaliser(2 * (logits - best[:, None])) - 2 * (log_z - best)
+        log_limit = compute_log_normaliser(2 * (logits - best[:, None])) - 2 * (log_z - best)
     else:
         log_limit = torch.full_like(entropy, math.log(strategy.epsilon))
         if isinstance(strategy, EtaSampling):
@@ -156,7 +156,7 @@ def truncate_by_threshold(
 
 
 @apply_step.register
-def top_n_sigma(strategy: TopNSigma, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+def apply_top_n_sigma(strategy: TopNSigma, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Keep the tokens with l ≥ M − nσ, where M is the largest logit and σ the standard deviation of logits.
 
     σ divides by the number of logits minus 1. Tokens with −inf do not count. This function follows the README
@@ -173,7 +173,7 @@ def top_n_sigma(strategy: TopNSigma, logits: Tensor, context: object) -> Tensor:
 
 
 @apply_step.register
-def mirostat(_strategy: Mirostat, logits: Tensor, context: Context) -> Tensor:
+def apply_mirostat(_strategy: Mirostat, logits: Tensor, context: Context) -> Tensor:
     """Keep the k most likely tokens, where k gives μ bits of surprise by Zipf's law (Algorithm 1).
 
     The state is μ. s = Σ t_i b_i / Σ t_i² with t_i = ln((i + 1) / i) and b_i = ln(p_i / p_{i+1}) over the 100
@@ -204,25 +204,25 @@ def mirostat(_strategy: Mirostat, logits: Tensor, context: Context) -> Tensor:
 
 
 @initial_state.register
-def make_first_mu(strategy: Mirostat) -> list[float]:
-    """Return the first μ, which is 2τ."""
+def make_first_mirostat_state(strategy: Mirostat) -> list[float]:
+    """Return Mirostat's state before the first step: μ = 2τ."""
     return [2 * strategy.tau]
 
 
 @update_state.register
-def update_mu(strategy: Mirostat, state: Tensor, logits: Tensor, tokens: Tensor) -> None:
+def update_mirostat_state(strategy: Mirostat, state: Tensor, logits: Tensor, tokens: Tensor) -> None:
     """Change μ to μ − η (S − τ), where S = −log2 p is the surprise of the drawn token.
 
     p is the probability in the whole vocabulary, as in the authors' program, not among the k tokens.
     """
-    log_p = logits.gather(1, tokens[:, None])[:, 0].double() - log_normaliser(logits)
+    log_p = logits.gather(1, tokens[:, None])[:, 0].double() - compute_log_normaliser(logits)
     surprise = -log_p / math.log(2)
     state[:, 0] -= strategy.eta * (surprise - strategy.tau)
 
 
 @list_trace_values.register
-def trace_mu(strategy: Mirostat, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
-    """Return the μ that a step used."""
+def trace_mirostat_step(strategy: Mirostat, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
+    """Return the μ from which Mirostat chose k at a step, in bits, `[B]`."""
     return {"mu": before[:, 0]}
 
 

@@ -13,6 +13,6 @@ most likely token. `own.py` loads users' own strategies.
 """
 
 from guard_eval.generation.strategies.parsing import parse as parse
-from guard_eval.generation.strategies.parsing import read_grid as read_grid
+from guard_eval.generation.strategies.parsing import parse_grid as parse_grid
 from guard_eval.generation.strategies.parsing import read_strategy as read_strategy
 from guard_eval.generation.strategies.values import *  # noqa: F403 (every strategy)

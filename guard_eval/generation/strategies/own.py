@@ -29,17 +29,17 @@ from guard_eval.generation.strategies.values import (
 )
 
 VARIABLE = "GUARD_EVAL_STRATEGIES"
-"""The environment variable that passes the paths of the files to child processes, joined by `os.pathsep`."""
+"""The environment variable with the paths of strategy files for child processes, joined by `os.pathsep`."""
 _MODULE = "guard_eval_own_"
-"""The first part of the name of a file's module. The second part is a hash of the file's text."""
+"""The beginning of a strategy file's module name. A hash of the file's text follows."""
 
 _classes: dict[str, type[Step]] = {}
 sources: dict[str, str] = {}
-"""The source code of the files in use, by path. Workers on other machines get this source code."""
+"""The source code of each loaded strategy file, by path. Workers on other machines get this source code."""
 spellings: dict[str, Strategy] = {}
-"""The parsed strategies that use a user's own strategy, by the text that was parsed."""
+"""Parsed strategies that contain a user's own strategy, by the text from which they were parsed."""
 recorded: dict[str, RecordedStrategy] = {}
-"""The strategies that studies have recorded, by signature, for use if their file is not loaded."""
+"""Users' own strategies as studies have recorded them, by signature, for use without their file."""
 
 
 def load_strategies(path: Path) -> None:
@@ -55,7 +55,7 @@ def load_strategies(path: Path) -> None:
 
 
 def load_strategies_from_source(path: str, text: str) -> None:
-    """Load the strategies from a file's source code. Errors name `path`."""
+    """Load the strategies from a file's source code `text`. Error messages name the file's `path`."""
     if sources.get(path) != text:
         for kind in _run_strategy_file(f"{_MODULE}{_hash_text(text)}", path, text):
             _check_strategy_class(kind, path)
@@ -64,10 +64,10 @@ def load_strategies_from_source(path: str, text: str) -> None:
 
 
 def list_own_strategies() -> dict[str, type[Step]]:
-    """Return the user's own strategies by name.
+    """Return the classes of the user's own strategies, by name.
 
     Raises:
-        StudyError: A file of strategies is broken.
+        StudyError: A strategy file cannot be loaded.
     """
     for path in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
         if path not in sources:
@@ -76,7 +76,7 @@ def list_own_strategies() -> dict[str, type[Step]]:
 
 
 def hash_own_source(strategy: Strategy) -> str | None:
-    """Return a hash of the source code of the user's own strategies in `strategy`, or None if it has none."""
+    """Return a hash of the source code of a strategy's user-defined steps, or None without these steps."""
     if isinstance(strategy, RecordedStrategy):
         return strategy.digest
     return (
@@ -86,23 +86,23 @@ def hash_own_source(strategy: Strategy) -> str | None:
 
 
 def list_unloaded_strategies(signatures: Iterable[str]) -> list[str]:
-    """Return the strategies that a study has recorded, but that no loaded file defines."""
+    """Return the signatures of user-defined strategies whose file is not loaded."""
     return [name for name in signatures if name in recorded and not list_own_strategies()]
 
 
 def refuse_unloaded_strategies(signatures: Iterable[str]) -> None:
-    """Raise a `StudyError` if the file of one of these strategies is not loaded."""
+    """Raise a `StudyError` if a user-defined strategy among these has no loaded file."""
     for name in list_unloaded_strategies(signatures):
-        raise StudyError(f"the strategy {name} is your own and needs its file; add --code FILE.py")
+        raise StudyError(f"the file that defines your own strategy {name} is not loaded; add --code FILE.py")
 
 
 def find_defining_file(kind: type) -> str:
-    """Return the file that defines a strategy, or the module's name if there is no file."""
+    """Return the path of the file that defines a strategy class, or the module's name without a file."""
     return getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.__module__
 
 
 def _run_strategy_file(name: str, path: str, text: str) -> list[type[Step]]:
-    """Run a file's source code as the module `name`, and return the strategies that the file defines."""
+    """Run a file's source code as the module `name`. Return the strategy classes that the file defines."""
     module = ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module  # dataclasses and type hints search here for names
@@ -126,7 +126,7 @@ def _run_strategy_file(name: str, path: str, text: str) -> list[type[Step]]:
 
 
 def _check_strategy_class(kind: type[Step], path: str) -> None:
-    """Raise an error if a class is not a complete strategy or has the name of another strategy."""
+    """Raise a `StudyError` if a class is not a complete strategy or has the name of another strategy."""
     name = get_strategy_name(kind)
     settings = vars(kind).get("__dataclass_params__")
     if settings is None or not settings.frozen:
@@ -143,7 +143,7 @@ def _check_strategy_class(kind: type[Step], path: str) -> None:
 
 
 def _make_strategy_file_error(path: str, problem: str) -> StudyError:
-    return StudyError(f"{path}: {problem}; docs/own_strategy.md shows a strategy")
+    return StudyError(f"{path}: {problem}; see the example in docs/own_strategy.md")
 
 
 def _hash_class_source(kind: type) -> str:

@@ -22,8 +22,8 @@ class Grid(NamedTuple):
     """A strategy whose parameters may have lists of values.
 
     Attributes:
-        text: The text in study.toml. Without lists, the signature of the strategy.
-        settings: The signatures of all combinations of values, in the order of the lists.
+        text: The strategy as written in study.toml, or the full signature if there are no lists.
+        settings: The signature of each combination of values, in the order of the lists.
     """
 
     text: str
@@ -60,10 +60,10 @@ def parse(text: str) -> Strategy:
 
 
 def read_strategy(strategy: object) -> Strategy:
-    """Return the strategy of a program's argument, which is a strategy or a signature.
+    """Return a strategy that a program gives as an object or as a signature, such as `"top_k(k=50)"`.
 
     Raises:
-        StudyError: The argument is neither a strategy nor a signature, or the signature is wrong.
+        StudyError: `strategy` is neither a strategy nor a valid signature.
     """
     result = parse(strategy) if isinstance(strategy, str) else strategy
     if not isinstance(result, Strategy):
@@ -71,10 +71,10 @@ def read_strategy(strategy: object) -> Strategy:
     return result
 
 
-def read_grid(text: str) -> Grid:
+def parse_grid(text: str) -> Grid:
     """Parse a strategy whose parameters may have lists of values.
 
-    >>> read_grid("top_p(p=[0.9, 0.8])")
+    >>> parse_grid("top_p(p=[0.9, 0.8])")
     Grid(text='top_p(p=[0.9, 0.8])', settings=('top_p(p=0.9)', 'top_p(p=0.8)'))
 
     Raises:
@@ -92,7 +92,9 @@ def read_grid(text: str) -> Grid:
         parts[1::2] = values
         settings[str(parse("".join(parts)))] = None
     if len(settings) < count:
-        raise StudyError(f"{text} must have 1 to {_MOST_SETTINGS} settings, all of them different")
+        raise StudyError(
+            f"the lists in {text} must give 1 to {_MOST_SETTINGS} different settings; change the lists"
+        )
     return Grid(" ".join(text.split()), tuple(settings))
 
 
@@ -111,7 +113,7 @@ def _build_strategy(text: str, tree: ast.expr | None) -> Strategy:
     kind = STRATEGIES.get(name) or own.list_own_strategies().get(name)
     if kind is None:
         names = [*STRATEGIES, *own.list_own_strategies()]
-        remedy = "(one of your own: --code FILE.py names its file)"
+        remedy = "(to load your own strategy, add --code FILE.py)"
         raise StudyError(f"unknown strategy {name!r}: {suggest_nearest(name, names)} {remedy}")
     arguments = _read_arguments(name, [field.name for field in fields(kind)], keywords)
     try:

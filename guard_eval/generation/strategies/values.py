@@ -35,7 +35,7 @@ _OpenShare = Annotated[float, Field(gt=0, lt=1)]
 _NotNegative = Annotated[float, Field(ge=0)]
 _Finite = Annotated[float, Field(ge=-100, le=100)]
 _Word = Annotated[str, Field(pattern="^[A-Za-z0-9_]{1,40}$")]
-"""A word in a signature. It can be a part of a file name."""
+"""A word as a parameter in a signature, of characters that are allowed in file names."""
 
 
 STRATEGIES: dict[str, type[_StrategyBase]] = {}
@@ -133,9 +133,9 @@ class Penalty(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedStrategy(Step):
-    """A user's own strategy in a study, if the file that defines the strategy is not loaded.
+    """A stand-in for a user's own strategy whose file is not loaded.
 
-    All commands that write no texts can use it.
+    Commands that write no texts, such as `report`, work with this object.
 
     Attributes:
         text: The signature.
@@ -184,7 +184,7 @@ class TopP(Truncation, name="top_p", source="Holtzman et al. 2020, arXiv 1904.09
 
 
 class Typical(Truncation, name="typical", source="Meister et al. 2023, arXiv 2202.00666"):
-    """Sampling from the smallest set with Σ p(v) ≥ `tau` of tokens in ascending order of |H + ln p(v)|."""
+    """Sampling from the first tokens by |H + ln p(v)|, smallest first, until Σ p(v) ≥ `tau`."""
 
     tau: _PositiveShare = 0.2
 
@@ -233,7 +233,10 @@ class Mirostat(Truncation, name="mirostat", source="Basu et al. 2021, arXiv 2007
 
 
 class RepetitionPenalty(Penalty, name="repetition_penalty", source="Keskar et al. 2019, arXiv 1909.05858"):
-    """Divide the logits l_v of tokens in prompt or text by θ, the `penalty`, or multiply them if l_v < 0."""
+    """Division of positive logits of tokens in the prompt or text by θ, the `penalty`.
+
+    Negative logits are multiplied by θ.
+    """
 
     penalty: _Factor = 1.2
 
@@ -381,19 +384,19 @@ def apply_step(strategy: object, logits: _Tensor, context: object) -> _Tensor:  
     name = type(strategy).__name__
     raise StudyError(
         f"no function is registered for the strategy {name}; write @apply_step.register above a function "
-        f"(strategy: {name}, logits, context); docs/own_strategy.md shows one"
+        f"(strategy: {name}, logits, context), as in docs/own_strategy.md"
     )
 
 
 @singledispatch
 def initial_state(strategy: object) -> list[float]:  # noqa: ARG001 (the default)
-    """Return the S numbers that a strategy remembers for each text, as they are before the first step."""
+    """Return the state of a text before the first step: the S numbers that the strategy remembers."""
     return []
 
 
 @singledispatch
 def update_state(strategy: object, state: _Tensor, logits: _Tensor, tokens: _Tensor) -> None:
-    """Change the state `[B, S]` in place after the tokens `[B]` are chosen.
+    """Update a strategy's state `[B, S]` in place after the tokens `[B]` are chosen.
 
     `logits` `[B, V]` are the strategy's input at this step.
     """
@@ -401,7 +404,10 @@ def update_state(strategy: object, state: _Tensor, logits: _Tensor, tokens: _Ten
 
 @singledispatch
 def list_trace_values(strategy: object, before: _Tensor, after: _Tensor) -> dict[str, _Tensor]:  # noqa: ARG001
-    """Return a step's values for the trace, by name, `[B]` each. The states are before and after the step."""
+    """Return the values that a strategy adapted at a step, by name, `[B]` each.
+
+    `before` and `after` are the states `[B, S]` before and after the step.
+    """
     name = type(strategy).__name__
     return {f"{name}.{number + 1}": before[:, number] for number in range(before.shape[1])}
 
@@ -438,18 +444,18 @@ class Chain(_StrategyBase):
         for step in self.steps:
             if not isinstance(step, Step):
                 raise StudyError(
-                    f"{step} cannot be combined with +, because it chooses the token itself; these can: "
+                    f"{step} cannot be combined with +, because it chooses the token itself; choose from: "
                     + ", ".join(name for name, kind in STRATEGIES.items() if issubclass(kind, Step))
                 )
         if len(signature(self)) > _LONGEST_CHAIN:  # signatures are file names
             raise StudyError(
-                f"the strategy {str(self)[:60]!r}… is {len(str(self))} characters long, but a file's name "
-                f"has room for only {_LONGEST_CHAIN}; leave out steps or digits"
+                f"the strategy {str(self)[:60]!r}… has {len(str(self))} characters, but file names "
+                f"allow only {_LONGEST_CHAIN}; leave out steps or digits"
             )
 
 
 def list_steps(strategy: object) -> tuple[Step, ...]:
-    """Return the steps of a chain. A strategy that is not a chain is its own only step."""
+    """Return the steps of a chain, or only the strategy if it is not a chain."""
     return strategy.steps if isinstance(strategy, Chain) else (cast("Step", strategy),)
 
 
@@ -459,7 +465,7 @@ Strategy = LogitStrategy | BeamSearch | ContrastiveDecoding | ContrastiveSearch 
 
 
 def signature(strategy: Strategy) -> str:
-    """Return the name of a strategy, with parameters, for files, tables and legends. `parse` reads it.
+    """Return a strategy's name with parameters, such as `top_k(k=50)`. `parse` converts the text back.
 
     As in the paper's tables, a strategy that needs tuning always shows its parameters. Parameters with a
     neutral default (GUARD's, a temperature, a length penalty, breakers) are shown only if they are changed.
@@ -483,7 +489,7 @@ def signature(strategy: Strategy) -> str:
 
 
 def get_strategy_name(kind: type) -> str:
-    """Return the name of a strategy's class in signatures."""
+    """Return a strategy class's name in signatures, such as `top_k` for `TopK`."""
     snake_case = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
     return next((name for name, built_in in STRATEGIES.items() if built_in is kind), snake_case)
 

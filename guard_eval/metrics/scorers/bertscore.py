@@ -87,9 +87,10 @@ def compute_bertscores(
     encoded = [_encode_texts(tokenizer, pair) for pair in pairs]
     cut_pairs = [[_cut_to_token_limit(row, limit) for row in pair] for pair in encoded]
     match = partial(_compute_pair_f1, model, tokenizer, layer)
-    scores = compute_in_batches(cut_pairs, _count_longer_text_tokens, match, max_rows=batch_size)
+    scores = compute_in_batches(cut_pairs, _count_tokens_of_longer_text, match, max_rows=batch_size)
     return [
-        (score, _count_longer_text_tokens(pair) > limit) for score, pair in zip(scores, encoded, strict=True)
+        (score, _count_tokens_of_longer_text(pair) > limit)
+        for score, pair in zip(scores, encoded, strict=True)
     ]
 
 
@@ -98,7 +99,7 @@ def _cut_to_token_limit(row: list[int], limit: int) -> list[int]:
     return row if len(row) <= limit else [*row[: limit - 1], row[-1]]
 
 
-def _count_longer_text_tokens(pair: Sequence[list[int]]) -> int:
+def _count_tokens_of_longer_text(pair: Sequence[list[int]]) -> int:
     """Return the number of tokens of the longer text of a pair."""
     return max(map(len, pair))
 
@@ -115,7 +116,7 @@ def _encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]
 def _compute_pair_f1(
     model: Model, tokenizer: Tokenizer, layer: int, pairs: Sequence[Sequence[list[int]]]
 ) -> list[float | None]:
-    """Return the F1 of each pair: the tokens of a text, and the tokens of its reference."""
+    """Return the F1 of each pair of token ids. A pair has the tokens of a text and of its reference."""
     texts, references = zip(*pairs, strict=True)
     x, x_real, x_counts = _embed_tokens(model, tokenizer, layer, texts)
     y, y_real, y_counts = _embed_tokens(model, tokenizer, layer, references)
@@ -160,7 +161,7 @@ def yield_outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools
     layer = settings.bertscore_layer or find_default_layer(settings.bertscore_model)
     texts = [text for group in groups for text in group.texts]
     pairs = [(text.text, text.reference) for text in texts if text.reference is not None]
-    stored = tools.read_or_compute(
+    stored = tools.read_or_compute_values(
         ["bertscore", layer], encoder, pairs, partial(compute_bertscores, layer=layer)
     )
     signature = f"bertscore|{encoder.signature}|layer:{layer}|idf:no|rescaled:no|F1"

@@ -142,7 +142,7 @@ def yield_outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: Metri
     scorer = tools.models.open(tools.settings.coherence_model)
     texts = [text for group in groups for text in group.texts]
     pairs = [(text.prompt, text.text) for text in texts if text.prompt is not None]
-    stored = tools.read_or_compute(["coherence"], scorer, pairs, compute_log_likelihoods)
+    stored = tools.read_or_compute_values(["coherence"], scorer, pairs, compute_log_likelihoods)
     signature = f"{scorer.signature}|prompt and text tokenised apart"
     for group in groups:
         scores = [None if text.prompt is None else stored[text.prompt, text.text] for text in group.texts]

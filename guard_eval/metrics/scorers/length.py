@@ -23,7 +23,7 @@ def yield_outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricToo
 
 
 def _yield_lengths(group: Group, *, written: bool) -> Iterator[Outcome]:
-    """Yield words per text and, if known, tokens per text and the share of texts that the model ended."""
+    """Yield the words per text and, if known, the tokens per text and the share of finished texts."""
     words = [len(text.text.split()) for text in group.texts]
     signature = "words|tokens:whitespace|mean over all texts, empty ones too"
     yield make_mean_outcome("words", group, words, signature=signature)

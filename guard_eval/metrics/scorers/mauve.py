@@ -34,7 +34,7 @@ SEEDS = (25, 26, 27, 28, 29)
 """The seeds of k-means. Published scores use the first seed."""
 
 FEWEST = 20
-"""The smallest number of texts and of references: two buckets with ten per bucket, as for `auto`."""
+"""With fewer texts or references, MAUVE is undefined. 20 texts fill two buckets with ten texts each."""
 
 FEWEST_PER_BUCKET = 2
 """The smallest mean number of texts per bucket, and of references per bucket. If texts and references have
@@ -105,10 +105,10 @@ def compute_mauve(
     if n < fewest:
         reason = f"{n} texts with a reference; for {number} buckets at least {fewest} are needed"
     elif not are_finite:
-        reason = "features that are not finite numbers"
+        reason = "the model's features are not finite numbers"
     if reason:
         return Mauve(n=n, buckets=number, reason=reason)
-    labels = tuple(_assign_buckets(p, q, number, seeds))
+    labels = tuple(_cluster_features(p, q, number, seeds))
     values = []
     for p_labels, q_labels in labels:
         p_hist = _count_labels_by_bucket(p_labels, number) / len(p)
@@ -172,7 +172,7 @@ def compute_contributions(result: Mauve) -> Floats:
     return np.asarray(result.value + (n - 1) * (change.mean() - change))
 
 
-def _assign_buckets(
+def _cluster_features(
     p: Features, q: Features, buckets: int, seeds: Iterable[int]
 ) -> Iterator[tuple[Labels, Labels]]:
     """Yield, for each seed, the buckets of the references and the buckets of the texts."""
@@ -272,7 +272,7 @@ def yield_outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools
         cut_texts = [cut_to_first_tokens(tokenizer, text, length) for (text,) in texts]
         return compute_text_features(model, tokenizer, cut_texts)
 
-    features = tools.read_or_compute(["MAUVE", length], reader, inputs, compute)
+    features = tools.read_or_compute_values(["MAUVE", length], reader, inputs, compute)
     for group in groups:
         yield _measure_group_mauve(group, tools.settings, reader.signature, features)
 

@@ -27,7 +27,7 @@ from guard_eval.metrics.scoring_models import MetricTools
 
 Gram = tuple[str, ...]
 ORDERS = (2, 3, 4)
-TOO_SHORT = "no text has enough words; words are what stands between spaces"
+TOO_SHORT = "no text has enough words. Words are separated by white space"
 EPSILON = 0.1
 """Self-BLEU replaces a count of zero by this value: smoothing method 1 of Chen and Cherry (2014)."""
 
@@ -162,7 +162,10 @@ def _find_two_largest_counts(counts: Sequence[Counter[Gram]]) -> dict[Gram, tupl
 
 
 def _count_matches(grams: Counter[Gram], largest: Mapping[Gram, tuple[int, int]]) -> int:
-    """Count a text's n-grams that other texts also have, each at most as often as another text has it."""
+    """Count a text's n-grams that occur in other texts.
+
+    An n-gram counts at most as often as the other text with the largest count contains the n-gram.
+    """
     matches = 0
     for gram, count in grams.items():
         first, second = largest[gram]
@@ -227,7 +230,7 @@ def _yield_distinct_outcomes(group: Group, texts: Sequence[str]) -> Iterator[Out
             group,
             values,
             n=sum(len(text.split()) >= n for text in texts),
-            note="falls with the number of texts: only equal numbers compare, and there is no interval",
+            note="falls as texts are added, so compare equal numbers of texts. There is no interval",
             reason=TOO_SHORT,
             signature=f"distinct-{n}|tokens:whitespace",
         )
@@ -245,7 +248,7 @@ def _measure_self_bleu(group: Group, texts: Sequence[str]) -> Outcome:
         means,
         n=sum(map(len, defined)),
         counts={"shorter than four words": too_short},
-        note="rises with the number of texts; each bears on all others, so there is no interval",
-        reason=TOO_SHORT if has_pairs else "one text has no other to be compared with",
+        note="rises as texts are added. Each text changes the other texts' scores, so there is no interval",
+        reason=TOO_SHORT if has_pairs else "a single text cannot be compared with other texts",
         signature=f"self-bleu|tokens:whitespace|n:1-4|smooth:floor[{EPSILON}]|ref-len:closest",
     )

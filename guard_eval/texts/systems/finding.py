@@ -75,7 +75,7 @@ def _find_texts_of_local_models(
             name: str(system.strategy)
             for name, system in systems.items()
             if system.source == "strategy"
-            and study.settings.find_writer(system) == model_study.settings.model
+            and study.settings.find_writing_model(system) == model_study.settings.model
         }
         generated = find_generated_texts(model_study, list(names.values()), prompts.values()) if names else {}
         for name, strategy in names.items():
@@ -140,7 +140,7 @@ def explain_missing_texts(study: Study, name: str) -> str:
         parts = [
             model_study
             for model_study in study.split_by_model()
-            if model_study.settings.model == study.settings.find_writer(system)
+            if model_study.settings.model == study.settings.find_writing_model(system)
         ]
         if others := describe_mismatched_runs(parts[0]):
             return (

@@ -5,7 +5,11 @@ import math
 import pytest
 import torch
 
-from guard_eval.generation.decoding.entropy import clamped_arctanh, shannon_entropy, smoothed_entropy
+from guard_eval.generation.decoding.entropy import (
+    compute_clamped_arctanh,
+    compute_smoothed_entropy,
+    shannon_entropy,
+)
 
 
 def entropy_of(*probabilities: float) -> float:
@@ -30,12 +34,14 @@ def test_entropy_ignores_shift_dtype_and_size_of_logits():
 
 def test_smoothed_entropy_equals_hand_arithmetic():
     by_hand = -(0.5 * math.log(0.5 + 1e-5) + 0.5 * math.log(0.25 + 1e-5))
-    entropy, log_z = smoothed_entropy(torch.tensor([[0.5, 0.25, 0.25, 0.0]]).log())
+    entropy, log_z = compute_smoothed_entropy(torch.tensor([[0.5, 0.25, 0.25, 0.0]]).log())
     assert entropy.tolist() == pytest.approx([by_hand], abs=1e-7)
     assert log_z.tolist() == pytest.approx([0], abs=1e-7)
-    assert smoothed_entropy(torch.tensor([[1.0, 0, 0]]).log())[0].item() == pytest.approx(-1e-5, rel=0.01)
+    assert compute_smoothed_entropy(torch.tensor([[1.0, 0, 0]]).log())[0].item() == pytest.approx(
+        -1e-5, rel=0.01
+    )
     # 100 000 equal tokens: p = 1e-5 and −ln 2e-5, ln 2 less than the entropy
-    flat = smoothed_entropy(torch.zeros(1, 100_000))[0].item()
+    flat = compute_smoothed_entropy(torch.zeros(1, 100_000))[0].item()
     assert flat == pytest.approx(math.log(100_000) - math.log(2), abs=1e-5)
 
 
@@ -47,11 +53,11 @@ def test_entropy_of_long_rows_equals_float64(scale: float):
     assert entropy.tolist() == pytest.approx((-torch.xlogy(p, p).sum(-1)).tolist(), abs=1e-6)
     assert log_z.tolist() == pytest.approx(logits.double().logsumexp(-1).tolist(), abs=1e-6)
     smoothed = -(p * (p + 1e-5).log()).sum(-1)
-    assert smoothed_entropy(logits)[0].tolist() == pytest.approx(smoothed.tolist(), abs=2e-6)
+    assert compute_smoothed_entropy(logits)[0].tolist() == pytest.approx(smoothed.tolist(), abs=2e-6)
 
 
 def test_arctanh_is_finite_outside_its_domain():
     # arctanh(1 − 1e-6) = ½ ln((2 − 1e-6) / 1e-6)
     edge = 0.5 * math.log((2 - 1e-6) / 1e-6)
-    values = clamped_arctanh(torch.tensor([0.5, 1.0, -3.0], dtype=torch.float64)).tolist()
+    values = compute_clamped_arctanh(torch.tensor([0.5, 1.0, -3.0], dtype=torch.float64)).tolist()
     assert values == pytest.approx([0.5 * math.log(3), edge, -edge])

@@ -45,17 +45,17 @@ def test_adapt_equals_hand_arithmetic():
 def test_aggregates_equal_hand_arithmetic():
     window = column(4, 1, 3, 8)
     assert average_entropies(window, "median").tolist() == [3.5]
-    assert average_entropies(window, "median", lower=True).tolist() == [3]
+    assert average_entropies(window, "median", lower_median=True).tolist() == [3]
     assert average_entropies(window, "mean").tolist() == [4]
     # in order 1 3 4 8: quantiles at places .3 and 2.7: 1.6 and 6.8, so (1.6 + 3 + 4 + 6.8) / 4
     assert average_entropies(window, "winsorized").tolist() == pytest.approx([3.85])
     for how in ("median", "mean", "winsorized"):
         assert (
             average_entropies(window[:1], how).tolist()
-            == average_entropies(window[:1], how, lower=True).tolist()
+            == average_entropies(window[:1], how, lower_median=True).tolist()
             == [4]
         )
-    assert average_entropies(window[:3], "median", lower=True).tolist() == [3]
+    assert average_entropies(window[:3], "median", lower_median=True).tolist() == [3]
 
 
 def test_released_formulation_refuses_a_window_of_one():

@@ -81,7 +81,7 @@ def test_child_processes_load_the_users_strategies(examples, tmp_path, monkeypat
     monkeypatch.delenv(own.VARIABLE)
     own._classes.clear()
     own.sources.clear()
-    with pytest.raises(StudyError, match=r"--code FILE\.py names its file"):
+    with pytest.raises(StudyError, match=r"add --code FILE\.py"):
         parse("wave")
 
 

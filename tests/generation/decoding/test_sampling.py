@@ -108,7 +108,7 @@ WARPERS = {
 @pytest.mark.parametrize("tau", [1.0, 0.6, 1.7])
 def test_samplers_equal_transformers(name: str, tau: float):
     logits = torch.randn(40, 500, generator=torch.Generator().manual_seed(6)) * 3
-    mine = logits_after(name, sampling.apply_temperature(logits, tau))
+    mine = logits_after(name, sampling.divide_by_temperature(logits, tau))
     expected = WARPERS[name](None, TemperatureLogitsWarper(tau)(None, logits.double()))
     assert torch.equal(mine > -torch.inf, expected > -torch.inf)
     assert torch.allclose(mine.softmax(-1), expected.softmax(-1).float(), atol=1e-6)

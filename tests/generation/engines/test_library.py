@@ -96,7 +96,7 @@ def test_runs_differ_if_tokens_are_drawn(loaded):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"prompts": [3]}, "prompt 1 is of type int; give text or a Prompt"),
+        ({"prompts": [3]}, "prompt 1 is of type int; give a string or a Prompt"),
         ({"prompts": {"a": 1}}, "prompts is of type dict; give a list"),
         ({"prompts": Texts([], []).to_frame()}, "prompts is of type DataFrame"),
         ({"prompts": "\ud800"}, r"the prompt '\\ud800': not valid Unicode"),
@@ -134,7 +134,7 @@ def test_error_of_a_callback_is_not_blamed_on_the_model(loaded):
 
 
 def test_measure_refuses_wrong_texts_and_metrics():
-    with pytest.raises(StudyError, match="measure cannot read a list; give it the result of generate"):
+    with pytest.raises(StudyError, match="measure cannot read a list; pass the result of generate"):
         measure(["x"])
     with pytest.raises(StudyError, match="'divers'"):
         measure(Texts([], []), metrics=["divers"])

@@ -1,13 +1,15 @@
-"""GUARD by the paper's Algorithm 1 (`app:C`), where it differs from the paper's equations.
+"""GUARD by the paper's Algorithm 1 (`app:C`), which differs from the paper's equations.
 
-The window's last entropy is the current entropy. Until there are w entropies, q = 1, δ_loc = 0 and δ_glob
-compares the current entropy with all entropies so far. r_diff is divided by H_glob,T. For α_t the deltas are
-multiplied by ln k_t, but the equations divide by ln k_t within arctanh.
+The differences: the window's last entropy is the current entropy. In the first w − 1 steps, q = 1, δ_loc = 0,
+and δ_glob compares the current entropy with all entropies so far. r_diff is divided by H_glob,T. For α_t the
+deltas are multiplied by ln k_t, but the equations divide by ln k_t within arctanh.
 
-Where the algorithm does not define a detail, or cannot mean what it says: arrays count from 1, so
-`entropy_history[T-1]` is H_{T−1} (counted from 0 it would be the current entropy, and r_change would always
-be 0); for w = 1, r_change is 0 at t = 1; k_t is rounded down before its logarithm; arctanh's argument is
-clamped as in the equations.
+The algorithm does not define some details. This module defines them as follows:
+
+- Arrays count from 1, so `entropy_history[T-1]` is H_{T−1}. If arrays counted from 0, this would be the
+  current entropy, and r_change would always be 0.
+- For w = 1, r_change is 0 at t = 1.
+- k_t is rounded down before its logarithm. arctanh's argument is clamped as in the equations.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from guard_eval.generation.decoding.guard.equations import (
     candidate_number,
     combine_deltas,
     compute_deltas,
-    entropy_gaps,
+    compute_entropy_gaps,
     local_weight,
     log_penalty,
     relative_change,
@@ -32,20 +34,20 @@ from guard_eval.generation.strategies import Guard
 
 
 def adapt_parameters(
-    entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard
+    entropies: Tensor, global_entropy: Tensor, log_vocabulary: float, strategy: Guard
 ) -> AdaptedParameters:
-    """Return k_t and ln α_t with the numbers that lead to them. See `equations.adapt_parameters`."""
+    """Return k_t, ln α_t and their intermediate values. Arguments are as in `equations.adapt_parameters`."""
     entropy = entropies[-1]
     local = average_entropies(entropies[-strategy.window :], strategy.aggregation)
     if len(entropies) < strategy.window:
-        change = torch.zeros_like(overall)
-        difference = torch.zeros_like(overall)
+        change = torch.zeros_like(global_entropy)
+        difference = torch.zeros_like(global_entropy)
         gaps = torch.stack([torch.zeros_like(entropy), entropy - local])
     else:
         change = relative_change(entropy, entropies[max(-2, -len(entropies))])
         # The arguments are exchanged, because H_glob,T is the divisor here.
-        difference = relative_difference(overall, local)
-        gaps = entropy_gaps(entropy, local, overall)
+        difference = relative_difference(global_entropy, local)
+        gaps = compute_entropy_gaps(entropy, local, global_entropy)
     q = amplification(change, difference)
     both = compute_deltas(q, gaps, log_vocabulary, strategy.mapping)
     weight = local_weight(both)

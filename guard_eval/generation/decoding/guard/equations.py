@@ -1,11 +1,14 @@
 """GUARD by the paper's printed equations (`eq:hglob`, `eq:kt` to `eq:alphat`).
 
-Where the equations do not define a detail: steps count from t = 1; the window H(X)_{t−w:t−1} is without the
-current step, and shorter than w at the beginning; at t = 1 it is empty, and all differences are 0; H_glob,t
-is one number, so it is its own median; arctanh's argument is clamped to ±(1 − 1e-6); k_t is rounded down;
-`eq:alphat` has the logarithm of this whole number in place of ln|V| within arctanh, and the λ_k of
-`eq:lanbda`; x_<k_t in `eq:acs` means x_<t; counts are over generated tokens; of equal scores, the smallest
-token id wins.
+The equations do not define some details. This module defines them as follows:
+
+- Steps count from t = 1. The window H(X)_{t−w:t−1} does not contain the current step, and is shorter than w
+  at the beginning. At t = 1 the window is empty, and all differences are 0.
+- The median of H_glob,t is H_glob,t, because H_glob,t is one number.
+- arctanh's argument is clamped to ±(1 − 1e-6).
+- k_t is rounded down. For α_t, ln k_t replaces ln|V| within arctanh, and λ_k is not computed again.
+- x_<k_t in `eq:acs` means x_<t. Only generated tokens are counted.
+- Of equal scores, the smallest token id wins.
 
 Scalars are float64. No function waits for the device, so a GPU always has work in its queue.
 """
@@ -26,17 +29,17 @@ K_MIN, K_RANGE = 5, 10
 
 
 class AdaptedParameters(NamedTuple):
-    """GUARD's parameters at a step, and the numbers that lead to them, `[B]` each, float64.
+    """GUARD's parameters k_t and α_t at a step, and their intermediate values, `[B]` each, float64.
 
     Attributes:
-        k: k_t, a whole number.
-        log_alpha: ln α_t. It is finite even if α_t rounds to 0.
-        q: q.
-        change: r_change.
-        difference: r_difference.
-        delta_loc: δ_loc with ln|V|.
-        delta_glob: δ_glob with ln|V|.
-        weight: λ_k.
+        k: k_t, the number of candidates, a whole number.
+        log_alpha: ln α_t, the logarithm of the penalty, which is finite even if α_t rounds to 0.
+        q: The amplification q.
+        change: r_change, the relative change of the entropy.
+        difference: r_difference, the relative difference of the local and the global entropy.
+        delta_loc: The local deviation δ_loc, computed with ln|V|.
+        delta_glob: The global deviation δ_glob, computed with ln|V|.
+        weight: λ_k, the weight of δ_loc.
     """
 
     k: Tensor
@@ -49,24 +52,24 @@ class AdaptedParameters(NamedTuple):
     weight: Tensor
 
 
-def relative_change(entropy: Tensor, before: Tensor, epsilon: float = EPSILON) -> Tensor:
-    """Return r_change, `[B]`, of H(X)_t and H(X)_{t−1}, `[B]` each. Source: `eq:rchange`."""
-    return (entropy - before).abs() / (before + epsilon)
+def relative_change(entropy: Tensor, previous: Tensor, epsilon: float = EPSILON) -> Tensor:
+    """Return r_change, the relative change from H(X)_{t−1} to H(X)_t, `[B]` each. Source: `eq:rchange`."""
+    return (entropy - previous).abs() / (previous + epsilon)
 
 
-def relative_difference(local: Tensor, overall: Tensor, epsilon: float = EPSILON) -> Tensor:
-    """Return r_difference, `[B]`, of the window's median and H_glob,t, `[B]` each. Source: `eq:rdiff`."""
-    return (local - overall).abs() / (local + epsilon)
+def relative_difference(local: Tensor, global_entropy: Tensor, epsilon: float = EPSILON) -> Tensor:
+    """Return r_difference of the window's median and H_glob,t, `[B]` each. Source: `eq:rdiff`."""
+    return (local - global_entropy).abs() / (local + epsilon)
 
 
 def amplification(change: Tensor, difference: Tensor) -> Tensor:
-    """Return q, `[B]`, of r_change and r_difference, `[B]` each. It has no upper limit. Source: `eq:q`."""
+    """Return the amplification q = 1 + r_change + r_difference, `[B]` each. Source: `eq:q`."""
     return 1 + change + difference
 
 
-def entropy_gaps(entropy: Tensor, local: Tensor, overall: Tensor) -> Tensor:
-    """Return the numerators of the two δ, H(X)_t − med and med − H_glob,t, `[2, B]`."""
-    return torch.stack([entropy - local, local - overall])
+def compute_entropy_gaps(entropy: Tensor, local: Tensor, global_entropy: Tensor) -> Tensor:
+    """Return H(X)_t − med and med − H_glob,t, the numerators of δ_loc and δ_glob, `[2, B]`."""
+    return torch.stack([entropy - local, local - global_entropy])
 
 
 def compute_deltas(
@@ -74,24 +77,24 @@ def compute_deltas(
     gaps: Tensor,
     log_size: Tensor | float,
     mapping: Mapping = "arctanh",
-    edge: float = CLAMP,
+    limit: float = CLAMP,
 ) -> Tensor:
-    """Return δ_loc and δ_glob, `[2, B]`.
+    """Return the local and global deviations of the entropy, δ_loc and δ_glob, `[2, B]`.
 
     Args:
-        q: The result of `amplification`, `[B]`.
-        gaps: The result of `entropy_gaps`, `[2, B]`.
-        log_size: ln|V| for k_t, or ln k_t, `[B]`, for α_t.
-        mapping: arctanh, or the function that replaces arctanh.
-        edge: The largest absolute argument of arctanh.
+        q: The amplification, `[B]`.
+        gaps: The result of `compute_entropy_gaps`, `[2, B]`.
+        log_size: The divisor within arctanh: ln|V| for k_t, or ln k_t, `[B]`, for α_t.
+        mapping: The name of the function: `arctanh`, or `log`, which replaces arctanh.
+        limit: The largest absolute argument of arctanh.
 
     Source: `eq:deltaloc`, `eq:deltaglob`.
     """
-    return q * apply_mapping(gaps / log_size, mapping, edge)
+    return q * apply_mapping(gaps / log_size, mapping, limit)
 
 
 def local_weight(deltas: Tensor, epsilon: float = EPSILON) -> Tensor:
-    """Return λ_k, `[B]`, of δ_loc and δ_glob, `[2, B]`. Source: `eq:lanbda`."""
+    """Return λ_k, the weight of δ_loc, `[B]`, from δ_loc and δ_glob, `[2, B]`. Source: `eq:lanbda`."""
     sizes = deltas.abs()
     return sizes[0] / (sizes.sum(0) + epsilon)
 
@@ -102,27 +105,23 @@ def combine_deltas(weight: Tensor, deltas: Tensor) -> Tensor:
 
 
 def candidate_number(exponent: Tensor) -> Tensor:
-    """Return k_t before rounding, `[B]`, by `combine_deltas` with ln|V|. Source: `eq:kt`."""
+    """Return the number of candidates k_t before rounding, 10 σ(exponent) + 5, `[B]`. Source: `eq:kt`."""
     return K_RANGE * exponent.sigmoid() + K_MIN
 
 
 def log_penalty(exponent: Tensor) -> Tensor:
-    """Return ln α_t, `[B]`, by `combine_deltas` with ln k_t. It is finite even if α_t rounds to 0.
-
-    Source: `eq:alphat`.
-    """
+    """Return ln α_t = ln σ(exponent), `[B]`, which is finite even if α_t rounds to 0. Source: `eq:alphat`."""
     return torch.nn.functional.logsigmoid(exponent)
 
 
 def adapt_parameters(
-    entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard
+    entropies: Tensor, global_entropy: Tensor, log_vocabulary: float, strategy: Guard
 ) -> AdaptedParameters:
-    """Return k_t and ln α_t with the numbers that lead to them.
+    """Return k_t, ln α_t and their intermediate values.
 
     Args:
-        entropies: H(X)_{t−w} … H(X)_t as far as they exist, `[n, B]`, n ≤ w + 1. The last is the current
-            entropy.
-        overall: H_glob,t, `[B]`.
+        entropies: The last entropies H(X)_{t−w} … H(X)_t, or fewer in the first steps, `[n, B]`, n ≤ w + 1.
+        global_entropy: H_glob,t, `[B]`.
         log_vocabulary: ln|V|.
         strategy: GUARD, with its aggregation and mapping.
     """
@@ -132,11 +131,11 @@ def adapt_parameters(
         before = window[-1]
         local = average_entropies(window, strategy.aggregation)
     else:  # so all differences are 0
-        before = local = overall = entropy
+        before = local = global_entropy = entropy
     change = relative_change(entropy, before)
-    difference = relative_difference(local, overall)
+    difference = relative_difference(local, global_entropy)
     q = amplification(change, difference)
-    gaps = entropy_gaps(entropy, local, overall)
+    gaps = compute_entropy_gaps(entropy, local, global_entropy)
     for_k = compute_deltas(q, gaps, log_vocabulary, strategy.mapping)
     weight = local_weight(for_k)
     k = candidate_number(combine_deltas(weight, for_k)).floor()

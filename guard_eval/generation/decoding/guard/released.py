@@ -1,15 +1,20 @@
-"""GUARD by its authors' released program, where it differs from the paper's equations.
+"""GUARD by its authors' released program, which differs from the paper's equations.
 
-The entropy is −Σ p ln(p + 1e-5). Windows end with the current step, and the window that is compared with
-H_glob,t is one step shorter. The median of an even number of values is the lower of the middle two. Until
-there are w steps, δ_glob and r_difference are 0, and δ_loc compares the current entropy with all entropies so
-far. Both rates are clamped to [0, 1] and have the weight 0.1 in q. ε is always 1e-4, also for the clamp of
-arctanh. For α_t, the divisor within arctanh is ln(k_t + 1e-4) with the unrounded k_t, and λ is computed
-again. Tokens of the prompt are also counted.
+The differences from the equations:
 
-There are four differences from that program: padding is not counted, each text has a separate history,
-scalars are float64, and scores are logarithms. As in that program, the penalty is dropped if the product of
-probability and penalty is 0 in float32 for every candidate.
+- The entropy is −Σ p ln(p + 1e-5).
+- Windows end with the current step, and the window that is compared with H_glob,t is one step shorter. The
+  median of an even number of values is the lower of the middle two.
+- In the first w − 1 steps, δ_glob and r_difference are 0, and δ_loc compares the current entropy with all
+  entropies so far.
+- r_change and r_difference are clamped to [0, 1] and have the weight 0.1 in q.
+- ε is always 1e-4, also for the clamp of arctanh. For α_t, the divisor within arctanh is ln(k_t + 1e-4) with
+  the unrounded k_t, and λ_k is computed again.
+- Tokens of the prompt are also counted. The penalty is dropped if the product of probability and penalty is 0
+  in float32 for every candidate.
+
+There are four differences from the authors' program: padding is not counted, each text has a separate
+history, scalars are float64, and scores are logarithms.
 """
 
 from __future__ import annotations
@@ -35,27 +40,27 @@ CLAMP = 1 - EPSILON
 
 
 def damped_amplification(change: Tensor, difference: Tensor) -> Tensor:
-    """Return q, `[B]`, from the two rates, `[B]` each. q is between 1 and 1.2."""
+    """Return the amplification q, between 1 and 1.2, from r_change and r_difference, `[B]` each."""
     return 0.9 + 0.1 * (1 + change.clamp(0, 1) + difference.clamp(0, 1))
 
 
 def adapt_parameters(
-    entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard
+    entropies: Tensor, global_entropy: Tensor, log_vocabulary: float, strategy: Guard
 ) -> AdaptedParameters:
-    """Return k_t and ln α_t with the numbers that lead to them. See `equations.adapt_parameters`."""
+    """Return k_t, ln α_t and their intermediate values. Arguments are as in `equations.adapt_parameters`."""
     entropy = entropies[-1]
     before = entropies[max(-2, -len(entropies))]  # at the first step, this is the current entropy
     change = relative_change(entropy, before, EPSILON)
     if len(entropies) < strategy.window:
         # The shorter window's value is set to H_glob,t, so that δ_glob and r_difference are 0.
-        local = average_entropies(entropies, strategy.aggregation, lower=True)
-        shorter = overall
+        local = average_entropies(entropies, strategy.aggregation, lower_median=True)
+        shorter = global_entropy
     else:
-        local = average_entropies(entropies[-strategy.window :], strategy.aggregation, lower=True)
-        shorter = average_entropies(entropies[1 - strategy.window :], strategy.aggregation, lower=True)
-    difference = relative_difference(shorter, overall, EPSILON)
+        local = average_entropies(entropies[-strategy.window :], strategy.aggregation, lower_median=True)
+        shorter = average_entropies(entropies[1 - strategy.window :], strategy.aggregation, lower_median=True)
+    difference = relative_difference(shorter, global_entropy, EPSILON)
     q = damped_amplification(change, difference)
-    gaps = torch.stack([entropy - local, shorter - overall])
+    gaps = torch.stack([entropy - local, shorter - global_entropy])
     for_k = compute_deltas(q, gaps, log_vocabulary, strategy.mapping, CLAMP)
     weight = local_weight(for_k, EPSILON)
     k = candidate_number(combine_deltas(weight, for_k))
@@ -66,7 +71,7 @@ def adapt_parameters(
 
 
 def keep_unpenalised_if_all_vanish(penalised: Tensor, log_p: Tensor, allowed: Tensor) -> Tensor:
-    """Return penalised scores, or unpenalised scores in rows whose penalised p are all 0 in float32.
+    """Return penalised scores. Rows in which every penalised p is 0 in float32 get unpenalised scores.
 
     Args:
         penalised: ln(p · α_t^count), `[B, n]`, float64.

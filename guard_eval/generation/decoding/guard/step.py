@@ -19,7 +19,7 @@ from guard_eval.generation.decoding.candidates import (
     mask_all_except,
 )
 from guard_eval.generation.decoding.context import Context
-from guard_eval.generation.decoding.entropy import shannon_entropy, smoothed_entropy
+from guard_eval.generation.decoding.entropy import compute_smoothed_entropy, shannon_entropy
 from guard_eval.generation.decoding.guard import algorithm1, equations, released
 from guard_eval.generation.decoding.guard.equations import K_MIN, K_RANGE, AdaptedParameters
 from guard_eval.generation.decoding.guard.released import keep_unpenalised_if_all_vanish
@@ -34,11 +34,12 @@ _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], AdaptedParame
 TOTAL = 0
 WEIGHT = 1
 _TRACED = ("H_glob", "k", "alpha", "q", "r_change", "r_difference", "delta_loc", "delta_glob", "lambda_k")
-"""The names in a trace of the state's columns after the first two. The column for alpha has ln α_t."""
+"""The names of the values in a trace, in the order of the state's columns from column 2 on. The state has
+ln α_t instead of α_t."""
 ENTROPIES = 2 + len(_TRACED)
-"""The first column of entropies. The columns of the state are: the numerator and the denominator of
-H_glob,t, then H_glob,t, the fields of `AdaptedParameters`, and H(X)_{t−w+1} … H(X)_t, with zeros before the
-first step."""
+"""The index of the state's first column with an entropy. Columns 0 and 1 have the numerator and the
+denominator of H_glob,t. The next columns have H_glob,t and the fields of `AdaptedParameters`. The last
+columns have H(X)_{t−w+1} … H(X)_t, or zeros before the first step."""
 
 
 def score_candidates(
@@ -46,29 +47,29 @@ def score_candidates(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the candidates of a step, their scores, and the state after the step, `[B, S]`.
 
-    The candidates are the 15 most likely tokens, or all tokens of a smaller vocabulary, `[B, n]`. A score is
-    the penalised ln p, `[B, n]`, float64, for the first k_t candidates, and −inf for others.
+    The candidates are the 15 most likely tokens, or all tokens of a smaller vocabulary, `[B, n]`. The scores
+    `[B, n]`, float64, are the penalised ln p for the first k_t candidates, and −inf for others.
 
     Args:
         strategy: GUARD.
         logits: The logits, `[B, V]`.
-        state: The state after the step before, `[B, S]`.
-        step: The step 0, 1, …. All steps from the window's length on are alike.
-        tokens: The tokens that are counted, `[B, t]`. −1 marks a position without a token.
+        state: The state after the previous step, `[B, S]`.
+        step: The step 0, 1, …. Steps with a full window give the same result for any number.
+        tokens: The earlier tokens, which are penalised, `[B, t]`. −1 marks a position without a token.
 
-    Source: `eq:hglob` to `eq:alphat`, or the formulation.
+    Source: `eq:hglob` to `eq:alphat`; see `equations`, `algorithm1` and `released`.
     """
-    measure = smoothed_entropy if strategy.formulation == "released" else shannon_entropy
+    measure = compute_smoothed_entropy if strategy.formulation == "released" else shannon_entropy
     values, ids = find_top_candidates(logits.float(), K_MIN + K_RANGE)
     entropy, log_z = measure(logits, values[:, :1])
     # H_glob,t is a mean with decaying weights, so both sums decay at each step.
     total = entropy + strategy.decay * state[:, TOTAL]
     weight = 1.0 + strategy.decay * state[:, WEIGHT]
-    overall = total / weight  # `eq:hglob`
+    global_entropy = total / weight  # `eq:hglob`
     window = torch.cat([state[:, ENTROPIES:], entropy[:, None]], 1)
     entropies = window[:, -1 - min(step, strategy.window) :].T
     adapt = _ADAPT[strategy.formulation]
-    adapted = adapt(entropies, overall, math.log(logits.shape[-1]), strategy)
+    adapted = adapt(entropies, global_entropy, math.log(logits.shape[-1]), strategy)
     log_p = values - log_z[:, None]  # in float64
     counts = (ids[:, :, None] == tokens[:, None, :]).sum(-1)
     scores = log_p + counts * adapted.log_alpha[:, None]  # `eq:acs`
@@ -76,7 +77,7 @@ def score_candidates(
     allowed = rank < adapted.k[:, None]
     if strategy.formulation == "released":
         scores = keep_unpenalised_if_all_vanish(scores, log_p, allowed)
-    numbers = torch.stack([total, weight, overall, *adapted], 1)
+    numbers = torch.stack([total, weight, global_entropy, *adapted], 1)
     after = torch.cat([numbers, window[:, 1:]], 1)
     return ids, scores.masked_fill(~allowed, -torch.inf), after
 
@@ -86,7 +87,7 @@ def mask_all_but_best(
 ) -> tuple[Tensor, Tensor]:
     """Mask all tokens except the best candidate. Return the logits `[B, V]` and the new state `[B, S]`.
 
-    With `select="sample"`, all candidates stay, with the penalised scores. Arguments: see `score_candidates`.
+    With `select="sample"`, the logits of all candidates are their scores. Arguments: see `score_candidates`.
     """
     ids, scores, after = score_candidates(strategy, logits, state, step, tokens)
     if strategy.select == "sample":
@@ -103,8 +104,8 @@ def compile_guard_step() -> Callable[..., tuple[Tensor, Tensor]]:
 
 
 @apply_step.register
-def guard(strategy: Guard, logits: Tensor, context: Context) -> Tensor:
-    """Mask all tokens except the best candidates; see `mask_all_but_best`."""
+def apply_guard(strategy: Guard, logits: Tensor, context: Context) -> Tensor:
+    """Run a step of GUARD: mask all tokens except the best candidate, or all candidates if one is drawn."""
     tokens = context.tokens if strategy.formulation == "released" else context.written
     run_step = compile_guard_step() if context.compiled else mask_all_but_best
     step = min(context.step, strategy.window)
@@ -115,13 +116,13 @@ def guard(strategy: Guard, logits: Tensor, context: Context) -> Tensor:
 
 @initial_state.register
 def make_first_state(strategy: Guard) -> list[float]:
-    """Return the state before the first step, which is all zeros."""
+    """Return GUARD's state before the first step, a list of zeros."""
     return [0.0] * (ENTROPIES + strategy.window)
 
 
 @list_trace_values.register
 def trace_guard_step(strategy: Guard, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
-    """Return GUARD's values at a step: H_t, H_glob,t, k_t, α_t, q, the rates, δ and λ_k."""
+    """Return GUARD's values at a step by name, such as `k` and `alpha`, `[B]` each."""
     columns = after[:, WEIGHT + 1 : ENTROPIES].unbind(1)
     values = {"H": after[:, -1], **dict(zip(_TRACED, columns, strict=True))}
     return values | {"alpha": values["alpha"].exp()}
