@@ -383,7 +383,7 @@ def declare_plan_keys(
                 return []
             for key in sorted(evidence.plan.list_non_default_keys()):
                 if key in refuses or key not in DECIDED.union(uses):
-                    why = refuses.get(key, f"{analyse.__name__} does not use it; leave it out")
+                    why = refuses.get(key, f"{analyse.__name__} does not use this setting; leave it out")
                     raise StudyError(f"{key} = {json.dumps(getattr(evidence.plan, key))}: {why}")
             return analyse(evidence)
 

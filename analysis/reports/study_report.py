@@ -66,10 +66,10 @@ def read_study_verdicts(study: Study) -> pd.DataFrame:
         StudyError: There are no verdicts.
     """
     with Store.open(study.database) as store:
-        return check_verdicts(make_verdict_table(_read_rows(study, store)))
+        return check_verdicts(make_verdict_table(_read_counted_verdicts(study, store)))
 
 
-def _read_rows(study: Study, store: Store) -> list[TidyRow]:
+def _read_counted_verdicts(study: Study, store: Store) -> list[TidyRow]:
     """Return the verdicts of a study that count. Raise an error if no verdict counts."""
     if rows := _drop_open_round_verdicts(store, unblind.read_tidy_rows(store)):
         return rows
@@ -108,7 +108,7 @@ def read_study_for_report(study: Study, by: Sequence[str] = ()) -> tuple[pd.Data
         StudyError: There are no verdicts, a column is unknown, or the tables of metrics cannot be read.
     """
     with Store.open(study.database, declared=study.declared) as store:
-        rows = _read_rows(study, store)
+        rows = _read_counted_verdicts(study, store)
         context = make_study_context(study, store, rows)
         table = add_split_columns(
             study, check_verdicts(make_verdict_table(rows)), [*context.by, *by], store_pairs.read_pairs(store)
@@ -126,7 +126,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     """Return the context of a study with these verdicts."""
     settings = study.settings
     pairs = store_pairs.read_pairs(store)
-    used_criteria = _list_criteria(settings)
+    used_criteria = _list_asked_criteria(settings)
     raters_per_pair = settings.annotation.raters_per_pair
     with_excluded = _drop_open_round_verdicts(store, unblind.read_tidy_rows(store, include_excluded=True))
     is_any_excluded = any(row.excluded for row in with_excluded)
@@ -146,7 +146,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         unfinished=()
         if study.hand_out_plan.rounds
         else _describe_missing_ratings(settings, pairs, with_excluded),
-        contests=_read_contests(store, rows),
+        contests=_read_comparison_rounds(store, rows),
         planned=_list_declared_results(settings, {row.rater_kind for row in rows}),
         plan=settings.analysis,
         by=tuple(settings.analysis.by),
@@ -159,7 +159,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         },
         random_part=settings.pairs.human_pairs is not None,
         ties=True,
-        metrics=_read_metrics(study.metrics_folder),
+        metrics=_read_metric_scores(study.metrics_folder),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
         judging=JudgeUsage(**read_judge_usage(store)),
         choice=study.choice,
@@ -172,7 +172,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     )
 
 
-def _read_contests(store: Store, rows: Sequence[TidyRow]) -> dict[tuple[str, str], Contest]:
+def _read_comparison_rounds(store: Store, rows: Sequence[TidyRow]) -> dict[tuple[str, str], Contest]:
     """Return the rounds of people and of each judge, if comparisons stop after a round."""
     raters = {
         (row.rater_kind, row.rater if row.rater_kind in PEOPLE_OF else "") for row in rows if row.prompt_round
@@ -218,7 +218,7 @@ def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> tuple[Exclusion, 
     return tuple(exclusions)
 
 
-def _list_criteria(settings: Settings) -> tuple[Criterion, ...]:
+def _list_asked_criteria(settings: Settings) -> tuple[Criterion, ...]:
     """Return the criteria on which people or judges are asked for a verdict."""
     lists = [settings.annotation.criteria, *(judge.criteria for judge in settings.judge)]
     names = list(dict.fromkeys(chain.from_iterable(lists)))
@@ -271,7 +271,7 @@ def _list_declared_results(settings: Settings, kinds: set[RaterKind]) -> tuple[t
     return cells if settings.analysis.composite is None else add_composite_results(cells)
 
 
-def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
+def _read_metric_scores(folder: Path) -> tuple[MetricRow, ...]:
     """Return the scores for the report, each with its meaning. Return no scores if nothing was measured."""
     path = folder / "scores.csv"
     if not path.exists():

@@ -155,7 +155,7 @@ TABLES = [
     ("name = 'x'", "x has no texts; give it one of: file, strategy"),
     ("name = 'x'\nfile = 'a'\nstrategy = 'greedy'", "x has file and strategy; give it one of"),
     ("name = 'x'\nbase_url = 'http://localhost/v1'", "x needs the model's name at the server"),
-    ("name = 'x'\nfile = 'a'\ntemperature = 1.0", "temperature, which is not for texts in a file"),
+    ("name = 'x'\nfile = 'a'\ntemperature = 1.0", "temperature, which has no meaning for texts in a file"),
     ("name = 'tie'\nfile = 'a'", "means a side, a tie or the references"),
     ("name = 'x'\nstrategy = 'greedy'", "model: is missing; add it"),
     ("name = 'x'\nstrategy = 'greedi'", "did you mean 'greedy'?"),
