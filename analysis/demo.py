@@ -73,7 +73,7 @@ def prepare_demo_folder(folder: Path) -> None:
         StudyError: The folder has other files or another study, to which simulated raters would be added.
     """
     if (folder / "study.toml").exists() and Study.open(folder).hash == Study.open(STUDY.parent).hash:
-        progress.show_notice(f"{folder} exists already; going on with it")
+        progress.show_notice(f"{folder} exists already; the demo continues there")
         return
     # An interrupted demo leaves its prompts without a study.toml.
     prompts = folder / "prompts.jsonl"

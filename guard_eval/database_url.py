@@ -28,7 +28,7 @@ _PLAIN = re.compile(
 
 UNREADABLE = (
     "the database's URL cannot be read; write sqlite:///study.db or postgresql+psycopg://user@host/database, "
-    "without a password: set PGPASSWORD in the environment, and such as PGSSLMODE for other options"
+    "without a password; set PGPASSWORD and other options, such as PGSSLMODE, in the environment"
 )
 """The message for a text that is not a URL. The message omits the text, which may contain a password."""
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.sections.results.rounds import estimate_lead, find_critical_value
+from analysis.sections.results.rounds import estimate_mean_lead, find_critical_value
 from guard_eval.records import Contest, RoundPlan
 from guard_eval.rounds import compare_couples, compute_first_passage_p, find_stopping_couples
 
@@ -86,7 +86,7 @@ def test_intervals_of_couples_are_simultaneous():
     """Three couples in one round: t with 7 degrees of freedom where the normal one has .05/3."""
     scores = [1, 1, 0, 1, -1, 1, 0, 1]
     played = contest([(row, 0, 0) for row in scores], design="candidate")
-    lead = estimate_lead(compare_couples(played)[0], played)
+    lead = estimate_mean_lead(compare_couples(played)[0], played)
     half = stats.t.ppf(1 - 0.05 / 6, 7) * np.std(scores, ddof=1) / 8**0.5
     assert (lead.low, lead.high) == pytest.approx((0.5 - half, min(1, 0.5 + half)))
 

@@ -112,7 +112,7 @@ def _check_design_values(design: Design) -> dict[str, tuple[bool, str]]:
         "alpha": (0 < design.alpha < HALF, "an error rate above 0 and below 0.5, say 0.05"),
         "power": (
             design.alpha < design.power <= 0.99,
-            f"one above α = {design.alpha:g} and up to 0.99, such as 0.8",
+            f"a power above α = {design.alpha:g} and up to 0.99, such as 0.8",
         ),
         "results": (1 <= design.results <= MAX_RESULTS, f"a whole number from 1 to {MAX_RESULTS}"),
         "rater_sd": (

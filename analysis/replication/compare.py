@@ -46,7 +46,7 @@ class SettingDifference(NamedTuple):
 def describe_setting_differences(differences: Sequence[SettingDifference]) -> str:
     """Describe the differences from the paper's setting in a sentence. Without differences it is empty."""
     words = "; ".join(difference.words for difference in differences)
-    return f"OTHER SETTING: {words}. A difference says nothing of the paper." if words else ""
+    return f"OTHER SETTING: {words}. Differences say nothing about the paper." if words else ""
 
 
 def compare_figures_with_paper(

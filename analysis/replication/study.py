@@ -29,7 +29,7 @@ from guard_eval.texts.pairing import draw_prompts
 from guard_eval.texts.prompts import read_prompts, read_study_prompts
 
 WHERE = (
-    "the paper's are those of Li et al. 2023 and are not shipped: the files wikitext_, wikinews_ and "
+    "the paper's prompts are those of Li et al. 2023 and are not shipped: the files wikitext_, wikinews_ and "
     "book_contrastive_gpt2-xl_256.jsonl under data_from_CD_repo/benchmarks in "
     "github.com/yxuansu/Contrastive_Search_versus_Contrastive_Decoding; --prompts reads them as they are"
 )
@@ -172,7 +172,7 @@ def find_setting_differences(table: PaperTable, study: Study) -> list[SettingDif
     papers_tokens = papers["generation"]["max_new_tokens"]
     scorer = settings.metrics.coherence_model
     papers_scorer = papers["metrics"]["coherence_model"]
-    instead = f"not {model}" if table.named else f"where we take {model}, as the paper names none"
+    instead = f"not {model}" if table.named else f"not {model}, our choice, because the paper names none"
     differing = {
         f"model {used}, {instead}": used != model,
         f"at most {tokens} tokens a text, not {papers_tokens}": tokens != papers_tokens,

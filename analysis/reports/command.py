@@ -106,7 +106,7 @@ def report(
             page=folder / "index.html",
             answer="",
             reading=reading,
-            lines=(*reading.lines(), *list_supported_analyses(evidence.frame)),
+            lines=(*reading.format_lines(), *list_supported_analyses(evidence.frame)),
             warnings=reading.notes,
         )
     check_results_folder(folder)
@@ -123,7 +123,12 @@ def report(
         answer=written.summary,
         results=written.results,
         reading=reading,
-        lines=(*reading.lines(), written.summary, *map(str, written.results), f"report: {written.paths[0]}"),
+        lines=(
+            *reading.format_lines(),
+            written.summary,
+            *map(str, written.results),
+            f"report: {written.paths[0]}",
+        ),
         warnings=reading.notes,
         tables=split.tables if (split := by_column.make_section(evidence)) else (),
     )

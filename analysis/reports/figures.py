@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from analysis.evidence import Evidence
-from analysis.reports.sentences import is_simulated
+from analysis.reports.sentences import has_simulated_verdicts
 from analysis.sections.results.answering import select_answer_rows
 from analysis.sections.results.ranking import RankingRow, group_rankings
 from analysis.sections.results.shares import WinShareRow, measure_reported_shares
@@ -151,7 +151,7 @@ def _draw_share_intervals(
         description=heading,
         strong=strong,
         lines=2,
-        simulated=is_simulated(evidence),
+        simulated=has_simulated_verdicts(evidence),
         # One column of a page is wide enough if the labels are short.
         width=NARROW if all(len(text) <= SHORT_LABEL for text in (*labels, *names)) else WIDTH,
     )

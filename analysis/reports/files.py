@@ -9,7 +9,12 @@ import pandas as pd
 
 from analysis.evidence import Context, Evidence
 from analysis.reports.first_screen import AnswerLine, FirstScreen, build_first_screen
-from analysis.reports.sentences import TEMPLATES, describe_limitations, describe_methods, is_simulated
+from analysis.reports.sentences import (
+    TEMPLATES,
+    describe_limitations,
+    describe_methods,
+    has_simulated_verdicts,
+)
 from analysis.scores.scores import add_judge_column, group_by_result
 from analysis.sections import ANALYSES, SECTIONS
 from analysis.sections.results.answering import select_answer_rows
@@ -109,7 +114,7 @@ def _collect_page_content(evidence: Evidence, screen: FirstScreen) -> dict[str, 
     sections = [section(evidence) for section in SECTIONS]
     return {
         "context": context,
-        "simulated": is_simulated(evidence),
+        "simulated": has_simulated_verdicts(evidence),
         "screen": screen,
         "sections": [section for section in sections if section is not None],
         "examples": [(pair, _count_verdicts(pair, evidence.frame)) for pair in context.examples],

@@ -27,7 +27,7 @@ from analysis.sections.results.shares import (
     TOO_FEW,
     ShareRow,
     WinShareRow,
-    conclude,
+    choose_conclusion,
     count_pairs_and_ratings,
     describe_conclusion,
 )
@@ -103,12 +103,12 @@ class AnswerLine:
         return f"{self.about}: {format_percent(self.interval.value)} ({level} interval: {limits}), {tested}"
 
     @property
-    def word(self) -> str:
+    def conclusion_and_p(self) -> str:
         """Return the conclusion after the deciding p, if there is a p: `p = .012 · evidence`."""
         return self.conclusion if self.p is None else f"{format_p(self.p)} · {self.conclusion}"
 
     @property
-    def outcomes(self) -> str:
+    def win_and_tie_shares(self) -> str:
         """Return the shares of wins and ties as text: `52 % won, 10 % tied`. Empty for a ranked method."""
         if self.won is None:
             return ""
@@ -221,7 +221,7 @@ def _group_by_conclusion(rows: Sequence[WinShareRow], alpha: float) -> list[tupl
 
     def get_conclusion(row: WinShareRow) -> tuple[str, str]:
         is_clear = row.is_significant(alpha)
-        return (PREFERRED, row.leader) if is_clear else (conclude(row, alpha), "")
+        return (PREFERRED, row.leader) if is_clear else (choose_conclusion(row, alpha), "")
 
     groups = [(word, rows) for (word, _), rows in group_by(rows, get_conclusion).items()]
     return sorted(groups, key=lambda group: CONCLUSIONS.index(group[0]))
@@ -244,7 +244,7 @@ def _write_answer_remarks(
     """
     first, *others = groups
     alpha = evidence.plan.alpha
-    unclear = [row for row in answered if conclude(row, alpha) == NO_EVIDENCE]
+    unclear = [row for row in answered if choose_conclusion(row, alpha) == NO_EVIDENCE]
     same = [
         row
         for row in evidence.rows(run_equivalence_tests)
@@ -413,7 +413,7 @@ def _describe_test(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_fir
     covered = next(
         row for row in evidence.rows(count_pairs_and_ratings) if row.rater_group == rows[0].rater_group
     )
-    shares = [row.win_share for row in rows if conclude(row, evidence.plan.alpha) == NO_EVIDENCE]
+    shares = [row.win_share for row in rows if choose_conclusion(row, evidence.plan.alpha) == NO_EVIDENCE]
     return write_sentences_from_template(
         "foot",
         evidence,

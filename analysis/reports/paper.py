@@ -14,7 +14,7 @@ from analysis.reports.sentences import (
     count_raters,
     describe_coverage,
     describe_methods,
-    is_simulated,
+    has_simulated_verdicts,
     write_sentences_from_template,
 )
 from analysis.sections.raters.agreement import measure_agreement
@@ -67,7 +67,7 @@ def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
     """Return the files of paper/ by path in the report. The same input gives the same bytes."""
     table = _make_ranking_table(evidence) if evidence.is_ranked else _make_share_table(evidence)
     text = _write_result_sentence(evidence)
-    if is_simulated(evidence):
+    if has_simulated_verdicts(evidence):
         text = f"SIMULATED verdicts, evidence of nothing: {text}"
         table = replace(table, caption=f"SIMULATED. {table.caption}")
     notes = _write_methods_section(evidence)
@@ -78,13 +78,13 @@ def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
         "paper/tables.md": "\n\n".join(map(to_markdown, tables)) + "\n",
         "paper/figure.pdf": draw_main_figure(evidence).pdf,
         "paper/sentence.txt": f"{join_lines(text)}\n",
-        "paper/sentence.tex": f"{_to_latex(text)}\n",
-        "paper/methods.tex": " ".join(map(_cite, notes)) + "\n",
+        "paper/sentence.tex": f"{_convert_to_latex(text)}\n",
+        "paper/methods.tex": " ".join(map(_convert_to_latex_with_citation, notes)) + "\n",
         "paper/references.bib": "".join(f"{entry}\n" for entry in cited.values()),
     }
 
 
-def _to_latex(text: str) -> str:
+def _convert_to_latex(text: str) -> str:
     """Return prose as one line of LaTeX, with typographic apostrophes and no break before a percent sign."""
     words = re.sub(r"[ \n\t]+", " ", replace_unwritable(text))
     return escape_latex(re.sub(r"(?<=\d) (?=%)", "\u00a0", words).replace("'", "’"))
@@ -95,12 +95,12 @@ def _find_cited_works(note: str) -> dict[str, str]:
     return {key: entry for words, entry, key in _read_references() if words in note}
 
 
-def _cite(note: str) -> str:
+def _convert_to_latex_with_citation(note: str) -> str:
     """Convert a sentence to LaTeX. Authors and years become one citation at the end of the sentence."""
     keys = _find_cited_works(note)
     words = re.sub(r" \((?:[A-Z][\w ,]*) \d{4}\)", "", note) if keys else note
     cited = rf"~\citep{{{','.join(keys)}}}" if keys else ""
-    return f"{_to_latex(words.removesuffix('.'))}{cited}."
+    return f"{_convert_to_latex(words.removesuffix('.'))}{cited}."
 
 
 @cache
@@ -149,7 +149,7 @@ def _make_share_table(evidence: Evidence) -> Table:
         [make_cells(row) for row in rows[:MAX_ROWS]],
         caption=f"Verdicts of {raters} on {context.texts}{against}, in percent",
         note=f"Share: wins plus half the ties of {of}, mean over pairs. "
-        f"n: {_describe_sizes(rows)}. p: {_describe_tests(rows)}. "
+        f"n: {_describe_sample_sizes(rows)}. p: {_describe_tests(rows)}. "
         f"Bold: p at most {format_error_rate(evidence.plan.alpha)}.{overall}"
         f"{_note_missing_rows(rows, 'results')}",
         strong=frozenset(significant),
@@ -175,7 +175,7 @@ def _describe_tests(rows: Sequence[WinShareRow], sides: str = "") -> str:
     )
 
 
-def _describe_sizes(rows: Sequence[WinShareRow]) -> str:
+def _describe_sample_sizes(rows: Sequence[WinShareRow]) -> str:
     """Describe the numbers of prompts, pairs and ratings of each result."""
     counts = {
         "prompt": [row.units for row in rows if row.unit == "prompt"],
@@ -212,7 +212,7 @@ def _write_result_sentence(evidence: Evidence) -> str:
         ranked=ranked[:MAX_RESULTS],
         most=MAX_RESULTS,
         test=test,
-        sizes=_describe_sizes,
+        sizes=_describe_sample_sizes,
         verdict_word=describe_conclusion,
     )
     return "".join(lines)

@@ -40,7 +40,7 @@ def write_sentences_from_template(name: str, evidence: Evidence, **facts: object
     unclear = [
         rows
         for rows in tables
-        if rows[0].shows_no_difference(evidence.plan.alpha) and not find_circle(evidence, rows[0])
+        if rows[0].shows_no_difference(evidence.plan.alpha) and not find_methods_in_cycle(evidence, rows[0])
     ]
     # One sentence lists several rankings without a difference.
     together = unclear if len(unclear) > 1 and not is_mixed else []
@@ -52,17 +52,17 @@ def write_sentences_from_template(name: str, evidence: Evidence, **facts: object
         plan=evidence.plan,
         rankings=[rows for rows in tables if rows not in together],
         together=together,
-        find_circle=partial(find_circle, evidence),
+        find_methods_in_cycle=partial(find_methods_in_cycle, evidence),
         is_mixed=is_mixed,
         no_rank=NO_RANK,
         name_raters=name_raters,
         list_criteria=list_criteria,
-        is_simulated=is_simulated(evidence),
+        is_simulated=has_simulated_verdicts(evidence),
         **facts,
     )
 
 
-def find_circle(evidence: Evidence, ranked: RankingRow) -> list[str]:
+def find_methods_in_cycle(evidence: Evidence, ranked: RankingRow) -> list[str]:
     """Return the methods of a ranking that beat each other in a cycle: A beats B, B beats C, C beats A."""
     wins = {
         (row.leader, row.other_method)
@@ -83,7 +83,7 @@ def list_criteria(rows: Iterable[CriterionRow | ComparisonRow]) -> str:
     return join_first_parts([find_title(row.criterion) for row in rows], MAX_CRITERIA)
 
 
-def is_simulated(evidence: Evidence) -> bool:
+def has_simulated_verdicts(evidence: Evidence) -> bool:
     """Return whether some verdicts behind the answer are simulated."""
     return any(row.rater_kind in SIMULATED for row in evidence.rows(select_answer_rows))
 
@@ -133,7 +133,9 @@ def describe_methods(evidence: Evidence) -> tuple[str, ...]:
         "methods",
         evidence,
         families=[f"{size} for {who}" for who, size in families.items()],
-        reading=[f"{role}: {column} ({why})" for role, column, why in get_reading(evidence.frame).rows()],
+        reading=[
+            f"{role}: {column} ({why})" for role, column, why in get_reading(evidence.frame).list_roles()
+        ],
     )
 
 

@@ -30,9 +30,9 @@ from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
-from guard_eval.store.judging.usage import read_usage
+from guard_eval.store.judging.usage import read_judge_usage
 from guard_eval.store.notes import count_suspicious_presentations
-from guard_eval.store.showings.rounds import count_closed_rounds, read_contest
+from guard_eval.store.showings.rounds import count_closed_rounds, read_round_scores
 from guard_eval.study import Study
 from guard_eval.study.choice import remove_parameters
 from guard_eval.study.declared import compare_declared_parts
@@ -66,10 +66,10 @@ def read_study_verdicts(study: Study) -> pd.DataFrame:
         StudyError: There are no verdicts.
     """
     with Store.open(study.database) as store:
-        return check_verdicts(make_verdict_table(_read_rows(study, store)))
+        return check_verdicts(make_verdict_table(_read_counted_verdicts(study, store)))
 
 
-def _read_rows(study: Study, store: Store) -> list[TidyRow]:
+def _read_counted_verdicts(study: Study, store: Store) -> list[TidyRow]:
     """Return the verdicts of a study that count. Raise an error if no verdict counts."""
     if rows := _drop_open_round_verdicts(store, unblind.read_tidy_rows(store)):
         return rows
@@ -108,13 +108,13 @@ def read_study_for_report(study: Study, by: Sequence[str] = ()) -> tuple[pd.Data
         StudyError: There are no verdicts, a column is unknown, or the tables of metrics cannot be read.
     """
     with Store.open(study.database, declared=study.declared) as store:
-        rows = _read_rows(study, store)
+        rows = _read_counted_verdicts(study, store)
         context = make_study_context(study, store, rows)
         table = add_split_columns(
             study, check_verdicts(make_verdict_table(rows)), [*context.by, *by], store_pairs.read_pairs(store)
         )
         try:
-            store_settings.put_setting(store, store_settings.RESULTS_SEEN, keep=True)
+            store_settings.store_setting(store, store_settings.RESULTS_SEEN, keep=True)
         except StudyError as error:
             # The study may be on a read-only disk, and the results can be shown all the same.
             unrecorded = Reading(notes=(f"{UNRECORDED}: {error}",))
@@ -126,7 +126,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     """Return the context of a study with these verdicts."""
     settings = study.settings
     pairs = store_pairs.read_pairs(store)
-    used_criteria = _list_criteria(settings)
+    used_criteria = _list_asked_criteria(settings)
     raters_per_pair = settings.annotation.raters_per_pair
     with_excluded = _drop_open_round_verdicts(store, unblind.read_tidy_rows(store, include_excluded=True))
     is_any_excluded = any(row.excluded for row in with_excluded)
@@ -146,7 +146,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         unfinished=()
         if study.hand_out_plan.rounds
         else _describe_missing_ratings(settings, pairs, with_excluded),
-        contests=_read_contests(store, rows),
+        contests=_read_comparison_rounds(store, rows),
         planned=_list_declared_results(settings, {row.rater_kind for row in rows}),
         plan=settings.analysis,
         by=tuple(settings.analysis.by),
@@ -159,9 +159,9 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         },
         random_part=settings.pairs.human_pairs is not None,
         ties=True,
-        metrics=_read_metrics(study.metrics_folder),
+        metrics=_read_metric_scores(study.metrics_folder),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
-        judging=JudgeUsage(**read_usage(store)),
+        judging=JudgeUsage(**read_judge_usage(store)),
         choice=study.choice,
         unknown_searches=_find_systems_with_unknown_search(settings),
         exclusions=_read_exclusions(store, with_excluded),
@@ -172,14 +172,14 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     )
 
 
-def _read_contests(store: Store, rows: Sequence[TidyRow]) -> dict[tuple[str, str], Contest]:
+def _read_comparison_rounds(store: Store, rows: Sequence[TidyRow]) -> dict[tuple[str, str], Contest]:
     """Return the rounds of people and of each judge, if comparisons stop after a round."""
     raters = {
         (row.rater_kind, row.rater if row.rater_kind in PEOPLE_OF else "") for row in rows if row.prompt_round
     }
     with store.begin_read() as db:
         return {
-            (kind, judge): read_contest(db, name_deciding_group(judge, kind))
+            (kind, judge): read_round_scores(db, name_deciding_group(judge, kind))
             for kind, judge in sorted(raters, key=lambda who: (KIND_PLACE[who[0]], who))
         }
 
@@ -218,7 +218,7 @@ def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> tuple[Exclusion, 
     return tuple(exclusions)
 
 
-def _list_criteria(settings: Settings) -> tuple[Criterion, ...]:
+def _list_asked_criteria(settings: Settings) -> tuple[Criterion, ...]:
     """Return the criteria on which people or judges are asked for a verdict."""
     lists = [settings.annotation.criteria, *(judge.criteria for judge in settings.judge)]
     names = list(dict.fromkeys(chain.from_iterable(lists)))
@@ -271,7 +271,7 @@ def _list_declared_results(settings: Settings, kinds: set[RaterKind]) -> tuple[t
     return cells if settings.analysis.composite is None else add_composite_results(cells)
 
 
-def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
+def _read_metric_scores(folder: Path) -> tuple[MetricRow, ...]:
     """Return the scores for the report, each with its meaning. Return no scores if nothing was measured."""
     path = folder / "scores.csv"
     if not path.exists():

@@ -104,7 +104,7 @@ def add_composite_scores(scores: pd.DataFrame, composite: Composite) -> pd.DataF
         group, _RATED, score=weights / math.fsum(composite.weights.values()) * _compute_mean_scores(group)
     )
     rows = rows[rows["size"] == len(composite.weights)]
-    return _append_scores(scores, rows, rows["score"], criterion=COMPOSITE)
+    return _append_score_rows(scores, rows, rows["score"], criterion=COMPOSITE)
 
 
 def add_panel_scores(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tuple[JudgePanel, ...]]:
@@ -143,7 +143,7 @@ def add_panel_scores(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFram
         is_whole = rows["size"] == len(members)
         rows = rows[is_whole]
         net = rows["score"] if rule == "mean" else _vote_by_majority(rows)
-        table = _append_scores(table, rows, net, rater=name, judge=name)
+        table = _append_score_rows(table, rows, net, rater=name, judge=name)
         without = int((~is_whole).sum())
         formed.append(JudgePanel(rater_kind=str(kind), name=name, members=tuple(members), without=without))
     if not formed:
@@ -168,7 +168,9 @@ def _sum_scores_by_group(scores: pd.DataFrame, keys: list[str], **parts: pd.Seri
     return sums.assign(unit=groups["unit"].first()).reset_index()
 
 
-def _append_scores(scores: pd.DataFrame, rows: pd.DataFrame, net: pd.Series, **names: str) -> pd.DataFrame:
+def _append_score_rows(
+    scores: pd.DataFrame, rows: pd.DataFrame, net: pd.Series, **names: str
+) -> pd.DataFrame:
     """Append the rows of a composite or a panel to raters' scores, with `net` as the score of each row."""
     new = rows.assign(net=net.where(net.abs() > ROUNDING, 0.0), showings=1, **names)
     columns = [name for name in scores.columns if name in new.columns]

@@ -91,7 +91,7 @@ class ScoredVerdicts:
         return replace(self, frame=self.frame[rows], panel=self.panel if has_panel else None)
 
     @cached_property
-    def raters(self) -> pd.DataFrame:
+    def rater_scores(self) -> pd.DataFrame:
         """Return one score per rater and pair (`score_raters`), without the panel."""
         return score_raters(self.frame)
 
@@ -99,8 +99,8 @@ class ScoredVerdicts:
     def _scores_and_panels(self) -> tuple[pd.DataFrame, tuple[JudgePanel, ...]]:
         """Add the panel's scores. Return all scores and the panels."""
         if self.panel is None:
-            return self.raters, ()
-        return add_panel_scores(self.raters, self.panel)
+            return self.rater_scores, ()
+        return add_panel_scores(self.rater_scores, self.panel)
 
     @cached_property
     def scores(self) -> pd.DataFrame:
@@ -108,7 +108,7 @@ class ScoredVerdicts:
         scores, _ = self._scores_and_panels
         if self.composite is not None:
             scores = add_composite_scores(scores, self.composite)
-        return scores if scores is self.raters else _add_item_numbers(scores)
+        return scores if scores is self.rater_scores else _add_item_numbers(scores)
 
     @property
     def panels(self) -> tuple[JudgePanel, ...]:
@@ -118,7 +118,7 @@ class ScoredVerdicts:
     @cached_property
     def scores_by_kind(self) -> pd.DataFrame:
         """Return raters' scores with all judges of one kind in one result, to compare the judges."""
-        scores = self.raters
+        scores = self.rater_scores
         has_judges = (scores["judge"] != "").any()
         return _add_item_numbers(scores.assign(judge="")) if has_judges else scores
 

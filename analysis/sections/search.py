@@ -140,13 +140,13 @@ def make_section(evidence: Evidence) -> Section | None:
         anchor="search",
         question="How were the settings chosen?",
         answer="; ".join(described),
-        tables=(*tables, *_tabulate_expected_best(evidence.rows(list_expected_best_scores), score)),
+        tables=(*tables, *_tabulate_expected_best_scores(evidence.rows(list_expected_best_scores), score)),
         notes=tuple(choice.list_warnings()) if choice else (),
         figures=(_draw_score_by_diversity(rows, score),) if rows and score != "Diversity" else (),
     )
 
 
-def _tabulate_expected_best(rows: Sequence[ExpectedBestRow], score: str) -> Iterator[Table]:
+def _tabulate_expected_best_scores(rows: Sequence[ExpectedBestRow], score: str) -> Iterator[Table]:
     """Yield a table of the expected best score: a row per strategy, a column per number of tried settings."""
     if not rows:
         return

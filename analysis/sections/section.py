@@ -128,7 +128,7 @@ class Section:
     figures: tuple[Escaped, ...] = ()
 
 
-def name_limit_columns(prefix: str = "") -> dict[str, str]:
+def make_limit_column_metadata(prefix: str = "") -> dict[str, str]:
     """Return the field metadata of an `Estimate` with the limit columns `{prefix}low` and `{prefix}high`."""
     return {"limits": prefix}
 

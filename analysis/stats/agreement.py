@@ -40,13 +40,13 @@ def fleiss_kappa(counts: ArrayLike, unit: ArrayLike | None = None, *, level: flo
     shares of the categories, but not for agreement. If all verdicts are the same, κ is undefined, and not 1.
     """
 
-    def chance_agreement(shares: Floats) -> Floats:
+    def compute_chance_agreement(shares: Floats) -> Floats:
         return np.asarray((shares**2).sum(axis=-1))
 
     return _correct_for_chance(
         counts,
         unit,
-        chance_agreement,
+        compute_chance_agreement,
         name="Fleiss' κ",
         level=level,
     )
@@ -67,14 +67,14 @@ def gwet_ac1(
     """
     q = categories or np.shape(counts)[1]
 
-    def chance_agreement(shares: Floats) -> Floats:
+    def compute_chance_agreement(shares: Floats) -> Floats:
         return np.asarray((shares * (1 - shares)).sum(axis=-1) / (q - 1))
 
     name = f"Gwet's AC1, {q} categories"
     estimate = _correct_for_chance(
         counts,
         unit,
-        chance_agreement,
+        compute_chance_agreement,
         name=name,
         level=level,
     )
@@ -98,24 +98,24 @@ def _correct_for_chance(
     shares = table / sizes[:, None]
     columns = [np.ones(len(table)), sizes >= 2, agreement_by_item(table), *shares.T]
 
-    def corrected_agreement(sums: Floats) -> Floats:
+    def compute_corrected_agreement(sums: Floats) -> Floats:
         items = sums[..., 0]
         paired = sums[..., 1]
         agreed = sums[..., 2]
         mean_shares = sums[..., 3:] / items[..., None]
-        return _scale_beyond_chance(agreed / paired, chance_agreement(mean_shares))
+        return _compute_agreement_beyond_chance(agreed / paired, chance_agreement(mean_shares))
 
     return _estimate_coefficient(
         table,
         unit,
         columns,
-        corrected_agreement,
+        compute_corrected_agreement,
         name=name,
         level=level,
     )
 
 
-def _scale_beyond_chance(agreed: Floats, by_chance: Floats) -> Floats:
+def _compute_agreement_beyond_chance(agreed: Floats, by_chance: Floats) -> Floats:
     """Return the agreement beyond chance, divided by the largest possible agreement beyond chance."""
     return np.asarray((agreed - by_chance) / (1 - by_chance))
 
@@ -150,13 +150,13 @@ def krippendorff_alpha(counts: ArrayLike, unit: ArrayLike | None = None, *, leve
         paired,
         units,
         columns,
-        _ordinal_alpha,
+        _compute_ordinal_alpha,
         name=name,
         level=level,
     )
 
 
-def _ordinal_alpha(sums: Floats) -> Floats:
+def _compute_ordinal_alpha(sums: Floats) -> Floats:
     """Compute α = 1 − (N − 1) Σ o δ / Σ n n δ from category totals and coincidences."""
     q = int(np.sqrt(sums.shape[-1]))  # q totals and q² coincidences
     totals = sums[..., :q]
@@ -184,19 +184,19 @@ def cohen_kappa(
     pairs = first_choices[:, :, None] * second_choices[:, None, :]
     cells = pairs.reshape(-1, 9)
 
-    def kappa(sums: Floats) -> Floats:
+    def compute_kappa(sums: Floats) -> Floats:
         shares = sums / sums.sum(axis=-1, keepdims=True)
         table = shares.reshape(*sums.shape[:-1], 3, 3)
         agreed = np.trace(table, axis1=-1, axis2=-2)
         by_chance = table.sum(axis=-1) * table.sum(axis=-2)
-        return _scale_beyond_chance(agreed, by_chance.sum(axis=-1))
+        return _compute_agreement_beyond_chance(agreed, by_chance.sum(axis=-1))
 
     counts = first_choices + second_choices
     return _estimate_coefficient(
         counts,
         unit,
         [*cells.T],
-        kappa,
+        compute_kappa,
         name="Cohen's κ",
         level=level,
     )
@@ -257,7 +257,7 @@ def intraclass_correlation(
     if size.max(initial=0) < 2:
         return Estimate(level=level, method=method, note=NOT_PAIRED)
 
-    def correlation(sums: Floats) -> Floats:
+    def compute_correlation(sums: Floats) -> Floats:
         items, n, total, squared_sizes, between, squares = np.moveaxis(sums, -1, 0)
         within = (squares - between) / (n - items)
         among = (between - total**2 / n) / (items - 1)
@@ -268,7 +268,7 @@ def intraclass_correlation(
     columns = (np.ones(len(size)), size, total, size**2, total**2 / size, squares)
     estimate = jackknife(
         sum_by_unit(units, *columns),
-        correlation,
+        compute_correlation,
         level=level,
         bounds=(-1.0, 1.0),
     )

@@ -68,14 +68,14 @@ class ComparedPairs:
         """
         size = int(self.places.max()) + 1
         total = np.zeros((size, size))
-        np.add.at(total, index_matrix_cells(self.places), weights[:, None, None] * self.information)
+        np.add.at(total, index_parameter_matrix(self.places), weights[:, None, None] * self.information)
         total[:-1, :-1] += np.trace(total[:-1, :-1]) / (size - 1) ** 2
         if total[-1, -1] == 0:
             total[-1, -1] = 1
         return total
 
 
-def index_matrix_cells(places: Integers) -> tuple[Integers, Integers]:
+def index_parameter_matrix(places: Integers) -> tuple[Integers, Integers]:
     """Return the row and column indices of each comparison's parameters in a matrix, for cells [n, 3, 3]."""
     return places[:, :, None], places[:, None, :]
 

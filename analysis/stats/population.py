@@ -100,12 +100,12 @@ class TwoWayDesign:
         return TWO_WAY_T if self._is_crossed else CLUSTERS_T
 
     @cached_property
-    def _groups(self) -> tuple[Integers, Integers, Integers]:
+    def _score_groupings(self) -> tuple[Integers, Integers, Integers]:
         """Return three groupings of the scores, [n] each: by rater, by item, and each score alone."""
         return self.rater, self.item, np.arange(len(self.item))
 
     @cached_property
-    def _strata(self) -> Integers:
+    def _score_strata(self) -> Integers:
         """Return the stratum of each score, [n]."""
         return np.zeros(len(self.item), dtype=np.int64) if self.stratum is None else self.stratum
 
@@ -116,7 +116,7 @@ class TwoWayDesign:
         Raters with unequal weights b count as (Σb²)²/Σb⁴ raters.
         """
         items = int(self.item.max()) + 1
-        strata = int(self._strata.max()) + 1
+        strata = int(self._score_strata.max()) + 1
         squares = self.rater_weights**2
         effective_raters = squares.sum() ** 2 / (squares**2).sum()
         residual = len(self.item) - items - self.rater_count + 1
@@ -129,8 +129,8 @@ class TwoWayDesign:
 
     def estimate_mean(self, scores: Floats) -> TwoWayMean:
         """Return the weighted mean of scores, [n], with the error."""
-        deviations = scores - self._average_strata(scores)
-        sums = [np.bincount(group, weights=self.weight * deviations) for group in self._groups]
+        deviations = scores - self._average_by_stratum(scores)
+        sums = [np.bincount(group, weights=self.weight * deviations) for group in self._score_groupings]
         squares = np.array([(total**2).sum() for total in sums])
         if self._is_crossed:
             variance, df, raters = self._estimate_two_way_variance(squares)
@@ -139,16 +139,16 @@ class TwoWayDesign:
         value = float(scores @ self.weight)
         return TwoWayMean(value=value, variance=variance, df=df, raters=raters)
 
-    def _average_strata(self, scores: Floats) -> Floats:
+    def _average_by_stratum(self, scores: Floats) -> Floats:
         """Return the weighted mean of each score's stratum, [n]."""
-        totals = np.bincount(self._strata, weights=self.weight * scores)
-        weights = np.bincount(self._strata, weights=self.weight)
+        totals = np.bincount(self._score_strata, weights=self.weight * scores)
+        weights = np.bincount(self._score_strata, weights=self.weight)
         means = totals / weights
-        return np.asarray(means[self._strata])
+        return np.asarray(means[self._score_strata])
 
     def _estimate_two_way_variance(self, squares: Floats) -> tuple[float, float, float]:
         """Return the variance of the mean, its degrees of freedom, and the variance between raters."""
-        expected, target = self._expect_sums_of_squares()
+        expected, target = self._compute_expected_squares()
         # Satterthwaite's formula needs independent sums of squares. The other two sums contain parts of the
         # last sum, so these parts are moved to them. In a full table this is the analysis of variance.
         shared = np.linalg.solve(expected[:-1, :-1].T, expected[-1, :-1])
@@ -196,7 +196,7 @@ class TwoWayDesign:
         df = min(max(1.0, variance**2 / spread), largest_df)
         return variance, df, between
 
-    def _expect_sums_of_squares(self) -> tuple[Floats, Floats]:
+    def _compute_expected_squares(self) -> tuple[Floats, Floats]:
         """Return the coefficients of the variances in E[sums of squares], [3, 3], and in Var(Σ w y), [3].
 
         Rows and columns are rater, item, score. Each sum of squares adds the squares of linear forms v'y. A
@@ -205,12 +205,14 @@ class TwoWayDesign:
         both groupings, X the weights of the first grouping in each stratum, and M the mean weights of the
         second grouping in each stratum.
         """
-        parts = [self._sum_weights_by_groups(self._strata, group) for group in self._groups]
-        total = np.bincount(self._strata, weights=self.weight)[:, None]
+        parts = [self._sum_weights_by_groups(self._score_strata, group) for group in self._score_groupings]
+        total = np.bincount(self._score_strata, weights=self.weight)[:, None]
         expected = np.empty((3, 3))
         for row, weights in enumerate(parts):
             for column, other in enumerate(parts):
-                together = self._sum_weights_by_groups(self._groups[row], self._groups[column])
+                together = self._sum_weights_by_groups(
+                    self._score_groupings[row], self._score_groupings[column]
+                )
                 means = other / total
                 # |C − Xᵀ M|² = |C|² + |Xᵀ M|² − 2 ⟨C, Xᵀ M⟩
                 of_weights = (together**2).sum()

@@ -32,9 +32,9 @@ def find_possible_counts(percentage: str, n: int) -> range:
     return range(max(low, 0), min(high, n) + 1)
 
 
-def are_percentages_possible(row: Sequence[str], n: int) -> bool:
-    """Return whether the percentages of `row`, which make up a whole, can be shares of `n` verdicts."""
-    counts = [find_possible_counts(percentage, n) for percentage in row]
+def are_percentages_possible(percentages: Sequence[str], n: int) -> bool:
+    """Return whether these percentages, which make up a whole, can be shares of `n` verdicts."""
+    counts = [find_possible_counts(percentage, n) for percentage in percentages]
     if not all(counts):
         return False
     smallest = sum(possible[0] for possible in counts)
@@ -42,14 +42,14 @@ def are_percentages_possible(row: Sequence[str], n: int) -> bool:
     return smallest <= n <= largest
 
 
-def can_add_up_to_100(row: Sequence[str]) -> bool:
+def can_add_up_to_100(percentages: Sequence[str]) -> bool:
     """Return whether rounding explains that the percentages do not add up to 100.
 
     >>> can_add_up_to_100(["33.3", "33.3", "33.3"]), can_add_up_to_100(["70", "20", "20"])
     (True, False)
     """
-    rounding = sum((_find_rounding_error(percentage) for percentage in row), Fraction())
-    return abs(sum(map(Fraction, row), Fraction()) - 100) <= rounding
+    rounding = sum((_find_rounding_error(percentage) for percentage in percentages), Fraction())
+    return abs(sum(map(Fraction, percentages), Fraction()) - 100) <= rounding
 
 
 def round_percentage(count: Fraction | int, n: int, decimals: int) -> set[str]:

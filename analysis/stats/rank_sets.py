@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-from analysis.stats.davidson import UTILITIES, ComparedPairs, index_matrix_cells
+from analysis.stats.davidson import UTILITIES, ComparedPairs, index_parameter_matrix
 from guard_eval.estimate import ROUNDING, Estimate, Floats, Integers
 from guard_eval.joint_flips import compute_covariance_root, draw_signs, flip_signs_together
 from guard_eval.sign_flip import sign_flip
@@ -64,13 +64,13 @@ class Comparisons:
         lost, tied, won = counts
         return won + lost.T, tied + tied.T
 
-    def sum_net_wins(self, codes: Integers) -> Floats:
-        """Return wins minus losses of each method in each group (unit or rater), [groups, K]."""
-        groups = int(codes.max()) + 1
-        nets = np.zeros((groups, self.method_count))
-        np.add.at(nets, (codes, self.first), self.points - 1)
-        np.add.at(nets, (codes, self.second), 1 - self.points)
-        return nets
+    def sum_net_wins(self, unit_or_rater: Integers) -> Floats:
+        """Return wins minus losses of each method in each unit, or by each rater, [units or raters, K]."""
+        groups = int(unit_or_rater.max()) + 1
+        net_wins = np.zeros((groups, self.method_count))
+        np.add.at(net_wins, (unit_or_rater, self.first), self.points - 1)
+        np.add.at(net_wins, (unit_or_rater, self.second), 1 - self.points)
+        return net_wins
 
     def count_units_by_method(self) -> Integers:
         """Count the units in which each method was compared, [K]."""
@@ -134,10 +134,10 @@ class Comparisons:
             df=df,
         )
 
-    def _replace_units(self, codes: Integers) -> Comparisons:
-        """Return a copy of the comparisons with other units: `cluster` has the unit of each comparison."""
-        clusters, cluster = np.unique(codes, return_inverse=True)
-        return replace(self, unit=cluster, strata=np.zeros(len(clusters), dtype=np.int64))
+    def _replace_units(self, cluster: Integers) -> Comparisons:
+        """Return a copy of the comparisons with other units: the cluster of each comparison."""
+        clusters, unit = np.unique(cluster, return_inverse=True)
+        return replace(self, unit=unit, strata=np.zeros(len(clusters), dtype=np.int64))
 
     def compute_share_influence(self, parameters: Floats) -> Floats:
         """Return the contribution of each unit to the error of each expected win share, [units, K].
@@ -171,7 +171,7 @@ class Comparisons:
         gradient = np.zeros((units, size))
         np.add.at(gradient, (self.unit[:, None], model.places), surprise)
         total = model.sum_information(np.ones(len(self.unit)))
-        rows, columns = index_matrix_cells(model.places)
+        rows, columns = index_parameter_matrix(model.places)
         influence = np.empty_like(gradient)
         units_at_once = max(1, _MAX_NUMBERS // size**2)
         for begin in range(0, units, units_at_once):
@@ -207,7 +207,7 @@ class ShareErrors:
     variances: Floats
     df: Floats
 
-    def find_limits(self, expected: Floats, *, level: float) -> Floats:
+    def find_share_limits(self, expected: Floats, *, level: float) -> Floats:
         """Return the t limits of each method's share, [K, 2], which are valid for one method at a time."""
         is_difference = ~np.eye(len(self.df), dtype=bool)
         df = self.df.min(axis=1, where=is_difference, initial=math.inf)
@@ -238,7 +238,7 @@ class ShareErrors:
 
 
 def find_rank_sets(
-    scores: Floats, widths: Floats, nets: Floats, *, line: float, level: float
+    scores: Floats, widths: Floats, net_wins: Floats, *, half_width: float, level: float
 ) -> tuple[tuple[int, int], ...]:
     """Return the best and the worst possible rank of each method. Rank 1 is the highest score.
 
@@ -251,17 +251,17 @@ def find_rank_sets(
     Args:
         scores: The score of each method, [K].
         widths: The standard error of each difference (`ShareErrors.widen_errors`), [K, K].
-        nets: Wins minus losses of each method by independent units, [units, K].
-        line: Half the width of each interval, in standard errors (`find_simultaneous_half_width`).
+        net_wins: Wins minus losses of each method by independent units, [units, K].
+        half_width: Half of each interval's width, in standard errors (`find_simultaneous_half_width`).
         level: The confidence that all sets are correct.
     """
     methods = len(scores)
     differences = methods * (methods - 1) / 2
-    is_above = (scores[:, None] - scores) > line * widths + 1e-12
+    is_above = (scores[:, None] - scores) > half_width * widths + 1e-12
     np.fill_diagonal(is_above, val=False)
     is_constant = widths**2 < NO_VARIANCE
     for above, below in zip(*np.nonzero(is_above & is_constant), strict=True):
-        p = sign_flip(nets[:, above] - nets[:, below]).p
+        p = sign_flip(net_wins[:, above] - net_wins[:, below]).p
         is_above[above, below] = p is not None and p * differences <= 1 - level
     best = 1 + is_above.sum(axis=0)
     worst = methods - is_above.sum(axis=1)
@@ -341,7 +341,7 @@ def compute_difference_variances(covariance: Floats) -> Floats:
 SIGN_FLIP_TEST = "sign-flip test of all comparisons together"
 
 
-def run_any_difference_test(nets: Floats, *, seed: int = 0) -> Estimate:
+def run_any_difference_test(net_wins: Floats, *, seed: int = 0) -> Estimate:
     """Test the hypothesis that no method is preferred to another, in all comparisons together.
 
     The test flips the sides of all verdicts of a unit together, at random. The statistic is the sum over
@@ -350,33 +350,33 @@ def run_any_difference_test(nets: Floats, *, seed: int = 0) -> Estimate:
     whenever no method is better, because the flips have the covariance of the net wins.
 
     Args:
-        nets: Wins minus losses of each method in each unit, [units, K].
+        net_wins: Wins minus losses of each method in each unit, [units, K].
         seed: The seed of the flips. Nothing else affects the flips.
     """
-    is_tied = ~nets.any(axis=1)
-    nets_in_order = _sort_net_wins(nets[~is_tied])
-    squares = (nets_in_order**2).sum(axis=0)
+    is_tied = ~net_wins.any(axis=1)
+    sorted_net_wins = _sort_net_wins(net_wins[~is_tied])
+    squares = (sorted_net_wins**2).sum(axis=0)
     differs = squares > 0
-    scaled = nets_in_order[:, differs] / np.sqrt(squares[differs])
+    scaled = sorted_net_wins[:, differs] / np.sqrt(squares[differs])
     if not len(scaled):
         why = "every method has as many wins as losses in every unit"
-        return Estimate(n=len(nets), method=SIGN_FLIP_TEST, note=why, smallest_p=1.0)
+        return Estimate(n=len(net_wins), method=SIGN_FLIP_TEST, note=why, smallest_p=1.0)
     observed = float((scaled.sum(axis=0) ** 2).sum())
     flipped = flip_signs_together(scaled, seed=seed)
     statistics = (flipped.sums**2).sum(axis=1)
     return Estimate(
         value=observed,
         p=flipped.compute_p(statistics >= observed * (1 - ROUNDING) - ROUNDING),
-        n=len(nets),
+        n=len(net_wins),
         method=f"{SIGN_FLIP_TEST}, {flipped.drawn}" if flipped.drawn else f"exact {SIGN_FLIP_TEST}",
         smallest_p=flipped.smallest_p,
     )
 
 
-def _sort_net_wins(nets: Floats) -> Floats:
+def _sort_net_wins(net_wins: Floats) -> Floats:
     """Sort methods and units by their net wins, so that the random flips do not depend on their names."""
-    squares = (nets**2).sum(axis=0)
-    methods = np.lexsort((squares, nets.sum(axis=0)))
-    sorted_columns = nets[:, methods]
+    squares = (net_wins**2).sum(axis=0)
+    methods = np.lexsort((squares, net_wins.sum(axis=0)))
+    sorted_columns = net_wins[:, methods]
     units = np.lexsort(sorted_columns.T[::-1])
     return np.asarray(sorted_columns[units])

@@ -81,18 +81,18 @@ def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) 
             table, table[name].isna(), "{name} is empty on {where}; fill it in or remove the row", name=name
         )
     _refuse_lookalike_names(table)
-    _check_ids(table)
-    _check_raters_share_ids(table)
+    _refuse_ids_changed_by_spreadsheet(table)
+    _refuse_differently_spelt_ids(table)
     table = unify_categories(table, [*METHODS, "verdict", "shown_first"])
-    _check_methods(table)
+    _check_methods_and_verdicts(table)
     if rater_kind is None:
         _refuse_unnamed_models(table)
     table = table.assign(rater_kind=_fill_rater_kinds(table, rater_kind))
-    _check_one_value_per_key(table)
+    _refuse_contradictory_rows(table)
     if "shown_first" in table:
         table = table.assign(shown_first=_name_method_shown_first(table))
     table = unify_method_order(table)
-    _check_duplicates(table)
+    _refuse_repeated_verdicts(table)
     notes = [*_describe_missing_prompts(table), *_describe_mixed_rater_kinds(table, rater_kind)]
     table.attrs = {READING: join_readings([get_reading(frame), Reading(notes=tuple(notes))])}
     return table
@@ -145,7 +145,7 @@ def _refuse_lookalike_names(table: pd.DataFrame) -> None:
                     )
 
 
-def _check_ids(table: pd.DataFrame) -> None:
+def _refuse_ids_changed_by_spreadsheet(table: pd.DataFrame) -> None:
     """Refuse ids that a spreadsheet has changed: rounded ids, and ids whose numbers are written in two ways.
 
     Two spellings, such as 1 and 1.0, are separate ids if one rater has both.
@@ -174,7 +174,7 @@ def _check_ids(table: pd.DataFrame) -> None:
                     )
 
 
-def _check_raters_share_ids(table: pd.DataFrame) -> None:
+def _refuse_differently_spelt_ids(table: pd.DataFrame) -> None:
     """Refuse ids if no pair has two raters, probably because raters write the same id in different ways.
 
     The comparison ignores case and signs. If some ids are numbers, it also ignores letters before a number.
@@ -196,7 +196,7 @@ def _check_raters_share_ids(table: pd.DataFrame) -> None:
             )
 
 
-def _check_methods(table: pd.DataFrame) -> None:
+def _check_methods_and_verdicts(table: pd.DataFrame) -> None:
     """Refuse a method compared with itself, a method called tie, and a verdict that names neither method."""
     a, b, verdict = table["method_a"], table["method_b"], table["verdict"]
     refuse_wrong_rows(
@@ -259,7 +259,7 @@ def _fill_rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Ser
     return kinds.cat.set_categories(sorted({*kinds.cat.categories, default})).fillna(default)
 
 
-def _check_one_value_per_key(table: pd.DataFrame) -> None:
+def _refuse_contradictory_rows(table: pd.DataFrame) -> None:
     """Refuse a pair with two datasets or two prompts, and a rater with two kinds."""
     for key, value, remedy in (
         ("pair_id", "dataset", "give each pair one dataset, or ids of its own to each dataset"),
@@ -294,7 +294,7 @@ def _name_method_shown_first(table: pd.DataFrame) -> pd.Series:
     return named
 
 
-def _check_duplicates(table: pd.DataFrame) -> None:
+def _refuse_repeated_verdicts(table: pd.DataFrame) -> None:
     """Refuse two verdicts by one rater on one pair and criterion, unless the pair was shown twice."""
     names = ("pair_id", *METHODS, "rater", "criterion", "presentation")
     numbers = pd.Series(number_rows(table, [name for name in names if name in table]))

@@ -59,18 +59,20 @@ class ItemColumns(NamedTuple):
     why: str = NO_PAIR
 
 
-def add_pairs_and_prompts(table: Table, wide: Sequence[str], form: VerdictFormat | None) -> None:
+def add_pair_and_prompt_columns(
+    table: Table, verdict_columns: Sequence[str], form: VerdictFormat | None
+) -> None:
     """Add the pair to each row, and the prompt if a column names prompts.
 
     Args:
         table: A table whose methods are known.
-        wide: The columns of verdicts, if the table is wide.
+        verdict_columns: The columns of verdicts, if the table is wide.
         form: The format of another program's file. Its columns are known, except for the data of tasks.
 
     Raises:
         StudyError: It is not clear whether a column names the pair or the prompt.
     """
-    items = find_item_columns(table, wide, form)
+    items = find_item_columns(table, verdict_columns, form)
     is_program = form is not None
     name = items.pair[0] if items.pair else ""
     is_made = len(items.pair) != 1
@@ -91,14 +93,14 @@ def add_pairs_and_prompts(table: Table, wide: Sequence[str], form: VerdictFormat
         why = "pairs with the same cell share a prompt"
         table.use_columns("prompt_id", [items.prompt], why, prompt_id=prompt)
     if name and not is_program and "pair_id" not in table.declared.columns:
-        _refuse_restarted_ids(table, name)
+        _refuse_ids_that_restart_in_groups(table, name)
     datasets = [name for name in table.find_common_headings("dataset") if name in table.columns_without_role]
     datasets = [name for name in datasets if table.is_determined_by(name, ["pair_id"])]
     if datasets and not table.has_columns("dataset"):
         table.use_columns("dataset", datasets[:1], "its name", dataset=table.frame[datasets[0]])
 
 
-def _refuse_restarted_ids(table: Table, heading: str) -> None:
+def _refuse_ids_that_restart_in_groups(table: Table, heading: str) -> None:
     """Refuse pair ids that occur in several groups, such as languages: each group may number from 1 again.
 
     Args:
@@ -116,14 +118,18 @@ def _refuse_restarted_ids(table: Table, heading: str) -> None:
             raise StudyError(f"{heading} {pair!r} has {count} values of {name}. {remedy}")
 
 
-def find_item_columns(table: Table, wide: Sequence[str], form: VerdictFormat | None) -> ItemColumns:
-    """Find the columns that name the pair and the prompt of each row; see `add_pairs_and_prompts`."""
+def find_item_columns(
+    table: Table, verdict_columns: Sequence[str], form: VerdictFormat | None
+) -> ItemColumns:
+    """Find the columns that name the pair and the prompt of each row; see `add_pair_and_prompt_columns`."""
     declared = table.declared.columns
     is_program = form is not None
     rated = [*METHODS, *filter(table.has_columns, ("rater", "criterion"))]
     methods = {*table.list_values(*METHODS), TIE}
     columns = [*table.columns_without_role, *filter(table.has_columns, ["presentation"])]
-    free = [name for name in columns if name not in wide and read_first_method(table, name) is None]
+    free = [
+        name for name in columns if name not in verdict_columns and read_first_method(table, name) is None
+    ]
     free = [
         name
         for name in free
@@ -149,9 +155,9 @@ def find_item_columns(table: Table, wide: Sequence[str], form: VerdictFormat | N
     if table.has_columns("prompt_id"):
         return items._replace(prompt="prompt_id")
     if table.joined and "prompt_id" not in declared:
-        return items._replace(prompt=_find_joined_prompt(table))
+        return items._replace(prompt=_find_prompt_in_joined_columns(table))
     if not items.prompt and "prompt_id" not in declared and (form is None or form.asks):
-        return _use_possible_item(table, items, rated, free)
+        return _use_or_refuse_possible_item(table, items, rated, free)
     return items
 
 
@@ -186,7 +192,7 @@ def _find_items_by_heading(table: Table, named: Sequence[str], rated: Sequence[s
     )
 
 
-def _find_joined_prompt(table: Table) -> str:
+def _find_prompt_in_joined_columns(table: Table) -> str:
     """Return the column of the prompt if the user has declared that several columns together name the pair.
 
     The declared columns, up to the first column with a prompt's heading, together name the prompt.
@@ -207,7 +213,7 @@ def _use_pair_column(table: Table, pair: str, others: Sequence[str], why: str) -
     return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct_rows, default=""), why=why)
 
 
-def _may_name_item(
+def _may_column_name_item(
     table: Table, name: str, items: ItemColumns, rated: Sequence[str], *, is_named: bool
 ) -> bool:
     """Return whether a column with an unknown heading can name a pair or a prompt.
@@ -229,7 +235,7 @@ def _may_name_item(
     described = [["dataset"], ["criterion"], *([METHODS] if is_named else [])]
     if is_named or table.count_distinct_rows(*rated) == rows:
         described.append(["rater"])
-    if any(table.describes(name, *keys) for keys in described if table.has_columns(*keys)):
+    if any(table.is_property_of(name, *keys) for keys in described if table.has_columns(*keys)):
         return False
     is_judged_once = len(rated) > len(METHODS) and table.count_distinct_rows(name, *rated) == rows
     values = table.list_values(name)
@@ -237,7 +243,7 @@ def _may_name_item(
     return is_judged_once or (are_prompts and heading not in HEADINGS["groups"])
 
 
-def _may_group_rows(table: Table, name: str, rated: Sequence[str]) -> bool:
+def _may_column_group_rows(table: Table, name: str, rated: Sequence[str]) -> bool:
     """Return whether rows with the same value in a column may be one item, whatever the column's heading is.
 
     There are two cases. Each rater has judged each value once, and the column is constant or needed to tell
@@ -252,7 +258,7 @@ def _may_group_rows(table: Table, name: str, rated: Sequence[str]) -> bool:
     return (is_judged_once and is_needed) or bool(is_merged)
 
 
-def _use_possible_item(
+def _use_or_refuse_possible_item(
     table: Table, items: ItemColumns, rated: Sequence[str], free: Sequence[str]
 ) -> ItemColumns:
     """Refuse a table if columns with unknown headings may name the pair or the prompt.
@@ -270,9 +276,9 @@ def _use_possible_item(
     if not set(HEADINGS["prompt_ids"]).isdisjoint(map(simplify_heading, items.pair)):
         attributes = {*HEADINGS["attributes"], *HEADINGS["groups"]}
         free = [name for name in free if simplify_heading(name) not in attributes]
-    likely = [name for name in free if _may_name_item(table, name, items, rated, is_named=is_named)]
+    likely = [name for name in free if _may_column_name_item(table, name, items, rated, is_named=is_named)]
     groups_rows = is_row and not is_named
-    unknown = [n for n in free if n in likely or (groups_rows and _may_group_rows(table, n, rated))]
+    unknown = [n for n in free if n in likely or (groups_rows and _may_column_group_rows(table, n, rated))]
     if not unknown:
         return items
     listed = join_with_and(list(map(repr, unknown[:MAX_OFFERS])))
@@ -282,7 +288,7 @@ def _use_possible_item(
             f"several pairs have the same {listed}. If they share a prompt, they are not independent: write "
             f"{offers}. If they do not, write --set columns.prompt_id="
         )
-    pairs_by_name = [",".join(names) for names in _find_columns_judged_once(table, unknown, free, rated)]
+    pairs_by_name = [",".join(names) for names in _find_possible_pair_columns(table, unknown, free, rated)]
     is_alone = len(unknown) == 1 and unknown == likely == pairs_by_name
     is_group = not set(HEADINGS["groups"]).isdisjoint(map(simplify_heading, unknown))
     if groups_rows and "rater" in rated and is_alone and not is_group:
@@ -294,7 +300,7 @@ def _use_possible_item(
     )
 
 
-def _find_columns_judged_once(
+def _find_possible_pair_columns(
     table: Table, names: Sequence[str], free: Sequence[str], rated: Sequence[str]
 ) -> list[tuple[str, ...]]:
     """Return the columns, or else the couples of columns, of which no rater has judged a value twice.
@@ -320,7 +326,7 @@ def _find_columns_judged_once(
 
 def recognise_model_judges(table: Table) -> None:
     """Set `rater_kind` to models if the raters' heading begins with "judge" and all are names of models."""
-    heading = table.heading_of("rater")
+    heading = table.get_heading("rater")
     is_said = table.has_columns("rater_kind") or table.declared.rater_kind is not None
     if is_said or not simplify_heading(heading).startswith("judge"):
         return
@@ -338,20 +344,20 @@ def assign_raters(table: Table) -> None:
     if table.has_columns("rater"):
         message = "{heading} is empty on {where}; name the rater in every row"
         is_empty = table.get_cells("rater").isna()
-        refuse_wrong_rows(table.frame, is_empty, message, heading=table.heading_of("rater", "rater"))
+        refuse_wrong_rows(table.frame, is_empty, message, heading=table.get_heading("rater", "rater"))
         aggregates = list(filter(is_name_of_aggregate, table.list_values("rater")))
         if 0 < len(aggregates) < len(table.list_values("rater")):
             is_left_out = table.get_cells("rater").isin(aggregates).to_numpy()
             table.leave_out_rows(is_left_out, f"the raters' verdicts together ({join_with_and(aggregates)})")
         _refuse_row_numbers_as_raters(table, keys)
         if not table.has_columns("presentation"):
-            _use_repeats_as_showings(table, [*keys, "rater"])
+            _use_repeated_verdicts_as_showings(table, [*keys, "rater"])
     elif "rater" in table.declared.columns:
         raters = name_unknown_raters(pd.Series(table.number_pairs(*keys)))
         why = "declared: each verdict on a pair is by another, unnamed rater"
         table.use_columns("rater", (), why, rater=raters)
     else:
-        _use_repeats_as_showings(table, keys)
+        _use_repeated_verdicts_as_showings(table, keys)
         why = f"the table has none: all verdicts are by {UNKNOWN_RATER!r}"
         table.use_columns("rater", (), why, rater=UNKNOWN_RATER)
 
@@ -368,7 +374,7 @@ def _refuse_row_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
         StudyError: Another column may be the rater.
     """
     rows = len(table.frame)
-    heading = table.heading_of("rater", "rater")
+    heading = table.get_heading("rater", "rater")
     if (
         "rater" in table.declared.columns
         or table.count_distinct_rows("rater") < rows
@@ -393,7 +399,7 @@ def _mark_repeated_rows(table: Table, *names: str) -> Mask:
     return pd.Series(table.number_pairs(*names)).duplicated(keep=False).to_numpy()
 
 
-def _use_repeats_as_showings(table: Table, keys: Sequence[str]) -> None:
+def _use_repeated_verdicts_as_showings(table: Table, keys: Sequence[str]) -> None:
     """Treat several verdicts by one rater on a pair as separate showings, if the rows tell showings apart.
 
     Raises:
@@ -448,7 +454,7 @@ def _describe_repeated_verdicts(
     ]
     names = [name for name in names if not any(map(_DECIMAL.fullmatch, table.list_values(name)))]
     turns = [name for name in names if simplify_heading(name) in HEADINGS["turns"]]
-    heading = table.heading_of("pair_id")
+    heading = table.get_heading("pair_id")
     items = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
     offers = []
     for name in filter(separates_verdicts, names):

@@ -16,7 +16,7 @@ from analysis.verdicts.table import (
     SHOWN,
     YES,
     Table,
-    is_missing_word,
+    means_no_verdict,
     refuse_wrong_rows,
 )
 from analysis.verdicts.words import find_word_meaning, format_set_options, format_word_setting, is_tie
@@ -53,7 +53,7 @@ def find_methods(table: Table) -> None:
     """
     for nouns in (SYSTEMS, "rank"):
         find_method_headings(table.names, nouns)  # refuses three methods, whatever their columns are called
-    is_joined = bool(table.heading_of("methods"))
+    is_joined = bool(table.get_heading("methods"))
     are_named = table.has_columns(*METHODS) or find_method_headings(table.names, SYSTEMS)
     if table.items is not None and are_named and not is_joined:
         _join_items_with_same_methods(table, table.items)
@@ -71,7 +71,7 @@ def find_methods(table: Table) -> None:
         return  # the methods are searched again when each pair has a row
     if table.items is not None:
         _join_items(table, table.items)
-    elif _use_winner_and_loser(table):
+    elif _use_winner_and_loser_columns(table):
         return
     elif len(named) == 2:
         table.use_columns(
@@ -115,7 +115,7 @@ def suggest_method_columns(table: Table) -> str:
 
 def _find_two_method_names(table: Table, columns: Sequence[str]) -> Couple | None:
     """Return the names in these columns, without ties, if there are exactly two."""
-    cells = (text.strip() for text in table.list_values(*columns) if not is_missing_word(text))
+    cells = (text.strip() for text in table.list_values(*columns) if not means_no_verdict(text))
     names = sorted({text for text in cells if find_word_meaning(text) is None and len(text) <= LONGEST_NAME})
     if len(names) != 2 or any(map(str.isdecimal, names)) or differ_only_in_side(*names):
         return None
@@ -124,7 +124,7 @@ def _find_two_method_names(table: Table, columns: Sequence[str]) -> Couple | Non
     return names[0], names[1]
 
 
-def find_method_headings(names: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:
+def find_method_headings(headings: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:
     """Return couples of headings that can mean two methods, and whether they mean the left and right side.
 
     >>> find_method_headings(["model_a", "model_b", "left", "right"], "model")
@@ -133,8 +133,8 @@ def find_method_headings(names: Sequence[str], nouns: str) -> list[tuple[Couple,
     Raises:
         StudyError: There is a heading of a third method.
     """
-    plain = {simplify_heading(name): name for name in names}
-    matches = filter(None, (re.fullmatch(_COUPLE.format(nouns), heading) for heading in plain))
+    plain = {simplify_heading(name): name for name in headings}
+    matches = filter(None, (re.fullmatch(_COUPLE.format(nouns), text) for text in plain))
     couples = []
     for match in matches:
         group = next(name for name, text in match.groupdict().items() if text)
@@ -178,7 +178,7 @@ def _use_method_columns(table: Table, nouns: str) -> bool:
     return bool(couples)
 
 
-def _use_winner_and_loser(table: Table) -> bool:
+def _use_winner_and_loser_columns(table: Table) -> bool:
     """Use columns of a winner and a loser: sort both methods by name, and use the winner as the verdict."""
     plain = {simplify_heading(name): name for name in table.names}
     couples = [

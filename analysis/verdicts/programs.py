@@ -37,8 +37,8 @@ import pandas as pd
 from analysis.verdicts.files import Record, VerdictFile, convert_json_to_cell
 from analysis.verdicts.methods import LONGEST_NAME, SYSTEMS, TEXTS, find_method_headings
 from analysis.verdicts.reading import READING, Reading
-from analysis.verdicts.sides import is_about_sides
-from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, is_missing_word
+from analysis.verdicts.sides import is_heading_about_sides
+from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, means_no_verdict
 from analysis.verdicts.words import find_word_meaning, is_model_name
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading
@@ -150,7 +150,7 @@ def _read_alpaca_eval(record: Record, where: str, _items: object) -> Rows:
 def _read_preference(value: object, where: str) -> float:
     """Convert a value to a preference from 1 to 2. A failed request becomes NaN."""
     text = convert_json_to_cell(value) or ""
-    if is_missing_word(text):
+    if means_no_verdict(text):
         return math.nan
     try:
         preference = float(text)
@@ -237,7 +237,7 @@ def _select_item_fields(data: Mapping[str, object]) -> dict[str, object]:
         for key, value in data.items()
         if key in used
         or simplify_heading(key) in {*HEADINGS["pair"], *HEADINGS["prompt"]}
-        or is_about_sides(key)
+        or is_heading_about_sides(key)
         or not (isinstance(value, dict | list) or any(differ_only_in_side(key, other) for other in data))
     }
 

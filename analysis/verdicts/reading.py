@@ -70,7 +70,7 @@ class Reading:
         """Return the object itself. It never changes, and pandas copies a table's `attrs` at every step."""
         return self
 
-    def rows(self) -> list[tuple[str, str, str]]:
+    def list_roles(self) -> list[tuple[str, str, str]]:
         """Return a row for each role: its name, columns and reasons. The last row lists unused columns."""
         roles: dict[str, list[Role]] = {name: [] for name in _ROLES.values()}
         for role in self.roles:
@@ -82,9 +82,9 @@ class Reading:
                 rows.append((name, columns or "–", "; ".join(dict.fromkeys(role.why for role in same))))
         return [*rows, ("not used", ", ".join(self.unused), "they have no role")] if self.unused else rows
 
-    def lines(self) -> tuple[str, ...]:
+    def format_lines(self) -> tuple[str, ...]:
         """Return the table as lines of text, with aligned columns."""
-        rows = [("role", "column", "why"), *self.rows()] if self.roles else []
+        rows = [("role", "column", "why"), *self.list_roles()] if self.roles else []
         widths = [min(_WIDEST, max((len(row[index]) for row in rows), default=0)) for index in (0, 1)]
         return tuple(f"{name:<{widths[0]}}  {column:<{widths[1]}}  {why}" for name, column, why in rows)
 
@@ -94,7 +94,7 @@ def warn_about_reading(frame: pd.DataFrame) -> None:
     reading = get_reading(frame)
     is_certain = all(role.why in CERTAIN for role in reading.roles)
     if reading.notes or reading.unused or not is_certain:
-        text = "\n  ".join(("What was read:", *reading.lines(), *reading.notes))
+        text = "\n  ".join(("What was read:", *reading.format_lines(), *reading.notes))
         warnings.warn(text, UserWarning, stacklevel=3)
 
 

@@ -23,8 +23,8 @@ from analysis.verdicts.table import (
     convert_to_texts,
     format_column_options,
     is_metadata_heading,
-    is_missing_word,
     is_name_of_aggregate,
+    means_no_verdict,
 )
 from analysis.verdicts.words import (
     TIED,
@@ -79,11 +79,13 @@ def find_verdicts(table: Table) -> list[str]:
     if table.has_columns("verdict"):
         pass
     elif named:
-        table.choose_column("verdict", named, lambda name, other: _are_same_verdicts(table, name, other))
+        table.choose_column(
+            "verdict", named, lambda name, other: _do_columns_have_same_verdicts(table, name, other)
+        )
         table.unused += named[1:]
         table.set_frame(table.frame.drop(columns=named[1:]))
-        _refuse_further_verdicts(table, [name for name in columns if name not in named])
-    elif not _use_mark_columns(table):
+        _refuse_further_verdict_columns(table, [name for name in columns if name not in named])
+    elif not _use_columns_that_mark_winners(table):
         wide = columns
         is_single = len(wide) == 1 and not _RATER.fullmatch(wide[0])
         if is_single and table.has_columns("criterion") == table.has_columns("rater"):
@@ -91,15 +93,15 @@ def find_verdicts(table: Table) -> list[str]:
             wide = []
     if not wide:
         _refuse_scores_as_verdicts(table)
-    _use_tie_flags(table)
+    _use_tie_columns(table)
     return wide
 
 
-def _refuse_further_verdicts(table: Table, names: Sequence[str]) -> None:
+def _refuse_further_verdict_columns(table: Table, names: Sequence[str]) -> None:
     """Refuse other columns that name both sides, because they may hold verdicts on further criteria."""
     names = [name for name in names if len(set(filter(names_side, table.list_values(name)))) > 1]
-    names = [name for name in names if not _are_same_verdicts(table, "verdict", name)]
-    heading = table.heading_of("verdict")
+    names = [name for name in names if not _do_columns_have_same_verdicts(table, "verdict", name)]
+    heading = table.get_heading("verdict")
     if names:
         _refuse_verdicts_on_two_orders(table, ["verdict", *names])
         raise StudyError(
@@ -117,7 +119,7 @@ def _refuse_scores_as_verdicts(table: Table) -> None:
         StudyError: The verdict is one of two columns of ranks or scores, or a table without a verdict has two
             columns of numbers.
     """
-    heading = table.heading_of("verdict")
+    heading = table.get_heading("verdict")
     if not table.has_columns("verdict"):
         names = [
             name
@@ -137,7 +139,7 @@ def _refuse_scores_as_verdicts(table: Table) -> None:
             )
 
 
-def _are_same_verdicts(table: Table, *names: str) -> bool:
+def _do_columns_have_same_verdicts(table: Table, *names: str) -> bool:
     """Return whether two columns have the same verdict in every row, even if their words differ."""
     if not table.has_columns(*METHODS):
         return False
@@ -157,13 +159,13 @@ def _is_count_heading(name: str) -> bool:
     return not set(HEADINGS["counting"]).isdisjoint(split_heading_words(name))
 
 
-def _find_verdicts_of_mark_columns(table: Table) -> dict[str, str]:
+def _find_meanings_of_mark_columns(table: Table) -> dict[str, str]:
     """Return the verdict that each column of marks or counts means: A for `winner_model_a`, B for `B_wins`.
 
     A number in a heading means a method if the columns of methods have numbers, too; otherwise a place.
     """
     winning = {*HEADINGS["counting"], *HEADINGS["marking"]}
-    noun = "model" if "1" in table.heading_of("method_a") else "response"
+    noun = "model" if "1" in table.get_heading("method_a") else "response"
     words = {}
     for name in table.columns_without_role:
         parts = split_heading_words(name)
@@ -178,7 +180,7 @@ def _find_verdicts_of_mark_columns(table: Table) -> dict[str, str]:
     return words
 
 
-def _use_mark_columns(table: Table) -> bool:
+def _use_columns_that_mark_winners(table: Table) -> bool:
     """Use columns that mark or count wins, such as winner_model_a, A_wins or win1. Return whether they exist.
 
     If there are only two columns, a row of zeros is a tie.
@@ -186,7 +188,7 @@ def _use_mark_columns(table: Table) -> bool:
     Raises:
         StudyError: A column has an unknown third answer, or a row has several marks.
     """
-    words = _find_verdicts_of_mark_columns(table)
+    words = _find_meanings_of_mark_columns(table)
     sides = [word.side for word in map(find_word_meaning, words.values()) if word and word.side != TIED]
     if sorted(sides) != [B, A]:
         return False
@@ -265,7 +267,7 @@ def _read_counts(table: Table, name: str) -> pd.Series:
     return numbers
 
 
-def _use_tie_flags(table: Table) -> None:
+def _use_tie_columns(table: Table) -> None:
     """Read ties from a column such as both_equal, or from a column `result` with the cells win and tie.
 
     The heading must be about ties or results, because other columns may hold words such as neutral.
@@ -297,7 +299,7 @@ def _use_tie_flags(table: Table) -> None:
 def find_verdict_columns(table: Table) -> list[str]:
     """Return the free columns whose cells are verdicts: methods, sides or ties."""
     methods = set(table.list_values(*METHODS))
-    names = [name for name in table.columns_without_role if _holds_verdicts(table, name, methods)]
+    names = [name for name in table.columns_without_role if _is_verdict_column(table, name, methods)]
     names = [
         name
         for name in names
@@ -307,16 +309,16 @@ def find_verdict_columns(table: Table) -> list[str]:
         names = [
             name
             for name in names
-            if table.count_distinct_rows(name) == 1 or not table.describes(name, "rater")
+            if table.count_distinct_rows(name) == 1 or not table.is_property_of(name, "rater")
         ]
     names = [name for name in names if not methods or read_first_method(table, name) is None]
     return [name for name in names if not is_name_of_aggregate(name)] or names
 
 
-def _holds_verdicts(table: Table, name: str, methods: set[str]) -> bool:
+def _is_verdict_column(table: Table, name: str, methods: set[str]) -> bool:
     """Return whether most filled cells of a column are verdicts."""
     counts = table.get_cells(name).value_counts()
-    counts = counts[[not is_missing_word(text) for text in counts.index]]
+    counts = counts[[not means_no_verdict(text) for text in counts.index]]
     texts = set(counts.index)
     if not texts or len(texts - methods) > MAX_WORDS:
         return False
@@ -342,7 +344,7 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
             "no column has verdicts under its heading; declare the words: --set 'verdicts.\"WORD\"=a'"
             + suggest_methods_in_cells(table, table.columns_without_role)
         )
-    split = _split_headings(table, names)
+    split = _split_headings_into_roles(table, names)
     if taken := [name for name in ("verdict", *split) if table.has_columns(name)]:
         raise StudyError(
             f"columns.headings={taken[0]}: the table has a column {taken[0]}, too; remove this column, or "
@@ -373,7 +375,7 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
         table.use_columns(role, names, "a wide table: its headings")
 
 
-def _split_headings(table: Table, names: Sequence[str]) -> Mapping[str, Sequence[str]]:
+def _split_headings_into_roles(table: Table, names: Sequence[str]) -> Mapping[str, Sequence[str]]:
     """Split the headings of a wide table into roles, such as rater or criterion, and their values.
 
     Raises:
@@ -412,7 +414,7 @@ def _refuse_verdicts_on_two_orders(table: Table, names: Sequence[str]) -> None:
             sides in two columns contradict each other.
     """
     for couple in combinations(names, 2):
-        first, second = (table.heading_of(name, name) for name in couple)
+        first, second = (table.get_heading(name, name) for name in couple)
         words = {*split_heading_words(first), *split_heading_words(second)}
         is_named = differ_only_in_side(first, second) or not words.isdisjoint(HEADINGS["orders"])
         if is_named or _do_columns_contradict(table, *couple):
@@ -480,7 +482,7 @@ def _explain_how_to_declare_headings(table: Table, names: Sequence[str]) -> str:
         heads = [f"columns.headings={role}" for role in (*roles, "pair_id")]
         return f"{start}: {format_set_options(*heads, join=' or ')}{methods}"
     sides = filter(names_side, dict.fromkeys(table.list_values(*names)))
-    parts = ["columns.headings=pair_id", f"columns.rater={table.heading_of('rater', 'HEADING')}"]
+    parts = ["columns.headings=pair_id", f"columns.rater={table.get_heading('rater', 'HEADING')}"]
     parts += [format_word_setting(word, "METHOD") for word in sides]
     return (
         f"{start}, and there is no method_a and method_b. In a survey with a row for each person and a "

@@ -18,8 +18,8 @@ from analysis.verdicts.table import (
     YES,
     Numbers,
     Table,
-    is_missing_word,
     is_name_of_aggregate,
+    means_no_verdict,
     refuse_wrong_rows,
 )
 from analysis.verdicts.words import (
@@ -63,10 +63,10 @@ _LISTED = 12
 """The largest number of words for verdicts that a list names."""
 
 
-def is_about_sides(heading: str) -> bool:
+def is_heading_about_sides(heading: str) -> bool:
     """Return whether a column with this heading may give the side of a text.
 
-    >>> is_about_sides("aisleft"), is_about_sides("Duration (in seconds)")
+    >>> is_heading_about_sides("aisleft"), is_heading_about_sides("Duration (in seconds)")
     (True, False)
     """
     has_other_subject = not set(HEADINGS["no_sides"]).isdisjoint(split_heading_words(heading))
@@ -93,7 +93,7 @@ def _parse_first_method(heading: str, cell: str, a: str, b: str) -> int | None:
 def read_first_method(table: Table, name: str) -> Numbers | None:
     """Read from a column the method shown first in each row, `A` or `B`; None if it does not say this."""
     heading = simplify_heading(name)
-    if not is_about_sides(name) or not table.is_filled(name):
+    if not is_heading_about_sides(name) or not table.is_filled(name):
         return None
     numbers, rows = table.find_distinct_rows(name, *METHODS)
     sides = [_parse_first_method(heading, *map(str, row)) for row in rows]
@@ -113,26 +113,28 @@ def replace_words_by_winners(table: Table) -> None:
     words = words.reindex(verdict).set_axis(verdict.index)
     is_named = (verdict == a) | (verdict == b) | (verdict == TIE)
     all_kinds = words["kind"].fillna("")
-    kinds = all_kinds.mask(is_named, "")
+    word_kinds = all_kinds.mask(is_named, "")
     names = verdict.replace(dict(table.declared.words))
-    is_missing = names.isin(list(filter(is_missing_word, names.dropna().unique())))
+    is_missing = names.isin(list(filter(means_no_verdict, names.dropna().unique())))
     names = names.mask(is_missing & (names != a) & (names != b))
     candidates = [name for name in ("shown_first", *table.columns_without_role) if table.has_columns(name)]
-    firsts = {name: first for name in candidates if (first := read_first_method(table, name)) is not None}
-    _refuse_methods_called_as_sides(table, kinds)
-    columns, first = _find_methods_on_first_side(table, kinds, firsts)
+    first_methods = {
+        name: first for name in candidates if (first := read_first_method(table, name)) is not None
+    }
+    _refuse_methods_named_like_sides(table, word_kinds)
+    columns, first = _find_methods_on_first_side(table, word_kinds, first_methods)
     sides = words["side"].fillna(TIED).to_numpy(np.int64)
     # In a study's own table a verdict is a method's name, whatever the method is called.
-    if not all(table.heading_of(name) == name for name in (*REQUIRED, "rater_kind", "presentation")):
-        _refuse_ambiguous_side_names(table, all_kinds.where(is_named, ""), firsts, sides)
+    if not all(table.get_heading(name) == name for name in (*REQUIRED, "rater_kind", "presentation")):
+        _refuse_ambiguous_side_names(table, all_kinds.where(is_named, ""), first_methods, sides)
     sides = sides * first
-    winners = np.select([kinds == "", sides == A, sides == B], [names, a, b], TIE)
-    _refuse_changed_sides(table, kinds, firsts, first, winners)
+    winners = np.select([word_kinds == "", sides == A, sides == B], [names, a, b], TIE)
+    _refuse_changed_sides(table, word_kinds, first_methods, first, winners)
     if not columns:
-        raise StudyError(_write_question_about_sides(table, kinds))
-    _record_word_meanings(table, kinds, columns, int((words["strength"].eq(True) & ~is_named).sum()))
+        raise StudyError(_write_question_about_sides(table, word_kinds))
+    _record_word_meanings(table, word_kinds, columns, int((words["strength"].eq(True) & ~is_named).sum()))
     table.set_frame(table.frame.assign(verdict=winners))
-    _add_shown_first(table, kinds, firsts)
+    _add_shown_first_column(table, word_kinds, first_methods)
 
 
 def _interpret_verdict_word(table: Table, text: str) -> Word:
@@ -143,30 +145,30 @@ def _interpret_verdict_word(table: Table, text: str) -> Word:
     return find_word_meaning(text) or name
 
 
-def _refuse_methods_called_as_sides(table: Table, kinds: pd.Series) -> None:
+def _refuse_methods_named_like_sides(table: Table, word_kinds: pd.Series) -> None:
     """Refuse words for sides if a method has the name of a side. With left and right, a method may be A."""
-    is_clear = table.has_columns(*SHOWN) and set(kinds) <= {"", "place", "tie"}
-    methods = pd.concat([table.get_cells(name)[kinds != ""] for name in METHODS]).dropna().unique()
+    is_clear = table.has_columns(*SHOWN) and set(word_kinds) <= {"", "place", "tie"}
+    methods = pd.concat([table.get_cells(name)[word_kinds != ""] for name in METHODS]).dropna().unique()
     for name in methods:
         word = find_word_meaning(name)
         if word and not (is_clear and word.kind == "letter"):
-            refuse_wrong_rows(table.get_texts("verdict"), kinds != "", _SIDE_OR_METHOD, name=name)
+            refuse_wrong_rows(table.get_texts("verdict"), word_kinds != "", _SIDE_OR_METHOD, name=name)
 
 
 def _refuse_ambiguous_side_names(
-    table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers], sides: Numbers
+    table: Table, word_kinds: pd.Series, first_methods: Mapping[str, Numbers], sides: Numbers
 ) -> None:
     """Refuse verdicts such as A if the method named A is not the method on side A."""
-    sided = kinds.isin(_SIDED)
+    sided = word_kinds.isin(_SIDED)
     if sided.any():
-        _, first = _find_methods_on_first_side(table, kinds.where(sided, ""), firsts)
+        _, first = _find_methods_on_first_side(table, word_kinds.where(sided, ""), first_methods)
         verdict, a, b = map(table.get_cells, ("verdict", *METHODS))
         differs = sided & (np.where(sides * first == A, a, b) != verdict.str.strip())
         refuse_wrong_rows(table.get_texts("verdict"), differs, _SIDE_OR_METHOD, name=verdict[sided].iloc[0])
 
 
 def _find_methods_on_first_side(
-    table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers]
+    table: Table, word_kinds: pd.Series, first_methods: Mapping[str, Numbers]
 ) -> tuple[Sequence[str], Numbers]:
     """Return the columns that give words their meaning, and the method on the first side in each row.
 
@@ -177,20 +179,20 @@ def _find_methods_on_first_side(
     """
     if table.has_columns(*SHOWN):
         return SHOWN, np.where(
-            kinds.isin(["letter", "place", "declared"]), _read_left_method(table, kinds), A
+            word_kinds.isin(["letter", "place", "declared"]), _read_left_method(table, word_kinds), A
         )
-    is_place = kinds == "place"
-    columns: Sequence[str] = list(firsts) if is_place.any() else METHODS
-    if table.heading_of("methods", "a column") == "" and kinds.isin(_SIDED).any():
+    is_place = word_kinds == "place"
+    columns: Sequence[str] = list(first_methods) if is_place.any() else METHODS
+    if table.get_heading("methods", "a column") == "" and word_kinds.isin(_SIDED).any():
         columns = ()  # only words of the user name the methods, so neither of them is A
-    return columns, np.where(is_place, next(iter(firsts.values()), A), A)
+    return columns, np.where(is_place, next(iter(first_methods.values()), A), A)
 
 
-def _write_question_about_sides(table: Table, kinds: pd.Series) -> str:
+def _write_question_about_sides(table: Table, word_kinds: pd.Series) -> str:
     """Write the message that asks which method was on a side such as left or A."""
-    are_declared = not table.heading_of("methods", "a column")
-    words = table.get_cells("verdict")[kinds.isin(_SIDED if are_declared else ["place"])].unique()
-    remedy = f"If the first was always method_a: {_format_side_settings(table, kinds)}"
+    are_declared = not table.get_heading("methods", "a column")
+    words = table.get_cells("verdict")[word_kinds.isin(_SIDED if are_declared else ["place"])].unique()
+    remedy = f"If the first was always method_a: {_format_side_settings(table, word_kinds)}"
     if are_declared:
         offers = [format_word_setting(text, "METHOD") for text in words]
         remedy = f"If the sides never changed: {format_set_options(*offers)}"
@@ -200,14 +202,14 @@ def _write_question_about_sides(table: Table, kinds: pd.Series) -> str:
     )
 
 
-def _format_side_settings(table: Table, kinds: pd.Series) -> str:
+def _format_side_settings(table: Table, word_kinds: pd.Series) -> str:
     """Write the options that declare each word for a side as method_a or method_b."""
-    words = table.get_cells("verdict")[kinds.isin(["letter", "place"])].unique()
+    words = table.get_cells("verdict")[word_kinds.isin(["letter", "place"])].unique()
     sides = ["a" if _interpret_verdict_word(table, text).side == A else "b" for text in words]
     return format_set_options(*map(format_word_setting, words, sides))
 
 
-def _read_left_method(table: Table, kinds: pd.Series) -> Numbers:
+def _read_left_method(table: Table, word_kinds: pd.Series) -> Numbers:
     """Return the method on the left in each row, `A` or `B`.
 
     Raises:
@@ -218,12 +220,12 @@ def _read_left_method(table: Table, kinds: pd.Series) -> Numbers:
     is_same = ((on_left == a) & (on_right == b)) | ((on_left == b) & (on_right == a))
     refuse_wrong_rows(
         texts,
-        (kinds != "") & a.notna() & b.notna() & ~is_same,
+        (word_kinds != "") & a.notna() & b.notna() & ~is_same,
         "left and right are not the row's methods on {where}; name the same",
     )
     refuse_wrong_rows(
         texts,
-        (kinds == "column") & (on_left != a),
+        (word_kinds == "column") & (on_left != a),
         "the verdict {verdict!r} on {where} may be the column's method, or that of the side; write methods",
     )
     return np.where(on_left == a, A, B)
@@ -231,36 +233,36 @@ def _read_left_method(table: Table, kinds: pd.Series) -> Numbers:
 
 def _refuse_changed_sides(
     table: Table,
-    kinds: pd.Series,
-    firsts: Mapping[str, Numbers],
+    word_kinds: pd.Series,
+    first_methods: Mapping[str, Numbers],
     first: Numbers,
     winners: NDArray[np.object_],
 ) -> None:
     """Refuse verdicts that name sides, if a column says, or may say, that the methods changed sides."""
-    sided = kinds.isin(["letter", "place"])
+    sided = word_kinds.isin(["letter", "place"])
     if table.has_columns(*SHOWN):
         orders = set(zip(*(table.get_cells(name)[sided] for name in SHOWN), strict=True))
         if len(orders) == sided.sum() or any(order[::-1] in orders for order in orders):
             return
-    if table.heading_of("sides"):  # the format of the file says where the methods stood
+    if table.get_heading("sides"):  # the format of the file says where the methods stood
         return
     others = [name for name in table.columns_without_role if not is_name_of_aggregate(name)]
     others += filter(table.has_columns, ["presentation"])
-    for name in dict.fromkeys([*firsts, *others]):
-        if name in firsts:
-            changed = sided & (firsts[name] != first)
+    for name in dict.fromkeys([*first_methods, *others]):
+        if name in first_methods:
+            changed = sided & (first_methods[name] != first)
         else:
             changed = _mark_possible_swaps(table, name, sided, winners)
         if _SWAPS.fullmatch(simplify_heading(name)):
-            changed = changed | _mark_possible_swaps(table, name, kinds == "column", winners)
+            changed = changed | _mark_possible_swaps(table, name, word_kinds == "column", winners)
         refuse_wrong_rows(
             table.frame,
             changed,
             "the verdict on {where} is a side, and the column {name!r} may say that sides changed there; "
             "write the methods' names, or in columns left and right the methods as shown. If they never "
             "changed: {options}",
-            name=table.heading_of(name, name),
-            options=_format_side_settings(table, kinds),
+            name=table.get_heading(name, name),
+            options=_format_side_settings(table, word_kinds),
         )
 
 
@@ -274,9 +276,9 @@ def _mark_possible_swaps(
     if the heading is about sides or the values are orders, such as A and B, or AB and BA. Rows with "no" are
     not marked.
     """
-    heading = table.heading_of(name, name)
-    is_about = is_about_sides(heading) or _says_which_method_is_a(table, heading)
-    first = _find_named_methods(table, name)
+    heading = table.get_heading(name, name)
+    is_about = is_heading_about_sides(heading) or _says_which_method_is_a(table, heading)
+    first = _find_methods_named_in_cells(table, name)
     if (first[sided] != 0).all():
         is_winner = (table.get_cells(name) == winners)[sided].all()
         may_name_first: pd.Series = sided & (first != A)
@@ -302,7 +304,7 @@ def _says_which_method_is_a(table: Table, heading: str) -> bool:
     )
 
 
-def _find_named_methods(table: Table, name: str) -> Numbers:
+def _find_methods_named_in_cells(table: Table, name: str) -> Numbers:
     """Return the method that each cell names, `A` or `B`; 0 if a cell names neither or both.
 
     A cell may hold more than the name, such as A=gpt or gpt/1.txt.
@@ -310,39 +312,44 @@ def _find_named_methods(table: Table, name: str) -> Numbers:
     numbers, rows = table.find_distinct_rows(name, *METHODS)
     sides = []
     for cell, *methods in rows:
-        named = [_has_word(str(cell), str(method)) for method in methods]
+        named = [_contains_whole_word(str(cell), str(method)) for method in methods]
         sides.append(A * named[0] + B * named[1])
     return np.array(sides, dtype=np.int64)[numbers]
 
 
-def _has_word(text: str, word: str) -> bool:
+def _contains_whole_word(text: str, word: str) -> bool:
     """Return whether a text contains a whole word, with no letter or digit directly before or after."""
     return re.search(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])", text) is not None
 
 
-def _record_word_meanings(table: Table, kinds: pd.Series, columns: Sequence[str], strong: int) -> None:
+def _record_word_meanings(table: Table, word_kinds: pd.Series, columns: Sequence[str], strong: int) -> None:
     """Record how the words for verdicts were read, and how many verdicts lost their strength (A>>B)."""
-    words = sorted(map(repr, table.get_cells("verdict")[kinds != ""].unique()))
+    words = sorted(map(repr, table.get_cells("verdict")[word_kinds != ""].unique()))
     if words:
-        how = "read as ties" if set(kinds) <= {"", "tie"} else f"read by {join_with_and(columns)}"
+        how = "read as ties" if set(word_kinds) <= {"", "tie"} else f"read by {join_with_and(columns)}"
         table.use_columns("_words", [join_first_parts(words, _LISTED)], how)
-    for word, count in table.get_cells("verdict")[kinds == "tie"].value_counts().items():
+    for word, count in table.get_cells("verdict")[word_kinds == "tie"].value_counts().items():
         if _ODD_TIE.fullmatch(str(word)):
             table.notes.append(f"{count} of {word!r} count as ties")
     if strong:
         table.notes.append(f"the strength of {strong} verdicts, such as A>>B, is dropped")
 
 
-def _add_shown_first(table: Table, kinds: pd.Series, firsts: Mapping[str, Numbers]) -> None:
+def _add_shown_first_column(
+    table: Table, word_kinds: pd.Series, first_methods: Mapping[str, Numbers]
+) -> None:
     """Add the column shown_first if the table says which method each rater saw first."""
     if table.has_columns("shown_first"):
         return
     if table.has_columns(*SHOWN):
         table.set_frame(table.frame.assign(shown_first=table.frame["left"]))
-    elif firsts and not (kinds == "letter").any():
-        first, *others = firsts.values()
+    elif first_methods and not (word_kinds == "letter").any():
+        first, *others = first_methods.values()
         if all((other == first).all() for other in others):
             a, b = map(table.get_cells, METHODS)
             table.use_columns(
-                "sides", list(firsts), "it says which text was first", shown_first=a.where(first == A, b)
+                "sides",
+                list(first_methods),
+                "it says which text was first",
+                shown_first=a.where(first == A, b),
             )

@@ -138,7 +138,7 @@ def load_files(files: Sequence[Path], declared: Declarations) -> list[tuple[Path
             f"there is no format {declared.form!r}; {suggest_nearest(declared.form, list(FORMATS))}"
         )
     opened = [VerdictFile(path) for path in files]
-    described = [file for file in opened if len(files) > 1 and _is_item(file.first)]
+    described = [file for file in opened if len(files) > 1 and _is_item_record(file.first)]
     holding = [file for file in opened if file not in described]
     if not holding:
         raise StudyError(f"{files[0]} has items but no verdicts; give the file of annotations, too")
@@ -163,7 +163,7 @@ def _load_file(
         return make_tidy(frame, replace(declared, columns=columns), form=FOREIGN[form])
 
 
-def _is_item(record: Record) -> bool:
+def _is_item_record(record: Record) -> bool:
     """Return whether a record is an item: it has methods, but neither a rater nor a verdict."""
     couples = find_method_headings(list(record), SYSTEMS) or find_method_headings(list(record), TEXTS)
     return bool(couples) and not any(map(_JUDGED.fullmatch, record))

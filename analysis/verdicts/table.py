@@ -61,7 +61,7 @@ def has_named_raters(frame: pd.DataFrame) -> bool:
     return not any(str(name).startswith(UNKNOWN_RATER) for name in frame["rater"].unique())
 
 
-def is_missing_word(word: str) -> bool:
+def means_no_verdict(word: str) -> bool:
     """Return whether a cell means that there is no verdict."""
     return word.strip().casefold() in HEADINGS["missing"]
 
@@ -262,7 +262,7 @@ class Table:
         """Return whether the table has all these columns."""
         return set(names) <= set(self.names)
 
-    def heading_of(self, role: str, default: str = "") -> str:
+    def get_heading(self, role: str, default: str = "") -> str:
         """Return the heading of the column with this role."""
         headings = (used.column for used in self.roles if used.role == role)
         return next(headings, default)
@@ -327,7 +327,7 @@ class Table:
         """Return the number of different rows in these columns."""
         return int(self.number_rows(*names).max(initial=-1)) + 1
 
-    def groups_rows_alike(self, name: str, other: str) -> bool:
+    def group_rows_equally(self, name: str, other: str) -> bool:
         """Return whether two columns group the rows in the same way."""
         return bool((self.number_rows(name) == self.number_rows(other)).all())
 
@@ -341,7 +341,7 @@ class Table:
             name, keys
         )
 
-    def describes(self, name: str, *keys: str) -> bool:
+    def is_property_of(self, name: str, *keys: str) -> bool:
         """Return whether a column is a property of `keys`: for `rater`, equal in all rows of the same rater.
 
         With fewer than `FEWEST_ROWS` rows on average for each value of `keys`, equal cells may be chance, so

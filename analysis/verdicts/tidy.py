@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from analysis.verdicts.files import NESTED
-from analysis.verdicts.items import add_pairs_and_prompts, assign_raters, recognise_model_judges
+from analysis.verdicts.items import add_pair_and_prompt_columns, assign_raters, recognise_model_judges
 from analysis.verdicts.methods import (
     find_methods,
     refuse_methods_of_several_settings,
@@ -63,16 +63,16 @@ def make_tidy(
         StudyError: The meaning of a column or a word is not clear. The message names the setting that
             declares the meaning.
     """
-    table = _make_table(frame, declared, items)
+    table = _convert_frame_to_table(frame, declared, items)
     are_pairs = declared.columns.get(HEADS) == "pair_id"
     _rename_to_standard_columns(table)
-    _leave_out_index(table)
+    _leave_out_index_column(table)
     if form is not None:
         table.roles = [Role(role, column, "the format") for role, column in form.fields.items()]
     _leave_out_invalid_votes(table)
     find_methods(table)
     for role in ("rater", "criterion"):
-        _use_common_heading(table, role)
+        _use_column_with_common_heading(table, role)
     recognise_model_judges(table)
     if form is not None and form.asks:
         _leave_out_other_questions(table)
@@ -83,12 +83,12 @@ def make_tidy(
     if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
         if form is None:
             _refuse_counted_votes(table)
-        add_pairs_and_prompts(table, wide, form)
+        add_pair_and_prompt_columns(table, wide, form)
     if wide or HEADS in declared.columns:
         melt_wide_table(table, wide)
         find_methods(table)
     if are_pairs and table.has_columns(*METHODS):
-        add_pairs_and_prompts(table, (), None)
+        add_pair_and_prompt_columns(table, (), None)
     if table.has_columns("verdict", *METHODS):
         _complete_rows(table)
     _refuse_nested_cells(table, frame)
@@ -97,7 +97,7 @@ def make_tidy(
     return table.frame
 
 
-def _make_table(frame: pd.DataFrame, declared: Declarations, items: pd.DataFrame | None) -> Table:
+def _convert_frame_to_table(frame: pd.DataFrame, declared: Declarations, items: pd.DataFrame | None) -> Table:
     """Convert a data frame to a `Table`. Refuse a MultiIndex and equal headings."""
     if isinstance(frame.columns, pd.MultiIndex) or isinstance(frame.index, pd.MultiIndex):
         raise StudyError(
@@ -160,7 +160,7 @@ def _read_declared_headings(table: Table) -> Mapping[str, str]:
     return declared
 
 
-def _leave_out_index(table: Table) -> None:
+def _leave_out_index_column(table: Table) -> None:
     """Leave out a first column in which a program numbered the rows.
 
     Raises:
@@ -174,7 +174,7 @@ def _leave_out_index(table: Table) -> None:
         raise StudyError("column 1 has no name in the header; name it, or remove it")
 
 
-def _use_common_heading(table: Table, role: str) -> None:
+def _use_column_with_common_heading(table: Table, role: str) -> None:
     """Use a column for a role if its heading is a common name of the role.
 
     Raises:
@@ -187,7 +187,7 @@ def _use_common_heading(table: Table, role: str) -> None:
     varying = [name for name in named if table.count_distinct_rows(name) > 1]
     if named and not table.has_columns(role) and role not in table.declared.columns:
         # If each column has only one value, nothing says which column has the role.
-        table.choose_column(role, varying or named, table.groups_rows_alike if varying else str.__eq__)
+        table.choose_column(role, varying or named, table.group_rows_equally if varying else str.__eq__)
 
 
 def _leave_out_invalid_votes(table: Table) -> None:
@@ -197,14 +197,14 @@ def _leave_out_invalid_votes(table: Table) -> None:
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
     for rule in HEADINGS["left_out"]:
         for name in table.columns_without_role:
-            words = _find_cells_matching_rule(table, name, rule)
+            words = _find_cells_that_exclude_rows(table, name, rule)
             if words:
                 table.record_role("filter", name, f"it says what is left out: {rule['why']}")
                 table.leave_out_rows(table.get_cells(name).isin(words).to_numpy(), rule["why"])
-    _refuse_doubtful_filters(table)
+    _refuse_unclear_exclusion_columns(table)
 
 
-def _find_cells_matching_rule(table: Table, name: str, rule: Mapping[str, str]) -> list[str]:
+def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, str]) -> list[str]:
     """Return the texts of a column that exclude a row, by a rule of headings.toml."""
     if not re.fullmatch(rule["heading"], simplify_heading(name)):
         return []
@@ -214,7 +214,7 @@ def _find_cells_matching_rule(table: Table, name: str, rule: Mapping[str, str]) 
     return [text for text in texts if is_meant(text.strip())] if all(map(is_possible, texts)) else []
 
 
-def _refuse_doubtful_filters(table: Table) -> None:
+def _refuse_unclear_exclusion_columns(table: Table) -> None:
     """Refuse a column of yes and no that may say which rows do not count.
 
     Raises:

@@ -51,7 +51,7 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(
-                    f"a row of {len(row)} cells in a table of {len(self.columns)} columns: {row}"
+                    f"a row has {len(row)} cells, but the table has {len(self.columns)} columns: {row}"
                 )
 
     @property

@@ -231,7 +231,9 @@ def _check_missing_or_regular(path: Path, folder: int, name: str, *, alone: bool
     if not stat.S_ISREG(status.st_mode):
         raise StudyError(f"{path} exists and is not a regular file; name another file, or move it away")
     if alone and status.st_nlink > 1:
-        raise StudyError(f"{path} has a second name (a hard link), so both would change; use a copy")
+        raise StudyError(
+            f"{path} has a second name (a hard link), and both would change; replace the link by a copy"
+        )
 
 
 @contextmanager

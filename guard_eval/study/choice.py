@@ -15,9 +15,9 @@ FEW_PROMPTS = 30
 ROUNDS_TO_ZERO = 0.005
 """Shares up to this value are printed as 0 %, so they are left out."""
 SAME_PROMPTS = (
-    "The prompts that chose the settings also test them. The best of equal settings is then called better "
-    "too often: instead of in 2.5 % of the studies in up to 20 % if one judge chooses and tests, in up to "
-    "10 % if a judge chooses and people test, and in up to 5 % if a metric chooses and raters test."
+    "The prompts that chose the settings also test them. If all settings are equally good, the chosen one is "
+    "then called better in too many studies: in up to 20 % if one judge chooses and tests, 10 % if a judge "
+    "chooses and people test, and 5 % if a metric chooses and raters test. 2.5 % would be correct."
 )
 """The warning that the same prompts choose and test a setting. docs/calibration.md explains the figures."""
 UNEQUAL = "Strategies had unequal numbers of settings to choose from, and more settings are an advantage."
@@ -101,17 +101,15 @@ class Choice(SettingsTable):
     def tuning_budgets_in_words(self) -> str:
         """Return the numbers of tried settings as text, such as "Settings tried: top_p 5, top_k 3"."""
         counts = {search.strategy: len(search.settings) for search in self.searches}
-        words = [
-            f"{name} {n}" if n > 1 else f"{name} 1 (it has none to choose)" for name, n in counts.items()
-        ]
+        words = [f"{name} {n}" if n > 1 else f"{name} 1 (nothing to choose)" for name, n in counts.items()]
         return f"Settings tried: {', '.join(words)}"
 
     @property
     def selection_in_words(self) -> str:
         """Describe how settings were chosen: the metric or judge, and the number of prompts."""
         name = "the judge" if self.tuning.maximize == JUDGE else self.tuning.maximize
-        where = "apart" if self.tuning.prompts else "that also test them"
-        return f"{name} chose the settings on {len(self.prompts)} prompts {where}"
+        where = "separate prompts" if self.tuning.prompts else "prompts that also test them"
+        return f"{name} chose the settings on {len(self.prompts)} {where}"
 
     @property
     def same_prompts_warning(self) -> str:
@@ -128,7 +126,10 @@ class Choice(SettingsTable):
         yield from filter(None, [self.same_prompts_warning, self.unequal_budgets_warning])
         maximized = self.tuning.maximize
         if not self.tuning.where and maximized != JUDGE:
-            yield f"Only {maximized} was used to choose, and it may prefer dull texts: set tuning.where."
+            yield (
+                f"Only {maximized} chose the settings, and {maximized} alone may prefer dull texts. Set a "
+                "condition in tuning.where, such as diversity >= 90."
+            )
         for search in self.searches:
             if extremes := " and ".join(search.extreme_parameter_values):
                 yield f"{search.chosen}: {extremes}. A better value may lie beyond, so try more values."

@@ -54,9 +54,9 @@ def find_study_file(folder: Path, name: str) -> Path:
     except (OSError, RuntimeError, ValueError):  # a circle of links, or an invalid character
         raise StudyError("this is not a file name; name a file in the study's folder") from None
     if not path.is_relative_to(folder.resolve()):
-        raise StudyError("it is outside the study's folder; copy it there")
+        raise StudyError("the file is outside the study's folder; copy it into this folder")
     if not is_file:
-        raise StudyError("there is no such file in the study's folder; write it, or name another one")
+        raise StudyError("there is no such file in the study's folder; write this file, or name another one")
     return path
 
 

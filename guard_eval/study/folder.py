@@ -137,7 +137,9 @@ class Study:
         settings = self.settings
         if settings.tuning is None or JUDGE not in settings.tuning.scores:
             path = self.folder / "study.toml"
-            raise StudyError(f"the rule in [tuning] of {path} does not name judge; leave --tune out")
+            raise StudyError(
+                f"no judge chooses settings: [tuning] of {path} does not name judge; leave --tune out"
+            )
         couples = [[name, settings.metrics.baseline] for name in chain(*settings.grids.values())]
         pairs = settings.pairs.model_copy(update={"compare": couples, "human_pairs": None})
         database = make_sqlite_url(self.folder.resolve() / TUNING_DATABASE)

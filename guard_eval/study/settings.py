@@ -415,10 +415,10 @@ class Settings(SettingsTable):
                 f"{json.dumps([systems])}"
             )
         if pairs.design == "candidate" and not shared:
-            yield "pairs.design candidate needs one system in all of pairs.compare; remove the other couples"
+            yield "pairs.design candidate needs one system in each couple of pairs.compare; remove the others"
         chosen = [f"analysis.{key}" for key in EXCLUSIVE if key in self.analysis.list_non_default_keys()]
         for key in [*chosen, *["pairs.human_pairs"] * (pairs.human_pairs is not None)]:
-            yield f"{key} cannot be combined with the test of pairs.design {pairs.design}; remove it"
+            yield f"{key} cannot be combined with the test of pairs.design {pairs.design}; remove one of them"
 
     def plan_rounds(self, criteria: Sequence[str], showings: int) -> RoundPlan | None:
         """Return the plan for stopping decided comparisons early. The first criterion decides."""

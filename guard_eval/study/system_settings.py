@@ -245,7 +245,7 @@ class System(ServerSettings):
         allowed = _KEYS_OF[self.source]
         if unused := sorted(keys - allowed):
             raise ValueError(
-                f"{self.name} has {unused[0]}, which is not for {_WORDS_FOR[self.source]}; remove it"
+                f"{self.name} has {unused[0]}, which has no meaning for {_WORDS_FOR[self.source]}; remove it"
             )
         if self.source == "server" and (self.model is None or self.model.model_fields_set != {"name"}):
             raise ValueError(f'{self.name} needs the model\'s name at the server: model = "NAME"')

@@ -54,7 +54,9 @@ class CheckQuestion(FormQuestion):
     @model_validator(mode="after")
     def _check_right_answer_is_offered(self) -> Self:
         if self.right not in self.answers:
-            raise ValueError(f"right = {self.right!r} must be one of answers: {', '.join(self.answers)}")
+            raise ValueError(
+                f"right = {self.right!r} is not one of the answers; choose one: {', '.join(self.answers)}"
+            )
         return self
 
 
@@ -74,7 +76,8 @@ class PracticePair(BaseModel):
     def _check_criteria_have_reasons(self) -> Self:
         if not self.expected or self.expected.keys() != self.because.keys():
             raise ValueError(
-                "the tables 'expected' and 'because' must have the same criteria, and at least one"
+                "the tables 'expected' (the right choice on a criterion) and 'because' (the reason) need the "
+                "same criteria; write at least one criterion in both"
             )
         return self
 
@@ -164,7 +167,7 @@ def _check_placeholders(english: str, text: str) -> str:
     expected, written = (set(_PLACEHOLDER.findall(key)) for key in (english, text))
     if english and expected != written:
         names = ", ".join(f"{{{name}}}" for name in sorted(expected)) or "none"
-        raise ValueError(f"the names in braces must be: {names}")
+        raise ValueError(f"the placeholders in braces differ from the English ones; write these: {names}")
     return text
 
 

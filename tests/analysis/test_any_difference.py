@@ -87,7 +87,7 @@ def test_rank_sets_separate_only_methods_that_differ():
 
     def sets(*scores, compared=50, df=None):
         widths = errors_of(influence, df).widen_errors(np.full(3, compared), level=0.95)
-        return find_rank_sets(np.array(scores), widths, noise, line=line, level=0.95)
+        return find_rank_sets(np.array(scores), widths, noise, half_width=line, level=0.95)
 
     far, near, apart = 40 * line * error(0, 1), 0.9 * line * error(0, 1), 1.1 * line * error(1, 2)
     assert sets(far, near, 0.0) == ((1, 1), (2, 3), (2, 3))
@@ -101,7 +101,7 @@ def test_rank_sets_separate_only_methods_that_differ():
 def test_unanimous_units_are_ranked_by_sign_flips(units, sure):
     """Three pairs of methods: p is 3 · 2/2ⁿ, .047 of seven units and .094 of six."""
     nets = np.tile([2.0, 0.0, -2.0], (units, 1))
-    sets = find_rank_sets(np.array([0.8, 0.5, 0.2]), np.zeros((3, 3)), nets, line=3.0, level=0.95)
+    sets = find_rank_sets(np.array([0.8, 0.5, 0.2]), np.zeros((3, 3)), nets, half_width=3.0, level=0.95)
     assert sets == (((1, 1), (2, 2), (3, 3)) if sure else ((1, 3),) * 3)
 
 
@@ -182,7 +182,7 @@ def test_share_limits_are_student_limits_within_zero_and_one():
     influence = np.random.default_rng(1).normal(size=(9, 1)) / 30
     errors = opposed_errors(influence)
     half = stats.t.ppf(0.975, 8) * np.sqrt((influence**2).sum())
-    limits = errors.find_limits(np.array([0.5, 0.99]), level=0.95)
+    limits = errors.find_share_limits(np.array([0.5, 0.99]), level=0.95)
     assert limits[0] == pytest.approx((0.5 - half, 0.5 + half))
     assert limits[1] == pytest.approx((0.99 - half, 1))
 

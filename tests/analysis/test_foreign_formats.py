@@ -34,7 +34,7 @@ def column(table, *names):
 
 def notes(table):
     """Return everything that is said of the reading."""
-    return "; ".join((*get_reading(table).notes, *get_reading(table).lines()))
+    return "; ".join((*get_reading(table).notes, *get_reading(table).format_lines()))
 
 
 def alpaca(number, preference, **more):

@@ -48,7 +48,7 @@ def test_expected_sums_of_squares_agree_with_matrices(design):
     n, w, s = len(design.item), design.weight, design.stratum
     centred = np.eye(n) - np.stack([w * (s == stratum) / w[s == stratum].sum() for stratum in s])
     effects = [np.eye(numbers.max() + 1)[numbers] for numbers in (design.rater, design.item, np.arange(n))]
-    expected, target = design._expect_sums_of_squares()
+    expected, target = design._compute_expected_squares()
     for row, groups in zip(expected, effects, strict=True):
         forms = groups.T @ (w[:, None] * centred)
         assert row == pytest.approx([((forms @ effect) ** 2).sum() for effect in effects])

@@ -232,7 +232,7 @@ def test_first_screen_and_tables_have_one_orientation(tmp_path):
     # Of three ratings 10 pairs have a win, a tie and a loss, and 20 have two losses and a tie.
     assert (line.won, line.tied) == (pytest.approx(10 / 90), pytest.approx(30 / 90))
     assert line.interval.value == pytest.approx(10 / 90 + 30 / 90 / 2)
-    assert line.outcomes == "11\u00a0% won, 33\u00a0% tied"
+    assert line.win_and_tie_shares == "11\u00a0% won, 33\u00a0% tied"
     assert screen.bars[0].heads[1] == "Share of x, ties half"
     assert screen.answer == "y was preferred to x on coherence (x 28\u00a0%)."
 

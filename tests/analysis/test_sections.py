@@ -83,5 +83,7 @@ def test_unknown_plan_key_is_refused():
 
 def test_plan_key_of_unknown_effect_is_refused(monkeypatch):
     monkeypatch.setattr("analysis.evidence.DECIDED", frozenset())
-    with pytest.raises(StudyError, match=r"margin = 0\.1: measure_agreement does not use it; leave it out"):
+    with pytest.raises(
+        StudyError, match=r"margin = 0\.1: measure_agreement does not use this setting; leave it out"
+    ):
         measure_agreement(evidence(table({"1": "xy"}), margin=0.1))

@@ -172,7 +172,9 @@ def test_verdict_with_an_unknown_heading_is_asked_for():
 def test_column_that_leaves_rows_out_has_that_role():
     table = frame([{"winner": "model_a", "Anony": "FALSE" if number < 3 else "TRUE"} for number in range(9)])
     [role] = [
-        row for row in analysis.read(table, rater_kind="person").attrs["reading"].rows() if "Anony" in row
+        row
+        for row in analysis.read(table, rater_kind="person").attrs["reading"].list_roles()
+        if "Anony" in row
     ]
     assert role == ("filter", "Anony", "it says what is left out: the models' names were shown")
 

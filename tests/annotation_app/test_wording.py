@@ -90,16 +90,19 @@ MISTAKES = [
     ("[consent\n", "is not valid TOML"),
     ("[consent]\ntitel = 'T'", "consent.titel: is not a setting; did you mean 'title'?"),
     ("[consent]\nlead = ''", "consent.lead: '': string should have at least 1 character"),
-    ("[panel]\nside = 'Side'", "panel.side: 'Side': the names in braces must be: {letter}"),
-    ("[ran_out]\nlead = 'Hi {name}'", "the names in braces must be: none"),
+    (
+        "[panel]\nside = 'Side'",
+        "panel.side: 'Side': the placeholders in braces differ from the English ones; write these: {letter}",
+    ),
+    ("[ran_out]\nlead = 'Hi {name}'", "differ from the English ones; write these: none"),
     ("[criteria.coherence]\ntitel = 'C'", "criteria.coherence.titel: is not a setting; did you mean"),
     ("[criteria.wit]\ntitle = 'W'\ndefinition = 'd'", "criteria.wit: is not a setting; choose from"),
-    (f"{QUESTION[:-4]}'c'", "check.questions[1]: right = 'c' must be one of answers: a"),
+    (f"{QUESTION[:-4]}'c'", "check.questions[1]: right = 'c' is not one of the answers; choose one: a"),
     (QUESTION * 2, "two questions, or two practice pairs, have the same name"),
     ("[practice]\npairs = []", "practice.pairs: []: list should have at least 1 item"),
     (
         f"{PAIR}expected = {{}}\nbecause = {{}}",
-        "practice.pairs[1]: the tables 'expected' and 'because' must have the same",
+        "practice.pairs[1]: the tables 'expected' (the right choice",
     ),
     (f"{PAIR}expected = {{wit = 'A'}}\nbecause = {{wit = 'so'}}", "unknown criterion 'wit'"),
     (

@@ -56,7 +56,7 @@ def test_a_deleted_current_folder_is_named(paired, tmp_path):
     ran = shell(f"mkdir gone; cd gone; rmdir ../gone; GUARD raters list {paired}", tmp_path)
     assert (ran.code, ran.err) == (
         2,
-        "error: the current folder was deleted; change into another one with cd\n",
+        "error: the current folder was deleted; go to another folder with cd\n",
     )
 
 

@@ -319,7 +319,7 @@ def test_a_key_is_sent_only_to_allowed_servers(study, server, monkeypatch):
         ("body = {user = 'SYSTEM'}", "'user' cannot be set here"),
         ("headers = {Authorization = 'Bearer x'}", "'Authorization' cannot be set here"),
         ("strategy = 'greedy'", "base_url and strategy; give it one of"),
-        ("column = 'x'", "column, which is not for a model behind a server"),
+        ("column = 'x'", "column, which has no meaning for a model behind a server"),
     ],
 )
 def test_bad_tables_of_served_systems_are_refused(study, more, words):

@@ -67,7 +67,7 @@ def test_judge_tunes_by_win_share(folder, guard_eval, server, monkeypatch):
     study = Study.open(folder)
     scores = {setting.name: setting.scores["judge"] for setting in study.choice.searches[0].settings}
     assert scores == {"top_p(p=0.8)": 0, "top_p(p=0.9)": 100, "top_p(p=0.95)": 50}
-    assert study.choice.selection_in_words == "the judge chose the settings on 3 prompts apart"
+    assert study.choice.selection_in_words == "the judge chose the settings on 3 separate prompts"
     assert study.settings.pairs.compare == [["plain", "top_p(p=0.9)"]]
     assert "2 pairs, 2 new" in guard_eval("pair", "s").out  # their verdicts are in another database
     # The 18 requests of the tuning do not count in this budget.

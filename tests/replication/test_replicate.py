@@ -112,7 +112,8 @@ def test_replicate_resumes_and_refuses_other_settings(tmp_path):
         "1 prompts of Wikitext, not 1314",
     )
     assert (
-        f"OTHER SETTING: {'; '.join(result.setting)}. A difference says nothing of the paper." in result.lines
+        f"OTHER SETTING: {'; '.join(result.setting)}. Differences say nothing about the paper."
+        in result.lines
     )
     assert "not run: BookCorpus, Wikinews" in result.lines
     assert "not in the paper: tales; ours are in made/metrics/" in result.lines
@@ -139,7 +140,7 @@ def test_replicating_peoples_table_names_next_commands():
     simulate_verdicts(Study.open(Path("people")))
     result = replicate("humaneval-counts", Path("people"))
     assert "All raters are SIMULATED" in result.lines
-    assert result.lines[1].startswith("OTHER SETTING: model bundled, where we take Qwen/Qwen2.5-7B")
+    assert result.lines[1].startswith("OTHER SETTING: model bundled, not Qwen/Qwen2.5-7B")
     shares = result.figures["ours"][result.figures["dataset"] == "All"][:3]
     assert sum(shares) == pytest.approx(100)
 

@@ -91,5 +91,5 @@ def test_html_table_equals_expected_markup():
 
 
 def test_table_refuses_a_row_of_another_length():
-    with pytest.raises(ValueError, match="1 cells in a table of 2"):
+    with pytest.raises(ValueError, match="row has 1 cells, but the table has 2"):
         Table(columns=("a", "b"), rows=(("x",),), caption="")

@@ -69,7 +69,7 @@ def test_tuned_study_runs_from_grid_to_report(run, tmp_path):
 
     chose = run("measure", "tuned", "--tune")
     assert chose.code == 0, chose
-    assert "top_p 2, top_k 2, min_p 2, contrastive 4, guard 1 (it has none to choose)" in chose.out
+    assert "top_p 2, top_k 2, min_p 2, contrastive 4, guard 1 (nothing to choose)" in chose.out
     assert "Only 5 prompts chose the settings" in chose.err
     assert "bundled scores its own texts" in chose.err
     study = Study.open(folder)
@@ -92,7 +92,7 @@ def test_tuned_study_runs_from_grid_to_report(run, tmp_path):
     assert reported.code == 0, reported
     page = (folder / "report" / "index.html").read_text()
     screen, search = page.split('id="search"')
-    assert "coherence chose the settings on 5 prompts apart · tested by raters and judge" in screen
+    assert "coherence chose the settings on 5 separate prompts · tested by raters and judge" in screen
     assert "Strategies had unequal numbers of settings to choose from" in screen
     with (folder / "report" / "csv" / "search.csv").open() as file:
         rows = {row["setting"] for row in csv.DictReader(file) if row["chosen"] == "true"}

@@ -46,7 +46,7 @@ TABLES = [
     ),
     (
         f"{THREE}\npairs.design=candidate\npairs.compare=[['guard', 'acs', 'greedy']]",
-        "candidate needs one system in all of pairs.compare; remove the other couples",
+        "candidate needs one system in each couple of pairs.compare; remove the others",
     ),
     *(
         (

@@ -123,8 +123,8 @@ def choice(study, *, prompts=99, chosen="top_p(p=0.9)", **rule):
 
 def test_budgets_are_shown_and_unequal_ones_give_a_warning(study):
     chosen = choice(study, where=["diversity >= 9"])
-    assert chosen.tuning_budgets_in_words == "Settings tried: top_p 3, guard 1 (it has none to choose)"
-    assert chosen.selection_in_words == "coherence chose the settings on 99 prompts apart"
+    assert chosen.tuning_budgets_in_words == "Settings tried: top_p 3, guard 1 (nothing to choose)"
+    assert chosen.selection_in_words == "coherence chose the settings on 99 separate prompts"
     assert list(chosen.list_warnings()) == [
         "Strategies had unequal numbers of settings to choose from, and more settings are an advantage."
     ]
@@ -133,7 +133,7 @@ def test_budgets_are_shown_and_unequal_ones_give_a_warning(study):
 @pytest.mark.parametrize(
     ("changes", "warning"),
     [
-        ({"where": []}, "Only coherence was used to choose"),
+        ({"where": []}, "Only coherence chose the settings"),
         ({"chosen": "top_p(p=0.95)"}, "top_p(p=0.95): p = 0.95 was the largest tried"),
         ({"chosen": "top_p(p=0.8)"}, "top_p(p=0.8): p = 0.8 was the smallest tried"),
         (

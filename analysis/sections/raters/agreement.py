@@ -20,9 +20,9 @@ from analysis.sections.section import (
     ComparisonRow,
     Section,
     format_coefficient,
+    make_limit_column_metadata,
     make_result_labels,
     make_table_section,
-    name_limit_columns,
     select_notes,
     select_rows_of_first_raters,
 )
@@ -82,10 +82,10 @@ class AgreementRow(ComparisonRow):
     units: int
     categories: int
     raw_agreement: float | None
-    fleiss_kappa: Estimate = field(metadata=name_limit_columns("kappa_"))
-    krippendorff_alpha_ordinal: Estimate = field(metadata=name_limit_columns("alpha_"))
-    gwet_ac1: Estimate = field(metadata=name_limit_columns("ac1_"))
-    icc1: Estimate = field(metadata=name_limit_columns("icc1_"))
+    fleiss_kappa: Estimate = field(metadata=make_limit_column_metadata("kappa_"))
+    krippendorff_alpha_ordinal: Estimate = field(metadata=make_limit_column_metadata("alpha_"))
+    gwet_ac1: Estimate = field(metadata=make_limit_column_metadata("ac1_"))
+    icc1: Estimate = field(metadata=make_limit_column_metadata("icc1_"))
     design_effect: float | None
     level: float
     note: str

@@ -44,7 +44,7 @@ class DisagreementRow(ComparisonRow):
 @declare_plan_keys()
 def list_disagreements(evidence: Evidence) -> list[DisagreementRow]:
     """Return the pairs on which people disagree with each other or with a judge, the largest first."""
-    scores = evidence.detailed_evidence.scored.raters
+    scores = evidence.detailed_evidence.scored.rater_scores
     is_judge = scores["rater_kind"].isin(PEOPLE_OF)
     people = _measure_disagreements(scores[~is_judge])
     judged = _compare_judges_with_people(scores[is_judge], people)

@@ -9,7 +9,7 @@ from analysis.evidence import Evidence, Exclusion, declare_plan_keys
 from analysis.sections.results.shares import (
     WinShareRow,
     declare_share_keys,
-    make_count_cells,
+    make_share_and_count_cells,
     measure_total_shares,
 )
 from analysis.sections.section import (
@@ -61,7 +61,7 @@ def make_section(evidence: Evidence) -> Section | None:
     results_table = make_table_of_first_rows(
         results,
         make_result_labels,
-        lambda row: make_count_cells(row, evidence.plan.alpha, first),
+        lambda row: make_share_and_count_cells(row, evidence.plan.alpha, first),
         csv="with_excluded_raters",
         caption="The result with the excluded raters",
     )

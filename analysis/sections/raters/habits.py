@@ -12,8 +12,8 @@ from analysis.sections.raters.audits import run_audits
 from analysis.sections.section import (
     MAX_NOTES,
     Section,
+    make_limit_column_metadata,
     make_table_section,
-    name_limit_columns,
     remove_word_simulated,
 )
 from analysis.stats.proportion import estimate_proportion
@@ -52,7 +52,7 @@ class RaterRow:
     tie_share: float
     agreement: float | None
     compared: int
-    first_share: Estimate = field(metadata=name_limit_columns("first_"))
+    first_share: Estimate = field(metadata=make_limit_column_metadata("first_"))
     seconds: float | None
 
 

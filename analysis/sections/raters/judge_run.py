@@ -12,8 +12,8 @@ from analysis.sections.section import (
     Section,
     format_share,
     group_by,
+    make_limit_column_metadata,
     make_table_of_first_rows,
-    name_limit_columns,
 )
 from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate
@@ -131,7 +131,7 @@ class CalibrationRow:
     missing: int
     hits: int
     opposite: int
-    share: Estimate = field(metadata=name_limit_columns())
+    share: Estimate = field(metadata=make_limit_column_metadata())
 
 
 @declare_plan_keys()

@@ -16,9 +16,9 @@ from analysis.sections.section import (
     ComparisonRow,
     Section,
     format_coefficient,
+    make_limit_column_metadata,
     make_result_labels,
     make_table_section,
-    name_limit_columns,
 )
 from analysis.stats.agreement import agreement_by_item, cohen_kappa
 from analysis.stats.alternative_annotator import run_alternative_annotator_test
@@ -55,8 +55,8 @@ class JudgeRow(ComparisonRow):
 
     people: int
     pairs: int
-    same_as_most: Estimate = field(metadata=name_limit_columns("same_"))
-    cohen_kappa: Estimate = field(metadata=name_limit_columns("kappa_"))
+    same_as_most: Estimate = field(metadata=make_limit_column_metadata("same_"))
+    cohen_kappa: Estimate = field(metadata=make_limit_column_metadata("kappa_"))
     with_a_person: float | None
     among_people: float | None
     alternative_epsilon: float

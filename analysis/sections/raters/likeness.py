@@ -16,7 +16,7 @@ ITEM = ["method_a", "method_b", "dataset", "pair_id"]
 @declare_plan_keys(needs=lambda evidence: evidence.are_raters_known)
 def measure_likeness_to_judges(evidence: Evidence) -> list[JudgeLikeness]:
     """Return each person's agreement with each judge, the least probable first."""
-    scores = evidence.scored.raters
+    scores = evidence.scored.rater_scores
     labels = scores[["rater", "rater_kind", "criterion"]].assign(
         item=scores.groupby(ITEM, observed=True).ngroup(), label=np.sign(scores["net"]) + 1
     )

@@ -22,9 +22,9 @@ from analysis.sections.section import (
     CriterionRow,
     Section,
     make_criterion_labels,
+    make_limit_column_metadata,
     make_result_labels,
     make_table_of_first_rows,
-    name_limit_columns,
     select_notes,
     select_rows_of_first_raters,
 )
@@ -68,14 +68,14 @@ class PositionRow(CriterionRow):
     first: int
     second: int
     ties: int
-    first_share: Estimate = field(metadata=name_limit_columns("first_"))
+    first_share: Estimate = field(metadata=make_limit_column_metadata("first_"))
     method_a_first: float
     both_orders: int
     flipped: int
     changed: int
-    flip_rate: Estimate = field(metadata=name_limit_columns("flip_"))
+    flip_rate: Estimate = field(metadata=make_limit_column_metadata("flip_"))
     repeated: int
-    contradictions: Estimate = field(metadata=name_limit_columns("contradictions_"))
+    contradictions: Estimate = field(metadata=make_limit_column_metadata("contradictions_"))
 
 
 @record
@@ -97,10 +97,10 @@ class LengthRow(ComparisonRow):
 
     pairs: int
     length_ratio: float | None
-    longer_share: Estimate = field(metadata=name_limit_columns("longer_"))
-    share_at_equal_length: Estimate = field(metadata=name_limit_columns("equal_"))
+    longer_share: Estimate = field(metadata=make_limit_column_metadata("longer_"))
+    share_at_equal_length: Estimate = field(metadata=make_limit_column_metadata("equal_"))
     p_share_at_equal_length: float | None
-    slope: Estimate = field(metadata=name_limit_columns("slope_"))
+    slope: Estimate = field(metadata=make_limit_column_metadata("slope_"))
     p_slope: float | None
     method: str
     note: str

@@ -35,10 +35,10 @@ def select_answer_rows(evidence: Evidence) -> list[WinShareRow]:
         declared = {
             row.key: (shares[row.key], row) for row in evidence.rows(summarise_rounds) if row.key in shares
         }
-    return [_replace_test(row, *declared[row.key]) if row.key in declared else row for row in rows]
+    return [_use_declared_test(row, *declared[row.key]) if row.key in declared else row for row in rows]
 
 
-def _replace_test(
+def _use_declared_test(
     row: WinShareRow, share: Estimate, test: SequentialRow | AssistedRow | RoundsRow
 ) -> WinShareRow:
     """Return a copy of a row with the share and p of the declared test, which has no smallest possible p."""

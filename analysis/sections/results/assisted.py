@@ -20,9 +20,9 @@ from analysis.sections.results.shares import TestedRow, correct_p_values
 from analysis.sections.section import (
     Section,
     format_share,
+    make_limit_column_metadata,
     make_result_labels,
     make_table_section,
-    name_limit_columns,
     select_notes,
 )
 from analysis.stats.assisted import METHOD, AssistedShare, estimate_assisted_share
@@ -67,9 +67,9 @@ class AssistedRow(TestedRow):
     pairs_rated: int
     pairs_judged: int
     units_rated: int
-    people_alone: Estimate = field(metadata=name_limit_columns("people_"))
-    judge_alone: Estimate = field(metadata=name_limit_columns("judge_"))
-    people_assisted: Estimate = field(metadata=name_limit_columns())
+    people_alone: Estimate = field(metadata=make_limit_column_metadata("people_"))
+    judge_alone: Estimate = field(metadata=make_limit_column_metadata("judge_"))
+    people_assisted: Estimate = field(metadata=make_limit_column_metadata())
     level: float
     weight: float | None
     correlation: float | None

@@ -93,7 +93,8 @@ def find_split_column(frame: pd.DataFrame, heading: str) -> str:
         )
     name = columns[heading]
     is_of_ratings = heading not in allowed or (
-        name not in SPLITTING and all(_varies_within(frame, name, keys) for keys in (PAIR, ["rater"]))
+        name not in SPLITTING
+        and all(_varies_within_equal_keys(frame, name, keys) for keys in (PAIR, ["rater"]))
     )
     if is_of_ratings:
         raise StudyError(
@@ -110,7 +111,7 @@ def find_split_column(frame: pd.DataFrame, heading: str) -> str:
     return name
 
 
-def _varies_within(frame: pd.DataFrame, column: str, keys: Sequence[str]) -> bool:
+def _varies_within_equal_keys(frame: pd.DataFrame, column: str, keys: Sequence[str]) -> bool:
     """Return whether rows with the same keys have different values in a column."""
     return bool(frame.groupby(list(keys), observed=True)[column].nunique().gt(1).any())
 

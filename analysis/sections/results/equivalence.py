@@ -74,7 +74,10 @@ def run_equivalence_tests(evidence: Evidence) -> list[EquivalenceRow]:
     if alpha >= HALF:
         raise StudyError(f"alpha = {alpha:g}: a test of equivalence needs an alpha below 0.5, such as 0.05")
     rows = [_run_equivalence_test(row, margin, alpha) for row in evidence.rows(measure_total_shares)]
-    return [replace(row, conclusion=_conclude(row, alpha)) for row in correct_p_values(rows, evidence)]
+    return [
+        replace(row, conclusion=_choose_equivalence_conclusion(row, alpha))
+        for row in correct_p_values(rows, evidence)
+    ]
 
 
 def _run_equivalence_test(row: WinShareRow, margin: float, alpha: float) -> EquivalenceRow:
@@ -102,7 +105,7 @@ def _run_equivalence_test(row: WinShareRow, margin: float, alpha: float) -> Equi
     )
 
 
-def _conclude(row: EquivalenceRow, alpha: float) -> Conclusion:
+def _choose_equivalence_conclusion(row: EquivalenceRow, alpha: float) -> Conclusion:
     """Return the conclusion of the equivalence test and the usual test: "different but negligible"."""
     is_equivalent = row.is_significant(alpha)
     if row.differs:

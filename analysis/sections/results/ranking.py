@@ -16,8 +16,8 @@ from analysis.sections.section import (
     CriterionRow,
     Section,
     group_by,
+    make_limit_column_metadata,
     make_table_of_first_rows,
-    name_limit_columns,
     name_raters,
 )
 from analysis.stats.davidson import compute_expected_shares, explain_infinite_strengths, fit_strengths
@@ -98,7 +98,7 @@ class RankingRow(CriterionRow):
     possible_best: int | None
     possible_worst: int | None
     strength: float | None
-    expected_share: Estimate = field(metadata=name_limit_columns("share_"))
+    expected_share: Estimate = field(metadata=make_limit_column_metadata("share_"))
     level: float
     comparisons: int
     unit: str
@@ -287,8 +287,8 @@ def _rank_group(evidence: Evidence, group: _ConnectedGroup) -> _Ranking:
     # If raters are a sample and fewer than the units, they are the independent cases.
     has_fewer_raters = is_random and rater.max() + 1 < by_unit.n
     cases = compared.sum_net_wins(rater) if has_fewer_raters else nets
-    line = find_simultaneous_half_width(largest, level=level)
-    sets = find_rank_sets(expected, widths, cases, line=line, level=level)
+    half_width = find_simultaneous_half_width(largest, level=level)
+    sets = find_rank_sets(expected, widths, cases, half_width=half_width, level=level)
     why_none, caution = _explain_missing_ranks(evidence, by_unit, sampled)
     difference = run_any_difference_test(nets, seed=evidence.seed)
     if evidence.plan.sequential or (is_random and why_none):
@@ -305,7 +305,7 @@ def _rank_group(evidence: Evidence, group: _ConnectedGroup) -> _Ranking:
         difference.note,
         f"{assistant} assists no ranking: it is of people alone" if assistant else "",
     )
-    bounds = compared.estimate_errors(parameters, sampled).find_limits(expected, level=level)
+    bounds = compared.estimate_errors(parameters, sampled).find_share_limits(expected, level=level)
     has_limits = not (why_none or is_smoothed)
     by_strength = np.argsort(-parameters[:-1], kind="stable")
     rows = [

@@ -14,9 +14,9 @@ from analysis.sections.results.shares import TestedRow
 from analysis.sections.section import (
     Section,
     group_by,
+    make_limit_column_metadata,
     make_result_labels,
     make_table_section,
-    name_limit_columns,
     name_raters,
     select_notes,
 )
@@ -60,7 +60,7 @@ class RoundsRow(TestedRow):
         method: The test.
     """
 
-    lead: Estimate = field(metadata=name_limit_columns("lead_"))
+    lead: Estimate = field(metadata=make_limit_column_metadata("lead_"))
     ahead: str
     behind: str
     prompts: int
@@ -83,7 +83,7 @@ def summarise_rounds(evidence: Evidence) -> list[RoundsRow]:
                     *duel.couple,
                     *who,
                     contest.plan.criterion,
-                    lead=estimate_lead(duel, contest),
+                    lead=estimate_mean_lead(duel, contest),
                     ahead=duel.leader,
                     behind=duel.trailing_system,
                     prompts=len(duel.leads),
@@ -97,7 +97,7 @@ def summarise_rounds(evidence: Evidence) -> list[RoundsRow]:
     return rows
 
 
-def estimate_lead(compared: Comparison, contest: Contest) -> Estimate:
+def estimate_mean_lead(compared: Comparison, contest: Contest) -> Estimate:
     """Estimate the mean lead, with limits that are valid for all pairs of systems and all rounds at once."""
     level = 1 - contest.plan.alpha
     n = len(compared.leads)

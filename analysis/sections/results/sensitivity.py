@@ -222,13 +222,15 @@ def _answer_about_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow
     first = estimated[0].method_a
     is_single = len({row.methods for row in estimated}) == 1
 
-    def name(row: SensitivityRow) -> str:
+    def name_result(row: SensitivityRow) -> str:
         against = "" if is_single else f" of {row.method_a} against {row.method_b}"
         return f"{find_title(row.criterion)}{against}"
 
-    sure = [name(row) for row in estimated if row.is_significant(evidence.plan.alpha)]
+    sure = [name_result(row) for row in estimated if row.is_significant(evidence.plan.alpha)]
     raters = max(row.raters or 0 for row in evidence.rows(count_pairs_and_ratings) if not row.judge)
-    shares = [f"{name(row)} {format_share_limits(row.win_share, 0)}\u00a0%" for row in estimated[:MAX_NAMED]]
+    shares = [
+        f"{name_result(row)} {format_share_limits(row.win_share, 0)}\u00a0%" for row in estimated[:MAX_NAMED]
+    ]
     lead = (
         f"Yes on {join_with_and(sure[:MAX_NAMED])}"
         if sure

@@ -31,10 +31,10 @@ from analysis.sections.section import (
     JudgedRow,
     Section,
     group_by,
+    make_limit_column_metadata,
     make_result_labels,
     make_table_of_first_rows,
     name_first_method,
-    name_limit_columns,
 )
 from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.estimate import Estimate, adjust, explain_missing_p, join_notes
@@ -105,7 +105,7 @@ class ShareRow(TestedRow):
         win_share: The share of `method_a`.
     """
 
-    win_share: Estimate = field(metadata=name_limit_columns())
+    win_share: Estimate = field(metadata=make_limit_column_metadata())
 
     @property
     def leader(self) -> str:
@@ -265,16 +265,16 @@ def measure_total_shares(evidence: Evidence) -> list[WinShareRow]:
 @declare_share_keys
 def measure_reported_shares(evidence: Evidence) -> list[WinShareRow]:
     """Return win shares over all datasets, and by dataset for the comparisons that are shown in full."""
-    return _add_dataset_rows(evidence, evidence.detailed_comparisons)
+    return _add_shares_by_dataset(evidence, evidence.detailed_comparisons)
 
 
 @declare_share_keys
 def measure_all_shares(evidence: Evidence) -> list[WinShareRow]:
     """Return win shares with intervals and p: a row per comparison, criterion and dataset."""
-    return _add_dataset_rows(evidence, evidence.comparisons)
+    return _add_shares_by_dataset(evidence, evidence.comparisons)
 
 
-def _add_dataset_rows(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
+def _add_shares_by_dataset(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
     """Return win shares over all datasets, and for each of `comparisons` also the share in each dataset."""
     scores = dict(group_by_result(evidence.scored.scores))
     items = weigh_items_by_plan(evidence)
@@ -436,7 +436,7 @@ def count_pairs_and_ratings(evidence: Evidence) -> list[CoverageRow]:
     return rows
 
 
-def conclude(row: TestedRow, alpha: float) -> str:
+def choose_conclusion(row: TestedRow, alpha: float) -> str:
     """Return the conclusion of a test, such as "evidence". `TOO_FEW` contains the placeholder "{unit}"."""
     p = row.deciding_p
     if p is not None and p > alpha:
@@ -456,7 +456,7 @@ def conclude(row: TestedRow, alpha: float) -> str:
 def describe_conclusion(row: TestedRow, alpha: float) -> str:
     """Return the conclusion of a test for readers, with the unit of the row in place of "{unit}"."""
     unit = row.unit if isinstance(row, WinShareRow) else "unit"
-    return conclude(row, alpha).format(unit=unit)
+    return choose_conclusion(row, alpha).format(unit=unit)
 
 
 def format_p_or_reason(row: TestedRow, alpha: float) -> str:
@@ -480,7 +480,7 @@ def make_share_cells(row: ShareRow, alpha: float, first: str = "", p: str = "p")
     }
 
 
-def make_count_cells(row: WinShareRow, alpha: float, first: str) -> Cells:
+def make_share_and_count_cells(row: WinShareRow, alpha: float, first: str) -> Cells:
     """Return the cells for the share of a row, its interval, its p, and the numbers of ratings."""
     share = make_share_cells(row, alpha, first)
     return {**share, "Wins": row.wins, "Ties": row.ties, "Losses": row.losses}
@@ -494,7 +494,7 @@ def make_section(evidence: Evidence) -> Section | None:
     table = make_table_of_first_rows(
         on_page,
         lambda row: {**make_result_labels(row), "Dataset": row.dataset},
-        lambda row: make_count_cells(row, evidence.plan.alpha, first),
+        lambda row: make_share_and_count_cells(row, evidence.plan.alpha, first),
         csv="win_shares",
         caption="Win shares",
         strong=lambda row: row.dataset == ALL,
