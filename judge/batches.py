@@ -335,7 +335,7 @@ class BatchRun:
                 "first answer to each request is used"
             )
         with self.journal.store.begin_write() as (db, now):
-            requests.store_results(db, now, list(settled.values()))
+            requests.store_request_results(db, now, list(settled.values()))
         for key, answer in settled.items():
             if answer.state == "answered":
                 self.journal.add_answer_cost(answer, rows[key][1])

@@ -153,7 +153,7 @@ class Journal:
     async def store_failure_reason(self, error: RequestFailure) -> None:
         """Store the reason why an answer gave no verdict."""
         if error.row is not None:
-            await self.write(requests.store_failures, (error.row, error.kind, error.detail))
+            await self.write(requests.store_answer_failures, (error.row, error.kind, error.detail))
 
     async def save_verdict(self, question: Question, verdict: Verdict) -> None:
         """Save the judge's verdict on a pair of the study, or the answer to a calibration question."""

@@ -53,7 +53,7 @@ def read_unjudged_questions(store: Store, judge: Judge, *, seed: int) -> list[Qu
     In a study with rounds, fewer questions may be asked, because comparisons can stop early.
     """
     with store.begin_read() as db:
-        return requests.read_questions(db, judge.rater_name, make_judge_hand_out_plan(judge, seed=seed))
+        return requests.read_open_questions(db, judge.rater_name, make_judge_hand_out_plan(judge, seed=seed))
 
 
 def split_questions_into_rounds(

@@ -325,11 +325,11 @@ class OnlineRun:
         )
         if isinstance(result, bytes):
             settled = self.journal.price_answer(row, result)
-            await self.journal.write(requests.store_results, settled)
+            await self.journal.write(requests.store_request_results, settled)
             self.journal.add_answer_cost(settled, planned.cost)
             answer = AnsweredRequest(row=row, response=result, max_output_tokens=planned.max_output_tokens)
             return self.builder.read_answer(planned.question, form, answer, is_new=True)
-        await self.journal.write(requests.store_results, make_failed_result(row, result))
+        await self.journal.write(requests.store_request_results, make_failed_result(row, result))
         return Reply(
             form=form,
             result=result,

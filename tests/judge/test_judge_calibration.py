@@ -93,7 +93,7 @@ def test_calibration_answers_are_stored_apart_from_the_study(*, store, pairs, ca
     counts = calibrate()
     assert (counts.verdicts, counts.requests, dict(counts.failures)) == (14, 14, {})
     with store.begin_read() as db:
-        assert (unblind.read_tidy_rows(store), requests.read_failures(db)) == ([], {})
+        assert (unblind.read_tidy_rows(store), requests.read_question_failures(db)) == ([], {})
     result = checks()
     assert {side for row in result if row["criterion"] != "fluency" for side in row["answers"]} == {"tie"}
     fluency = {row["check"]: row["answers"][-1] for row in result if row["criterion"] == "fluency"}

@@ -348,7 +348,7 @@ def test_answer_after_its_lease_does_not_block_next_run(store, pairs, judge):
             requests.reserve_requests(db, planned, judge=rater, run=run, now=moment, limit=None)[0].row
             for run, moment in runs.items()
         ]
-        requests.store_results(
+        requests.store_request_results(
             db, now, [requests.RequestResult(row=rows[0], state="answered", response=b"late")]
         )
         states = {row.run: row.state for row in make_select_all_query("request")(db)}

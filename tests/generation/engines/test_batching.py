@@ -98,7 +98,7 @@ def test_lack_of_cpu_memory_is_recognised():
 )
 def test_batches_grow_only_on_a_gpu(batch_size, device, parameters, beams, rows):
     model = types.SimpleNamespace(device=torch.device(device), num_parameters=lambda: parameters)
-    sizes = BatchSizes.choose(batch_size, model, parse(f"beam(beams={beams})"))
+    sizes = BatchSizes.choose_first_size(batch_size, model, parse(f"beam(beams={beams})"))
     for _ in range(3):
-        sizes.grow(sizes.rows)
+        sizes.double_after_success(sizes.rows)
     assert sizes.rows == rows

@@ -80,18 +80,21 @@ def give_pickle(content):
     ("files", "says"),
     [
         ({"*": None}, "cannot load the model in"),
-        ({"config.json": None}, "cannot load the model in .* put a whole model into it"),
-        ({"model.safetensors": None}, "cannot load the model in .* put a whole model into it"),
+        ({"config.json": None}, "cannot load the model in .* put all files of a model"),
+        ({"model.safetensors": None}, "cannot load the model in .* put all files of a model"),
         ({"model.safetensors": b"not a model"}, "cannot load the model in"),
-        (give_pickle(b"junk"), "cannot load the model in .* put a whole model into it"),
+        (give_pickle(b"junk"), "cannot load the model in .* put all files of a model"),
         (give_pickle(pickle.dumps(Program(), protocol=2)), "broken, or contain code"),
-        ({"adapter_config.json": b"{}"}, "has only an adapter"),
-        ({"tokenizer*": None}, "has no tokenizer"),
-        (name_tokenizer("BertTokenizer"), "has no tokenizer"),
-        (name_tokenizer("T5Tokenizer"), "has no tokenizer"),
-        (name_tokenizer("GPT2Tokenizer"), "has no tokenizer"),
-        ({"tokenizer_config.json": b"[]"}, "no tokenizer that can be read: .* put its files into it"),
-        ({"tokenizer.json": b"{"}, "no tokenizer that can be read: .* put its files into it"),
+        ({"adapter_config.json": b"{}"}, "contains only an adapter"),
+        ({"tokenizer*": None}, "cannot read the tokenizer"),
+        (name_tokenizer("BertTokenizer"), "cannot read the tokenizer"),
+        (name_tokenizer("T5Tokenizer"), "cannot read the tokenizer"),
+        (name_tokenizer("GPT2Tokenizer"), "cannot read the tokenizer"),
+        (
+            {"tokenizer_config.json": b"[]"},
+            "cannot read the tokenizer of the model .* put the tokenizer's files",
+        ),
+        ({"tokenizer.json": b"{"}, "cannot read the tokenizer of the model .* put the tokenizer's files"),
         ({"generation_config.json": b"{"}, "cannot load the model in .*generation_config.json"),
         ({"config.json": b"[1]"}, "cannot load the model in"),
     ],
@@ -109,7 +112,7 @@ def test_an_incomplete_folder_is_refused(folder, files, says):
 def test_unknown_folders_and_quantisations_are_refused(folder):
     change_config(folder, quantization_config={"quant_method": "mine"})
     refused(folder, "is quantised by 'mine', which .* does not know")
-    refused(folder / "none", "there is no such folder")
+    refused(folder / "none", "does not exist; correct the name")
 
 
 def change_config(folder, **settings):

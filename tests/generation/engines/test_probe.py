@@ -118,7 +118,7 @@ def test_refusal_of_a_model_names_the_failed_trials():
         check_abilities(model, Greedy())
     with pytest.raises(
         StudyError,
-        match=r"XLNetLMHeadModel cannot run contrastive .*a cache for each candidate \(it takes no",
+        match=r"XLNetLMHeadModel cannot run contrastive .*a cache for each candidate \(the model accepts no",
     ):
         check_abilities(tiny("xlnet"), ContrastiveSearch())
 
@@ -164,7 +164,7 @@ def test_a_prompt_of_one_token_is_refused_if_the_model_remembers():
     prompts = [Prompt(id="one", dataset="d", text="t"), *PROMPTS]
     assert len(load_foreign("gpt2").tokenizer("t")["input_ids"]) == 1
     assert list(write(load_foreign("gpt2"), prompts, "greedy", **LIMITS))
-    with pytest.raises(StudyError, match="the prompt 'one': this RecurrentGemmaForCausalLM mixes"):
+    with pytest.raises(StudyError, match="the prompt 'one': this RecurrentGemmaForCausalLM confuses"):
         list(write(load_foreign("recurrent-gemma"), prompts, "greedy", **LIMITS))
 
 
@@ -199,7 +199,7 @@ def test_a_failed_length_is_not_tried_again(monkeypatch):
         "_compare_candidate_passes",
         lambda *arguments: tried.append(arguments) or compare(*arguments),
     )
-    kinds = [abilities.choose_passes(tokens) for tokens in (40, 40, 30, 64, 12, 12)]
+    kinds = [abilities.find_fastest_passes(tokens) for tokens in (40, 40, 30, 64, 12, 12)]
     assert kinds == [RepeatedPasses] * 4 + [TreePasses] * 2
     assert tried == [
         (TreePasses, 40), (RepeatedPasses, 40), (TreePasses, 30), (RepeatedPasses, 64), (TreePasses, 12)
@@ -212,7 +212,7 @@ def test_trials_of_a_small_model_take_under_a_second():
     began = time.process_time()
     abilities = Abilities(loaded.model)
     assert abilities.can_continue_text
-    assert abilities.choose_passes(296) is TreePasses
+    assert abilities.find_fastest_passes(296) is TreePasses
     assert all(
         works(296)
         for works in (abilities.can_use_cache, abilities.can_pad, abilities.can_use_cache_for_beams)

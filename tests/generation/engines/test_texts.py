@@ -113,7 +113,7 @@ def test_an_endless_template_is_stopped(chat, monkeypatch):
     loop, end = "{% for n in range(100000) %}", "{% endfor %}"
     chat.tokenizer.chat_template = loop * 5 + end * 5
     with pytest.raises(
-        StudyError, match=r"'p': the chat template of 'talker' does not end; set generation.chat"
+        StudyError, match=r"'p': the chat template of 'talker' takes too long; set generation.chat"
     ):
         encode_prompts(chat, [PROMPT] * 1000, 8, chat=True)
     monkeypatch.setattr(encoding, "_TEMPLATE_SECONDS", 100)
