@@ -172,7 +172,7 @@ def test_a_device_map_works_without_gpus(folder, spread):
     assert torch.allclose(ours, theirs, atol=1e-4)  # the mapped model's layers are not packed
 
 
-def test_a_quantised_model_keeps_its_arithmetic(folder):
+def test_dtype_auto_keeps_a_quantised_model_quantised(folder):
     """Without its package, such a model cannot be loaded."""
     change_config(folder, quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True})
     files = ModelFiles.open(str(folder), "main")
@@ -223,7 +223,7 @@ def test_a_hub_model_has_its_commit_as_revision(llama_folder, tmp_path):
     assert result.stdout.split() == ["me/tiny", commit, "float32"], result.stderr
 
 
-def test_generate_in_a_program_loads_no_settings_of_studies():
+def test_importing_generate_does_not_import_study_settings():
     result = python("import sys\nfrom guard_eval import generate\nprint(*sys.modules)")
     assert "guard_eval.generation.engines.decode" in result.stdout.split(), result.stderr
     assert not {"guard_eval.study.settings", "guard_eval.texts.continuations"} & set(result.stdout.split())
@@ -243,7 +243,7 @@ def test_import_without_torch_names_the_extra(package):
 
 
 @pytest.mark.parametrize(("setting", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_waiting_threads_keep_no_core_busy(setting, expected, monkeypatch):
+def test_waiting_threads_do_not_keep_cores_busy(setting, expected, monkeypatch):
     """The variable is set before PyTorch is loaded and reads it. A user's own setting stays.
 
     The import loads no heavy library.

@@ -46,7 +46,7 @@ def test_writer_fills_every_field_of_a_continuation(loaded):
 
 
 @a_story
-def test_static_cache_gets_batches_of_one_shape(loaded, monkeypatch):
+def test_static_cache_needs_batches_of_equal_shape(loaded, monkeypatch):
     """Batches have 4, 4 and 2 rows. The last one is filled up, and prompts are padded to the longest."""
     shapes = []
 
