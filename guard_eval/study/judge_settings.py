@@ -183,5 +183,5 @@ class Judge(ServedModel):
             lacking += ["rationale"] if judge.rationale and example.rationale is None else []
             if lacking:
                 name = f"{judge.rater_name}: example {number}"
-                raise ValueError(f"{name} has no {', '.join(lacking)}, but the judge rates it; add it")
+                raise ValueError(f"{name} has no {', '.join(lacking)}; add every answer of this judge")
         return judge
