@@ -94,7 +94,7 @@ def test_check_compares_ratings_with_raters_and_pairs(options, sentence):
     assert sentence in lines.replace("\u00a0", " ")
 
 
-def test_check_names_percentages_that_make_up_no_whole():
+def test_check_names_percentages_without_a_sum_of_100():
     """Each of 70, 20 and 11 is possible of 150, but 105, 30 and 16 make 151."""
     (table,) = check_claim(raters=3, pairs=50, percentages=("70,20,20", "70,20,11", "70.1,20,9.9")).tables
     words = [row[2] for row in table.rows if row[1] == 150]

@@ -96,7 +96,7 @@ JUDGES = [
     ("name='x', model='m'}, {model='x'", "has x twice"),
     ("model='m', criteria=['fluency', 'Wit']", "criteria[2]: 'Wit': unknown criterion 'Wit': did you"),
     (r'model="m", name="a\u001b[31m"', r"judge[1].name: 'a\x1b[31m': it has a character that cannot"),
-    (r'model="m", name="a\u202e"', "it has a character that cannot be printed; remove this character"),
+    (r'model="m", name="a\u202e"', "the text has a character that cannot be printed; remove this character"),
     (f"model='m', name='{'m' * 101}'", "judge[1].name: "),
     ("model='m', temperature='hot'", "judge[1].temperature: 'hot': "),
     ("model='m', timeout=inf", "judge[1].timeout: inf: "),
