@@ -66,7 +66,7 @@ def refuse_duplicates(values: list[Item]) -> list[Item]:
         " with ".join(sorted(map(str, value))) if isinstance(value, list) else str(value) for value in values
     )
     if repeated := sorted(name for name, count in names.items() if count > 1):
-        raise ValueError(f"the list has {', '.join(repeated)} twice; write each once")
+        raise ValueError(f"these names occur twice: {', '.join(repeated)}; write each once")
     return values
 
 
