@@ -137,8 +137,8 @@ def check_claim(
     """
     if not (0 <= icc <= 1 and 0 < alpha < 1):
         raise StudyError(f"--icc {icc:g} --alpha {alpha:g}: give an ICC from 0 to 1, and 0 < alpha < 1")
-    if any(value is not None and value < 1 for value in (raters, pairs, results)):
-        raise StudyError("--raters, --pairs and --results must be at least 1")
+    if any(value is not None and (value < 1 or value % 1) for value in (raters, pairs, results)):
+        raise StudyError("--raters, --pairs and --results must be whole numbers, and at least 1")
     if (wins is None) != (losses is None) or (wins is None and (also or not percentages)):
         raise StudyError(
             "no counts were given; add --wins 251 --ties 193 --losses 156, or --percentages 80,0,20"
@@ -146,24 +146,28 @@ def check_claim(
     counts = [] if wins is None or losses is None else [_read_counts(f"{wins},{ties},{losses}")]
     counts += [_read_counts(text) for text in also]
     rows = [_read_percentages(text) for text in percentages]
-    ratings = sum(counts[0]) if counts else (raters or 1) * (pairs or 0)
+    sums = [sum(comparison) for comparison in counts] or [(raters or 1) * (pairs or 0)]
+    ratings = sums[0]
     if raters is None and (counts or pairs is None):
         raise StudyError(
             "--raters is missing, but ratings of one pair depend on each other; add the "
             "number of raters of each pair: --raters N"
         )
-    if not 0 < ratings <= MAX_RATINGS:
-        raise StudyError(f"{ratings:,} ratings are not possible here; give from 1 to {MAX_RATINGS:,} ratings")
-    per_pair = max(raters or 1, ratings / (pairs or ratings))
+    for total in sums:
+        if not 0 < total <= MAX_RATINGS:
+            raise StudyError(
+                f"{total:,} ratings are not possible here; give from 1 to {MAX_RATINGS:,} ratings"
+            )
     tests = max(results or 0, len(counts))
+    per_pair = [max(raters or 1, total / (pairs or total)) for total in sums[: len(counts)]]
     claims = _test_comparison_counts(counts, per_pair=per_pair, icc=icc, alpha=alpha, tests=tests)
     totals = tuple(
         n for n in range(1, ratings + 1) if rows and all(are_percentages_possible(row, n) for row in rows)
     )
     sizes = sorted({*totals[:MAX_TOTALS], ratings})
     printed = tuple(_check_percentages(row, n) for row in rows for n in sizes)
-    lines = [_describe_rating_count(ratings, raters or 1, pairs)]
-    lines += [_describe_tolerated_correlation(claim, alpha) for claim in claims[:1]]
+    lines = [_describe_rating_count(total, raters or 1, pairs) for total in dict.fromkeys(sums)]
+    lines += [_describe_tolerated_correlation(claim, alpha, tests) for claim in claims[:1]]
     if tests > 1:
         lines.append(_describe_significant_count(claims, icc, alpha, tests))
     if rows:
@@ -180,7 +184,9 @@ def check_claim(
 def _read_counts(text: str) -> Counts:
     match = _COUNTS.fullmatch(text)
     if match is None or not any(map(int, match.groups())):
-        raise StudyError(f"{text!r}: give wins, ties and losses as whole numbers, such as 251,193,156")
+        raise StudyError(
+            f"{text!r}: give wins, ties and losses as whole numbers that are not all 0, such as 251,193,156"
+        )
     wins, ties, losses = map(int, match.groups())
     return wins, ties, losses
 
@@ -195,11 +201,17 @@ def _read_percentages(text: str) -> list[str]:
 
 
 def _test_comparison_counts(
-    counts: Sequence[Counts], *, per_pair: float, icc: float, alpha: float, tests: int
+    counts: Sequence[Counts], *, per_pair: Sequence[float], icc: float, alpha: float, tests: int
 ) -> tuple[Claim, ...]:
-    """Return the claims that each comparison's counts support, corrected for all comparisons."""
+    """Return the claims that each comparison's counts support, corrected for all comparisons.
+
+    `per_pair` is the number of ratings of a pair in each comparison.
+    """
     pooled = [run_pooled_binomial_test(wins, losses).p for wins, _, losses in counts]
-    clustered = [compute_clustered_p(wins, losses, per_pair=per_pair, icc=icc) for wins, _, losses in counts]
+    clustered = [
+        compute_clustered_p(wins, losses, per_pair=ratings, icc=icc)
+        for (wins, _, losses), ratings in zip(counts, per_pair, strict=True)
+    ]
     unknown = [None] * (tests - len(counts))
     pooled_adjusted = adjust([*pooled, *unknown])
     adjusted = adjust([*clustered, *unknown])
@@ -213,8 +225,8 @@ def _test_comparison_counts(
             pooled_p_adjusted=pooled_adjusted[index],
             p=clustered[index],
             p_adjusted=adjusted[index],
-            p_same=compute_clustered_p(wins, losses, per_pair=per_pair, icc=1),
-            tolerated_icc=find_tolerated_icc(wins, losses, per_pair=per_pair, alpha=alpha),
+            p_same=compute_clustered_p(wins, losses, per_pair=per_pair[index], icc=1),
+            tolerated_icc=find_tolerated_icc(wins, losses, per_pair=per_pair[index], alpha=alpha),
         )
         for index, (wins, ties, losses) in enumerate(counts)
     )
@@ -256,9 +268,10 @@ def _describe_rating_count(ratings: int, raters: int, pairs: int | None) -> str:
     )
 
 
-def _describe_tolerated_correlation(claim: Claim, alpha: float) -> str:
+def _describe_tolerated_correlation(claim: Claim, alpha: float, tests: int) -> str:
     """Describe the largest correlation of ratings of a pair for which the difference is significant."""
     limit = claim.tolerated_icc
+    alone = "uncorrected, " if tests > 1 else ""
     if limit is None:
         end = f"the difference is not significant at α = {alpha:g}, however ratings of a pair correlate"
     elif limit == 1:
@@ -267,7 +280,7 @@ def _describe_tolerated_correlation(claim: Claim, alpha: float) -> str:
         end = f"the claim falls at α = {alpha:g} if ratings of a pair correlate by more than {limit:.2f}"
     return (
         f"A win share of {format_percent(claim.win_share, 2)} and a lead of "
-        f"{200 * claim.win_share - 100:.1f} points: {end}. The pooled test gives "
+        f"{200 * claim.win_share - 100:.1f} points: {alone}{end}. The pooled test gives "
         f"{format_p_in_sentence(claim.pooled_p)}, as if all ratings were independent."
     )
 

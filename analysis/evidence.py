@@ -103,7 +103,7 @@ class JudgeUsage:
     """The facts about the requests to judges. Each row names its `judge`.
 
     Attributes:
-        prompts: The prompts of each form of question, without the texts (the store's `read_usage`).
+        prompts: The prompts of each form of question, without the texts (the store's `read_judge_usage`).
         spent: The requests, answers, tokens and dollars (the store's `read_spending`).
         failed: The missing verdicts of a judge: kind, reason and count.
         seen: A model and fingerprint that answered, with count, first time and last time in UTC.

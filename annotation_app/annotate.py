@@ -1,4 +1,4 @@
-"""Serve a study to its raters."""
+"""The command `guard-eval annotate`: serve a study's pairs to raters in a browser."""
 
 import importlib.util
 import socket
@@ -41,16 +41,16 @@ def annotate(
 ) -> ServedStudy:
     """Serve the pairs to people in a browser.
 
-    Stop it with Ctrl-C. Nothing is lost: what the page calls saved is on disk.
+    Stop the server with Ctrl-C. Nothing is lost: answers that the page calls saved are on disk.
 
     Args:
         study: The study's folder.
         port: The port to listen on; 0 takes a free one.
         address: The address to listen on. With 0.0.0.0, other machines can reach the app.
-        invite: Invite this rater and print the link. If the rater has a link already, it stops working.
+        invite: Invite this rater and print the link. An earlier link of this rater stops working.
 
     Raises:
-        MissingExtraError: Streamlit, or what the study needs with it, is not installed.
+        MissingExtraError: Streamlit, or another package that the study needs, is not installed.
         StudyError: The study, its wording or its database cannot be used, the port is taken, or the address
             is not one of this machine's.
     """
@@ -103,7 +103,7 @@ def _prepare_serving(study: Study, store: Store, url: str, invite: str | None) -
     settings.store_criteria_wording(store, {criterion.name: str(criterion) for criterion in asked_criteria})
     lines = [f"Serving on {url} (Ctrl-C stops)"]
     before = settings.read_setting(store, settings.APP_ADDRESS) or LOCAL_ADDRESS
-    settings.put_setting(store, settings.APP_ADDRESS, url)
+    settings.store_setting(store, settings.APP_ADDRESS, url)
     if others and urlsplit(before).port != urlsplit(url).port:
         lines.append(f"Links that begin with {before} work if they begin with {url} instead.")
     return lines
@@ -150,7 +150,7 @@ def _list_owner_warnings(study: Study, store: Store) -> list[str]:
 
 
 def _describe_wording_location(study: Study) -> str:
-    """Write where to change the study's wording: in its file, or how to make this file."""
+    """Return the place to change the study's wording, such as "in wording.toml"."""
     file = study.settings.annotation.wording
     if file is not None:
         return f"in {file.file}"

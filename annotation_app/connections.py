@@ -22,13 +22,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from annotation_app import logs
 
 MOST_FILES = 65_536
-"""The requested limit of open files; most systems allow it."""
+"""The limit of open files that is requested from the system. Most systems allow this number."""
 
 HEADER = "x-guard-eval-connection"
-"""The header that tells `main.py` which websocket it serves."""
+"""The request header with the number of the visitor's websocket, which `main.py` reads."""
 
 MOST_STRANGERS = 500
-"""The most websockets without a rater, if the limit of open files allows this number."""
+"""The most websockets of visitors who are not raters, if the limit of open files allows this number."""
 
 SILENT_SECONDS = 20.0
 """Seconds that a connection without a request may stay open."""
@@ -59,12 +59,12 @@ class Websockets:
     def __init__(self) -> None:
         self._strangers: dict[str, anyio.CancelScope] = {}
 
-    def protect(self, number: str | None) -> None:
+    def exempt_rater(self, number: str | None) -> None:
         """Exempt a rater's websocket from the limit on strangers. `number` is the value of its `HEADER`."""
         self._strangers.pop(number or "", None)
 
     async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the application serve a websocket until either side ends it, or too many strangers came."""
+        """Let the application serve a websocket, until it ends or must end because of too many strangers."""
         number = secrets.token_hex()
         name = HEADER.encode()
         headers = [header for header in scope["headers"] if header[0] != name]
@@ -80,7 +80,7 @@ class Websockets:
             try:
                 await app(scope, receive, send)
             finally:
-                self.protect(number)
+                self.exempt_rater(number)
         if ending.cancelled_caught:
             await send({"type": "websocket.close", "code": 1013})  # try again later
 
@@ -90,7 +90,7 @@ websockets = Websockets()
 
 
 class KeptSessions(MemorySessionStorage):
-    """The sessions of raters whose websocket broke. All other sessions end at once and close their files."""
+    """Sessions whose websocket broke. Only raters' sessions are kept; others end and close their files."""
 
     def save(self, session_info: SessionInfo) -> None:
         """Keep the session if it belongs to a rater; end it otherwise."""
@@ -101,7 +101,7 @@ class KeptSessions(MemorySessionStorage):
 
 
 class Connection(H11Protocol):
-    """A connection other than a websocket. It ends if it sends no request, or if there are too many."""
+    """A connection other than a websocket. Silent connections end, and old ones if there are too many."""
 
     limit = MOST_FILES
     _open: dict[Connection, None] = {}  # noqa: RUF012 (all connections of the process, oldest first)
@@ -123,7 +123,7 @@ class Connection(H11Protocol):
             oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget a connection that ended."""
+        """Stop counting a connection that ended."""
         self._open.pop(self, None)
         super().connection_lost(exc)
 

@@ -22,7 +22,7 @@ _last_warnings: dict[str, float] = {}
 
 
 def warn_once_a_minute(message: str, *values: object) -> None:
-    """Log a warning that visitors can cause: each message at most once a minute, whatever its values."""
+    """Log a warning that visitors can cause, at most once a minute for each text, even with other values."""
     now = time.monotonic()
     if now - _last_warnings.get(message, -PAUSE_SECONDS) >= PAUSE_SECONDS:
         _last_warnings[message] = now

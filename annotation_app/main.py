@@ -44,12 +44,12 @@ def _show_current_page(app: App) -> None:
                 )  # ends the visit if the invite is invalid
     visit: Visit | None = st.session_state.get("visit")
     if visit is not None:
-        connections.websockets.protect(st.context.headers.get(connections.HEADER))
+        connections.websockets.exempt_rater(st.context.headers.get(connections.HEADER))
     markup.add_page_script(app.words, view, **(visit.make_panel_data() if visit else {}))
 
 
 def _show_due_page(app: App) -> str:
-    """Show the right page and return the page's name, which changes when a new page begins."""
+    """Show the page that is due for this visitor, and return the page's name."""
     visit: Visit | None = st.session_state.get("visit") or sign_in.sign_visitor_in(app)
     if visit is None:
         return "sign-in"

@@ -19,7 +19,7 @@ from guard_eval.rubric import Criterion
 from guard_eval.study.wording import Wording
 
 POLL_SECONDS = 10.0
-"""Seconds between two checks of a waiting page whether it can continue."""
+"""Seconds after which a waiting page is loaded again, to see whether the rater can continue."""
 
 
 @cache

@@ -77,7 +77,7 @@ def show_next_page(app: App, visit: Visit) -> str | None:  # noqa: PLR0911 (a pa
 
 
 def _has_consented(visit: Visit) -> bool | None:
-    """Return the rater's last answer on the consent page; None before the first answer."""
+    """Return whether the rater agreed on the consent page; None before the first answer."""
     consents = visit.progress["consent"]
     return consents[-1]["agreed"] if consents else None
 
@@ -190,7 +190,7 @@ def _show_practice(app: App, visit: Visit) -> str:
 
 
 def _store_practice_answer(app: App, visit: Visit, submission: Submission) -> None:
-    """Store a judgment as a note. A press that arrives twice is stored once."""
+    """Store the answers to a practice pair as a note, only once if the press of the button arrives twice."""
     pairs = {-number: pair for number, pair in enumerate(app.practice, 1)}
     pair = pairs.get(submission.pair)
     if pair in _list_remaining_practice_pairs(app, visit):
@@ -294,7 +294,7 @@ def show_ending_page(app: App, ending: Ending, visit: Visit | None = None) -> st
 
 def show_waiting_or_end(app: App, visit: Visit) -> str:
     """Show the end to a rater without a pair, or a waiting page while other raters have pairs open."""
-    if handout.find_rater_wait_end(app.store, visit.rater, app.plan) is None:
+    if handout.find_end_of_rater_wait(app.store, visit.rater, app.plan) is None:
         return show_ending_page(app, "completed" if visit.trail else "ran_out", visit)
     texts = app.words.waiting
     minutes = max(1, round(app.plan.lease.total_seconds() / 60))

@@ -1,8 +1,8 @@
 """Rate pairs on the panel, a Streamlit component: show pairs, check the browser's messages, store answers.
 
 `panel.js` draws the panel and keeps every choice in the browser until Save is pressed. The browser's messages
-are not trusted: the models in this module accept only the right form. Each message names its pair, so a press
-that arrives twice, or after a restart, belongs to the same presentation, whichever pair this session shows.
+are not trusted: the models in this module accept only the right form. Each message names its pair, so answers
+that arrive late or twice are stored for the right pair.
 """
 
 import json
@@ -122,7 +122,7 @@ def show_pair(app: App, visit: Visit, pair: BlindPair, view: Mapping[str, object
     """
     component = st.components.v2.component("guard_eval_pair", js=_PAIR_SCRIPT, isolate_styles=False)
 
-    def receive() -> None:  # called before the page is shown, so one run is enough
+    def receive_message() -> None:  # called before the page is shown, so one run is enough
         _handle_browser_message(submit, st.session_state.get(_KEY) or {})
 
     data = {
@@ -135,7 +135,11 @@ def show_pair(app: App, visit: Visit, pair: BlindPair, view: Mapping[str, object
         "criteria": [asdict(criterion) for criterion in app.criteria],
     }
     sent = component(
-        key=_KEY, data=[data], on_submit_change=receive, on_skip_change=receive, on_turn_change=receive
+        key=_KEY,
+        data=[data],
+        on_submit_change=receive_message,
+        on_skip_change=receive_message,
+        on_turn_change=receive_message,
     )
     # After a restart of the server, the session of the first press has no callbacks yet.
     if not st.session_state.pop("received", False) and _handle_browser_message(submit, sent):
@@ -233,7 +237,7 @@ def fetch_pair(app: App, visit: Visit) -> None:
 
 def _recount_rater_pairs(app: App, visit: Visit) -> None:
     """Count the rater's pairs. Read the rated ones again if another server stored some."""
-    rated, visit.available = handout.count_progress(app.store, visit.rater, app.plan)
+    rated, visit.available = handout.count_rated_and_remaining(app.store, visit.rater, app.plan)
     visit.counted = time.monotonic()
     if rated != len(visit.trail):  # rated through another server: a proxy may distribute the tabs
         visit.trail = verdicts.read_rated_presentations(app.store, visit.rater)

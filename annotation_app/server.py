@@ -1,6 +1,6 @@
 """Run Streamlit's application with request guards, safe settings, and a health check.
 
-uvicorn runs it in the process of `annotate`, on a socket that `annotate` has opened.
+uvicorn runs the application in the process of `annotate`, on a socket that `annotate` has opened.
 """
 
 import base64
@@ -72,16 +72,16 @@ OPTIONS: dict[str, object] = {
 """Streamlit's options. The theme has a light and a dark form; each browser uses the one it prefers."""
 
 INCOMING_BYTES = 1_000_000
-"""The most bytes that a browser may send at once."""
+"""The largest message that a browser may send, in bytes."""
 
 HEADER_BYTES = 128_000
-"""The most bytes of a request's headers. A browser also sends the cookies of other programs on the host."""
+"""The largest allowed size of a request's headers, in bytes. These include cookies of other programs."""
 
 HEALTH_SECONDS = 5.0
 """Seconds that the health check waits for the database, and seconds for which the result is reused."""
 
 STREAM = "/_stcore/stream"
-"""The address of the websocket."""
+"""The path of Streamlit's websocket."""
 
 COOKIE_SECONDS = 70 * 24 * 3600
 
@@ -162,13 +162,13 @@ def run_server(opened: socket.socket) -> None:
     server = uvicorn.Server(config)
     server.run(sockets=[opened])
     if not server.started:
-        raise StudyError("the annotation server did not start; its own message is above")
+        raise StudyError("the annotation server did not start; the log above says why")
 
 
 def set_streamlit_options() -> None:
     """Set Streamlit's options. A folder `.streamlit` is read only from the user's home.
 
-    Streamlit would also read one from the current folder, which a stranger may have written.
+    Streamlit would also read `.streamlit` in the current folder, which a stranger may have written.
     """
     file_util.get_project_streamlit_file_path = file_util.get_streamlit_file_path
     bootstrap.load_config_options(OPTIONS)
@@ -198,19 +198,21 @@ async def check_health(_request: Request) -> JSONResponse:
 
 
 async def _find_health_problem() -> str:
-    """Return in two words why no rating could be saved now; an empty text if one could."""
+    """Return why no rating can be saved now, such as "open files"; an empty text if ratings can be saved."""
     files = count_open_files()
     file_limit = Connection.limit * 4
     if files > 0.9 * file_limit:
         logs.warn_once_a_minute(
-            "%d of at most %d files are open; raise the limit (LimitNOFILE= of a service)", files, file_limit
+            "%d of at most %d files are open; raise the limit (LimitNOFILE= of a systemd service)",
+            files,
+            file_limit,
         )
         return "open files"
     try:
         with anyio.fail_after(HEALTH_SECONDS):
             await to_thread.run_sync(state.app.check_database_file_unchanged, abandon_on_cancel=True)
             await to_thread.run_sync(
-                settings.put_setting, state.app.store, "last check", abandon_on_cancel=True
+                settings.store_setting, state.app.store, "last check", abandon_on_cancel=True
             )
     except state.STUDY_ERRORS as error:  # TimeoutError is an OSError
         slow = f"the database did not answer within {HEALTH_SECONDS:.0f} s"
@@ -243,8 +245,9 @@ async def log_empty_page(request: Request) -> Response:
 async def serve_first_page(request: Request) -> HTMLResponse:
     """Answer with the file that loads the page, in the study's language.
 
-    A browser without one gets a cookie with a random secret, to which an id from Prolific is bound. It
-    identifies nobody, and no script can read it. `lax`: it is sent after a link from another site, too.
+    Each browser gets a cookie with a random secret. An id from Prolific works only with its browser's secret.
+    The cookie identifies nobody, and no script can read the cookie. With `lax`, a browser that follows a link
+    from another site sends the cookie, too.
     """
     words = state.app.words
     texts = words.start.model_dump() | {"language": words.language, "direction": words.direction}

@@ -54,7 +54,7 @@ def sign_visitor_in(app: App) -> Visit | None:
         # A provider proves the visitor's identity, but anybody can write Prolific's parameters.
         browsers = read_browser_secrets() if arrival.source == "prolific" else None
         enrolment = raters.enrol_rater(
-            app.store, arrival.external_id, arrival.source, app.plan, browsers=browsers
+            app.store, arrival.external_id, arrival.source, app.plan, browser_secrets=browsers
         )
         visit = state.start_visit(app, enrolment.token)
         if visit is None and enrolment.refusal != "elsewhere":  # the rater is revoked, or no pair is open

@@ -28,7 +28,7 @@ STUDY_ERRORS = (StudyError, OSError)
 """Errors of a missing, locked or broken study. The rater sees a reassuring page; the log has the cause."""
 
 ENTRANCE = threading.Lock()
-"""A lock that is held while a visitor who is not signed in gets a page: only one at a time gets one."""
+"""The lock that lets only one visitor at a time load a page without being signed in."""
 
 _ONBOARDING = {"arrival", "consent", "background", "instructions", "practice", "check", "finished"}
 """The kinds of notes that record a rater's progress; their details are JSON."""
@@ -64,7 +64,7 @@ class App:
 
 @dataclass
 class Visit:
-    """One rater's visit.
+    """The state of one rater's visit to the app.
 
     Attributes:
         token: The invite, checked again from time to time. The store refuses a revoked rater at once.
@@ -80,7 +80,7 @@ class Visit:
         problem: The reason why the last action failed, if it did.
         acknowledged: The last saved presentation, and the press that saved it.
         failed: The press whose answers could not be saved.
-        turn: The number of times the panel was shown, from a different first number in each visit.
+        turn: A count of how often the panel was shown, which starts at another number in each visit.
     """
 
     token: str
@@ -166,7 +166,7 @@ def log_error(error: Exception, doing: str) -> None:
 
 
 def start_visit(app: App, token: str) -> Visit | None:
-    """Start and return a new visit of the invite's rater, the newest one; None if the invite is invalid."""
+    """Start and return a new visit of the rater with this invite; None if the invite is invalid."""
     rater = raters.find_rater_by_token(app.store, token)
     if rater is None:
         return None

@@ -220,7 +220,7 @@ def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
         with Store.open(database) as store:
             verdicts = sum(rater.rated for rater in raters.read_rater_progress(store))
             with store.begin_read() as db:
-                failed = [kind for kind, _ in requests.read_failures(db).values()]
+                failed = [kind for kind, _ in requests.read_question_failures(db).values()]
                 usd = sum(row.usd + row.held_usd for row in usage.read_spending(db))
         judge()
         more = server.log().requests - log.requests

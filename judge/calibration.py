@@ -93,10 +93,10 @@ def lengthen_text(text: str, *, seed: int) -> str:
     return " ".join([text.rstrip(), *repeated, *filler])
 
 
-def read_unanswered_questions(store: Store, judge: Judge, *, seed: int) -> list[Question]:
+def read_unanswered_calibration_questions(store: Store, judge: Judge, *, seed: int) -> list[Question]:
     """Return the calibration questions that the judge has not answered with the current settings."""
     settings = RequestBuilder(judge, seed=seed).settings
     with store.begin_read() as db:
-        answered = calibration.read_answered_questions(db, settings)
+        answered = calibration.read_answered_calibration_questions(db, settings)
     items = make_calibration_questions(store_pairs.read_pairs(store), seed=seed)
     return [question for question in items if (question.pair_id, question.number) not in answered]

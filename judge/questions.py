@@ -53,7 +53,7 @@ def read_unjudged_questions(store: Store, judge: Judge, *, seed: int) -> list[Qu
     In a study with rounds, fewer questions may be asked, because comparisons can stop early.
     """
     with store.begin_read() as db:
-        return requests.read_questions(db, judge.rater_name, make_judge_hand_out_plan(judge, seed=seed))
+        return requests.read_open_questions(db, judge.rater_name, make_judge_hand_out_plan(judge, seed=seed))
 
 
 def split_questions_into_rounds(
@@ -120,7 +120,7 @@ class RequestBuilder:
         digest = hashlib.sha256(name.encode()).digest()
         return build_request(
             self.judge,
-            self._prompt.write_messages(question.blind, self._seed, lines=form.output == "text"),
+            self._prompt.write_messages(question.blind, self._seed, as_block=form.output == "text"),
             form,
             seed=int.from_bytes(digest[:4]) >> 1,  # servers take signed 32-bit seeds
             max_output_tokens=max_output_tokens,
@@ -248,7 +248,7 @@ def check_criteria_unchanged(store: Store, judge: Judge) -> None:
         raise StudyError(
             f"the judge {name!r} has judged pairs of this study on {', '.join(sorted(before))}, but "
             f"study.toml now names {', '.join(sorted(now))}. Undo the change, or give the judge a new name "
-            '(name = "…"), with which it judges all pairs'
+            '(name = "…"). A judge with a new name judges all pairs'
         )
     if changed := describe_reworded_criteria(store_settings.read_criteria_wording(store), judge.rubric):
         raise StudyError(

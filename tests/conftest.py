@@ -98,7 +98,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _no_waiting_for_the_disk() -> Iterator[None]:
     """Leave it to the system when an SQLite file is on disk: no test ends with the machine's power."""
-    set_up = database.set_up_sqlite
+    set_up = database.set_up_sqlite_connection
 
     @wraps(set_up)
     def quick(raw: DBAPIConnection, record: ConnectionPoolEntry) -> None:
@@ -106,7 +106,7 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
         raw.cursor().execute("PRAGMA synchronous = OFF")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "set_up_sqlite", quick)
+        patch.setattr(database, "set_up_sqlite_connection", quick)
         yield
 
 

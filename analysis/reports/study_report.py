@@ -30,9 +30,9 @@ from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
-from guard_eval.store.judging.usage import read_usage
+from guard_eval.store.judging.usage import read_judge_usage
 from guard_eval.store.notes import count_suspicious_presentations
-from guard_eval.store.showings.rounds import count_closed_rounds, read_contest
+from guard_eval.store.showings.rounds import count_closed_rounds, read_round_scores
 from guard_eval.study import Study
 from guard_eval.study.choice import remove_parameters
 from guard_eval.study.declared import compare_declared_parts
@@ -114,7 +114,7 @@ def read_study_for_report(study: Study, by: Sequence[str] = ()) -> tuple[pd.Data
             study, check_verdicts(make_verdict_table(rows)), [*context.by, *by], store_pairs.read_pairs(store)
         )
         try:
-            store_settings.put_setting(store, store_settings.RESULTS_SEEN, keep=True)
+            store_settings.store_setting(store, store_settings.RESULTS_SEEN, keep=True)
         except StudyError as error:
             # The study may be on a read-only disk, and the results can be shown all the same.
             unrecorded = Reading(notes=(f"{UNRECORDED}: {error}",))
@@ -161,7 +161,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         ties=True,
         metrics=_read_metric_scores(study.metrics_folder),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
-        judging=JudgeUsage(**read_usage(store)),
+        judging=JudgeUsage(**read_judge_usage(store)),
         choice=study.choice,
         unknown_searches=_find_systems_with_unknown_search(settings),
         exclusions=_read_exclusions(store, with_excluded),
@@ -179,7 +179,7 @@ def _read_comparison_rounds(store: Store, rows: Sequence[TidyRow]) -> dict[tuple
     }
     with store.begin_read() as db:
         return {
-            (kind, judge): read_contest(db, find_deciding_group(judge, kind))
+            (kind, judge): read_round_scores(db, find_deciding_group(judge, kind))
             for kind, judge in sorted(raters, key=lambda who: (KIND_PLACE[who[0]], who))
         }
 

@@ -21,7 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, CycloptsError, Group, Parameter, Token
+from cyclopts import App, CycloptsError, Group, Parameter, Token, convert
 from cyclopts.completion.detect import ShellDetectionError
 
 from guard_eval import progress, proposals
@@ -144,7 +144,10 @@ def build_app(printer: Printer | None = None) -> App:
         ),
         version=lambda: f"guard-eval {version('guard-eval')}",
         default_parameter=Parameter(
-            negative=(), show_default=_describe_default, parse=re.compile(r"^(?!overrides$)")
+            negative=(),
+            show_default=_describe_default,
+            parse=re.compile(r"^(?!overrides$)"),
+            converter=_convert_without_rounding,
         ),
         help_flags=["--help", "-h"],
         result_action="return_value",
@@ -193,6 +196,13 @@ def build_app(printer: Printer | None = None) -> App:
             return _call_command_with_overrides(command, bound, set_)
 
     return app
+
+
+def _convert_without_rounding(kind: type, tokens: Sequence[Token]) -> object:
+    """Convert an option's value. cyclopts itself rounds 43.75 and reads 0x1F where a whole number belongs."""
+    if kind in (int, int | None) and not re.fullmatch(r"-?\d+", tokens[0].value, re.ASCII):
+        raise ValueError(f"{tokens[0].value!r} is not a whole number")
+    return convert(kind, tokens)
 
 
 def _describe_default(default: object) -> str | None:

@@ -195,7 +195,7 @@ def _plan_local_texts(
             yield GenerationPlan(
                 study=model_study,
                 systems=planned,
-                prompts=[prompt for prompt in prompts if shard.holds(prompt.id)],
+                prompts=[prompt for prompt in prompts if shard.contains(prompt.id)],
                 shard=shard,
                 facts=_find_revision_and_dtype(model_study),
                 **options,

@@ -100,7 +100,7 @@ def request_texts(
             try:
                 asyncio.run(run.write_missing_texts())
             except StudyError as error:
-                problems["\n  ".join([str(error), *run.describe()])] = [name]
+                problems["\n  ".join([str(error), *run.describe_texts_and_failures()])] = [name]
         results.append(run.make_result())
     texts = find_texts(study, study.settings.systems, plans[0].prompts)
     alike = _warn_about_equal_systems(texts, set(servers))
@@ -286,7 +286,7 @@ class ServedRun:
         self._failed_in_a_row = 0
         self._workers = Workers(server, concurrency=plan.system.served_model.concurrency)
 
-    def describe(self) -> list[str]:
+    def describe_texts_and_failures(self) -> list[str]:
         """Return one line about the written texts, and a line for each of the most common failures."""
         counts = self.counts
         remarks = [f"; {counts[kind]} {words}" for kind, words in _REMARKS.items() if counts[kind]]
@@ -301,7 +301,7 @@ class ServedRun:
         name = self._plan.system.name
         written = self.counts["written"]
         return replace(
-            self._plan.make_result(written, self.describe()),
+            self._plan.make_result(written, self.describe_texts_and_failures()),
             written={name: written},
             warnings=tuple(f"{name}: {warning}" for warning in self._yield_answer_warnings()),
             exit_code=3 if self.failures else 0,
@@ -371,7 +371,7 @@ class ServedRun:
         """
         failed: Counter[str] = Counter()
         while not self._workers.is_stopped:
-            failure = await self._send_once(prompt, number)
+            failure = await self._send_request_once(prompt, number)
             if failure is None:
                 return None
             if self._omit_refused_field(failure):
@@ -415,7 +415,7 @@ class ServedRun:
             body["max_completion_tokens"] = body.pop("max_tokens")
         return body
 
-    async def _send_once(self, prompt: Prompt, number: int) -> RequestFailure | None:
+    async def _send_request_once(self, prompt: Prompt, number: int) -> RequestFailure | None:
         """Send a request once, and save the answer. Return the failure if there is no answer."""
         plan = self._plan
         path = "/chat/completions" if plan.system.chat else "/completions"

@@ -1,4 +1,4 @@
-"""The study's database: pairs, their hand-out, verdicts, and judges' requests. Only this package un-blinds.
+"""The study's database: pairs, raters, blinded verdicts, and requests to LLM judges.
 
 >>> from pathlib import Path
 >>> from tempfile import TemporaryDirectory

@@ -1,4 +1,4 @@
-"""`guard-eval export` and `backup`: a table of the study as a file, or the whole database."""
+"""The commands `guard-eval export` (write a table of the study) and `backup` (copy the database)."""
 
 import os
 import secrets
@@ -44,9 +44,9 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
     """Write the verdicts as a table.
 
     Each row is a rater's verdict on one criterion of a pair, with the method that the verdict prefers.
-    `guard-eval report` and other programs read it. Other tables: all (also verdicts that do not count: those
-    of excluded raters and those that came too late, marked in the columns `excluded` and `surplus`), history
-    (each revision of each verdict, with gold pairs and repeats), notes (consent, comments, decisions).
+    `guard-eval report` and other programs read this table. Other tables: all (adds verdicts that do not
+    count; the columns `excluded` and `surplus` mark them), history (each revision of each verdict, with gold
+    pairs and repeats), notes (consent, comments, decisions).
 
     Args:
         study: The study's folder.
@@ -60,7 +60,7 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
         raise StudyError(f"there is no table {table!r} to export; {suggest_nearest(table, list(_TABLES))}")
     path = output or study.folder / f"{table}.csv"
     if path.suffix.lower() != ".csv":
-        raise StudyError(f"--output {path}: a table is written as .csv; give the file this ending")
+        raise StudyError(f"--output {path}: tables are written as CSV; give the file the ending .csv")
     with Store.open(study.database) as store:
         rows = _TABLES[table](store)
     names = [field.name for field in fields(Note if table == "notes" else TidyRow)]
@@ -80,7 +80,7 @@ def _format_cell(value: str | float | datetime | None) -> str | float | None:
 def backup(study: Study, file: Path, /) -> Result:
     """Copy the study's database to a file, even while raters rate.
 
-    The copy holds all data of one moment, or is not written at all. It can be used in place of the study's
+    The copy contains all data of one moment, or is not written at all. The copy can replace the study's
     database.
 
     Args:
@@ -88,14 +88,14 @@ def backup(study: Study, file: Path, /) -> Result:
         file: The file to write. It must not exist yet.
 
     Raises:
-        StudyError: The file exists or cannot be written, the database cannot be read, or it is PostgreSQL's,
-            whose pg_dump does this.
+        StudyError: The file exists or cannot be written, the database cannot be read, or the database is
+            on PostgreSQL, which needs pg_dump.
     """
     url = parse_url(study.database)
     if url.drivername != "sqlite":
         address = url.set(drivername="postgresql").render_as_string()
         raise StudyError(
-            "PostgreSQL makes its own backups; run: "
+            "this command copies only SQLite databases; for PostgreSQL, run: "
             + shlex.join(["pg_dump", "--format=custom", f"--file={file}", f"--dbname={address}"])
         )
     resolve_write_target(file)

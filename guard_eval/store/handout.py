@@ -1,4 +1,4 @@
-"""Hand out pairs to a rater: first the rater's open pairs, then checks that are due, then open slots.
+"""Hand out pairs to a rater: first unrated ones, then due gold pairs and repeats, then pairs of open slots.
 
 The functions raise a `StudyError` if the rater is not in the database.
 """
@@ -18,15 +18,15 @@ from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import query
 
 SPARE_SKIPS = 2
-"""The most pairs that a rater may skip beyond the number of its rated pairs.
+"""The number of pairs that a rater may skip before rating any. Each rated pair allows one more skip.
 
 Without this limit, a few raters could close every pair."""
 
 MOST_COUNTED = 10_000
-"""The number up to which the remaining pairs of a rater without a quota are counted."""
+"""The highest number of remaining pairs that is counted for a rater without a quota."""
 
 _REPEAT_EVERY = 10
-"""The number of pairs in a block. Each block has one repeat, and remaining repeats come at the end."""
+"""A rater sees one repeat in each block of this number of pairs. Remaining repeats come at the end."""
 
 # Presentations with an expired lease come last. They are left out if another rater has taken their slot.
 _OPEN_PRESENTATIONS = query("""
@@ -114,7 +114,7 @@ def claim_pairs(store: Store, rater: Rater, plan: HandOutPlan, limit: int = 1) -
 
 
 def read_blind_pairs(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
-    """Return the texts of presentations on the sides that the rater sees, in the order of `numbers`."""
+    """Return the prompt and the texts A and B of each presentation, as the rater sees them."""
     blind_pairs = {}
     for row in _TEXTS(db, numbers=list(numbers)):
         texts = (row.text_a, row.text_b)
@@ -124,8 +124,8 @@ def read_blind_pairs(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
     return [blind_pairs[number] for number in numbers]
 
 
-def count_progress(store: Store, rater: Rater, plan: HandOutPlan) -> tuple[int, int]:
-    """Return the number of rated presentations, and the number of open and future presentations.
+def count_rated_and_remaining(store: Store, rater: Rater, plan: HandOutPlan) -> tuple[int, int]:
+    """Return the number of presentations that the rater has rated, and the number still to be rated.
 
     Without a quota, future presentations are counted only up to `MOST_COUNTED`.
     """
@@ -141,10 +141,10 @@ def count_progress(store: Store, rater: Rater, plan: HandOutPlan) -> tuple[int, 
         return rated, len(hand_out.open) + new + checks
 
 
-def find_rater_wait_end(store: Store, rater: Rater, plan: HandOutPlan) -> datetime | None:
-    """Return the time until which a rater without an open pair should wait for pairs that others have open.
+def find_end_of_rater_wait(store: Store, rater: Rater, plan: HandOutPlan) -> datetime | None:
+    """Return the end of the wait for a rater who has no pair while other raters have pairs open.
 
-    These pairs may become free for the rater, or they must be rated before the next round begins.
+    At this time, a pair may become free for the rater, or the next round may begin.
 
     Return None if no further pair will come: the rater has reached the quota, has seen all pairs, or has
     waited for a whole lease.
@@ -170,9 +170,9 @@ def skip_presentation(
 ) -> bool:
     """Skip a presentation: another rater gets the slot, and this rater never sees the pair again.
 
-    A skip is not a verdict; it is stored as a note with the problems. If `slots.MOST_SKIPS` raters have
-    skipped a pair, no new rater gets it. Return False, and change nothing, if the rater has already skipped
-    too many pairs.
+    The skip is stored as a note with the reported problems, not as a verdict. If `slots.MOST_SKIPS` raters
+    have skipped a pair, no new rater gets this pair. Return False, and change nothing, if the rater has
+    already skipped too many pairs.
 
     Raises:
         StudyError: The presentation was not handed to this rater, or is already rated; the rater is revoked;
@@ -187,7 +187,9 @@ def skip_presentation(
         if row.rated_at is not None:
             raise StudyError(f"presentation {number} is already rated; change its verdict instead")
         if not problems:
-            raise StudyError(f"a reason to skip presentation {number} is missing; give one, or rate it")
+            raise StudyError(
+                f"a reason to skip presentation {number} is missing; give a reason, or rate the pair"
+            )
         rated = _COUNT_RATED(db, rater=rater.id).scalar_one()
         skipped = _COUNT_SKIPS(db, rater=rater.id).scalar_one()
         if skipped >= rated + SPARE_SKIPS:
@@ -200,12 +202,12 @@ def skip_presentation(
 
 
 class _HandOut:
-    """The state of a rater within one transaction: the pairs seen so far, and the next ones.
+    """The pairs that a rater has seen, and the choice of the next pairs, within one transaction.
 
     Attributes:
         is_out: Whether the rater is revoked or excluded.
         open: Up to `limit` presentations that the rater has not rated, and may still rate.
-        seen_pairs: The number of the study's pairs that the rater has seen, including lost ones.
+        seen_pairs: The number of the study's pairs that the rater has seen, rated or not.
         counted: The number of pairs that are rated or open. The quota limits this number.
         lead: For each method, the number of times it was text A minus the number of times it was text B.
         checks: The gold pairs and repeats that the rater has seen.
@@ -244,7 +246,7 @@ class _HandOut:
     def make_next_presentation(self) -> int | None:
         """Make the rater's next presentation, and return its number; None if no pair remains."""
         for role, pair_ids in self.checks.items():
-            if self._find_gold_or_repeat_position(role, len(pair_ids)) <= self.counted:
+            if self._draw_gold_or_repeat_position(role, len(pair_ids)) <= self.counted:
                 number = self._present_gold_or_repeat(role)
                 if number is not None:
                     return number
@@ -311,7 +313,7 @@ class _HandOut:
     def count_remaining_gold_and_repeats(self, pairs: int) -> int:
         """Return the number of remaining gold pairs and repeats for a rater who will see `pairs` pairs."""
         turns = [
-            self._find_gold_or_repeat_position("gold", index) for index in range(len(self._draw_gold_sides()))
+            self._draw_gold_or_repeat_position("gold", index) for index in range(len(self._draw_gold_sides()))
         ]
         gold = sum(turn <= pairs for turn in turns)
         repeats = min(self.plan.repeats, pairs // 2)
@@ -319,8 +321,8 @@ class _HandOut:
         repeats_left = max(0, repeats - len(self.checks["repeat"]))
         return gold_left + repeats_left
 
-    def _find_gold_or_repeat_position(self, role: Role, index: int) -> int:
-        """Return the number of pairs before the n-th gold pair or repeat: each block of pairs has one."""
+    def _draw_gold_or_repeat_position(self, role: Role, index: int) -> int:
+        """Return the number of pairs before the gold pair or repeat with this index: each block has one."""
         every = start = _REPEAT_EVERY
         if role == "gold":
             every = self.plan.gold_every or 1
@@ -328,5 +330,5 @@ class _HandOut:
         return start + every * index + self._draw_number_below(every, role, self.rater.name, index)
 
     def _draw_number_below(self, below: int, *key: object) -> int:
-        """Draw a number from 0 to `below` - 1 by the study's seed and a key."""
+        """Return a number from 0 to `below` - 1 that only the study's seed and the key decide."""
         return int(make_content_id(self.plan.seed, *key), 16) % below

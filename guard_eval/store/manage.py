@@ -52,7 +52,7 @@ def invite_raters(
 ) -> InvitationLinks:
     """Invite people: make a link for each.
 
-    Send each person the link. It is shown only once, because the study stores only a hash of it.
+    Send each person the link. A link is shown only once, because the study stores only its hash.
 
     Args:
         study: The study's folder.
@@ -70,7 +70,7 @@ def invite_raters(
 
 
 def renew_links(study: Study, /, *names: str, output: Path, url: str | None = None) -> Result:
-    """Make new links for invited people and write them to a file, for example to send them by mail.
+    """Make new links for invited people, and write the links to a file.
 
     The study stores only hashes of links, so it cannot show the old ones. The old links of these people stop
     working.
@@ -79,13 +79,13 @@ def renew_links(study: Study, /, *names: str, output: Path, url: str | None = No
         study: The study's folder.
         names: The people who get new links. Default: all who were invited by name and have rated nothing
             yet.
-        output: The CSV file to write, with a row for each rater. Only its owner can read it.
+        output: The CSV file to write, with a row for each rater. Only the file's owner can read the file.
         url: The address at which raters reach the app; see `raters add`.
     """
     if output.suffix.lower() != ".csv":
-        raise StudyError(f"--output {output}: links are written as .csv; give the file this ending")
+        raise StudyError(f"--output {output}: links are written as CSV; give the file the ending .csv")
     if output.exists() and not output.is_file():
-        raise StudyError(f"--output {output}: it is not a regular file; name another file")
+        raise StudyError(f"--output {output} is not a regular file; name another file")
     draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
     # If the new links cannot be written or stored, the old links stay in the database and in the file.
     try:
@@ -97,7 +97,7 @@ def renew_links(study: Study, /, *names: str, output: Path, url: str | None = No
             ]
             if not invited:
                 raise StudyError(
-                    "all invited people have rated already; give the names for new links, or invite others: "
+                    "all invited people have rated already; name people who need new links, or invite more: "
                     f"{study.format_command('raters add', 'NAME')}"
                 )
             written, notes = _make_invitation_links(store, study, invited, url, renew=True)
@@ -114,7 +114,7 @@ def _make_invitation_links(
 ) -> tuple[dict[str, str], list[str]]:
     """Make a link for each name; return the links by name, and messages about the address."""
     if url is not None and not _ADDRESS.fullmatch(url):
-        raise StudyError(f"--url {url}: this is not an address; write one such as https://rate.example.org")
+        raise StudyError(f"--url {url} is not a web address; write one such as https://rate.example.org")
     address = (url or settings.read_setting(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
     with store.begin_write():  # all of them or nobody
         slots.apply_hand_out_plan(store, study.hand_out_plan)
@@ -131,7 +131,7 @@ def _make_invitation_links(
 def assign_pairs(study: Study, /, *names: str) -> Result:
     """Plan who rates which pairs, so that each rater sees both sides equally often.
 
-    This is possible until the first rating.
+    Use this command before the first rating.
 
     Args:
         study: The study's folder.
@@ -157,7 +157,7 @@ def revoke_raters(study: Study, /, *names: str) -> Raters:
 def exclude_raters(study: Study, /, *names: str, reason: str) -> Raters:
     """Exclude raters: their verdicts no longer count. Nothing is deleted.
 
-    Other raters can rate their pairs. The report says who decided this, when and why.
+    Other raters can rate the same pairs. The report says who decided this, when and why.
 
     Args:
         study: The study's folder.
@@ -171,14 +171,14 @@ def exclude_raters(study: Study, /, *names: str, reason: str) -> Raters:
 
 
 def include_raters(study: Study, /, *names: str, reason: str) -> Raters:
-    """Let raters rate again who were excluded or revoked, or who failed the check.
+    """Let raters rate again after an exclusion, a revocation, or a failed check.
 
-    Their verdicts count again, except on pairs that another rater has rated meanwhile, and they can try the
-    check again. The decision is recorded.
+    Their earlier verdicts count, except on pairs that another rater has rated meanwhile. Raters who failed
+    the check can try again. The decision is recorded.
 
     Args:
         study: The study's folder.
-        names: The raters to let in.
+        names: The raters to include.
         reason: The reason for the decision.
     """
     says = "{} may rate again; earlier verdicts count, except on pairs that another rater has rated meanwhile"
@@ -190,8 +190,8 @@ def include_raters(study: Study, /, *names: str, reason: str) -> Raters:
 def erase_raters(study: Study, /, *names: str, verdicts: bool = False, yes: bool = False) -> Raters:
     """Delete people's identity and comments for good.
 
-    Their verdicts stay under a name that identifies nobody. The output has a command that finds files with a
-    name in them.
+    Their verdicts stay under a name that identifies nobody. The output has a command that finds files with
+    the person's name.
 
     Args:
         study: The study's folder.
@@ -204,7 +204,7 @@ def erase_raters(study: Study, /, *names: str, verdicts: bool = False, yes: bool
             for name in names:
                 raters.find_rater(db, name, "person")
         if not yes and not sys.stdin.isatty():
-            raise StudyError("no terminal can ask for confirmation, so nobody was erased; add --yes")
+            raise StudyError("nobody was erased, because no terminal can ask for confirmation; add --yes")
         if not (yes or progress.confirm(f"Erase {', '.join(names)} for good? This cannot be undone.")):
             return tabulate_raters(store)
         lines = []
@@ -223,10 +223,10 @@ def erase_raters(study: Study, /, *names: str, verdicts: bool = False, yes: bool
 
 
 def _require_names_and_open_store(study: Study, names: Sequence[str], action: str) -> Store:
-    """Open the study's database for an action on the raters with these names."""
+    """Open the study's database. Raise a `StudyError` if the action has no names of raters."""
     if not names:
         raise StudyError(
-            f"{action} needs at least one name: {study.format_command(f'raters {action}', 'NAME')}"
+            f"raters {action} needs at least one name: {study.format_command(f'raters {action}', 'NAME')}"
         )
     return Store.open(study.database, declared=study.declared)
 

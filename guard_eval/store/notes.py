@@ -15,13 +15,13 @@ from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import SqlRow, query
 
 MOST_CHARACTERS = 20_000
-"""The most characters of a note. A longer note comes from a program, not from a rater."""
+"""The longest allowed note, in characters. A longer note comes from a program, not from a rater."""
 
 CHECK_ATTEMPTS = 2
 """The number of times a rater may try the comprehension check. The owner can allow further attempts."""
 
 Refusal = Literal["declined", "failed the check"]
-"""The reasons why a rater who was let in may not rate."""
+"""The reasons why a rater who has signed in may not rate."""
 
 _STATUS = query("""
     SELECT name, kind, revoked_at, revoked_at IS NOT NULL OR excluded_at IS NOT NULL AS is_out
@@ -85,8 +85,8 @@ def write_note(
 ) -> None:
     """Append a note about a rater or a presentation. The note is on disk when this function returns.
 
-    A note that repeats the presentation's last note of the same kind is not written, nor is an empty note
-    without an earlier one. An empty note removes the text of an earlier one.
+    A note that equals the presentation's last note of the same kind is not written. An empty note removes the
+    text of the earlier note; without an earlier note, it is not written.
 
     Raises:
         StudyError: The rater is not in the database, the presentation was not handed to this rater, or the
@@ -119,7 +119,7 @@ def read_notes(
 
 
 def count_suspicious_presentations(store: Store) -> dict[str, Counter[str]]:
-    """Count each rater's presentations in which text was copied or a program acted."""
+    """Count each rater's presentations by sign of misuse: copied text, or a program in the browser."""
     signs = {
         (note.rater, note.presentation, sign)
         for note in read_notes(store, kind="conduct")
@@ -166,7 +166,7 @@ def read_declined_or_failed_raters(db: Connection, rater_ids: Sequence[int]) -> 
 def check_rater_not_revoked(db: Connection, rater: Rater) -> None:
     """Raise a `StudyError` if a rater is unknown or revoked."""
     if read_rater_status(db, rater).revoked_at is not None:
-        raise StudyError(f"the rater {rater.name!r} is revoked; invite them under another name")
+        raise StudyError(f"the rater {rater.name!r} is revoked; invite the person under another name")
 
 
 def check_presentation_handed_to(db: Connection, rater: Rater, number: int | None) -> None:

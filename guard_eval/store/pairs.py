@@ -30,9 +30,11 @@ _REMOVE = (
 )
 
 _FIXED = {
-    "there are verdicts on them": query("SELECT 1 FROM verdict LIMIT 1"),
-    "a judge was asked about them": query("SELECT 1 FROM request LIMIT 1"),
-    "raters commented on them": query("SELECT 1 FROM note WHERE presentation_id IS NOT NULL LIMIT 1"),
+    "there are verdicts on them; begin a new study": query("SELECT 1 FROM verdict LIMIT 1"),
+    "a judge was asked about them; begin a new study": query("SELECT 1 FROM request LIMIT 1"),
+    "raters commented on them; begin a new study": query(
+        "SELECT 1 FROM note WHERE presentation_id IS NOT NULL LIMIT 1"
+    ),
 }
 """The reasons why pairs cannot be drawn again, each with a query for the rows that prevent it."""
 
@@ -45,7 +47,7 @@ def add_pairs(
     """Add the pairs that are not stored yet; return their number.
 
     A stored pair keeps its position. If the position of a new pair is already taken, the pair gets the lowest
-    free one, so that the sides stay balanced when a study grows. With a `plan`, slots for people are made
+    free position, so that sides stay balanced when a study grows. With a `plan`, slots for people are made
     now, not when the first rater comes. `replace_all` removes the stored pairs, the roster and unrated
     presentations; raters, their invitations and gold pairs stay.
 
@@ -94,7 +96,7 @@ def explain_why_pairs_cannot_change(store: Store) -> str | None:
             if rows(db).first() is not None:
                 return reason
         until = _LAST_LEASE(db, now=now).scalar()
-    return until and f"a rater has one open, until {until:%H:%M} UTC at the latest; try again then"
+    return until and f"a rater has a pair open, until {until:%H:%M} UTC at the latest; try again then"
 
 
 def read_pairs(store: Store) -> list[Pair]:

@@ -27,7 +27,7 @@ from guard_eval.store.notes import (
     read_rater_status,
     write_note,
 )
-from guard_eval.store.settings import delete_value, put_value, read_setting, read_value
+from guard_eval.store.settings import delete_value, read_setting, read_value, store_value
 from guard_eval.store.showings import slots
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import ERASING, SqlRow, add_rows, check_name, query
@@ -43,13 +43,13 @@ _PLACEHOLDER = re.compile(
     r"(?i)(undefined|null|none|nan|n/?a|test\w*|unknown|anonymous|example|id|\w+_p?id)"
     r"|.*([{}<>$%\[\]]|not_?available).*|(.)\3*"
 )
-"""Texts that are not ids: placeholders in an address, and values that people type to test it."""
+"""The pattern of texts that are not ids: unfilled placeholders in a link, and words such as `test`."""
 
 _FORMS = {"prolific": re.compile(r"(?!(.)\1*$)[0-9a-f]{24}")}
 """The pattern of the ids that each source gives its raters, in lower case."""
 
 _VOUCHED = {"oidc"}
-"""Sources of raters that prove a person's identity themselves."""
+"""Sources of raters that prove a person's identity themselves, such as an OIDC provider."""
 
 _OWN_WORDS: tuple[NoteKind, ...] = ("arrival", "background", "comment")
 """Kinds of notes with a person's own words or origin. The other kinds contain choices and times."""
@@ -126,7 +126,7 @@ class RaterProgress:
         state: excluded, revoked, declined (no consent), failed the check, finished (no pair remained), or
             empty.
         source: The source of a rater without an invitation, such as prolific.
-        external_id: The rater's id at this source, needed to pay the rater. Only the study's owner sees it.
+        external_id: The rater's id at this source, needed for payment. Only the study's owner sees this id.
     """
 
     name: str
@@ -141,7 +141,7 @@ class RaterProgress:
 class Enrolment(NamedTuple):
     """The result of enrolling a person without an invitation: a rater with a token, or a refusal.
 
-    `full` means that no work is open; `elsewhere` means that another browser used the id first.
+    The refusal `full` means that no work is open; `elsewhere` means that another browser used the id first.
     """
 
     rater: Rater | None = None
@@ -192,19 +192,24 @@ def is_plausible_external_id(source: str, external_id: str) -> bool:
 
 
 def _normalize_id(source: str, external_id: str) -> str:
-    """Return an id in the form in which it is stored. Prolific's ids ignore case."""
+    """Return an external id as it is stored: without outer blanks, and in lower case if it is Prolific's."""
     return external_id.strip().lower() if source in _FORMS else external_id.strip()
 
 
 def enrol_rater(
-    store: Store, external_id: str, source: str, plan: HandOutPlan, *, browsers: Sequence[str] | None = None
+    store: Store,
+    external_id: str,
+    source: str,
+    plan: HandOutPlan,
+    *,
+    browser_secrets: Sequence[str] | None = None,
 ) -> Enrolment:
     """Enrol the person with this id from a source such as `prolific`, if there is work.
 
     The first call adds a rater, named P-1, P-2, …; later calls return the same rater. A revoked rater gets a
-    token that does not work, and an erased person cannot enrol again. `browsers` are the browser's secrets:
-    later calls with the same id need one of them. They are None if the source itself proves the person's
-    identity.
+    token that does not work, and an erased person cannot enrol again. `browser_secrets` are the values of
+    the browser's cookies: later calls with the same id need one of these. The argument is None if the source
+    itself proves the person's identity.
 
     Raises:
         StudyError: The id or the source is empty or too long, or the id is a placeholder.
@@ -214,11 +219,11 @@ def enrol_rater(
     external_id = _normalize_id(source, external_id)
     if not is_plausible_external_id(source, external_id):
         raise StudyError(
-            f"{external_id!r} is not an id of {source}; check the study's address on that platform"
+            f"{external_id!r} is not an id of {source}; correct the study's link on that platform"
         )
     if _was_id_erased(store, source, external_id):
         return Enrolment()
-    tokens = [_hash_token(f"{browser}\0{source}\0{external_id}") for browser in browsers or ()]
+    tokens = [_hash_token(f"{browser}\0{source}\0{external_id}") for browser in browser_secrets or ()]
     tokens = tokens or [secrets.token_urlsafe()]
     with store.begin_write() as (db, now):
         identity = {"source": source, "external_id": external_id}
@@ -231,7 +236,7 @@ def enrol_rater(
             return Enrolment(rater, tokens[0])
         hashes = set(_TOKENS(db, rater=row.id).scalars())
         admitted = [secret for secret in tokens if _hash_token(secret) in hashes]
-        if browsers is not None and not admitted:
+        if browser_secrets is not None and not admitted:
             return Enrolment(refusal="elsewhere")
         if row.revoked_at is None:
             # two tabs that were opened at the same time have different cookies; from now on, both work
@@ -240,10 +245,10 @@ def enrol_rater(
 
 
 def count_free_rater_places(store: Store, plan: HandOutPlan) -> int:
-    """Return the number of further raters without an invitation for whom there is work.
+    """Return the number of further people without an invitation who can enrol now.
 
-    A rater who enrolled within the last lease, or who holds a pair, is expected to rate a full share, unless
-    the rater declined or failed the check.
+    A rater who enrolled within the last lease, or who has a pair open, is expected to rate a full share,
+    unless the rater declined or failed the check.
     """
     with store.begin_write() as (db, now):
         slots.prepare_slots(db, plan, now)
@@ -336,7 +341,10 @@ def exclude_or_include_rater(
         row = find_rater(db, name)
         if decision == "exclude":
             if row.excluded_at is not None:
-                raise StudyError(f"the rater {name!r} is excluded already; its notes say why")
+                raise StudyError(
+                    f"the rater {name!r} is already excluded; the notes say why: "
+                    "guard-eval export STUDY --table notes"
+                )
             _EXCLUDE(db, rater=row.id, now=now)
         else:
             _check_rater_can_be_included(db, row)
@@ -355,8 +363,8 @@ def _check_rater_can_be_included(db: Connection, row: SqlRow) -> None:
     has_failed = read_declined_or_failed_raters(db, [row.id]).get(row.id) == "failed the check"
     if row.excluded_at is None and row.revoked_at is None and not has_failed:
         raise StudyError(
-            f"the rater {row.name!r} is not excluded or revoked and did not fail the check; there is nothing "
-            "to include"
+            f"the rater {row.name!r} may already rate; name a rater who is excluded or revoked, or who "
+            "failed the check"
         )
 
 
@@ -377,12 +385,12 @@ def erase_rater(store: Store, name: str, by: str, *, verdicts: bool = False) -> 
         pseudonym = f"erased-{row.id}"
         while _find_lookalike_name(db, pseudonym) not in {None, name}:
             pseudonym += "-"
-        put_value(db, ERASING, "a person")  # allows changes and removals of rows
+        store_value(db, ERASING, "a person")  # allows changes and removals of rows
         removed = set(get_args(NoteKind)) - set(get_args(Decision)) if verdicts else _OWN_WORDS
         _DELETE_NOTES(db, rater=row.id, kinds=list(removed))
         _replace_name_with_pseudonym(db, row, pseudonym)
         if row.external_id is not None:
-            put_value(db, _hash_erased_id(_read_or_make_salt(db), row.source, row.external_id), "")
+            store_value(db, _hash_erased_id(_read_or_make_salt(db), row.source, row.external_id), "")
         slots.keep_or_free_slots_of_rater(db, row.id, keep="nothing" if verdicts else "rated")
         if verdicts:
             _DELETE_VERDICTS(db, rater=row.id)
@@ -398,7 +406,7 @@ def erase_rater(store: Store, name: str, by: str, *, verdicts: bool = False) -> 
 
 
 def find_rater(db: Connection, name: str, kind: RaterKind | None = None) -> SqlRow:
-    """Return the row of the rater with this name and, if given, this kind; or raise a `StudyError`."""
+    """Return the row of the rater with this name. Raise a `StudyError` for another name or kind."""
     row = _BY_NAME(db, name=name).one_or_none()
     if row is None:
         raise StudyError(f"there is no rater named {name!r}; list them with: guard-eval raters list STUDY")
@@ -426,7 +434,7 @@ def _add_rater(
         raise StudyError(f"the rater's name {name!a} has invisible characters or outer blanks; remove them")
     other = _find_lookalike_name(db, name)
     if other is not None:
-        raise StudyError(f"a rater named {other!a} exists; choose a name that looks different")
+        raise StudyError(f"a rater named {other!a} already exists; choose a name that looks different")
     added = _ADD(db, name=name, kind=kind, now=now, source=source, external_id=external_id)
     return Rater(id=added.scalar_one(), name=name, kind=kind)
 
@@ -492,7 +500,7 @@ def _replace_words_in_note(kind: NoteKind, detail: str, words: Sequence[str], ps
 def _read_or_make_salt(db: Connection) -> str:
     """Return the salt for hashes of erased ids; make the salt when the first id is erased."""
     salt = read_value(db, _SALT) or secrets.token_hex(16)
-    put_value(db, _SALT, salt)
+    store_value(db, _SALT, salt)
     return salt
 
 
@@ -532,7 +540,7 @@ def _overwrite_deleted_data(store: Store) -> None:
 
 
 def _vacuum_postgres(db: Connection) -> list[str]:
-    """Write PostgreSQL's tables anew; return the severity and the details of its notices."""
+    """Rewrite PostgreSQL's tables without deleted rows; return the severity and details of each notice."""
     notices: list[str] = []
 
     def record_vacuum_notice(notice: "psycopg.errors.Diagnostic") -> None:

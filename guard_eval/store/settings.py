@@ -32,11 +32,11 @@ _HAS_VERDICTS = query("SELECT 1 FROM verdict WHERE criterion = :criterion LIMIT 
 
 
 def read_value(db: Connection, key: str) -> str | None:
-    """Return the value of a key; None if the key is not stored."""
+    """Return the value that is stored under a key; None if there is none."""
     return _READ(db, key=key).scalar_one_or_none()
 
 
-def put_value(db: Connection, key: str, value: str) -> None:
+def store_value(db: Connection, key: str, value: str) -> None:
     """Store a value under a key, and replace an earlier value."""
     delete_value(db, key)
     _INSERT(db, key=key, value=value)
@@ -53,20 +53,20 @@ def read_setting(store: Store, key: str) -> str | None:
         return read_value(db, key)
 
 
-def put_setting(store: Store, key: str, value: str | None = None, *, keep: bool = False) -> None:
-    """Store a value, by default the current time. With `keep`, an earlier value stays."""
+def store_setting(store: Store, key: str, value: str | None = None, *, keep: bool = False) -> None:
+    """Store a value under a key, by default the current time. With `keep`, an earlier value stays."""
     with store.begin_write() as (db, now):
         if not keep or read_value(db, key) is None:
-            put_value(db, key, value or now.isoformat())
+            store_value(db, key, value or now.isoformat())
 
 
 def read_settings_at_first_verdict(store: Store, part_name: str) -> str | None:
-    """Return a part of `Study.declared` as it was at the part's first verdict; None before this verdict."""
+    """Return one part of the settings (`Study.declared`) as stored at the part's first verdict, or None."""
     return read_setting(store, f"declared {make_content_id(part_name)}")
 
 
 def store_declared_settings(db: Connection, rater: Rater, declared: Mapping[str, str]) -> None:
-    """Store the settings for a rater, unless the rater's part already has verdicts with unknown settings."""
+    """Store the settings that apply to a rater's verdicts, unless settings or verdicts are already stored."""
     part_name = find_declared_part_of_rater(rater.name, rater.kind)
     key = f"declared {make_content_id(part_name)}"
     if part_name not in declared or read_value(db, key) is not None:
@@ -76,7 +76,7 @@ def store_declared_settings(db: Connection, rater: Rater, declared: Mapping[str,
     else:
         rated = _HAVE_PEOPLE_RATED(db, models=list(PEOPLE_OF))
     if rated.first() is None:
-        put_value(db, key, declared[part_name])
+        store_value(db, key, declared[part_name])
 
 
 def store_criteria_wording(store: Store, words: Mapping[str, str]) -> None:
@@ -84,7 +84,7 @@ def store_criteria_wording(store: Store, words: Mapping[str, str]) -> None:
     with store.begin_write() as (db, _):
         for name, text in words.items():
             if not _has_verdicts(db, name):
-                put_value(db, _CRITERION + name, text)
+                store_value(db, _CRITERION + name, text)
 
 
 def read_criteria_wording(store: Store) -> dict[str, str]:

@@ -71,7 +71,7 @@ class TidyRow:
 
 
 NamedRows = tuple[list[str], list[tuple[object, ...]]]
-"""The names of the columns, and the rows."""
+"""A table: the names of its columns, and its rows."""
 
 # A verdict is surplus if another rater has the slot; an excluded rater has no slot.
 _VERDICTS = """
@@ -148,7 +148,7 @@ def read_tidy_rows(
     Gold pairs and repeats are not part of the study. By default, surplus verdicts and verdicts of excluded
     raters are left out.
     """
-    rows = _read_rows(store, _CURRENT, "place", "pair_id", "rater", "presentation", "criterion")
+    rows = _read_sorted_verdicts(store, _CURRENT, "place", "pair_id", "rater", "presentation", "criterion")
     return [
         row for row in rows if (include_surplus or not row.surplus) and (include_excluded or not row.excluded)
     ]
@@ -156,28 +156,28 @@ def read_tidy_rows(
 
 def read_verdict_history(store: Store) -> list[TidyRow]:
     """Return every revision of all verdicts, with gold pairs and repeats, sorted by presentation."""
-    return _read_rows(store, _HISTORY, "presentation", "criterion", "revision")
+    return _read_sorted_verdicts(store, _HISTORY, "presentation", "criterion", "revision")
 
 
 def read_counted_verdicts(db: Connection, criterion: str) -> list[SqlRow]:
-    """Return the counted verdicts on one criterion, within a transaction."""
+    """Return the verdicts on one criterion that count: neither surplus nor by an excluded rater."""
     rows = _CURRENT(db)
     return [row for row in rows if row.criterion == criterion and not (row.surplus or row.excluded)]
 
 
-def _read_rows(store: Store, statement: Query, *order: str) -> list[TidyRow]:
+def _read_sorted_verdicts(store: Store, statement: Query, *order: str) -> list[TidyRow]:
     """Return the verdicts of a query, sorted by these columns."""
     with store.begin_read() as db:
         rows = statement(db).all()
     # sorted here, because databases sort texts differently
-    return [_make_row(row) for row in sorted(rows, key=attrgetter(*order))]
+    return [_make_tidy_row(row) for row in sorted(rows, key=attrgetter(*order))]
 
 
-def _make_row(row: SqlRow) -> TidyRow:
+def _make_tidy_row(row: SqlRow) -> TidyRow:
     """Make a verdict's row from a row of the query."""
     if row.position not in CHOICES:
         raise StudyError(
-            f"verdict.choice is {row.position!a}, which is not a valid choice; restore a copy of study.db"
+            f"the database contains the invalid choice {row.position!a}; restore a backup of the database"
         )
     values = row._asdict()
     del values["place"]
@@ -204,7 +204,7 @@ def read_choice_revisions(store: Store) -> NamedRows:
 
 
 def read_pairs(store: Store, pool: str) -> NamedRows:
-    """Return the study's pairs. `characters` are the texts' lengths; people rate the pairs `for_people`.
+    """Return the study's pairs. `characters` is the length of all texts; `for_people` marks pairs for people.
 
     `pool` is needed because a comparison may have stopped for the raters of one pool only.
     """

@@ -1,4 +1,4 @@
-"""Store verdicts by the letters on the screen. Verdicts are appended and never changed.
+"""Store verdicts as letters (A, B or tie), without names of methods. Verdicts never change.
 
 The functions raise a `StudyError` if a presentation was not handed to the given rater.
 """
@@ -156,7 +156,7 @@ def read_presentation(store: Store, number: int, *, rater: Rater) -> BlindPair:
 def _check_choices(choices: Mapping[str, Choice]) -> None:
     """Check that there is at least one choice, all choices are valid, and each criterion has a name."""
     if not choices:
-        raise StudyError("the verdict is empty; choose for at least one criterion")
+        raise StudyError("the verdict has no choice; choose A, B or tie for at least one criterion")
     for criterion, choice in choices.items():
         check_name("criterion", criterion)
         if choice not in CHOICES:

@@ -1,4 +1,4 @@
-"""Continuations on disk: each run of a model has a folder, which has a JSONL file for each strategy.
+"""Continuations on disk: each run of a model has a folder with a JSONL file for each strategy.
 
 `continuations/<8 hexadecimal digits>/recipe.json` has the fields that all texts of the folder share: the
 model, its arithmetic, the seed and the limits. Texts of different recipes therefore cannot mix. In the same
@@ -47,17 +47,17 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """Read `i/n`.
+        """Return the shard that a text such as `1/4` means.
 
         Raises:
-            StudyError: The text does not have this form, or i is not in 1 … n.
+            StudyError: The text does not have the form i/n, or i is not in 1 … n.
         """
         match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip())
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
             raise StudyError(f"--shard {text!r} is not a shard; write i/n with i from 1 to n, such as 1/4")
         return cls(int(match[1]), int(match[2]))
 
-    def holds(self, prompt_id: str) -> bool:
+    def contains(self, prompt_id: str) -> bool:
         """Return whether the prompt belongs to this shard."""
         return int(make_content_id("shard", prompt_id), 16) % self.count == self.number - 1
 
@@ -68,7 +68,7 @@ class Shard:
 
 
 WHOLE = Shard()
-"""The shard that is the whole study."""
+"""The only shard of a study that is not divided."""
 
 
 @contextmanager
@@ -77,9 +77,9 @@ def reserve_shard(
 ) -> Iterator[None]:
     """Prevent other processes from making the same texts in `folder` until the context ends.
 
-    A shard excludes the same shard and the whole study. The whole study excludes all shards and itself. The
-    locks are the operating system's (flock), so they end with the process, even if it is killed. Some network
-    file systems have no locks; there, nothing is excluded.
+    A process with a shard excludes processes with the same shard or the whole study. The locks are the
+    operating system's (flock), so they end with the process, even if it is killed. Some network file systems
+    have no locks; there, nothing is excluded.
 
     Raises:
         StudyError: Another process makes these texts. The message ends with `remedy`.
@@ -88,7 +88,7 @@ def reserve_shard(
         try:
             for suffix in dict.fromkeys(("", shard.suffix)):
                 path = folder / f".generate{suffix}.lock"
-                locks.enter_context(_lock(path, shared=suffix != shard.suffix))
+                locks.enter_context(_lock_file(path, shared=suffix != shard.suffix))
         except (BlockingIOError, FileNotFoundError):
             raise StudyError(
                 f"another guard-eval generate is writing these texts in {folder}; {remedy}"
@@ -100,7 +100,7 @@ def reserve_shard(
 
 
 @contextmanager
-def _lock(path: Path, *, shared: bool) -> Iterator[None]:
+def _lock_file(path: Path, *, shared: bool) -> Iterator[None]:
     """Lock a file. At the end, remove the file unless another process has locked it too.
 
     Raises:
@@ -149,7 +149,7 @@ def append_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
 
 
 def _count_bytes_of_whole_lines(file: FileIO) -> int:
-    """Return the number of bytes in complete lines of a file."""
+    """Return the size of a file up to the end of its last complete line, in bytes."""
     if not os.fstat(file.fileno()).st_size:
         return 0
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -190,7 +190,7 @@ RUN_FIELDS = (
 """The fields of `Recipe` that all texts of a folder share."""
 
 _STRATEGY_FIELDS = ("strategy", "amateur", "amateur_revision", "engine", "source")
-"""Fields of `Recipe` that are in a text's line, if they are set."""
+"""The fields of `Recipe` that are stored with each text, if they are set."""
 
 
 def locate_run_folder(continuations: Path, recipe: Recipe) -> Path:
@@ -205,7 +205,7 @@ def locate_run_folder(continuations: Path, recipe: Recipe) -> Path:
 
 
 def _get_run_fields(recipe: Recipe) -> dict[str, object]:
-    """Return the fields that all recipes of a run share."""
+    """Return the fields of a recipe that are the same for all texts of its run (`RUN_FIELDS`)."""
     return {name: getattr(recipe, name) for name in RUN_FIELDS}
 
 
@@ -239,7 +239,7 @@ def list_continuation_files(folder: Path, strategy: str) -> list[Path]:
 
 
 def _name_continuations_file(recipe: Recipe, shard: Shard) -> str:
-    """Return the file name of a recipe: the strategy and all fields that differ within a run's folder."""
+    """Return the name of the file for a recipe's texts: the strategy, its variant, and the shard."""
     variant = (recipe.amateur, recipe.amateur_revision, recipe.source)
     engine = f".{recipe.engine}" if recipe.engine else ""
     digits = f".{make_content_id(*variant)[:8]}" if any(variant) else ""
@@ -257,15 +257,15 @@ def append_continuations(continuations: Path, batch: Sequence[Continuation], sha
         if not (folder / "recipe.json").exists():
             content = json.dumps(_get_run_fields(recipe), indent=2, ensure_ascii=False) + "\n"
             write_atomically(folder / "recipe.json", content.encode(), make_folder=True)
-        append_lines(folder / f"{_name_continuations_file(recipe, shard)}.jsonl", map(_make_row, texts))
+        append_lines(folder / f"{_name_continuations_file(recipe, shard)}.jsonl", map(_make_text_row, texts))
 
 
 Trace = dict[str, Any]
-"""How a strategy adapted to a text: the text's `id` and `prompt_id`, and lists with a number per token."""
+"""How a strategy's values changed in a text: its `id` and `prompt_id`, and lists with a number per token."""
 
 
 def append_traces(continuations: Path, recipe: Recipe, batch: Iterable[Trace], shard: Shard = WHOLE) -> None:
-    """Append traces, one object per line.
+    """Append the traces of texts to a file, one JSON object per line.
 
     Write traces before their texts, so that every text has a trace. After a crash between the two writes, a
     trace exists twice, with the same values.
@@ -274,8 +274,8 @@ def append_traces(continuations: Path, recipe: Recipe, batch: Iterable[Trace], s
     append_lines(path, batch)
 
 
-def _make_row(continuation: Continuation) -> dict[str, object]:
-    """Return the line of a text, without the fields that are in recipe.json."""
+def _make_text_row(continuation: Continuation) -> dict[str, object]:
+    """Return a text as a JSON object, without the fields that are in recipe.json."""
     row = asdict(continuation)
     recipe = row.pop("recipe")
     return row | {name: recipe[name] for name in _STRATEGY_FIELDS if recipe[name] is not None}
@@ -289,23 +289,23 @@ def read_continuations(path: Path) -> Iterator[Continuation]:
     """
     shared = _read_recipe(path.parent)
 
-    def build(row: dict[str, Any]) -> Continuation:
+    def build_continuation(row: dict[str, Any]) -> Continuation:
         recipe = Recipe(**shared, **{name: row.pop(name, None) for name in _STRATEGY_FIELDS})
         return Continuation(recipe=recipe, **row)
 
-    return build_items_from_lines(path, build, "continuation")
+    return build_items_from_lines(path, build_continuation, "continuation")
 
 
 def read_trace_means(continuations: Path) -> dict[str, dict[str, float]]:
-    """Return the means over tokens of the traced values: a text's id → the value's name → the mean.
+    """Return the mean over tokens of each traced value: a text's id → the value's name → the mean.
 
     Raises:
         StudyError: A complete line cannot be read.
     """
 
-    def build(trace: Trace) -> tuple[str, dict[str, float]]:
+    def average_trace(trace: Trace) -> tuple[str, dict[str, float]]:
         lists = {name: values for name, values in trace.items() if isinstance(values, list) and values}
         return trace["id"], {name: fmean(values) for name, values in lists.items()}
 
     paths = sorted(continuations.glob("*/*.trace.jsonl"))
-    return dict(chain.from_iterable(build_items_from_lines(path, build, "trace") for path in paths))
+    return dict(chain.from_iterable(build_items_from_lines(path, average_trace, "trace") for path in paths))

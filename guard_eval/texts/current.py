@@ -1,4 +1,4 @@
-"""Find the current texts: the texts of the run whose recipe matches study.toml and its model."""
+"""Find the texts of a study's local model: those of the run whose recipe matches study.toml."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANY = "any"
 """The value of `engine` that accepts texts by any engine."""
 
 Known = Mapping[str, str | None]
-"""The model's `revision` and `dtype`, as far as they are known. Unknown facts are None."""
+"""The known facts about a model: its `revision` and `dtype`. Unknown facts are missing or None."""
 
 Texts = Mapping[tuple[str, int], Continuation]
 """A strategy's texts, by the prompt's id and the number of its text: 1, 2, …."""
@@ -45,8 +45,8 @@ def find_generated_texts(
         strategies: The signatures of the strategies.
         prompts: The prompts whose texts are needed.
         facts: The known facts about the model. By default, the model's weights are read only if study.toml
-            alone does not decide.
-        engine: The `Recipe.engine` whose texts count if no engine has made all texts: a name, or None for
+            alone does not identify the run.
+        engine: If no engine has made all texts, return texts by this engine: a `Recipe.engine`, or None for
             transformers. Default: the engine with the most texts.
 
     Raises:
@@ -55,7 +55,8 @@ def find_generated_texts(
     by_id = {prompt.id: prompt for prompt in prompts}
     folder = _find_matching_run(study, facts)
     return {
-        name: _read_texts(folder, study, name, by_id, engine=engine) if folder else {} for name in strategies
+        name: _read_texts_of_strategy(folder, study, name, by_id, engine=engine) if folder else {}
+        for name in strategies
     }
 
 
@@ -70,7 +71,7 @@ def describe_mismatched_runs(study: Study, facts: Known | None = None) -> list[s
 
 
 def find_model_revision(study: Study, *, hashes_folder: bool = True) -> str | None:
-    """Return the model's revision, if this machine knows it; `hashes_folder` allows to hash a folder."""
+    """Return the revision of the study's model if it is on this machine. `hashes_folder` reads its files."""
     model = study.settings.model
     return find_local_revision(study.locate_model(model.name), model.revision, hashes_folder=hashes_folder)
 
@@ -108,14 +109,14 @@ def _get_required_recipe_fields(study: Study, facts: Known) -> dict[str, object]
     dtype = facts.get("dtype") or model.dtype
     return study.settings.generation.recipe_fields | {
         "seed": study.settings.seed,
-        "model": None if _is_content_hash(revision) else model.name,
+        "model": None if _is_hash_of_folder(revision) else model.name,
         "revision": revision,
         "dtype": None if dtype == "auto" else dtype,
     }
 
 
 def _describe_recipe_differences(recipe: Mapping[str, object], required: Mapping[str, object]) -> list[str]:
-    """Describe how a recipe differs from the required fields. Its dtype also names the quantisation."""
+    """Describe how a recipe differs from the required fields, such as `seed = 1, not 2`."""
     return [
         f"{name} = {recipe[name]!r}, not {value!r}"
         for name in RUN_FIELDS
@@ -124,22 +125,22 @@ def _describe_recipe_differences(recipe: Mapping[str, object], required: Mapping
     ]
 
 
-def _is_content_hash(revision: str | None) -> bool:
+def _is_hash_of_folder(revision: str | None) -> bool:
     """Return whether a revision is the hash of a folder's content."""
     return revision is not None and revision.startswith("sha256:")
 
 
-def _read_texts(
+def _read_texts_of_strategy(
     folder: Path, study: Study, strategy: str, prompts: Mapping[str, Prompt], *, engine: str | None
 ) -> Texts:
-    """Return a strategy's texts in a folder, from the engine that wrote all texts or the most texts."""
+    """Return a strategy's texts in a folder, all by one engine: the one that made the most texts."""
     amateur = study.settings.find_amateur(strategy)
     runs = study.settings.count_texts_per_prompt(strategy)
     required = {"strategy": strategy, "source": hash_own_source(parse(strategy)), "amateur": amateur}
     if amateur:
         revision = find_local_revision(study.locate_model(amateur), study.settings.model.amateur_revision)
         required |= {"amateur_revision": revision} if revision else {}
-        if _is_content_hash(revision):
+        if _is_hash_of_folder(revision):
             del required["amateur"]
     variants: dict[Recipe, dict[tuple[str, int], Continuation]] = {}
     for path in list_continuation_files(folder, strategy):

@@ -1,8 +1,8 @@
-"""Read files of generations with any of the usual key names.
+"""Read generated texts from files, whose keys may have any of the usual names.
 
 Published scripts in this field write JSON lists of `prefix_text`, `reference_text` and `generated_result`.
-The last key holds `{"0": text, "1": text, …}`; the scripts measure only text "0", and so do we. The toolkit's
-own files have the run of each text but not the prompt, so the prompt is looked up by its id. Bytes that are
+The last key holds `{"0": text, "1": text, …}`; the scripts measure only text "0", as this module does. Files
+of `guard-eval generate` have no prompts, so prompts are looked up by their ids. Bytes that are
 not UTF-8 are refused, or become U+FFFD.
 """
 
@@ -38,12 +38,12 @@ from guard_eval.texts.rows import (
 )
 
 FURTHER = "further texts of the prompt not read"
-"""The flaw of a record with several texts. Only the first text is measured."""
+"""The `Generation.flaws` entry of a record with several texts. Only the first text is measured."""
 
 NOT_UTF8 = "not UTF-8"
-"""The flaw of a text that had bytes that are not UTF-8. They became U+FFFD."""
+"""The `Generation.flaws` entry of a text with bytes that are not UTF-8. These bytes became U+FFFD."""
 ECHO = "text begins with its prompt"
-"""The flaw of a text that repeats its prompt: metrics would count the prompt, and raters read it twice."""
+"""The `Generation.flaws` entry of a text that repeats its prompt. Metrics would count the prompt, too."""
 
 _WITH_PROMPT = ("gen_text", "gold_ref")
 """Keys of texts that include the prompt, in the files of contrastive decoding's authors."""
@@ -55,7 +55,7 @@ _FINISHES: dict[str, Finish] = {
     **dict.fromkeys(("length", "max_tokens", "MAX_TOKENS"), "length"),
     "stop": "stop",
 }
-"""How servers and programs name the reason why a text ended."""
+"""The reason why a text ended (`Finish`), by the name that servers and programs give it."""
 Number = TypeVar("Number", int, float)
 _NUMBERED = re.compile(r"""\s*\{\s*(["'])0\1\s*:""")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -71,15 +71,15 @@ def read_generations(
 ) -> list[Generation]:
     """Return the generations of `path` in the file's order.
 
-    `Generation.flaws` lists replaced and missing data: `not UTF-8`, `no text`, `prompt unknown`,
+    `Generation.flaws` lists replaced or missing data: `not UTF-8`, `no text`, `prompt unknown`,
     `prompt repeated` (second and later ones), `further texts of the prompt not read`, `text begins with its
     prompt`, and `tokens not a number` (likewise seconds, batch and run).
 
     Args:
         path: The file. Its stem is the strategy of records without a strategy.
-        prompts: Prompts by id, for records that have no prompt or no reference.
+        prompts: Prompts by id. They complete records without a prompt or a reference.
         columns: Keys or columns of the texts, in place of `TEXT`. If there are several, each column is a
-            strategy with the column's name. Default: the columns of systems, if the file has one per system.
+            strategy with the column's name. Default: if each system has a column, all these columns.
 
     Raises:
         StudyError: The file cannot be used. The message names file, record, value and remedy.
@@ -87,7 +87,7 @@ def read_generations(
     seen: Counter[tuple[object, ...]] = Counter()
     numbers: dict[tuple[object, ...], int] = {}
     generations = []
-    for position, text in TextTable.open(path, errors="surrogateescape").texts(columns, prompts=prompts):
+    for position, text in TextTable.open(path, errors="surrogateescape").read_texts(columns, prompts=prompts):
         flaws = text.flaws
         key = (text.dataset, text.strategy, text.run, text.prompt_id or text.prompt)
         if key[-1] is not None and key in seen:
@@ -144,10 +144,10 @@ class TextTable:
         return cls(name=name, stem=stem, records=records, errors=errors)
 
     def has_column(self, name: str) -> bool:
-        """Return whether the first row has a text under this name."""
+        """Return whether the first row has a text in the column with this name."""
         return name not in NO_TEXT and name in self.records[0].row
 
-    def texts(
+    def read_texts(
         self, columns: Sequence[str] = (), *, prompts: Mapping[str, Prompt] | None = None
     ) -> Iterator[tuple[int, Generation]]:
         """Yield the texts, each with the position of its row. A prompt without an id gets the id "".
@@ -164,7 +164,7 @@ class TextTable:
             for column in columns or ("",):
                 fields = Fields(record, column)
                 stem = str(record.row[systems]) if systems else self.stem
-                text = fields.generation(prompts, column if len(columns) > 1 else stem)
+                text = fields.read_generation(prompts, column if len(columns) > 1 else stem)
                 if len(columns) > 1 and text.strategy != column:  # the record names its strategy, too
                     text = replace(text, strategy=f"{text.strategy} {column}")
                 if NOT_UTF8 in fields.flaws and self.errors == "strict":
@@ -175,10 +175,10 @@ class TextTable:
 
 
 class Fields:
-    """The values of a record, whose keys may have several spellings, and the flaws of these values.
+    """The values of one record, such as its prompt and its text. The keys may have several spellings.
 
     Attributes:
-        flaws: The flaws of all values that were read so far.
+        flaws: The flaws of the values that were read so far, as in `Generation.flaws`.
     """
 
     def __init__(self, record: Record, column: str = "") -> None:
@@ -187,13 +187,13 @@ class Fields:
         self._column = column
         self.flaws = [FURTHER] if record.further else []
 
-    def generation(self, prompts: Mapping[str, Prompt] | None, strategy: str) -> Generation:
-        """Return the generation in a record. Without an id of a prompt, `prompt_id` is ""."""
+    def read_generation(self, prompts: Mapping[str, Prompt] | None, strategy: str) -> Generation:
+        """Return the record's text with its prompt and other facts. An unknown `prompt_id` is ""."""
         key, texts = self._find_key_and_texts()
-        prompt_id = self.string("prompt_id") or ""
+        prompt_id = self.read_string("prompt_id") or ""
         study_prompt = prompts.get(prompt_id) if prompts else None
-        prompt = self.prompt() or (study_prompt.text if study_prompt else None)
-        reference = self.string("reference") or (study_prompt.reference if study_prompt else None)
+        prompt = self.read_prompt() or (study_prompt.text if study_prompt else None)
+        reference = self.read_string("reference") or (study_prompt.reference if study_prompt else None)
         if study_prompt is None and prompts is not None and None in {prompt, reference}:
             self.flaws.append("prompt unknown")
         text = "" if texts[0] is None else self._read_text(key, texts[0])
@@ -202,8 +202,8 @@ class Fields:
         seconds = self._read_number("seconds", _AMOUNT)
         return Generation(
             prompt_id=prompt_id,
-            dataset=self.string("dataset") or (study_prompt.dataset if study_prompt else "unnamed"),
-            strategy=self._join_strategy_and_setting(self.string("strategy") or strategy),
+            dataset=self.read_string("dataset") or (study_prompt.dataset if study_prompt else "unnamed"),
+            strategy=self._join_strategy_and_setting(self.read_string("strategy") or strategy),
             text=text,
             prompt=prompt,
             reference=reference,
@@ -211,24 +211,24 @@ class Fields:
             finish=self._read_finish_reason(),
             seconds=None if seconds is None else seconds / len(texts),
             batch=self._read_number("batch", _COUNT),
-            device=self.string("device"),
+            device=self.read_string("device"),
             run=self._read_number("run", _COUNT) or 1,
         )
 
     def _join_strategy_and_setting(self, strategy: str) -> str:
-        """Return a strategy's name, with the record's setting if the record has one."""
+        """Return a strategy's name, followed by the record's setting if the record has one."""
         _, value = self._find_filled_key("setting")
         setting = strategy if value is None else str(value)
         name = setting if setting.startswith(strategy) else f"{strategy}({setting})"
         return " ".join(name.split())
 
-    def prompt(self) -> str | None:
-        """Return the prompt.
+    def read_prompt(self) -> str | None:
+        """Return the record's prompt; None if there is none.
 
         Raises:
             StudyError: Parts of the prompt may be under several keys.
         """
-        prompt = self.string("prompt")
+        prompt = self.read_string("prompt")
         first, *others = [key for key in KEYS["prompt"] if self._row.get(key) not in (None, "")] or [""]
         for key in others:
             if first != "prompt" and str(self._row[key]) not in str(prompt):
@@ -238,8 +238,8 @@ class Fields:
                 )
         return prompt
 
-    def string(self, name: str) -> str | None:
-        """Return the text of a field. In ids and datasets, write a whole number such as 1.0 as 1."""
+    def read_string(self, name: str) -> str | None:
+        """Return the value of a field as text. In ids and datasets, a number such as 1.0 becomes "1"."""
         key, value = self._find_filled_key(name)
         if (
             name in {"id", "prompt_id", "dataset"}
@@ -250,7 +250,7 @@ class Fields:
         return None if value is None else self._read_text(key, value)
 
     def _find_filled_key(self, name: str) -> tuple[str, object]:
-        """Return the first key with a value, and the value. An empty cell is an unknown value."""
+        """Return the first key of a field that has a value, and the value. An empty cell is no value."""
         for key in KEYS.get(name, (name,)):
             if (value := self._row.get(key)) is not None and value != "":
                 return key, value
@@ -263,7 +263,7 @@ class Fields:
         return "eos" if (key, value) == ("finish_reason", "stop") else _FINISHES.get(str(value))
 
     def _read_number(self, name: str, numbers: TypeAdapter[Number]) -> Number | None:
-        """Return a number from 0, or the length of a list. Any other value is a flaw."""
+        """Return a number that is not negative, or the length of a list. Any other value is a flaw."""
         _, value = self._find_filled_key(name)
         if value is None:
             return None
@@ -274,7 +274,7 @@ class Fields:
             return None
 
     def _find_key_and_texts(self) -> tuple[str, list[object]]:
-        """Return the key of the texts and one or more texts. A list or an object may hold several texts."""
+        """Return the record's key for texts, and the texts under this key."""
         keys = (self._column,) if self._column else TEXT
         present = [key for key in keys if key in self._row]
         if not present:
@@ -328,4 +328,4 @@ class Fields:
         text = value if value.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
         if text != value:
             self.flaws.append(NOT_UTF8)
-        return text.removeprefix(self.string("prompt") or "") if key in _WITH_PROMPT else text
+        return text.removeprefix(self.read_string("prompt") or "") if key in _WITH_PROMPT else text

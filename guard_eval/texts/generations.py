@@ -31,8 +31,8 @@ class Generation:
         batch: Number of rows of the text's batch.
         device: The device that generated the text.
         run: The number of the text among the texts by this strategy for the prompt.
-        flaws: Replaced or missing parts of the text, such as `not UTF-8`. Every score is shown with their
-            count.
+        flaws: Replaced or missing parts of the text, such as `not UTF-8`. Every score is shown with the
+            number of flawed texts.
         id: A hash of the text with its prompt, or of the recipe that generated the text; "" outside studies.
     """
 
@@ -58,7 +58,7 @@ class Generation:
 
 
 def make_generation(continuation: Continuation, prompt: Prompt, system: str = "") -> Generation:
-    """Return a continuation as pairs and metrics see it, with its system's name or else its strategy."""
+    """Return a continuation and its prompt as a `Generation`, with the system's name if there is one."""
     return Generation(
         id=continuation.id,
         prompt_id=prompt.id,

@@ -1,4 +1,4 @@
-"""Identify models, and find them on this machine and on the Hugging Face Hub. Needs no torch."""
+"""Identify models, and find them on this machine or the Hugging Face Hub, without importing torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from guard_eval.errors import StudyError
 from guard_eval.files.opening import open_regular_file, read_bytes
 
 TIMEOUT_SECONDS = 8.0
-"""Time limit for the Hub's answer about a model."""
+"""Seconds to wait for the Hugging Face Hub's answer about a model."""
 
 _WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
 _OLD_WEIGHTS = ("pytorch_model*.bin", "pytorch_model*.bin.index.json")
@@ -25,7 +25,7 @@ _SETTINGS = (
     "special_tokens_map.json", "added_tokens.json", "chat_template*", "additional_chat_templates/*",
 )  # fmt: skip
 _LARGEST_INDEX = 2**26
-"""The largest size of a model's index, in bytes. With 50 000 tensors, an index takes about 5 MB."""
+"""The largest allowed index of a model's weight files, in bytes. 50 000 tensors take about 5 MB."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUB_ID = re.compile(r"(?!.*(\.\.|--))[\w-][\w.-]*(/[\w.-]+)?", re.ASCII)
 
@@ -38,9 +38,9 @@ def has_weights(folder: Path) -> bool:
 def hash_model_folder(folder: Path) -> str:
     """Return a hash of the names and contents of a model's files: `sha256:` and 16 digits.
 
-    The hash covers weights, configuration, tokenizer, chat templates, and the files in subfolders that these
-    name. It leaves out all other files. Every byte is read, because replaced weights can have the same names
-    and sizes.
+    The hash covers weights, configuration, tokenizer, chat templates, and files in subfolders that these
+    files name. All other files are left out. Every byte is read, because replaced weights can have the same
+    names and sizes.
 
     Raises:
         StudyError: The model names a file outside its folder.
@@ -94,7 +94,7 @@ def find_local_revision(location: str, revision: str, *, hashes_folder: bool = T
     Args:
         location: What `locate_model` returns: a folder's path or a Hub id.
         revision: A branch, tag or commit of the Hub; without meaning for a folder.
-        hashes_folder: Read a folder's files. Otherwise, a folder's revision is None.
+        hashes_folder: Hash the files of a folder. Otherwise, a folder's revision is None.
     """
     if Path(location).is_absolute():
         return hash_model_folder(Path(location)) if hashes_folder and Path(location).is_dir() else None
@@ -137,8 +137,8 @@ class HubModels:
     Attributes:
         cached: The models on this machine.
         missing: The models that must be downloaded.
-        problem: Why the missing models cannot be downloaded, with the remedy; "" without a known problem.
-        reachable: False if the Hub was asked and did not answer.
+        problem: The reason why missing models cannot be downloaded, with the remedy; "" if none is known.
+        reachable: False if the Hub was asked and did not answer; otherwise True.
     """
 
     cached: list[str]
@@ -148,7 +148,7 @@ class HubModels:
 
     @property
     def lines(self) -> list[str]:
-        """The lines that tell where each model is: on this machine, or on the Hub."""
+        """Return lines that say which models are on this machine, and which must be downloaded."""
         lines = [f"{name} is on this machine" for name in self.cached]
         return lines + [f"{name} would be downloaded from the Hugging Face Hub" for name in self.missing]
 

@@ -33,7 +33,7 @@ from guard_eval.texts.systems.imported import ImportedSystem, import_texts
 PROMPTS = "prompts.jsonl"
 
 _TEMPLATE = Path(__file__).with_name("study.toml.in").read_text(encoding="utf-8")
-"""The settings of a new study, with {names} for the parts that differ between studies."""
+"""The study.toml of a new study, with placeholders such as `{question}`."""
 _EXAMPLES = Path(__file__).with_name("examples.jsonl")
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ _TUNING = """\
 # [tuning]   # chooses one of several settings; pairs.compare then names the strategy, such as {strategy}
 # prompts = 100   # set apart for the choice
 # maximize = "diversity\""""
-"""The table for a study that chooses among settings whose texts are in files."""
+"""The table [tuning] for a study that chooses between settings whose texts are in files."""
 
 _NAMED_TEXTS = """\
 texts = "texts"   # what raters and judges call them: continuations, answers, summaries, …
@@ -82,8 +82,8 @@ class NewStudy(Result):
     """A study that was just made.
 
     Attributes:
-        folder: Its folder.
-        prompts: The number of its prompts.
+        folder: The study's folder.
+        prompts: The number of prompts in the study.
         systems: The number of texts of each system that came from files.
     """
 
@@ -112,9 +112,9 @@ def new(
         model: The language model: a Hugging Face id, a folder, or 'bundled', a small one for a first try.
         prompts: Files of prompts (JSONL, CSV or .txt), which are copied into the study. Prompts without a
             dataset get the file's name as their dataset.
-        texts: Files with the texts of two or more systems and with their prompts (JSONL, JSON, CSV, XLSX,
+        texts: Files with the texts of two or more systems and the prompts (JSONL, JSON, CSV, XLSX,
             Parquet). The name of a system comes from its records, its column, or else its file.
-        column: With texts: the column that holds them. If it is given several times, each column is a
+        column: With texts: the column of the texts. If several are given, each column is a
             system.
         common: With texts: use only the prompts for which every system has a text.
 
@@ -147,7 +147,7 @@ def new(
 
 
 def _describe_prompt_counts(folder: Path, prompts: Sequence[Prompt]) -> str:
-    """Describe the number of a study's prompts, also by dataset if there are several datasets."""
+    """Return a line such as "study/prompts.jsonl: 20 prompts (10 news, 10 tales)"."""
     counts = Counter(prompt.dataset for prompt in prompts)
     parts = f" ({', '.join(f'{count} {name}' for name, count in counts.items())})" if len(counts) > 1 else ""
     return f"{folder / PROMPTS}: {format_count(len(prompts), 'prompt')}{parts}"
@@ -156,7 +156,7 @@ def _describe_prompt_counts(folder: Path, prompts: Sequence[Prompt]) -> str:
 def _import_prompts_and_systems(
     texts: Sequence[Source], prompts: Sequence[Path], columns: Sequence[str], *, common: bool
 ) -> tuple[list[Prompt], list[ImportedSystem]]:
-    """Return the prompts and systems of files or data frames."""
+    """Return the prompts and the systems that files or data frames contain."""
     items = [texts] if isinstance(texts, str | Path) or hasattr(texts, "itertuples") else texts
     sources = [Path(item) if isinstance(item, str) else item for item in items]
     if not sources:
@@ -300,13 +300,13 @@ def _format_study_toml(
 
 
 def _format_couples_as_toml(couples: Sequence[Sequence[str]]) -> str:
-    """Return couples of names as a TOML list, with one line for each if there are several."""
+    """Return couples of systems' names as a TOML list: one line for each couple if there are several."""
     rows = [f"[{', '.join(map(_format_toml_text, couple))}]" for couple in couples]
     return f"[{rows[0]}]" if len(rows) == 1 else "[\n" + "".join(f"  {row},\n" for row in rows) + "]"
 
 
 def _format_toml_text(text: str) -> str:
-    r"""Return a text as a TOML string: with JSON's escapes, but without surrogates and DEL.
+    r"""Return a text as a quoted TOML string, in which special characters are escaped.
 
     >>> print(_format_toml_text('étude😀 "a"\x7f'))
     "étude😀 \"a\"\u007f"

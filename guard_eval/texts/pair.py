@@ -133,7 +133,7 @@ def _check_number_of_ratings(settings: Settings, prompts: int) -> None:
 def _list_unblinding_warnings(
     settings: Settings, texts: Mapping[str, Mapping[str, Generation]]
 ) -> Iterator[str]:
-    """Yield a warning for each feature of the texts that could reveal a system to raters or favour it."""
+    """Yield a warning for each feature of the texts that could reveal or favour a system."""
     for name, by_prompt in texts.items():
         if echoes := sum(ECHO in text.flaws for text in by_prompt.values()):
             yield (

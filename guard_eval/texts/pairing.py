@@ -31,7 +31,7 @@ def draw_prompts(
 
 
 def drop_repeated_prompts(prompts: Iterable[Prompt]) -> list[Prompt]:
-    """Drop prompts with the same words as an earlier prompt of the dataset: they are not independent."""
+    """Return prompts without those that repeat the words of an earlier prompt in the dataset."""
     first: dict[tuple[str, str], Prompt] = {}
     for prompt in prompts:
         first.setdefault((prompt.dataset, clean_for_raters(prompt.text)), prompt)
@@ -56,8 +56,8 @@ def make_pairs(
     """Make a pair for each drawn prompt and each compared couple of systems.
 
     Even and odd positions alternate within each comparison and dataset. The parity decides which text a judge
-    sees first in the first order, so the two sides differ by at most one pair. Existing pairs keep their
-    positions. If a text of an existing pair has changed, the pair gets the new text; the store refuses it.
+    sees first in the first order, so each system is first equally often (or once more). Existing pairs keep
+    their positions. If a text has changed, the pair gets the new text, and the store refuses the pair.
 
     Args:
         prompts: The result of `draw_prompts`.
@@ -116,8 +116,8 @@ def _check_pair_fits_page(pair: Pair) -> None:
 def choose_prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> set[str]:
     """Return the ids of the prompts whose pairs people rate: `number` of the drawn prompts, or all.
 
-    Each dataset gives its first prompts in draw order, which are a random sample. Their number is
-    proportional to the size of the dataset.
+    The first prompts of each dataset in draw order are chosen: a random sample. Their number is proportional
+    to the size of the dataset.
     """
     number = min(number or len(prompts), len(prompts))
     before = 0
@@ -134,7 +134,7 @@ def choose_prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> 
 def _check_existing_pairs(
     existing: Sequence[Pair], pairs: Sequence[Pair], drawn: Sequence[Prompt], compare: Sequence[Sequence[str]]
 ) -> None:
-    """Refuse settings that no longer give all existing pairs. Say which pairs, and how to extend a study."""
+    """Raise a `StudyError` if the settings no longer give all existing pairs."""
     pages = {pair.id: (pair.for_people, pair.round) for pair in pairs}
     couples = {tuple(couple) for couple in compare}
     prompts = {prompt.id for prompt in drawn}
@@ -145,7 +145,7 @@ def _check_existing_pairs(
             "ones, or begin a new study"
         )
 
-    def explain(pair: Pair) -> str:
+    def explain_change(pair: Pair) -> str:
         if (pair.method_a, pair.method_b) not in couples:
             return f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
         if pair.prompt_id not in prompts:
@@ -156,7 +156,7 @@ def _check_existing_pairs(
             return "pairs.human_pairs gives people other pairs"
         return f"{pair.method_a} or {pair.method_b} wrote other texts, or other runs are compared"
 
-    causes = dict.fromkeys(map(explain, changed))
+    causes = dict.fromkeys(map(explain_change, changed))
     if changed:
         raise StudyError(
             f"these settings no longer give {len(changed)} of {len(existing)} pairs in the database: "
@@ -167,7 +167,7 @@ def _check_existing_pairs(
 
 BETTER = "gold: better"
 WORSE = "gold: worse"
-"""The method name of the worse text in gold pairs. Raters never see method names."""
+"""The name of the method of the worse text in gold pairs. Raters never see names of methods."""
 
 
 def parse_gold_pairs(file: StudyFile, *, criteria: Sequence[str]) -> list[Gold]:

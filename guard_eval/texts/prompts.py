@@ -78,9 +78,9 @@ def _read_cached_prompts(path: Path, _changed: int, _size: int) -> tuple[Prompt,
 
 
 def read_prompt_columns(path: Path) -> dict[str, dict[str, object]]:
-    """Return the columns of a file of prompts: a prompt's id → a column's name → the value.
+    """Return the table of a file of prompts: a prompt's id → a column's name → the value.
 
-    `prompt_length`, in characters, is a column too.
+    The column `prompt_length`, in characters, is added.
 
     Raises:
         StudyError: The file or one of its rows cannot be read.
@@ -95,10 +95,10 @@ def _read_prompts_with_rows(path: Path, dataset: str | None = None) -> Iterator[
     """Yield the prompts of a file, each with its row."""
     for record in read_rows(path):
         fields = Fields(record)
-        text = fields.prompt()
-        group = fields.string("dataset") or dataset or path.stem
-        name = fields.string("id") or fields.string("prompt_id") or f"{group}-{record.number:04d}"
-        prompt = Prompt(id=name, dataset=group, text=text or "", reference=fields.string("reference"))
+        text = fields.read_prompt()
+        group = fields.read_string("dataset") or dataset or path.stem
+        name = fields.read_string("id") or fields.read_string("prompt_id") or f"{group}-{record.number:04d}"
+        prompt = Prompt(id=name, dataset=group, text=text or "", reference=fields.read_string("reference"))
         if fields.flaws:
             raise StudyError(f"{record.where}: {fields.flaws[0]}; save the file as UTF-8")
         if not prompt.text.strip():

@@ -16,23 +16,23 @@ from guard_eval.files.rows import LINE, MOST_ROWS, Encoding, NumberedRows, open_
 
 _VOCABULARY = tomllib.loads(Path(__file__).with_name("keys.toml").read_text("utf-8"))
 TEXT: list[str] = _VOCABULARY["text"]
-"""Keys of the text. The first key that holds a text counts."""
+"""The possible names of the key of a text. The first name under which there is a text counts."""
 KEYS: Mapping[str, list[str]] = _VOCABULARY["values"]
-"""The possible keys of each value, unless only its name is one. The first key that holds a value counts."""
+"""The possible names of the key of each other value, such as `prompt`. The first with a value counts."""
 NO_TEXT = {*chain(*KEYS.values()), *KEYS, *_VOCABULARY["other"]}
-"""Keys that never hold the texts of a system."""
+"""Names of keys that never contain the texts of a system."""
 SYSTEMS = frozenset(_VOCABULARY["systems"])
-"""More headings of a column of system names, if the column differs between the texts of a prompt."""
+"""Headings of a column that names the systems, if its values differ between the texts of a prompt."""
 RUNS = frozenset(_VOCABULARY["runs"])
 """Headings of a column that numbers the texts of a prompt by one system."""
 ROW_NUMBERS = frozenset({"index", "idx"})
-"""Headings among `RUNS` that may also number the rows of the file."""
+"""The headings among `RUNS` that may number the rows of the file instead."""
 PARTS = frozenset(_VOCABULARY["parts"])
-"""Headings of columns that may hold a part of the prompt."""
+"""Headings of columns that may contain a part of the prompt."""
 NOTES = tuple(_VOCABULARY["notes"])
-"""Endings of the headings of remarks on texts."""
+"""Endings of headings of columns that contain remarks on texts."""
 _PLAIN = {"".join(filter(str.isalnum, key)): key for key in (*TEXT, *KEYS, *chain(*KEYS.values()))}
-"""The keys by their plain form, which has only letters and digits."""
+"""The known keys by their letters and digits only: `promptid` → `prompt_id`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +43,7 @@ class Record:
         where: The file and the row's position in the file, for messages.
         number: The number of the line or record, from 1.
         row: The values by key or heading. A cell without a value is "".
-        further: The number of the prompt's other texts in the record.
+        further: The number of further texts of the same prompt in the record.
     """
 
     where: str
@@ -77,7 +77,7 @@ def read_json_lines(name: str, text: str) -> Iterator[Record]:
 
 
 def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[Record]:
-    """Yield records. If a row is a list of objects, they are several texts of one prompt."""
+    """Yield a record for each row. A row that is a list of objects has several texts of one prompt."""
     for number, row in rows:
         where = f"{path}, {unit} {number}"
         # Contrastive decoding's authors publish such lines.
@@ -107,14 +107,14 @@ _SETTING = re.compile("[(=]")
 """The characters that show a setting in a heading, such as top_p(p=1)."""
 
 _LEAST_WORDS = 3
-"""The number of words below which a text may be a label."""
+"""A value with fewer words may be a label and not a text."""
 
 _LEAST_ROWS = 4
-"""The number of rows below which a small number of different values means nothing."""
+"""In a file with fewer rows, few different values are not a sign that a column has no texts."""
 
 
 def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
-    """Return the columns of a file with a column per system, or nothing for a file with one column of texts.
+    """Return the columns of texts if each system has a column; an empty list if one column has all texts.
 
     Raises:
         StudyError: Some columns cannot be texts, so the user must name the columns of texts.
@@ -144,7 +144,7 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
 
 
 def refuse_side_columns(keys: Iterable[str], columns: Sequence[str], source: object) -> None:
-    """Refuse columns for two sides, because each row may have a different system on a side.
+    """Refuse a table with a column for each side, because a side may have a different system in each row.
 
     Args:
         keys: All headings. Two of them must not name the systems of two sides, such as model_a and model_b.
@@ -171,7 +171,7 @@ def refuse_side_columns(keys: Iterable[str], columns: Sequence[str], source: obj
 
 
 def find_system_column(records: Sequence[Record]) -> str:
-    """Return the column that names each text's system, or "" if the file has or needs no such column."""
+    """Return the column with an unusual heading that names each text's system, or ""."""
     rows = [record.row for record in records]
     prompts = [_find_prompt(row) for row in rows]
     if len(set(prompts)) == 1 or any(key in row for row in rows for key in KEYS["strategy"]):
@@ -245,7 +245,7 @@ def _find_filled_value(row: Mapping[str, object], keys: Iterable[str]) -> str:
 
 
 def _describe_column_fault(key: str, values: Sequence[object]) -> str:
-    """Return why a column's values cannot be texts, or "" if they can."""
+    """Return why a column's values cannot be texts, such as "numbers"; "" if they can."""
     filled = [value for value in values if value not in (None, "")]
     different = len(set(map(str, filled)))
     is_long = len(filled) >= _LEAST_ROWS
@@ -272,7 +272,7 @@ def _is_number(value: object) -> bool:
 
 
 def flatten_harness_sample(row: Mapping[str, object]) -> dict[str, object]:
-    """Return a record. If it is from lm-evaluation-harness, move prompt and text to the top level.
+    """Return a row. In a row of lm-evaluation-harness, move the prompt and the text to the top level.
 
     `arguments` is `[[prompt, settings]]`, or in newer versions `{"gen_args_0": {"arg_0": prompt, …}}`.
     """
@@ -281,13 +281,13 @@ def flatten_harness_sample(row: Mapping[str, object]) -> dict[str, object]:
     texts = row.get("filtered_resps") or row.get("resps")
     plain = {key: row[key] for key in ("doc_id", "dataset", "strategy", "generator") if key in row}
     return plain | {
-        "prompt": _find_innermost_value(row["arguments"]),
+        "prompt": _find_first_nested_value(row["arguments"]),
         "reference": row.get("target") if isinstance(row.get("target"), str) else None,
-        "text": _find_innermost_value(texts),
+        "text": _find_first_nested_value(texts),
     }
 
 
-def _find_innermost_value(value: object) -> object:
+def _find_first_nested_value(value: object) -> object:
     """Return the first value inside nested lists and objects."""
     for _ in range(8):
         if isinstance(value, Mapping):

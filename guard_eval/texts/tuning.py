@@ -1,4 +1,4 @@
-"""Divide prompts into prompts for tuning and prompts to compare, and plan the texts of each system."""
+"""Divide a study's prompts into those for tuning and those for the comparison of systems."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def split_prompts_for_tuning(study: Study) -> tuple[list[Prompt], list[Prompt]]:
 
 
 def list_compared_systems(study: Study) -> list[str]:
-    """Return the compared systems: all systems except settings that tuning did not choose."""
+    """Return the names of the systems to compare: all except settings that tuning did not choose."""
     chosen = study.choice.chosen.values() if study.choice else ()
     tried = {*chain(*study.settings.grids.values())}.difference(chosen)
     return [name for name in study.settings.systems if name not in tried]
@@ -69,7 +69,7 @@ def plan_prompts_of_systems(study: Study) -> list[tuple[list[str], list[Prompt]]
 
 
 def read_tuning_verdicts(study: Study) -> list[TidyRow]:
-    """Return the judges' verdicts on the settings, if judges choose the settings."""
+    """Return the judges' verdicts on the tried settings; an empty list if judges do not choose settings."""
     tuning = study.settings.tuning
     if tuning is None or JUDGE not in tuning.scores:
         return []
@@ -80,7 +80,7 @@ def read_tuning_verdicts(study: Study) -> list[TidyRow]:
 
 
 def hash_tuning_choice(study: Study, searches: Sequence[Search]) -> str:
-    """Return the hash of a choice and of everything it depends on."""
+    """Return the hash of a choice of settings, with the rule, texts and verdicts that it depends on."""
     settings = study.settings
     prompts, _ = split_prompts_for_tuning(study)
     texts = find_texts(study, chain(*settings.grids.values()), prompts)

@@ -94,6 +94,15 @@ def test_check_compares_ratings_with_raters_and_pairs(options, sentence):
     assert sentence in lines.replace("\u00a0", " ")
 
 
+def test_each_comparison_has_its_own_ratings_per_pair():
+    """140 ratings of 12 pairs are 11.7 a pair, also beside a comparison with one rating a pair."""
+    design = {"raters": 1, "pairs": 12}
+    alone = check_claim(wins=90, losses=50, **design)
+    both = check_claim(wins=10, losses=2, also=("90,0,50",), **design)
+    assert both.claims[1].p == alone.claims[0].p > 0.2
+    assert alone.lines[0] in both.lines
+
+
 def test_check_names_percentages_without_a_sum_of_100():
     """Each of 70, 20 and 11 is possible of 150, but 105, 30 and 16 make 151."""
     (table,) = check_claim(raters=3, pairs=50, percentages=("70,20,20", "70,20,11", "70.1,20,9.9")).tables
@@ -118,6 +127,8 @@ def test_check_gives_range_of_p_for_percentages(row):
         ({"wins": -3, "losses": 4, "raters": 1}, "whole numbers"),
         ({"wins": 0, "losses": 0, "raters": 1}, "whole numbers"),
         ({"wins": 3, "losses": 4, "raters": 0}, "at least 1"),
+        ({"wins": 3, "losses": 4, "raters": 2.5}, "whole numbers"),
+        ({"wins": 43.75, "losses": 21, "raters": 4}, "whole numbers"),
         ({"wins": 3, "losses": 4, "raters": 1, "icc": 1.5}, "--icc 1.5"),
         ({"wins": 3, "losses": 4, "raters": 1, "also": ("1,2",)}, "whole numbers"),
         ({"percentages": ("80,20",)}, "--raters is missing"),

@@ -67,7 +67,7 @@ def test_raters_add_renews_a_link(study, run):
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["no pairs", "full output"])
-def test_a_failed_start_keeps_the_old_link(study, run, monkeypatch, number):
+def test_a_failed_start_of_the_server_keeps_the_old_link(study, run, monkeypatch, number):
     def fail(*_args, **_options):
         raise OSError("No space left on device")
 

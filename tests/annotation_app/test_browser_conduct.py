@@ -94,7 +94,7 @@ def test_copied_text_and_automation_are_counted_by_pair(serve, browse):
     assert not [detail for detail in details if "marigold" in detail or "river" in detail]
 
 
-def test_nothing_is_counted_without_consent_page(serve, browse):
+def test_signs_of_misuse_are_not_counted_without_consent_page(serve, browse):
     platform = serve()
     page = browse()
     page.goto(platform.link("ann"))

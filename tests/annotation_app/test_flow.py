@@ -230,7 +230,7 @@ def test_answers_are_kept_while_the_database_is_away(study, databases, database_
     assert FIRST_WORD not in caplog.text
 
 
-def test_nothing_is_saved_into_a_replaced_file(study, caplog):
+def test_no_answer_is_saved_into_a_replaced_database_file(study, caplog):
     built = study()
     page = open_first_pair(built)
     file = built.folder / "study.db"
@@ -267,7 +267,7 @@ def test_skipping_is_refused_after_too_many_skips(study):
 
 
 @pytest.mark.parametrize("is_change", [False, True], ids=["a new pair", "an earlier pair"])
-def test_nothing_is_acknowledged_after_a_failed_commit(study, failing_commits, is_change):
+def test_no_answer_is_acknowledged_after_a_failed_commit(study, failing_commits, is_change):
     built = study(4)
     page = save_choices(open_first_pair(built), "A", "A")
     page = go_to_page(page, "back") if is_change else page

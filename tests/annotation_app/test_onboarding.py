@@ -102,7 +102,7 @@ def test_the_check_needs_an_answer_to_every_question(make_study):
     assert read_notes(built, "check") == []
 
 
-def test_an_unsaved_answer_is_asked_again(make_study, full_disk):
+def test_a_question_is_asked_again_if_saving_failed(make_study, full_disk):
     page = open_page(make_study().tokens["ann"])
     with full_disk():
         page = press_button(page, "agree")

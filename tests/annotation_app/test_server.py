@@ -348,7 +348,7 @@ sys.addaudithook(watch)
 """
 
 
-def test_server_opens_no_connection_and_refuses_text(serve, tmp_path, monkeypatch):
+def test_server_opens_no_connection_and_refuses_text_messages(serve, tmp_path, monkeypatch):
     """Streamlit would log a traceback for each text message, which `serve` would find."""
     calls = tmp_path / "calls"
     (tmp_path / "sitecustomize.py").write_text(WATCH % str(calls))

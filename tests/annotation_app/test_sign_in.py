@@ -64,7 +64,7 @@ def test_a_returning_prolific_participant_is_the_same_rater(recruiting):
         ({"PROLIFIC_PID": PERSON}, "belongs to another study on Prolific"),
     ],
 )
-def test_a_visitor_with_a_foreign_link_is_told_why(recruiting, parameters, message):
+def test_a_visitor_with_a_wrong_link_sees_the_reason(recruiting, parameters, message):
     built = recruiting("prolific = 's1'", raters=())
     assert message in read_words(open_page(**parameters))
     assert read_people(built) == []

@@ -81,7 +81,7 @@ def test_websockets_library_limits_header_lines():
 
 
 @pytest.mark.parametrize("file", ["page.css", "page.js"])
-def test_streamlit_has_the_elements_that_our_files_name(file):
+def test_streamlit_has_the_elements_that_our_styles_name(file):
     scripts = "".join(path.read_text(encoding="utf-8") for path in (STATIC / "static" / "js").glob("*.js"))
     text = (ROOT / "annotation_app" / file).read_text(encoding="utf-8")
     names = set(re.findall(r"\b(?:st[A-Z]\w+|st-key-|data-test-[a-z-]+|CONNECTED)", text))
@@ -89,7 +89,7 @@ def test_streamlit_has_the_elements_that_our_files_name(file):
     assert [name for name in names if name not in scripts] == []
 
 
-def test_every_option_is_known_to_streamlit():
+def test_every_server_option_is_known_to_streamlit():
     """Raters may send less than a page may contain: uvicorn and Streamlit limit the messages."""
     for name in server.OPTIONS:
         config.get_option(name)

@@ -58,7 +58,7 @@ def test_shards_write_the_texts_of_a_single_run(run, study, paired_once):
         assert ran.code == 0, ran
     parts = rows(study)
     assert sorted(parts) == [f"{name}.shard-{n}-of-2.jsonl" for name in ("greedy", "guard") for n in (1, 2)]
-    assert all(Shard(1, 2).holds(row["prompt_id"]) for row in parts["greedy.shard-1-of-2.jsonl"])
+    assert all(Shard(1, 2).contains(row["prompt_id"]) for row in parts["greedy.shard-1-of-2.jsonl"])
     assert sum(map(len, parts.values())) == 12
     assert "greedy: 6 of 6 continuations exist" in run("generate", "small", *TWO).out
     assert rows(study) == parts

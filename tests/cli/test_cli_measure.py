@@ -60,7 +60,7 @@ def test_missing_model_does_not_prevent_other_scores(run, file, tmp_path):
     assert ran.code == 2
     assert "37.50" in ran.out
     assert "coherence could not be measured" in ran.err
-    assert "there is no such folder" in ran.err
+    assert "does not exist; correct the name" in ran.err
     assert (tmp_path / "o" / "scores.csv").exists()
 
 

@@ -175,3 +175,9 @@ def test_help_of_a_command_shows_the_docstring_and_defaults(run):
     assert "No study is needed." in text
     assert text.count("[default:") == 3  # of eleven options: ties, icc and alpha
     assert "[default: 0.41]" in text
+
+
+@pytest.mark.parametrize("value", ["43.75", "3.0", "0x1F", "1e3", "1_000", "٣", "''"])
+def test_a_whole_number_is_never_rounded(capsys, value):
+    assert main_with(["check", "--wins", value, "--losses", "21", "--raters", "4"]) == 2
+    assert f"--wins: {value!r} is not a whole number" in capsys.readouterr().err.replace("\n", " ")

@@ -117,7 +117,7 @@ def test_next_run_repeats_failed_requests_of_a_batch(run, store, pairs, server):
     counts = run(batch=True)
     assert (counts.verdicts, counts.failures.total()) == (3, 3)
     with store.begin_read() as db:
-        failures = set(requests.read_failures(db).values())
+        failures = set(requests.read_question_failures(db).values())
     assert {kind for kind, _ in failures} == {"server_error", "refusal"}
     assert ("server_error", "HTTP 500: oops") in failures
     assert read_spending(store).held_usd == 0
@@ -134,7 +134,7 @@ def test_request_missing_from_batch_results_is_a_failure(*, run, store, pairs, s
     server.ends, server.forgets = ends, True
     assert run(batch=True).failures.total() == 5
     with store.begin_read() as db:
-        reasons = set(requests.read_failures(db).values())
+        reasons = set(requests.read_question_failures(db).values())
     assert reasons == {("server_error", "the batch has neither an answer nor an error")}
     assert read_spending(store).lost == lost
     server.forgets = False
@@ -173,7 +173,7 @@ TOO_LARGE = [
 
 
 @pytest.mark.parametrize(("words", "kind"), TOO_LARGE)
-def test_is_too_large_recognises_every_providers_wording(words, kind):
+def test_too_large_batch_is_recognised_in_every_wording(words, kind):
     assert is_batch_too_large(words, kind)
 
 
@@ -243,7 +243,7 @@ def test_batch_above_its_reserved_cost_ends_run_with_budget(run, store, pairs, s
 
 
 def test_online_run_skips_questions_in_a_batch(*, run, store, pairs, server, child):
-    """Check this for a batch of a live run and of a killed run. The next run in batches collects it."""
+    """Check batches of a live run and of a killed run. The next run with --batch collects the batch."""
     pairs(3)
     server.lag = 10**6
     process = child(batch=True)

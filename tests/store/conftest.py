@@ -65,7 +65,7 @@ def judge_all() -> Callable[..., list[BlindPair]]:
     ):
         rater = raters.get_or_add_rater(store, name, "model")
         with store.begin_read() as db:
-            questions = requests.read_questions(db, name, plan)
+            questions = requests.read_open_questions(db, name, plan)
         answers = [(question, {"fluency": choose(question.blind)}) for question in questions]
         with store.begin_write() as (db, now):
             verdicts.save_judged_verdicts(db, rater, answers, now=now, declared=store.declared_now)

@@ -63,7 +63,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("open_slots", "lead", "draw", "expected"), CASES.values(), ids=CASES)
-def test_choose_slot_follows_its_rules(open_slots, lead, draw, expected):
+def test_choose_slot_returns_the_expected_slot_and_side(open_slots, lead, draw, expected):
     before = Counter(lead)
     choice = choose_slot(open_slots, before, draw)
     assert (choice and (choice[0].id, choice[1])) == expected

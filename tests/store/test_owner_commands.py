@@ -92,7 +92,7 @@ def test_links_begin_with_the_address_of_the_served_app(study):
     assert unserved.links["Ben"].startswith(f"{default}/?invite=")
     assert "The links work only on this machine" in unserved.lines[-1]
     with open_store(study) as store:
-        settings.put_setting(store, settings.APP_ADDRESS, "http://10.0.0.7:8600")
+        settings.store_setting(store, settings.APP_ADDRESS, "http://10.0.0.7:8600")
     served = invite_raters(study, "Cas")
     assert served.links["Cas"].startswith("http://10.0.0.7:8600/?invite=")
     assert served.lines[-1] == f"  Cas: {served.links['Cas']}"
@@ -122,7 +122,10 @@ def test_old_links_stay_valid_if_new_ones_cannot_be_written(study, tmp_path, fai
         renew_links(study, output=tmp_path / "links.csv")
     assert (tmp_path / "links.csv").read_text() == "earlier links"
     assert [path.name for path in tmp_path.iterdir() if "links" in path.name] == ["links.csv"]
-    for output, says in ((tmp_path / "folder.csv", "not a regular file"), (tmp_path / "x.txt", "as .csv")):
+    for output, says in (
+        (tmp_path / "folder.csv", "not a regular file"),
+        (tmp_path / "x.txt", "the ending .csv"),
+    ):
         with pytest.raises(StudyError, match=says):
             renew_links(study, output=output)
     with open_store(study) as store:
@@ -140,7 +143,7 @@ def test_exclusion_prints_only_the_changed_raters(study):
     "url", ["", "rate.example.org", "ftp://x", "https://", "https://x/?a=b", "http://a b"]
 )
 def test_an_invalid_link_address_is_refused(study, url):
-    with pytest.raises(StudyError, match="this is not an address; write one such as https://"):
+    with pytest.raises(StudyError, match="is not a web address; write one such as https://"):
         invite_raters(study, "Ben", url=url)
     assert "Ben" not in {rater.name for rater in list_raters(study).raters}
 
@@ -202,10 +205,10 @@ def test_raters_assign_works_only_before_the_first_rating(tmp_path, make_pairs):
     [
         (
             lambda study: renew_links(study, output=study.folder / "l.csv"),
-            "invite others: guard-eval raters add",
+            "invite more: guard-eval raters add",
         ),
         (invite_raters, "add needs at least one name: guard-eval raters add .*owned NAME"),
-        (lambda study: invite_raters(study, "Ben", "Ann"), "a rater named 'Ann' exists; choose"),
+        (lambda study: invite_raters(study, "Ben", "Ann"), "a rater named 'Ann' already exists; choose"),
         (lambda study: invite_raters(study, "Eve", renew=True), "there is no rater named 'Eve'"),
         (lambda study: revoke_raters(study, "Ann", "Eve"), "there is no rater named 'Eve'"),
         (
@@ -216,10 +219,10 @@ def test_raters_assign_works_only_before_the_first_rating(tmp_path, make_pairs):
             lambda study: exclude_raters(study, "Ann", "Eve", reason="x"),
             "there is no rater named 'Eve'",
         ),
-        (lambda study: include_raters(study, "Ann", reason="x"), "'Ann' is not excluded"),
-        (lambda study: erase_raters(study, "Ann"), "nobody was erased; add --yes"),
+        (lambda study: include_raters(study, "Ann", reason="x"), "'Ann' may already rate"),
+        (lambda study: erase_raters(study, "Ann"), "nobody was erased, because no terminal .*; add --yes"),
         (lambda study: erase_raters(study, "Ann", "Eve", yes=True), "there is no rater named 'Eve'"),
-        (lambda study: export(study, output=study.folder / "x.xlsx"), r"written as \.csv; give"),
+        (lambda study: export(study, output=study.folder / "x.xlsx"), "written as CSV; give"),
         (lambda study: backup(study, study.folder / "study.toml"), "exists already; name another file"),
     ],
 )
@@ -249,7 +252,7 @@ def test_export_has_side_choice_and_method_of_each_verdict(study, tmp_path):
     assert export(study, output=tmp_path / "new" / "V.CSV").path.stat().st_mode & 0o777 == 0o600
 
 
-def test_history_and_notes_are_separate_tables(study):
+def test_export_writes_history_and_notes_as_separate_tables(study):
     exclude_raters(study, "Ann", reason="why")
     rows = {}
     for table in ("history", "notes"):
@@ -296,7 +299,7 @@ def test_a_backup_during_ratings_is_complete(study, tmp_path, make_pairs):
 
 
 @pytest.mark.parametrize("name", ["x%20y", "run #2", "why?", "f\udcff"])
-def test_databases_and_backups_stay_in_folders_of_any_name(tmp_path, make_pairs, name):
+def test_databases_and_backups_work_in_folders_of_any_name(tmp_path, make_pairs, name):
     folder = tmp_path / name
     folder.mkdir()
     (folder / "study.toml").write_text(TOML)
@@ -358,5 +361,5 @@ def test_new_raters_get_pairs_by_the_current_plan(study):
     invite_raters(Study.open(study.folder), "Ben")
     with open_store(study) as store:
         ben = get_or_add_rater(store, "Ben", "person")
-        assert handout.count_progress(store, ben, study.hand_out_plan) == (0, 4)
+        assert handout.count_rated_and_remaining(store, ben, study.hand_out_plan) == (0, 4)
         assert len(handout.claim_pairs(store, ben, study.hand_out_plan)) == 1

@@ -44,7 +44,7 @@ def test_roster_sides_differ_by_at_most_one(comparisons, raters, slots):
         assert (by_pair, by_method <= 1, by_comparison <= 1) == (seated % 2, True, True)
 
 
-def test_rosters_of_all_comparisons_balance_sides_per_method():
+def test_a_roster_balances_sides_of_methods_over_comparisons():
     study = make_pairs_of_comparisons(list(combinations("abcd", 2)))
     by_pair, by_method, by_comparison = find_largest_imbalances(
         study, plan_roster(study, range(8), slots=4, seed=1)
@@ -66,15 +66,15 @@ def test_roster_sides_stay_even_in_any_order_of_raters(store, add_new_pairs, pla
     three = replace(plan, slots=3)
     assert roster.reserve_slots(store, [rater.name for rater in everybody], three) == 45
     assert handout.claim_pairs(store, stranger, three) == []
-    assert handout.count_progress(store, stranger, three) == (0, 0)
+    assert handout.count_rated_and_remaining(store, stranger, three) == (0, 0)
     for rater in reversed(everybody):
-        assert handout.count_progress(store, rater, three) == (0, 9)
+        assert handout.count_rated_and_remaining(store, rater, three) == (0, 9)
         assert len(rate_all_pairs(store, rater, three)) == 9
     by_rater, by_pair = count_side_leads(store)
     assert {abs(lead) for lead in (*by_rater.values(), *by_pair.values())} == {1}  # of nine, and of three
 
 
-def test_free_slots_of_a_small_roster_balance_its_pairs(store, add_new_pairs, plan):
+def test_free_slots_balance_the_pairs_of_a_small_roster(store, add_new_pairs, plan):
     add_new_pairs(6)
     ann, ben = invite_people(store, "Ann", "Ben")
     assert roster.reserve_slots(store, ["Ann"], plan) == 6
@@ -93,7 +93,7 @@ def test_an_impossible_roster_is_refused(store, add_new_pairs, plan):
         (["Ann", "Ann"], None, "names Ann twice; name each rater once"),
         (["Ann", "Nobody"], None, "no rater named 'Nobody'"),
         (["judge"], None, "'judge' is a model, not a person"),
-        (["out"], None, "out: revoked or excluded; name only people"),
+        (["out"], None, "out: revoked or excluded, so they cannot rate"),
         (["Ann", "Ben"], 3, "one rater would get 4 pairs, but the quota is 3"),
     ):
         with pytest.raises(StudyError, match=message):

@@ -89,7 +89,7 @@ def collect_errors(file, plan):
 
 
 @pytest.mark.parametrize(("target", "value"), ODD)
-def test_invalid_values_are_named_with_a_remedy(rated, plan, target, value):
+def test_invalid_values_in_a_database_are_named_with_a_remedy(rated, plan, target, value):
     overwrite_value(rated, target, value)
     with Store.open(f"sqlite:///{rated}") as store:
         assert find_damage(store.engine) is not None
@@ -102,14 +102,14 @@ def test_no_damage_is_found_in_a_sound_database(rated):
         assert find_damage(store.engine) is None
 
 
-def test_a_programming_error_is_not_called_damage(rated):
+def test_a_programming_error_is_not_reported_as_damage(rated):
     with pytest.raises(ZeroDivisionError), Store.open(f"sqlite:///{rated}"):
         raise ZeroDivisionError
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_a_damaged_page_is_explained(rated, plan, tmp_path, seed):
+def test_a_damaged_database_page_is_explained(rated, plan, tmp_path, seed):
     """40 bytes of one page are changed, for each page in turn."""
     content, drawn = (tmp_path / "changed.db").read_bytes(), random.Random(seed)
     for start in range(0, len(content), 4096):
@@ -123,7 +123,7 @@ def test_a_damaged_page_is_explained(rated, plan, tmp_path, seed):
 
 
 @pytest.mark.parametrize("sql", ["x", "", "CREATE TABLE rater (id)", json.dumps({})])
-def test_a_damaged_schema_is_explained(rated, plan, sql):
+def test_a_damaged_database_schema_is_explained(rated, plan, sql):
     with sqlite3.connect(rated) as db:
         db.execute("PRAGMA writable_schema = ON")
         db.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'rater'", (sql,))

@@ -59,7 +59,7 @@ def assert_every_slot_is_rated_once(rows, count, slots):
     assert len({(row.pair_id, row.rater) for row in rows}) == len(rows) == count * slots
 
 
-def test_processes_fill_every_slot_once(store, store_url, add_new_pairs):
+def test_parallel_processes_fill_every_slot_once(store, store_url, add_new_pairs):
     add_new_pairs(20)
     workers = [
         subprocess.Popen(
@@ -121,7 +121,7 @@ def test_a_rater_in_many_tabs_gets_one_pair(store, add_new_pairs, plan):
     assert len(read_tidy_rows(store)) == 1
 
 
-def test_write_times_never_decrease(store_url):
+def test_start_times_of_write_transactions_never_decrease(store_url):
     """Each writer opens the database itself, as processes do."""
     times = []
 
@@ -135,7 +135,7 @@ def test_write_times_never_decrease(store_url):
     assert times == sorted(times)
 
 
-def test_processes_create_a_database_once(empty_url):
+def test_parallel_processes_create_a_database_once(empty_url):
     def make():
         with Store.open(empty_url, create=True) as store:
             return read_pairs(store)

@@ -34,7 +34,7 @@ ADA = prolific_id("ada")
 def leave_traces(store, plan, name="Ada Lovelace", external=ADA, source="prolific"):
     """Enrol a person who rates and leaves the name in every kind of note."""
     invite_rater(store, "Grace")
-    ada = enrol_rater(store, external, source, plan, browsers=["b"]).rater
+    ada = enrol_rater(store, external, source, plan, browser_secrets=["b"]).rater
     with store.begin_write() as (db, _):
         query("UPDATE rater SET name = :name WHERE id = :id")(db, name=name, id=ada.id)
     ada = replace(ada, name=name)
@@ -67,7 +67,7 @@ def test_erase_deletes_identity_and_keeps_verdicts(store, add_new_pairs, plan):
     ]
     # who comes with the id again is known and let in no more, as a revoked rater is
     for browser in ("b", "another"):
-        assert enrol_rater(store, ADA, "prolific", plan, browsers=[browser]) == Enrolment()
+        assert enrol_rater(store, ADA, "prolific", plan, browser_secrets=[browser]) == Enrolment()
     with pytest.raises(StudyError, match="was erased, which cannot be undone"):
         include_rater(store, new)
     with pytest.raises(StudyError, match="no rater named 'Ada Lovelace'"):
@@ -87,7 +87,7 @@ def test_erase_can_delete_verdicts_and_free_pairs(store, add_new_pairs, plan):
     assert len(rate_all_pairs(store, ben, single_plan)) == 4
 
 
-def test_erase_opens_no_slots_beyond_the_plan(store, add_new_pairs, plan):
+def test_erasing_a_rater_opens_no_slots_beyond_the_plan(store, add_new_pairs, plan):
     add_new_pairs(1)
     ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     for who in (ann, ben):

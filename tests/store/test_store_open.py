@@ -55,7 +55,7 @@ def test_a_foreign_file_is_refused_and_not_changed(tmp_path, create):
         (b"\x89PNG\r\n\x1a\n" + bytes(5000), "file is not a database; name another file"),
         (
             (tmp_path / "other.db").read_bytes(),
-            "is not a study's database, because it contains 'rater'; name another",
+            "is not a study's database, because it has the table 'rater'; name another",
         ),
     ):
         path.write_bytes(content)

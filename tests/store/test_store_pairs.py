@@ -27,7 +27,7 @@ def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):
     add_pairs(store, old)
     roster.reserve_slots(store, ["Ann", "Bob"], plan)
     handout.claim_pairs(store, ann, plan, limit=2)
-    with pytest.raises(StudyError, match="cannot be drawn again: a rater has one open, until"):
+    with pytest.raises(StudyError, match="cannot be drawn again: a rater has a pair open, until"):
         add_pairs(store, new, replace_all=True)
     assert read_pairs(store) == old
     clock.advance(minutes=31)
@@ -35,7 +35,7 @@ def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):
     assert add_pairs(store, new, replace_all=True) == 9
     assert read_pairs(store) == new
     assert raters.find_rater_by_token(store, token) == ann
-    assert handout.count_progress(store, ann, plan) == (0, 9)
+    assert handout.count_rated_and_remaining(store, ann, plan) == (0, 9)
     presented = handout.claim_pairs(store, ann, plan, limit=20)
     assert len(presented) == 9
     assert all("new" in (pair.text_a, pair.text_b) for pair in presented)
@@ -89,7 +89,7 @@ def test_a_growing_study_keeps_the_positions_of_its_pairs(store, make_pairs):
 
 
 @pytest.mark.parametrize("method", ["guard", "tie"])
-def test_a_pair_with_ambiguous_verdicts_is_refused(store, make_pairs, method):
+def test_a_pair_with_equal_methods_or_a_method_tie_is_refused(store, make_pairs, method):
     with pytest.raises(StudyError, match=f"compares 'guard' with '{method}'; name two methods"):
         add_pairs(store, [replace(make_pairs(1)[0], method_b=method)])
 

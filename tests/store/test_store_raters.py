@@ -42,7 +42,7 @@ def test_the_database_file_holds_no_token(tmp_path):
     assert token.encode() not in everything
 
 
-def test_unusual_names_are_stored_unchanged(store):
+def test_unusual_rater_names_are_stored_unchanged(store):
     names = ["نور", "x" * 200, "=cmd()"]
     for name in names:
         rater, token = invite_rater(store, name)
@@ -72,7 +72,10 @@ MODELS = ("gpt-4", "GPT-4o", "claude-sonnet-4", "Llama 3", "meta-llama/Llama-3")
 REFUSED = [
     *((invite_rater, [name], "rater's name .*write") for name in ("", "  ", "x" * 201)),
     *((invite_rater, [name], "has invisible characters or outer blanks; remove them") for name in UNSEEN),
-    *((invite_rater, [name], "a rater named 'Ann' exists; choose a name that looks") for name in LIKE_ANN),
+    *(
+        (invite_rater, [name], "a rater named 'Ann' already exists; choose a name that looks")
+        for name in LIKE_ANN
+    ),
     *((invite_rater, [name], "is a model's name") for name in MODELS),
     (invite_rater, ["Ann"], "'Ann' exists; choose"),
     (invite_rater, ["ann"], "a rater named 'Ann' exists; choose"),
@@ -131,7 +134,7 @@ def test_enrolment_stops_when_no_work_is_open(store, add_new_pairs, plan, count,
     assert len(read_rater_progress(store)) == openings
 
 
-def test_a_platform_id_finds_its_rater_in_a_full_study(store, add_new_pairs, single_plan):
+def test_an_enrolled_rater_can_return_to_a_full_study(store, add_new_pairs, single_plan):
     add_new_pairs(2)
     first = enrol_from_prolific(store, 1, single_plan)
     assert enrol_from_prolific(store, 2, single_plan).refusal == "full"
@@ -144,13 +147,13 @@ def test_a_platform_id_finds_its_rater_in_a_full_study(store, add_new_pairs, sin
 
 def test_another_browser_with_the_same_id_is_refused(store, add_new_pairs, plan):
     add_new_pairs(2)
-    first = enrol_rater(store, ID, "prolific", plan, browsers=["secret"])
-    stranger = enrol_rater(store, ID, "prolific", plan, browsers=["guess"])
+    first = enrol_rater(store, ID, "prolific", plan, browser_secrets=["secret"])
+    stranger = enrol_rater(store, ID, "prolific", plan, browser_secrets=["guess"])
     assert stranger == Enrolment(refusal="elsewhere")
-    assert enrol_rater(store, ID, "prolific", plan, browsers=["guess", "secret"]).rater == first.rater
+    assert enrol_rater(store, ID, "prolific", plan, browser_secrets=["guess", "secret"]).rater == first.rater
 
 
-def test_an_absent_rater_makes_room_after_one_lease(store, add_new_pairs, single_plan, clock):
+def test_an_absent_rater_frees_a_place_after_one_lease(store, add_new_pairs, single_plan, clock):
     add_new_pairs(4)
     gone = enrol_from_prolific(store, 1, single_plan).rater
     rate_pairs(store, gone, single_plan, 1)
@@ -217,8 +220,8 @@ def test_a_placeholder_id_is_not_enrolled(store, add_new_pairs, plan, source, ex
 
 def test_prolific_ids_ignore_case_and_blanks(store, add_new_pairs, plan):
     add_new_pairs(2)
-    first = enrol_rater(store, ID, "prolific", plan, browsers=["b"])
-    assert enrol_rater(store, f" {ID.upper()}", "prolific", plan, browsers=["b"]).rater == first.rater
+    first = enrol_rater(store, ID, "prolific", plan, browser_secrets=["b"])
+    assert enrol_rater(store, f" {ID.upper()}", "prolific", plan, browser_secrets=["b"]).rater == first.rater
 
 
 def write_check_note(store, who, *, passed):
@@ -227,7 +230,7 @@ def write_check_note(store, who, *, passed):
 
 def test_a_rater_who_failed_the_check_can_be_included_again(store):
     ann, _ = invite_rater(store, "Ann")
-    with pytest.raises(StudyError, match="did not fail the check; there is nothing to include"):
+    with pytest.raises(StudyError, match="may already rate; name a rater who is excluded or revoked"):
         include_rater(store, "Ann")
     states = []
     for _ in range(2):
@@ -253,7 +256,7 @@ def test_an_included_rater_signs_in_by_the_old_link(store, add_new_pairs, plan):
 
 
 @pytest.mark.parametrize("kind", ["consent", "check"])
-def test_declined_and_failed_raters_make_room_for_others(store, add_new_pairs, single_plan, kind):
+def test_declined_and_failed_raters_free_their_places(store, add_new_pairs, single_plan, kind):
     add_new_pairs(2)
     gone = enrol_from_prolific(store, 1, single_plan).rater
     assert enrol_from_prolific(store, 2, single_plan).refusal == "full"

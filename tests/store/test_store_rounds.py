@@ -12,7 +12,12 @@ from guard_eval.errors import StudyError
 from guard_eval.records import RoundPlan
 from guard_eval.rounds import compare_couples
 from guard_eval.store import pairs, raters, unblind
-from guard_eval.store.handout import claim_pairs, count_progress, find_rater_wait_end, skip_presentation
+from guard_eval.store.handout import (
+    claim_pairs,
+    count_rated_and_remaining,
+    find_end_of_rater_wait,
+    skip_presentation,
+)
 from guard_eval.store.showings import roster, rounds, slots
 from guard_eval.store.sql.schema import add_rows
 
@@ -63,9 +68,9 @@ def read_stopped_couples(store, group="people"):
     return [[couple for couple, last in stopped.items() if last == number] for number in range(1, closed + 1)]
 
 
-def read_contest(store, group="people"):
+def read_round_scores(store, group="people"):
     with store.begin_read() as db:
-        return rounds.read_contest(db, group)
+        return rounds.read_round_scores(db, group)
 
 
 @pytest.mark.both_databases
@@ -75,7 +80,7 @@ def test_rounds_are_sequential_and_stop_beaten_systems(store, plan, find_round):
     first = rate_all_pairs(store, ann, plan, prefer_x)
     assert {find_round(blind_pair) for blind_pair in first} == {1}
     assert len(first) == 3 * SIZES[0]
-    assert count_progress(store, ann, plan) == (24, 0)
+    assert count_rated_and_remaining(store, ann, plan) == (24, 0)
     assert read_stopped_couples(store) == []
     # Ben completes the round, and is handed the next one at once
     second = rate_all_pairs(store, ben, plan, prefer_x)
@@ -87,7 +92,7 @@ def test_rounds_are_sequential_and_stop_beaten_systems(store, plan, find_round):
     assert read_stopped_couples(store) == [[], [XY, XZ, YZ]]
     assert rate_all_pairs(store, ben, plan, prefer_x) == []
     assert len(unblind.read_tidy_rows(store)) == 2 * 48
-    assert len(read_contest(store).prompts) == 16
+    assert len(read_round_scores(store).prompts) == 16
 
 
 def test_slots_of_a_beaten_system_are_closed(store, plan, find_round):
@@ -143,7 +148,7 @@ def test_the_last_rating_of_a_round_opens_the_next_round(store, plan, find_round
     assert find_round(presented) == 2
 
 
-def test_an_open_pair_keeps_its_round_from_ending(store, clock, plan, find_round):
+def test_a_round_does_not_end_while_a_pair_is_open(store, clock, plan, find_round):
     add_pairs_in_rounds(store, plan)
     ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     held = claim_pair(store, cem, plan)
@@ -166,14 +171,14 @@ def test_a_rater_waits_for_the_next_round(store, clock, plan):
     add_pairs_in_rounds(store, plan)
     ann, ben = invite_people(store, "Ann", "Ben")
     rate_all_pairs(store, ann, plan)
-    assert find_rater_wait_end(store, ann, plan) == clock.now + plan.lease
+    assert find_end_of_rater_wait(store, ann, plan) == clock.now + plan.lease
     clock.advance(minutes=29)
-    assert find_rater_wait_end(store, ann, plan) is not None
+    assert find_end_of_rater_wait(store, ann, plan) is not None
     clock.advance(minutes=1)
-    assert find_rater_wait_end(store, ann, plan) is None
+    assert find_end_of_rater_wait(store, ann, plan) is None
     for who in (ben, ann, ben):
         rate_all_pairs(store, who, plan, prefer_x)
-    assert find_rater_wait_end(store, ann, plan) is None
+    assert find_end_of_rater_wait(store, ann, plan) is None
 
 
 def test_an_exclusion_reopens_rounds_but_keeps_decisions(store, plan, find_round):
@@ -184,10 +189,10 @@ def test_an_exclusion_reopens_rounds_but_keeps_decisions(store, plan, find_round
         rate_all_pairs(store, who, plan, prefer_x)
     stopped = read_stopped_couples(store)
     exclude_rater(store, "Ann")
-    assert [comparison.p_adjusted for comparison in compare_couples(read_contest(store))] == [1, 1, 1]
+    assert [comparison.p_adjusted for comparison in compare_couples(read_round_scores(store))] == [1, 1, 1]
     presented = rate_all_pairs(store, cem, plan, prefer_x)
     assert sorted(map(find_round, presented)) == [1] * 24 + [2] * 24
-    assert [comparison.p_adjusted <= 0.05 for comparison in compare_couples(read_contest(store))] == [
+    assert [comparison.p_adjusted <= 0.05 for comparison in compare_couples(read_round_scores(store))] == [
         True,
         True,
         False,
@@ -202,10 +207,10 @@ def test_verdicts_of_an_included_rater_count_at_once(store, plan):
     ann, ben = invite_people(store, "Ann", "Ben")
     for who in (ann, ben, ann):
         rate_all_pairs(store, who, plan, prefer_x)
-    before = [comparison.p_adjusted for comparison in compare_couples(read_contest(store))]
+    before = [comparison.p_adjusted for comparison in compare_couples(read_round_scores(store))]
     exclude_rater(store, "Ann")
     include_rater(store, "Ann")
-    assert [comparison.p_adjusted for comparison in compare_couples(read_contest(store))] == before
+    assert [comparison.p_adjusted for comparison in compare_couples(read_round_scores(store))] == before
 
 
 def test_an_exclusion_keeps_the_current_round_open(store, plan, find_round):
@@ -246,12 +251,12 @@ def test_a_pair_skipped_by_many_gives_no_score(store, plan):
                 assert skip_presentation(store, number, ["unreadable"], rater=who)
     for who in everybody:
         rate_all_pairs(store, who, plan, prefer_x)
-    assert read_contest(store).sizes == SIZES
-    complete = [len(scores) == 3 for _, scores in read_contest(store).prompts]
+    assert read_round_scores(store).sizes == SIZES
+    complete = [len(scores) == 3 for _, scores in read_round_scores(store).prompts]
     assert complete.count(False) == 1
 
 
-def test_a_revision_after_a_round_changes_p_but_no_decision(store, plan):
+def test_a_later_revision_changes_p_but_no_decision_of_a_round(store, plan):
     add_pairs_in_rounds(store, plan)
     ann, ben = invite_people(store, "Ann", "Ben")
     presented = [rate_all_pairs(store, ann, plan, prefer_x), rate_all_pairs(store, ben, plan, prefer_x)]
@@ -260,7 +265,7 @@ def test_a_revision_after_a_round_changes_p_but_no_decision(store, plan):
     for who, pages in zip((ann, ben), presented, strict=True):
         for comparison in pages:
             save_choice(store, who, comparison, "tie")
-    assert [comparison.p_adjusted for comparison in compare_couples(read_contest(store))] == [1, 1, 1]
+    assert [comparison.p_adjusted for comparison in compare_couples(read_round_scores(store))] == [1, 1, 1]
     assert list(map(len, read_stopped_couples(store))) == [0, 3]
 
 
@@ -274,22 +279,23 @@ def test_presentations_of_one_prompt_are_far_apart(store, plan):
     assert near <= 3
 
 
-def test_pairs_without_rounds_are_refused(store, add_new_pairs, plan):
+def test_a_plan_with_rounds_refuses_pairs_without_rounds(store, add_new_pairs, plan):
     add_new_pairs(2)
     with pytest.raises(
-        StudyError, match=r"not in rounds, which pairs\.design requires; run: guard-eval pair"
+        StudyError,
+        match=r"pairs\.design requires rounds, but the study.s pairs have none; run: guard-eval pair",
     ):
         slots.apply_hand_out_plan(store, plan)
     (ann,) = invite_people(store, "Ann")
     assert len(rate_all_pairs(store, ann, plan)) == 2  # a served app loses no rating
 
 
-def test_a_study_without_rounds_records_nothing(store, add_new_pairs, plan):
+def test_a_study_without_rounds_records_no_decision(store, add_new_pairs, plan):
     single_plan = replace(plan, slots=1, rounds=None)
     add_new_pairs(3)
     (ann,) = invite_people(store, "Ann")
     assert len(rate_all_pairs(store, ann, single_plan)) == 3
-    assert find_rater_wait_end(store, ann, single_plan) is None
+    assert find_end_of_rater_wait(store, ann, single_plan) is None
     assert read_stopped_couples(store) == []
 
 
@@ -316,5 +322,5 @@ def test_a_judge_has_separate_rounds(store, plan, judge_all):
     assert read_stopped_couples(store, f"judge {name}")[1][:2] == [XY, XZ]
     assert read_stopped_couples(store) == []
     with store.begin_read() as db:
-        assert requests.read_questions(db, name, judge_plan) == []
-        assert len(requests.read_questions(db, "judge-2", judge_plan)) == 2 * 3 * sum(SIZES)
+        assert requests.read_open_questions(db, name, judge_plan) == []
+        assert len(requests.read_open_questions(db, "judge-2", judge_plan)) == 2 * 3 * sum(SIZES)

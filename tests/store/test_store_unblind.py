@@ -10,7 +10,7 @@ from guard_eval.store import Store, TidyRow, handout, pairs, verdicts
 from guard_eval.store.unblind import read_tidy_rows, read_verdict_history
 
 
-def test_history_has_a_complete_row_for_each_revision(store, make_pairs, plan, clock):
+def test_verdict_history_has_a_row_for_each_revision(store, make_pairs, plan, clock):
     pair = replace(make_pairs(1)[0], text_a="four", text_b="six éé😀")
     pairs.add_pairs(store, [pair])
     (ann,) = invite_people(store, "Ann")
@@ -78,7 +78,7 @@ def test_verdicts_name_the_same_method_in_both_orders(store, make_pairs, plan, j
     assert sides == {(pair_id, method) for pair_id in liked for method in ("guard", "top_k(k=50)")}
 
 
-def test_rows_are_sorted_by_position_rater_and_criterion(store, make_pairs, add_new_pairs, plan):
+def test_verdicts_are_sorted_by_position_rater_and_criterion(store, make_pairs, add_new_pairs, plan):
     add_new_pairs(3)
     for rater in invite_people(store, "b", "a"):
         for blind in handout.claim_pairs(store, rater, plan, limit=3):
@@ -89,7 +89,7 @@ def test_rows_are_sorted_by_position_rater_and_criterion(store, make_pairs, add_
     assert len(keys) == 3 * 2 * 2
 
 
-def test_surplus_excluded_and_repeated_rows_are_marked(store, add_new_pairs, plan, clock):
+def test_surplus_excluded_and_repeated_verdicts_are_marked(store, add_new_pairs, plan, clock):
     add_new_pairs(2)
     single_plan = replace(plan, slots=1, repeats=1)
     late, ann = invite_people(store, "late", "Ann")

@@ -140,7 +140,7 @@ def test_remarks_are_saved_once_with_the_verdict(store, ann, number):
     assert {note.presentation for note in read_notes(store)} == {number}
 
 
-def test_an_impossible_note_is_refused(store, ann):
+def test_a_note_that_is_too_long_is_refused(store, ann):
     with pytest.raises(StudyError, match="comment has 20001 characters; write at most 20000"):
         write_note(store, ann, "comment", "x" * 20_001)
     assert read_notes(store) == []
@@ -158,7 +158,7 @@ def test_rated_presentations_come_in_the_order_shown(store, ann, plan, clock):
     assert read_rated_presentations(store, invite_people(store, "Ben")[0]) == []
 
 
-def test_saving_returns_the_same_next_pair_as_claiming(store, ann, plan):
+def test_save_verdict_returns_the_same_next_pair_as_claim_pairs(store, ann, plan):
     """The pairs include gold pairs and repeats."""
     pairs.add_gold_pairs(store, make_gold(2))
     checked = replace(plan, gold_every=3, repeats=1)

@@ -81,7 +81,7 @@ def read_in_process(how: str, folder: Path) -> str:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("mode", [None, "WAL", "DELETE"])
-def test_another_user_reads_every_pair(folder, mode):
+def test_another_user_can_read_a_study_without_write_access(folder, mode):
     if mode is not None:
         move_log_into_database(folder, mode)
     make_readable(folder)
@@ -96,7 +96,7 @@ def test_a_study_on_a_full_disk_can_be_read(folder, mode):
     assert mode == "DELETE" or "readonly" in lines[1]
 
 
-def test_a_log_that_cannot_be_copied_is_an_error(folder):
+def test_a_database_log_that_cannot_be_copied_is_an_error(folder):
     message = read_in_process("full disk", folder)
     assert "is not writable, and copying the file failed" in message
     assert "set TMPDIR to a folder with free space" in message
@@ -105,7 +105,7 @@ def test_a_log_that_cannot_be_copied_is_an_error(folder):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 @pytest.mark.parametrize("free", [0, 8192])
-def test_messages_name_a_full_disk_in_every_sqlite_error(folder, tmp_path, free):
+def test_every_sqlite_error_on_a_full_disk_names_the_disk(folder, tmp_path, free):
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)]
@@ -157,5 +157,5 @@ def test_a_database_with_views_or_computed_columns_is_refused(folder, statement,
     with sqlite3.connect(folder / "study.db") as database:
         database.execute(statement)
     database.close()
-    with pytest.raises(StudyError, match=f"differs from a database of guard-eval .{says}.; use the original"):
+    with pytest.raises(StudyError, match=f"was changed by another program .{says}.; use the original"):
         Store.open(f"sqlite:///{folder / 'study.db'}")

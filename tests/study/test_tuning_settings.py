@@ -59,7 +59,7 @@ PROBLEMS = {
         GRID + RULE + 'where = ["divercity >= 90"]\n' + PAIRS,
         r"tuning.where\[1\].*did you mean 'diversity'",
     ),
-    "no condition": (GRID + RULE + 'where = ["diversity > 90"]\n' + PAIRS, "not a condition; write, for example: diversity >= 90"),
+    "no condition": (GRID + RULE + 'where = ["diversity > 90"]\n' + PAIRS, "not a condition; write"),
     "no better direction": (GRID + RULE.replace("coherence", "words") + PAIRS, "'words': input should be"),
     "a setting that is compared": (
         GRID + RULE + '[pairs]\ncompare = [["guard", "top_p(p=0.9)"]]\n',

@@ -50,7 +50,7 @@ def test_any_text_is_read_back_unchanged(tmp_path_factory, texts):
     assert list(read_continuations(file(folder))) == whole
 
 
-def test_line_holds_text_and_folder_holds_recipe(tmp_path):
+def test_recipe_is_stored_once_for_all_texts_of_a_folder(tmp_path):
     append_continuations(tmp_path, [continuation("é")])
     row = json.loads(file(tmp_path).read_text(encoding="utf-8"))
     assert row == {

@@ -42,7 +42,7 @@ def test_rare_common_opening_is_no_cue():
     assert cues(texts, [*PLAIN, "Nine.", "Ten."]) == []
 
 
-def test_different_endings_are_reported():
+def test_different_shares_of_unfinished_texts_are_reported():
     cut = ["It was", "He said,", "Yes."]
     done = ["No.", "“Oh!”", "Is it?", "(so it is.)", "```\ncode\n```"]
     assert (

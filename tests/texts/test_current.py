@@ -144,7 +144,7 @@ def test_amateur_is_matched_by_content(study, tmp_path):
     assert len(find(study(amateur=str(tmp_path / "other")), strategy)) == 0
 
 
-def test_texts_of_the_same_engine_are_continued(study):
+def test_unfinished_texts_are_continued_by_the_same_engine(study):
     vllm = replace(RECIPE, engine="vllm")
     write(study(), texts(range(5), vllm), texts([0]))
     assert (len(find(study())), len(find(study(), engine=None))) == (5, 1)
@@ -153,7 +153,7 @@ def test_texts_of_the_same_engine_are_continued(study):
     assert recipes(study(), engine=None) == {vllm}
 
 
-def test_texts_of_other_settings_are_named(study):
+def test_runs_with_other_settings_are_described(study):
     write(study(), texts(range(6), replace(RECIPE, seed=4)))
     (line,) = describe_mismatched_runs(study(), KNOWN)
     assert line.endswith("has seed = 4, not 3")

@@ -68,7 +68,7 @@ def test_each_spelling_of_a_key_is_read(tmp_path, key):
     assert text == Generation(prompt_id="7", dataset="d", strategy="m", text="t", prompt="p", reference="r")
 
 
-def test_records_without_names_have_defaults(tmp_path):
+def test_records_with_only_a_text_get_default_names(tmp_path):
     path = write(tmp_path, "csv", [{"completion": "a"}, {"completion": "b"}], name="top_k(k=50)")
     first, second = read_generations(path)
     assert first == Generation(prompt_id="0001", dataset="unnamed", strategy="top_k(k=50)", text="a")
@@ -96,7 +96,7 @@ def test_invalid_token_counts_and_times_are_counted_as_flaws(tmp_path, kind):
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("dump", [json.dumps, repr])  # pandas writes a dict into CSV as Python does
-def test_cell_may_hold_several_texts(tmp_path, kind, dump):
+def test_table_cell_may_contain_several_texts(tmp_path, kind, dump):
     value = {str(i): f'it\'s "{i}"\n' for i in range(12)}
     path = write(tmp_path, kind, [{"generated_result": dump(value)}])
     assert (runs(path), flaws(path)) == ([("0001", 1, value["0"])], [(FURTHER,)])
@@ -109,7 +109,7 @@ def test_records_without_text_are_flawed(tmp_path, value):
     assert "no text" in text.flaws
 
 
-def test_empty_value_falls_back_to_the_next_key(tmp_path):
+def test_next_key_is_read_if_a_value_is_empty(tmp_path):
     (text,) = read_generations(write(tmp_path, "jsonl", [{"text": None, "output": "t"}]))
     assert (text.text, text.flaws) == ("t", ())
 
@@ -139,7 +139,7 @@ def test_prompt_of_record_overrides_prompt_of_study(tmp_path):
     assert (text.prompt, text.reference, text.dataset) == ("own", "R", "wikinews")
 
 
-def test_truncated_last_line_is_named(tmp_path):
+def test_truncated_last_line_is_named_in_the_error(tmp_path):
     path = tmp_path / "f.jsonl"
     path.write_bytes(b'{"text": "a"}\n{"text": "b"}')
     assert [text for _, _, text in runs(path)] == ["a", "b"]
@@ -173,7 +173,7 @@ def test_bytes_that_are_not_utf8_are_flaws(tmp_path, kind, data):
     ]
 
 
-def test_feather_is_read(tmp_path):
+def test_feather_files_are_read(tmp_path):
     arrow, feather = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.feather")
     path = tmp_path / "f.feather"
     feather.write_feather(arrow.Table.from_pylist([{"id": 1, "text": "t"}]), path)
@@ -187,7 +187,7 @@ def test_error_mentions_title_lines_above_the_header(tmp_path):
         read_generations(path)
 
 
-def test_repeated_prompt_is_named(tmp_path):
+def test_repeated_prompt_is_named_as_a_flaw(tmp_path):
     rows = [{"prompt": p, "text": t} for p, t in ("pa", "qb", "pc")]
     path = write(tmp_path, "jsonl", rows)
     assert [name for name, _, _ in runs(path)] == ["0001", "0002", "0003"]
@@ -284,7 +284,7 @@ def test_each_shape_of_file_is_read(tmp_path, name, content):
         ),
     ],
 )
-def test_unusable_file_is_named(tmp_path, name, content, message):
+def test_unusable_file_is_named_with_the_reason(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(StudyError, match=message) as caught:
         read_generations(tmp_path / name)

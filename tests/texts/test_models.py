@@ -119,7 +119,7 @@ def test_first_model_that_the_hub_refuses_is_named(hub):
 
 
 @pytest.mark.parametrize("name", ["broken/x", "portal/x"])
-def test_answers_of_other_servers_are_ignored(hub, name):
+def test_answers_that_are_not_from_the_hub_are_ignored(hub, name):
     assert f"Not on this machine: {name}" in find(name).problem
     assert not find(name).reachable
 
@@ -131,7 +131,7 @@ def test_unreachable_hub_error_names_all_missing_models(cache, closed_port):
     assert "Not on this machine: far/one, far/two." in problem
 
 
-def test_silent_hub_is_waited_for_once(silent_hub):
+def test_search_for_models_waits_only_once_for_a_silent_hub(silent_hub):
     result = find("far/one", "far/two")
     assert not result.reachable
     assert result.missing == ["far/one", "far/two"]
@@ -171,7 +171,7 @@ def test_impossible_model_names_are_refused(tmp_path):
     check_model_name("gpt2", "gpt2")
 
 
-def test_revision_covers_weights_in_subfolders(tmp_path):
+def test_model_hash_covers_weights_in_subfolders(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "weights").mkdir()
     index = {"weight_map": {"a": "weights/first.safetensors", "b": "weights/second.safetensors"}}
@@ -183,7 +183,7 @@ def test_revision_covers_weights_in_subfolders(tmp_path):
     assert hash_model_folder(tmp_path) != before
 
 
-def test_revision_covers_weights_named_by_the_settings(tmp_path):
+def test_model_hash_covers_weights_named_by_the_settings(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"transformers_weights": "other/model.safetensors"}))
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "model.safetensors").write_bytes(b"1")

@@ -27,7 +27,7 @@ def continuations(strategy, prompts=PROMPTS):
 MADE = {name: continuations(name) for name in ("guard", "acs(q=1)", "greedy")}
 
 
-def test_draw_is_stratified_and_ignores_file_order():
+def test_prompt_draw_is_stratified_and_ignores_file_order():
     drawn = draw_prompts(PROMPTS, per_dataset=5, seed=1)
     assert Counter(p.dataset for p in drawn) == {"news": 5, "tales": 5}
     assert draw_prompts(PROMPTS[::-1], per_dataset=5, seed=1) == drawn

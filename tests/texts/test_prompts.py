@@ -12,7 +12,7 @@ def write(tmp_path, *lines, name="tales.jsonl"):
     return path
 
 
-def test_ids_and_datasets_have_defaults(tmp_path):
+def test_prompts_without_id_or_dataset_get_defaults(tmp_path):
     path = write(
         tmp_path, '{"prompt": "A"}', "", '{"prompt": "B", "id": "x", "dataset": "d", "reference": "r"}'
     )
@@ -21,7 +21,7 @@ def test_ids_and_datasets_have_defaults(tmp_path):
     assert (second.id, second.dataset, second.text, second.reference) == ("x", "d", "B", "r")
 
 
-def test_numeric_ids_are_accepted(tmp_path):
+def test_numeric_prompt_ids_are_accepted(tmp_path):
     path = write(tmp_path, '{"prompt": "A", "id": 7, "dataset": 2024}', '{"prompt": "B", "id": "7"}')
     with pytest.raises(StudyError, match="line 2: an earlier prompt has the id '7'"):
         read_prompts(path)
@@ -51,7 +51,7 @@ def test_spreadsheet_tables_are_read(tmp_path, name, mark, begin):
     assert (second.text, second.reference) == ('He said "no"\r\nand', "left")
 
 
-def test_headings_match_without_case_and_signs(tmp_path):
+def test_headings_match_regardless_of_case_and_punctuation(tmp_path):
     """Of two headings that mean the same, the exact one has the name, or else the first."""
     path = tmp_path / "p.csv"
     path.write_text("Prompt ID,PROMPT,Prompt,prompt,Gold\n7,a,b,c,d\n")

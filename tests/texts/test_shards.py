@@ -18,15 +18,15 @@ pytestmark = pytest.mark.slow
 
 @given(st.text(), st.integers(1, 9))
 def test_every_prompt_is_in_exactly_one_shard(prompt_id, count):
-    assert sum(Shard(number, count).holds(prompt_id) for number in range(1, count + 1)) == 1
+    assert sum(Shard(number, count).contains(prompt_id) for number in range(1, count + 1)) == 1
 
 
 def test_shard_of_a_prompt_equals_hand_calculation():
     digest = int(hashlib.sha256(b'["shard","p7"]').hexdigest()[:16], 16)
-    assert Shard(digest % 5 + 1, 5).holds("p7")
+    assert Shard(digest % 5 + 1, 5).contains("p7")
 
 
-def test_shard_option_is_parsed_and_names_files():
+def test_shard_option_is_parsed_and_becomes_a_file_suffix():
     assert Shard.parse("2/3") == Shard(2, 3)
     assert (Shard(2, 3).suffix, Shard().suffix) == (".shard-2-of-3", "")
 

@@ -63,7 +63,7 @@ def test_text_is_matched_by_id_words_or_order(study, content):
     assert texts(study(content)) == BY_PROMPT
 
 
-def test_sampled_prompts_get_the_same_texts(study, tmp_path):
+def test_drawn_prompts_get_the_texts_that_belong_to_them(study, tmp_path):
     for content in (FORMS["in their place"], FORMS["by words under wrong ids"]):
         (drawn,) = find_texts(study(content), ["x"], PROMPTS[1:2])["x"].values()
         assert drawn.text == "b"
@@ -173,7 +173,7 @@ def test_incomplete_system_tables_are_refused(tmp_path, table, message):
     assert message in str(error.value)
 
 
-def test_study_without_systems_declares_no_system_keys(study, tmp_path):
+def test_study_without_systems_declares_no_system_settings(study, tmp_path):
     assert "system" in json.loads(study("").declared["people"])
     (tmp_path / "study.toml").write_text(
         'name = "s"\nseed = 1\n[model]\nname = "m"\n[generation]\nstrategies = ["greedy", "guard"]\n'
@@ -183,7 +183,7 @@ def test_study_without_systems_declares_no_system_keys(study, tmp_path):
     assert not {"system", "texts", "task"} & set(declared)
 
 
-def test_added_system_changes_no_declaration(study):
+def test_added_system_changes_no_declared_setting(study):
     before = study(FORMS["by id"]).declared
     z = '[[system]]\nname = "z"\nfile = "y.jsonl"\n'
     later = study(FORMS["by id"], tables=Y + z)

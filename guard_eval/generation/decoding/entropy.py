@@ -96,7 +96,7 @@ def average_entropies(window: Tensor, aggregation: Aggregation, *, lower_median:
         case "winsorized":
             return _compute_winsorized_mean(window.sort(0).values)
         case "median":
-            return _median(window.sort(0).values, lower_median=lower_median)
+            return _compute_median(window.sort(0).values, lower_median=lower_median)
         case _:
             assert_never(aggregation)
 
@@ -112,7 +112,7 @@ def _compute_winsorized_mean(ordered: Tensor) -> Tensor:
     return torch.maximum(torch.minimum(ordered, high), low).mean(0)
 
 
-def _median(ordered: Tensor, *, lower_median: bool) -> Tensor:
+def _compute_median(ordered: Tensor, *, lower_median: bool) -> Tensor:
     n = len(ordered)
     if lower_median or n % 2:
         return ordered[(n - 1) // 2]

@@ -81,10 +81,10 @@ def make_first_state(strategy: Strategy) -> list[float]:
 def _list_first_states_of_steps(strategy: Strategy) -> list[list[float]]:
     """Return a list of numbers for each step of a strategy: the step's state at the beginning of a text."""
 
-    def read_numbers(step: Step) -> list[float]:
+    def read_initial_numbers(step: Step) -> list[float]:
         return list(map(float, initial_state(step)))
 
-    return [_call_registered_function(read_numbers, step) for step in list_steps(strategy)]
+    return [_call_registered_function(read_initial_numbers, step) for step in list_steps(strategy)]
 
 
 def _pair_steps_with_states(strategy: Strategy, state: Tensor) -> list[tuple[Step, Tensor]]:

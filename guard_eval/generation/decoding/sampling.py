@@ -204,13 +204,13 @@ def apply_mirostat(_strategy: Mirostat, logits: Tensor, context: Context) -> Ten
 
 
 @initial_state.register
-def make_first_mu(strategy: Mirostat) -> list[float]:
+def make_first_mirostat_state(strategy: Mirostat) -> list[float]:
     """Return Mirostat's state before the first step: μ = 2τ."""
     return [2 * strategy.tau]
 
 
 @update_state.register
-def update_mu(strategy: Mirostat, state: Tensor, logits: Tensor, tokens: Tensor) -> None:
+def update_mirostat_state(strategy: Mirostat, state: Tensor, logits: Tensor, tokens: Tensor) -> None:
     """Change μ to μ − η (S − τ), where S = −log2 p is the surprise of the drawn token.
 
     p is the probability in the whole vocabulary, as in the authors' program, not among the k tokens.
@@ -221,7 +221,7 @@ def update_mu(strategy: Mirostat, state: Tensor, logits: Tensor, tokens: Tensor)
 
 
 @list_trace_values.register
-def trace_mu(strategy: Mirostat, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
+def trace_mirostat_step(strategy: Mirostat, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
     """Return the μ from which Mirostat chose k at a step, in bits, `[B]`."""
     return {"mu": before[:, 0]}
 

@@ -27,14 +27,14 @@ Result = TypeVar("Result")
 
 FIRST_ROWS = 8
 SMALL_MODEL_ROWS = 32
-"""The number of rows for a small model on a CPU. More rows would not be faster on a fully used CPU."""
+"""The batch size for a small model on a CPU, in texts. Larger batches would not be faster on a busy CPU."""
 
 
 class BatchSizes:
-    """The size of the next batch, which adapts to the memory.
+    """The number of texts in the next batch, which adapts to the memory.
 
     Args:
-        rows: The largest number of rows. Default: batches start with 8 rows, and double while memory
+        rows: The largest number of texts. Default: batches start with 8 texts, and double while memory
             suffices.
     """
 
@@ -43,8 +43,10 @@ class BatchSizes:
         self._limit = rows
 
     @classmethod
-    def choose(cls, batch_size: int | Literal["auto"], model: Model, strategy: Strategy) -> BatchSizes:
-        """Choose the first batch size for this model and this strategy's number of beams."""
+    def choose_first_size(
+        cls, batch_size: int | Literal["auto"], model: Model, strategy: Strategy
+    ) -> BatchSizes:
+        """Return the sizes for batches of a strategy. `auto` depends on the model and the number of beams."""
         if batch_size != "auto":
             return cls(batch_size)
         if model.device.type != "cpu":
@@ -52,14 +54,14 @@ class BatchSizes:
         rows = SMALL_MODEL_ROWS if model.num_parameters() < SMALL else FIRST_ROWS
         return cls(max(1, rows // getattr(strategy, "beams", 1)))
 
-    def grow(self, rows: int) -> None:
-        """Double the size, up to the limit, after a batch of `rows` has fitted into memory."""
+    def double_after_success(self, rows: int) -> None:
+        """Double the batch size, up to the limit, after a batch of `rows` texts fitted into memory."""
         self.rows = max(2 * rows, self.rows)
         if self._limit is not None:
             self.rows = min(self.rows, self._limit)
 
-    def shrink(self, rows: int) -> None:
-        """Set the size and the limit to half of `rows`, after a batch of `rows` did not fit into memory."""
+    def halve_after_failure(self, rows: int) -> None:
+        """Halve the batch size and the limit after a batch of `rows` texts did not fit into memory."""
         self._limit = max(1, rows // 2)
         self.rows = self._limit
 
@@ -89,23 +91,23 @@ def process_in_batches(
             if len(batch) == 1:
                 raise torch.OutOfMemoryError(str(error)) from error
         else:
-            sizes.grow(len(batch))
+            sizes.double_after_success(len(batch))
             yield batch, result
             start += len(batch)
             continue
         # This is outside the handler: inside, the error would still keep the batch's tensors in memory.
         gc.collect()
         torch.cuda.empty_cache()
-        sizes.shrink(len(batch))
+        sizes.halve_after_failure(len(batch))
 
 
 def find_padding_token(model: Model) -> int:
-    """Return the token that pads prompts: the model's own padding token, which some models look at."""
+    """Return the token id that pads prompts: the model's padding token, or 0 if the model has none."""
     return getattr(model.config.get_text_config(), "pad_token_id", None) or 0
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Return whether an error means that memory ran out. On a CPU, only the message shows the cause."""
+    """Return whether an error means that memory ran out. A CPU's error is recognised by its message."""
     return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
@@ -115,7 +117,7 @@ class Batch:
 
     Attributes:
         prompts: The token ids of each prompt, at least one.
-        keys: The `noise.make_row_key` of each prompt, `[B]`, on the model's device.
+        keys: The random key of each prompt, from `noise.make_row_key`, `[B]`, on the model's device.
         ends: The tokens that end a text.
         limit: The largest number of new tokens.
         tokenizer: The tokenizer. Only DRY's breakers and stop strings need it.

@@ -128,9 +128,9 @@ def _record_failed_beam_prompts(
     input_ids: Tensor,
     scores: Tensor,
 ) -> Tensor:
-    """Find prompts without probabilities in a beam search, add them to `failures`, and return the scores.
+    """Add to `failures` which prompts of a beam search have no valid scores. Return scores without NaN.
 
-    For contrastive decoding, `score` changes the scores first.
+    For contrastive decoding, the function `score` changes the scores first.
     """
     if score is not None:
         scores = score(input_ids, scores)
@@ -143,7 +143,7 @@ def _record_failed_beam_prompts(
 
 
 class _AmateurScorer:
-    """Score hypotheses by the contrast of an expert and an amateur. The amateur has a separate cache."""
+    """A processor that changes an expert's scores in a beam search to ln p_expert − ln p_amateur."""
 
     def __init__(
         self, model: Model, strategy: ContrastiveDecoding, ids: Tensor, mask: Tensor, limit: int
@@ -161,7 +161,7 @@ class _AmateurScorer:
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         written = input_ids[:, self._start :]
         if written.shape[1]:
-            amateur, _ = self._rows.extend(self._find_parent_beams(written[:, :-1]), written[:, -1:])
+            amateur, _ = self._rows.append_tokens(self._find_parent_beams(written[:, :-1]), written[:, -1:])
         else:
             amateur, _ = self._rows.read_prompts()
         self._written = written
@@ -176,7 +176,7 @@ class _AmateurScorer:
         return pad(contrasted, (0, scores.shape[1] - shared), value=-torch.inf)
 
     def _find_parent_beams(self, texts: Tensor) -> Tensor:
-        """Return the index of the earlier hypothesis that each text continues, `[rows]`, by their tokens."""
+        """Return the index of the previous step's beam that each text continues, `[rows]`."""
         beams = self._strategy.beams
         prompts = len(texts) // beams
         length = texts.shape[1]
@@ -193,11 +193,11 @@ def _search_contrastively(
     padded: tuple[Tensor, Tensor],
     on_step: Watch | None,
 ) -> DecodedBatch:
-    """Continue a batch with contrastive search or ACS; see `decode_batch`. `padded` has ids and mask."""
+    """Continue a batch with contrastive search or ACS. `padded` has the prompts' ids and attention mask."""
     ids, mask = padded
     start = ids.shape[1]
     propose = Proposer(strategy, len(ids), batch.limit, ids.device)
-    passes_class = Abilities.for_model(model).choose_passes(start + batch.limit)
+    passes_class = Abilities.for_model(model).find_fastest_passes(start + batch.limit)
     passes = passes_class(model, ids, mask, batch.limit)
     failures: list[Tensor] = []
     ends = torch.tensor(batch.ends, dtype=torch.long, device=ids.device)
@@ -231,14 +231,14 @@ def _search_contrastively(
 
 @dataclass(kw_only=True)
 class Writer:
-    """A writer of texts with one model, one strategy and the same settings.
+    """A writer of texts. All its texts have the same model, strategy and settings.
 
     Attributes:
         loaded: The model.
         strategy: The strategy.
         settings: The settings of `[generation]`.
         seed: The seed of all random draws.
-        amateur: The second model of contrastive decoding. Other strategies do not use it.
+        amateur: The second model of contrastive decoding. Other strategies ignore this model.
         trace: Whether batches also have the values that the strategy adapts.
         on_step: See `decode_batch`. `on_step` is not called if `trace` is true.
     """
@@ -257,7 +257,7 @@ class Writer:
             self.amateur = None
         self._models = [loaded.model for loaded in (self.loaded, self.amateur) if loaded is not None]
         self._recipe = self.loaded.make_recipe(self.strategy, self.settings, self.seed, amateur=self.amateur)
-        self._sizes = BatchSizes.choose(self.settings.batch_size, self.loaded.model, self.strategy)
+        self._sizes = BatchSizes.choose_first_size(self.settings.batch_size, self.loaded.model, self.strategy)
         tokenizer = self.loaded.tokenizer
         stop = self._recipe.stop
         control = list_control_tokens(tokenizer)
@@ -280,20 +280,20 @@ class Writer:
 
         Raises:
             StudyError: Before the first batch: a prompt is empty, or the model cannot run the strategy.
-                Later: memory runs out with a single row. After the last batch: prompts are too long, or the
-                model fails or gives no probabilities for some prompts. The message names all of them.
+                Later: memory runs out with a single text. After the last batch: prompts are too long, or the
+                model fails or gives no probabilities for some prompts. The message names all these prompts.
         """
         if isinstance(self.strategy, ContrastiveDecoding) and self.amateur is None:
             raise StudyError(
-                f"{self.strategy} needs a second, smaller model; name it as model.amateur, or give amateur"
+                f"{self.strategy} needs a second, smaller model; set model.amateur, or the argument amateur"
             )
         check_abilities(self._models[0], self.strategy, *self._models[1:])
         rows, problem = encode_planned_texts(self.loaded, texts, self._recipe)
         single = [label_prompt(row.prompt) for row in rows if len(row.ids) == 1]
         if single and not all(Abilities.for_model(model).forgets_earlier_texts for model in self._models):
             raise StudyError(
-                f"{join_prompt_names(single)}: this {type(self.loaded.model).__name__} mixes a prompt of one "
-                "token with the text that it read before; make the prompt longer, or remove it"
+                f"{join_prompt_names(single)}: this {type(self.loaded.model).__name__} confuses a prompt of "
+                "one token with the text that the model read before; make the prompt longer, or remove it"
             )
         self._failed.clear()
         self._errors.clear()
@@ -334,7 +334,7 @@ class Writer:
         steps: list[dict[str, list[float]]] = []
         callback_errors: list[Exception] = []
 
-        def watch(step: DecodedStep) -> None:
+        def collect_step(step: DecodedStep) -> None:
             if self.trace:
                 steps.append({name: values.tolist() for name, values in step.adapted.items()})
             elif self.on_step:
@@ -364,7 +364,7 @@ class Writer:
                 self.strategy,
                 amateur=self.amateur and self.amateur.model,
                 static=self._width > 0,
-                on_step=watch if self.trace or self.on_step else None,
+                on_step=collect_step if self.trace or self.on_step else None,
             )
         except Exception as error:  # another library's model may raise anything
             if error in callback_errors or isinstance(error, StudyError) or is_out_of_memory(error):

@@ -51,9 +51,9 @@ class EncodedPrompt:
 def encode_planned_texts(
     loaded: LoadedModel, texts: Sequence[tuple[Prompt, int]], recipe: Recipe
 ) -> tuple[list[EncodedPrompt], str]:
-    """Encode the prompts of planned texts. Return those that fit, the longest first, and a message.
+    """Encode prompts. Return the prompts that fit into the model, the longest first, and a message.
 
-    The message names the prompts that are too long for the model. It is empty if there are none.
+    The message names the prompts that are too long for the model, and is empty if all prompts fit.
 
     Raises:
         StudyError: See `encode_prompts`.
@@ -76,8 +76,8 @@ def encode_planned_texts(
     longer = {label_prompt(row.prompt): None for row in rows if len(row.ids) > room}
     remedy = f"set max_prompt_tokens to {room} or less, or lower max_new_tokens"
     return fitting, (
-        f"{join_prompt_names([*longer])}: too long for the model {loaded.name!r}, which can hold {context} "
-        f"tokens. The longest prompt has {len(planned[0].ids)} tokens, and max_new_tokens is "
+        f"{join_prompt_names([*longer])}: too long for the model {loaded.name!r}, which reads at most "
+        f"{context} tokens. The longest prompt has {len(planned[0].ids)} tokens, and max_new_tokens is "
         f"{recipe.max_new_tokens}; {remedy if room > 0 else f'set max_new_tokens below {context}'}"
     )
 
@@ -127,7 +127,7 @@ def encode_prompts(
             refused[label] = str(error)
         except TimeoutError:
             raise StudyError(
-                f"{label}: the chat template of {loaded.name!r} does not end; set generation.chat = false, "
+                f"{label}: the chat template of {loaded.name!r} takes too long; set generation.chat = false, "
                 "or name another model"
             ) from None
     if refused:
@@ -165,7 +165,7 @@ def _read_template_settings(loaded: LoadedModel, settings: str) -> dict[str, obj
 
 
 def _refuse_unknown_tokens(loaded: LoadedModel, ids: Sequence[int]) -> None:
-    """Raise an error if a prompt has tokens that the model does not know."""
+    """Raise a `StudyError` if the prompt has a token id that the model does not know."""
     largest = max(ids)
     size = loaded.model.config.get_text_config().vocab_size
     if largest >= size:
@@ -177,7 +177,7 @@ def _refuse_unknown_tokens(loaded: LoadedModel, ids: Sequence[int]) -> None:
 
 
 def _warn_about_control_tokens(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> None:
-    """Warn of control tokens in prompts. Without a chat template, the model does not read them as text."""
+    """Warn if prompts contain control tokens, which a model without a chat template does not read as text."""
     control = list_control_tokens(loaded.tokenizer).items()
     spelled = {
         label_prompt(row.prompt): token
@@ -221,7 +221,7 @@ def _encode_plain_prompt(tokenizer: Tokenizer, text: str, *, limit: int) -> list
     if not ids and not start and tokenizer.bos_token_id is not None:
         start = [tokenizer.bos_token_id]
     if not ids and not start:
-        raise StudyError("empty, and the model has no token to start from; remove the prompt")
+        raise StudyError("empty, and the model needs at least one token; remove the prompt")
     return start + ids[max(0, len(ids) + len(start) - limit) :]
 
 
@@ -268,7 +268,7 @@ def _encode_chat_prompt(
 
 
 class _FixedDay(datetime):
-    """The date that chat templates get as today's, so that a prompt is the same on every day."""
+    """A replacement of `datetime` with a fixed day, so that chat templates always write the same date."""
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> Self:
@@ -278,7 +278,7 @@ class _FixedDay(datetime):
 
 @contextmanager
 def _fix_date_and_randomness() -> Iterator[None]:
-    """Give chat templates the same date and the same random numbers inside each block."""
+    """Fix the date and the random numbers that chat templates get while the `with` block runs."""
     state = random.getstate()
     random.seed(0)
     chat_template_utils.datetime = _FixedDay  # type: ignore[attr-defined]
@@ -291,7 +291,7 @@ def _fix_date_and_randomness() -> Iterator[None]:
 
 @contextmanager
 def _limit_time(seconds: float) -> Iterator[None]:
-    """Raise a `TimeoutError` if the block takes longer than `seconds`. Only the main thread has a limit."""
+    """Raise a `TimeoutError` if the `with` block takes longer than `seconds`. Other threads have no limit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -309,7 +309,7 @@ def _raise_timeout(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _cut_to_last_tokens(tokenizer: Tokenizer, text: str, limit: int) -> str:
-    """Return the text of the last `limit` tokens: the end of `text` if the tokenizer gives offsets."""
+    """Cut a text to its last `limit` tokens."""
     has_offsets = tokenizer.is_fast
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=has_offsets, verbose=False)
     ids = encoded["input_ids"]
@@ -329,9 +329,9 @@ def list_control_tokens(tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def list_end_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:
-    """Return the tokens that end a text: the tokenizer's, the model's, and the control tokens in `stop`.
+    """Return the ids of the tokens that end a text: the tokenizer's, the model's, and those in `stop`.
 
-    If there are no such tokens, only the length limit ends a text.
+    If the list is empty, only the length limit ends a text.
 
     Raises:
         StudyError: An end token in the model's settings is not a number, or a stop string mixes a control
@@ -351,7 +351,7 @@ def list_end_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:
 
 
 def list_stop_ids(tokenizer: Tokenizer, stop: Sequence[str]) -> list[int]:
-    """Return the ids of the stop strings that are control tokens. The text itself never has such strings.
+    """Return the ids of the stop strings that are control tokens, such as `<|im_end|>`.
 
     Raises:
         StudyError: A stop string mixes a control token with other text.
@@ -361,13 +361,13 @@ def list_stop_ids(tokenizer: Tokenizer, stop: Sequence[str]) -> list[int]:
         if string not in control and (tokens := [token for token in control if token in string]):
             raise StudyError(
                 f"stop = {string!r} can never match, because the control token {tokens[0]!r} is never part "
-                f"of a text; write {tokens[0]!r} alone"
+                f"of a text; write only {tokens[0]!r}"
             )
     return [control[string] for string in stop if string in control]
 
 
 def list_ids_without_text(loaded: LoadedModel) -> list[int]:
-    """Return the token ids that the model has and the tokenizer lacks. They only pad the model's tables.
+    """Return the model's token ids that the tokenizer cannot convert to text.
 
     End tokens are left out, because they need no text.
     """
@@ -378,7 +378,7 @@ def list_ids_without_text(loaded: LoadedModel) -> list[int]:
 def decode_continuation(tokenizer: Tokenizer, prompt_ids: list[int], new_ids: list[int]) -> str:
     """Return the text that the new tokens add to the prompt's text, without special tokens.
 
-    The new tokens are decoded together with the prompt. Without it, SentencePiece would drop the first space.
+    The new tokens are decoded together with the prompt, because SentencePiece drops a text's first space.
     """
     before = _decode_ids(tokenizer, prompt_ids)
     both = _decode_ids(tokenizer, prompt_ids + new_ids)

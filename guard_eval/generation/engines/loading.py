@@ -28,9 +28,9 @@ from guard_eval.study.system_settings import GenerationSettings
 from guard_eval.texts.models import has_weights, hash_model_folder
 
 SMALL = 30_000_000
-"""Models with fewer parameters decode fastest with one thread: a step ends before a second thread has
-started, and on a busy machine threads wait for each other (measured with 0.26 million parameters and two busy
-cores: 33 tokens/s with two threads, 4950 with one)."""
+"""The number of parameters below which a model decodes fastest with one thread. In a small model, a step ends
+before a second thread has started, and on a busy machine threads wait for each other (measured with 0.26
+million parameters and two busy cores: 33 tokens/s with two threads, 4950 with one)."""
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 DeviceMap = str | dict[str, int | str] | None
 ModelKind = Literal["AutoModelForCausalLM", "AutoModel"]
@@ -60,12 +60,12 @@ class LoadedModel:
     versions: str
 
     def __repr__(self) -> str:
-        """Describe the model in one line, which a notebook shows after `load_model`."""
+        """Describe the model in one line, such as `<gpt2 (607a30d), float32 on cpu>`."""
         return f"<{self.name} ({self.revision}), {self.dtype} on {self.device}>"
 
     @property
     def revision_and_dtype(self) -> dict[str, str | None]:
-        """The facts that distinguish this model's texts from the texts of other runs."""
+        """The model's commit or hash and number format, by which texts of other runs are recognised."""
         return {"revision": self.revision, "dtype": self.dtype}
 
     def make_recipe(
@@ -144,7 +144,7 @@ class ModelFiles:
         return settings if isinstance(settings, dict) else dict(settings.to_dict())
 
     def choose_dtype(self, name: str, device: str) -> torch.dtype | str:
-        """Return the number format for this kind of device. `auto` means that transformers chooses."""
+        """Return the number format `name` for PyTorch. The result `auto` lets transformers choose."""
         if name == "auto":
             return torch.float32 if device == "cpu" and self.quantisation is None else "auto"
         if name not in _DTYPES:
@@ -152,14 +152,14 @@ class ModelFiles:
         return _DTYPES[name]
 
     def predict_dtype(self, name: str, device: str) -> str | None:
-        """Return the future `LoadedModel.dtype`, or None if the model's settings do not name it."""
+        """Return the number format that the model will have on a device, or None if this is not known yet."""
         dtype = self.choose_dtype(name, predict_device_kind(device))
         if dtype == "auto":
             dtype = self.config.get_text_config().dtype or self.config.dtype
         return None if dtype is None else self.format_dtype_name(dtype)
 
     def format_dtype_name(self, dtype: torch.dtype | str) -> str:
-        """Return the names of the number format and of the quantisation method, if there is one."""
+        """Return the name of a number format, followed by the model's quantisation: `float16, gptq`."""
         return ", ".join(filter(None, (str(dtype).removeprefix("torch."), self.quantisation)))
 
     def refuse_noncausal_model(self) -> None:
@@ -188,12 +188,15 @@ class ModelFiles:
         )
 
     def read_tokenizer(self) -> Tokenizer:
-        """Return the tokenizer.
+        """Load the model's tokenizer.
 
         Raises:
-            StudyError: The model has no tokenizer.
+            StudyError: The tokenizer is missing or broken.
         """
-        missing = f"the model {self.source!r} has no tokenizer that can be read: {{}}; put its files into it"
+        missing = (
+            f"cannot read the tokenizer of the model {self.source!r}: {{}}; "
+            "put the tokenizer's files into the model's folder"
+        )
         try:
             tokenizer = AutoTokenizer.from_pretrained(self.source, trust_remote_code=False, **self.version)
             ordinary = tokenizer.get_vocab().keys() - {*tokenizer.all_special_tokens}
@@ -206,13 +209,15 @@ class ModelFiles:
     def describe_model(
         self, name: str, *, dtype: str = "", device: str = "", versions: str = ""
     ) -> LoadedModel:
-        """Return the model as `load_pretrained` does, but without the weights.
+        """Return the model without its weights, with the same settings as from `load_pretrained`.
 
         Raises:
             StudyError: The folder has no weights or no tokenizer, or the model does not continue texts.
         """
         if not self.version and not has_weights(Path(self.source)):
-            raise StudyError(f"the model {self.source!r} has no weights; put a whole model into this folder")
+            raise StudyError(
+                f"the model folder {self.source!r} has no weights; put all files of a model into this folder"
+            )
         self.refuse_noncausal_model()
         try:
             ends: object = GenerationConfig.from_pretrained(self.source, **self.version)  # type: ignore[arg-type]
@@ -330,15 +335,15 @@ def _locate_model_files(location: str, revision: str) -> tuple[str, dict[str, st
             raise _make_load_error(location, version, error) from error
         return location, {"revision": Path(str(path)).parent.name}  # the cache has a folder for each commit
     if not folder.is_dir():
-        raise StudyError(f"the model {location!r}: there is no such folder; correct its name")
+        raise StudyError(f"the model folder {location!r} does not exist; correct the name")
     if (folder / "adapter_config.json").exists():
-        remedy = "merge it with its base (peft's merge_and_unload), and save that"
-        raise StudyError(f"the model {location!r}: it has only an adapter; {remedy}")
+        remedy = "merge it with its base model (peft's merge_and_unload), and save the merged model"
+        raise StudyError(f"the model folder {location!r} contains only an adapter; {remedy}")
     return str(folder), {}
 
 
 def _format_device_names(model: Model, device: torch.device) -> str:
-    """Name the model's devices. Several equal devices are named once, with their number before the name."""
+    """Return the names of the model's devices, such as `cpu` or `2 × NVIDIA H200`."""
     device_map = getattr(model, "hf_device_map", None) or {"": str(device)}
     devices = {f"cuda:{key}" if isinstance(key, int) else str(key) for key in device_map.values()}
     names = [torch.cuda.get_device_name(key) if key.startswith("cuda") else key for key in devices]
@@ -386,8 +391,8 @@ def _make_load_error(source: str, version: dict[str, str], error: Exception) -> 
     if "trust_remote_code" in str(error):
         reason = "it comes with its own code, which is never run"
     where = f"in {source!r}"
-    remedy = "put a whole model into it"
+    remedy = "put all files of a model into this folder"
     if version:
         where = f"{source!r} (revision {version['revision']}) from the Hugging Face Hub"
-        remedy = "check the name and the network, or download it and name its folder"
+        remedy = "check the name and the network, or download the model and name its folder"
     return StudyError(f"cannot load the model {where}: {reason}; {remedy}")

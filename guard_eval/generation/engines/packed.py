@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from guard_eval.generation.engines import Model
 
 _EXPECTED_ROWS = 8
-"""The number of rows for which oneDNN chooses the layout. Inputs may have more or fewer rows."""
+"""The number of input rows for which oneDNN optimises the layout. Inputs may have more or fewer rows."""
 _SMALL = 1 << 18
-"""The smallest number of weights to pack. With fewer, oneDNN starts more slowly than torch multiplies."""
+"""The smallest number of weights of a packed layer. For smaller layers, torch is faster than oneDNN."""
 
 
 class PackedLinear(nn.Module):
@@ -58,7 +58,7 @@ class PackedLinear(nn.Module):
 
 @cache
 def can_pack_weights() -> bool:
-    """Return whether oneDNN can multiply by packed weights on this CPU. A small product is tried."""
+    """Try whether oneDNN can multiply by packed weights on this CPU."""
     try:
         product = PackedLinear(torch.eye(2, 3), None)(torch.ones(4, 3))
     except (AttributeError, NotImplementedError, RuntimeError):  # no oneDNN, or an unsupported processor

@@ -23,7 +23,7 @@ from guard_eval.generation.decoding.contrastive import compute_degeneration_pena
 from guard_eval.generation.engines import Model, Output
 
 _CACHE_NAMES = ("cache", "past_key_values", "cache_params")
-"""The names of the cache in `forward`: since transformers 5.24, before 5.24, and for Mamba before 5.24."""
+"""Names of the cache argument of `forward`: since transformers 5.24, before it, and for Mamba before it."""
 
 
 def run_model(
@@ -42,7 +42,7 @@ def run_model(
         ids: The new tokens, `[B, n]`.
         mask: The attention mask of the whole text, `[B, T]`. Positions are computed from the mask.
         cache: The cache of the earlier tokens, which is changed in place, or None for a pass without a cache.
-        keep: Compute logits for this number of last tokens.
+        keep: The number of last tokens for which logits are computed.
         options: Further arguments that every model accepts.
     """
     accepted = inspect.signature(model.forward).parameters
@@ -57,14 +57,14 @@ def run_model(
 
 
 def _make_cache_argument(model: Model, cache: DynamicCache | None) -> dict[str, DynamicCache]:
-    """Return the cache as a keyword argument of the model's `forward`. Models have different names for it."""
+    """Return the cache as a keyword argument of `forward`, under the name that the model accepts."""
     if cache is None:
         return {}
     accepted = inspect.signature(model.forward).parameters
     for name in _CACHE_NAMES:
         if name in accepted:
             return {name: cache}
-    raise TypeError(f"it takes no cache in transformers {transformers.__version__}")
+    raise TypeError(f"the model accepts no cache in transformers {transformers.__version__}")
 
 
 def run_with_hidden_states(
@@ -103,18 +103,18 @@ class RowPasses:
 
     def read_prompts(self) -> tuple[Tensor, Tensor]:
         """Read the prompts, and return the last logits `[R, V]` and all hidden states `[R, P, D]`."""
-        return self._run(self._texts)
+        return self._run_model(self._texts)
 
-    def extend(self, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Continue the texts `rows` `[R]` with `tokens` `[R, 1]`. Return the same as `read_prompts`."""
+    def append_tokens(self, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Append `tokens` `[R, 1]` to the texts with the indices `rows` `[R]`. Return as `read_prompts`."""
         self._texts = torch.cat([self._texts[rows], tokens], 1)
         self._mask = pad(self._mask[rows], (0, 1), value=1)
         if self.cache is None:
-            return self._run(self._texts)
+            return self._run_model(self._texts)
         self.cache.reorder_cache(rows)  # type: ignore[arg-type]  # any integer tensor is accepted
-        return self._run(tokens)
+        return self._run_model(tokens)
 
-    def _run(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    def _run_model(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         logits, states = run_with_hidden_states(self._model, tokens, self._mask, self.cache)
         return logits[:, -1], states
 
@@ -200,7 +200,7 @@ class TreePasses:
 
 
 class RepeatedPasses(TreePasses):
-    """Forward passes in which each candidate has a separate text and cache."""
+    """Forward passes in which each candidate's text has a separate cache."""
 
     def prefill(self) -> Tensor:
         """Read the prompts, and return the logits after them; see `TreePasses.prefill`."""
@@ -209,7 +209,7 @@ class RepeatedPasses(TreePasses):
 
     def _run_candidates(self, ids: Tensor) -> Tensor:
         rows, k = ids.shape
-        logits, states = self._rows.extend(self._chosen.repeat_interleave(k), ids.reshape(-1, 1))
+        logits, states = self._rows.append_tokens(self._chosen.repeat_interleave(k), ids.reshape(-1, 1))
         self._logits = logits.view(rows, k, -1)
         return states[:, -1].view(rows, k, -1)
 
@@ -220,6 +220,6 @@ class RepeatedPasses(TreePasses):
 
 
 class PlainPasses(RepeatedPasses):
-    """Forward passes of whole texts, without a cache."""
+    """Forward passes without a cache: each candidate's text is read from the beginning."""
 
     keeps_cache = False

@@ -42,14 +42,14 @@ _PASSES: dict[type[TreePasses], str] = {
     PlainPasses: "no cache",
 }
 Pairs = Iterator[tuple[Tensor, Tensor]]
-"""The results of a trial, each paired with the correct numbers."""
+"""Pairs of the numbers that a trial gave and the correct numbers."""
 
 
 class Abilities:
-    """The abilities of one model. Each ability is tried when it is first needed.
+    """The abilities of one model, such as padding and a cache. Each ability is tried when it is first needed.
 
-    For each failed trial, `_reasons` has the reason of the last failure. For each trial, `_lengths` has the
-    longest text that succeeded and the shortest text that failed, in tokens.
+    `_reasons` has the reason of each failed trial. `_lengths` has the longest text with which a trial
+    succeeded and the shortest text with which the trial failed, in tokens.
     """
 
     _of_models: ClassVar[WeakKeyDictionary[Model, Abilities]] = WeakKeyDictionary()
@@ -68,12 +68,12 @@ class Abilities:
 
     @property
     def can_continue_text(self) -> bool:
-        """Whether the model can continue a text with positions that start at 0."""
+        """Whether the model gives correct logits if the positions of a text start at 0."""
         return self._does_trial_succeed(TOKENS, "one text", self._compare_default_positions)
 
     @property
     def forgets_earlier_texts(self) -> bool:
-        """Whether the logits of a prompt of one token do not depend on the text that was read before."""
+        """Whether a prompt of one token has the same logits after another text was read."""
         return self._does_trial_succeed(TOKENS, "a prompt of one token", self._compare_after_another_text)
 
     def can_use_cache(self, tokens: int, *, static: bool = False) -> bool:
@@ -97,7 +97,7 @@ class Abilities:
         )
 
     def can_pad(self, tokens: int) -> bool:
-        """Return whether logits are correct if texts are padded to `tokens` tokens."""
+        """Return whether logits of a short text are correct if the text is padded to `tokens` tokens."""
         return self._does_trial_succeed(
             tokens, "padded rows", partial(self._compare_padded_text, tokens), "single rows"
         )
@@ -107,48 +107,48 @@ class Abilities:
         compare = partial(self._compare_exchanged_beams, tokens)
         return self._does_trial_succeed(tokens, "beams with a cache", compare, "beams without a cache")
 
-    def choose_passes(self, tokens: int) -> type[TreePasses]:
+    def find_fastest_passes(self, tokens: int) -> type[TreePasses]:
         """Return the fastest kind of passes whose results are correct for texts of up to `tokens` tokens.
 
         Raises:
             ValueError: No kind of passes gives correct results. The message names the failed trials.
         """
-        for kind, what in _PASSES.items():
+        for kind, trial in _PASSES.items():
             if self._does_trial_succeed(
-                tokens, what, partial(self._compare_candidate_passes, kind, tokens), "another way"
+                tokens, trial, partial(self._compare_candidate_passes, kind, tokens), "another way"
             ):
                 return kind
         raise ValueError(self.failed_trials)
 
     @property
     def failed_trials(self) -> str:
-        """The failed trials, each with the reason."""
-        return "; ".join(f"{what} ({reason})" for what, reason in self._reasons.items())
+        """The names of the failed trials, each with the reason, as text for a message."""
+        return "; ".join(f"{trial} ({reason})" for trial, reason in self._reasons.items())
 
     def _does_trial_succeed(
-        self, tokens: int, what: str, compare: Callable[[], Pairs], remedy: str = ""
+        self, tokens: int, trial: str, compare: Callable[[], Pairs], fallback: str = ""
     ) -> bool:
         """Return whether a trial succeeds for texts of up to `tokens` tokens. Run the trial if necessary.
 
-        If the trial fails, tell the user once, with the slower way that is used instead.
+        If the trial fails, show one notice to the user: what failed, and what is used instead.
         """
-        right, wrong = self._lengths.get(what, (0, _NO_LIMIT))
+        right, wrong = self._lengths.get(trial, (0, _NO_LIMIT))
         if right < tokens < wrong:
             if problem := self._run_trial(compare):
-                self._reasons[what] = problem
+                self._reasons[trial] = problem
                 wrong = tokens
             else:
                 right = tokens
-            self._lengths[what] = right, wrong
+            self._lengths[trial] = right, wrong
         succeeds = tokens <= right
-        if remedy and not succeeds and what not in self._told:
-            reason = self._reasons[what]
-            progress.show_notice(f"{self._name}: {what} failed a trial ({reason}); instead: {remedy}")
-            self._told.add(what)
+        if fallback and not succeeds and trial not in self._told:
+            reason = self._reasons[trial]
+            progress.show_notice(f"{self._name}: {trial} failed a trial ({reason}); instead: {fallback}")
+            self._told.add(trial)
         return succeeds
 
     def _run_trial(self, compare: Callable[[], Pairs]) -> str:
-        """Return why the numbers of a trial are wrong, or "" if they are correct up to rounding."""
+        """Run a trial. Return the reason why it failed, or "" if its numbers are correct up to rounding."""
         tolerance = torch.finfo(self._model.dtype).eps ** 0.5
         try:
             with torch.inference_mode():
@@ -163,7 +163,7 @@ class Abilities:
     def _compare_default_positions(self) -> Pairs:
         """Compare logits for positions that start at 0 to logits for the model's default positions."""
         ids = self._draw_fixed_ids(TOKENS)
-        self._generate(ids, _force_one_token, 1)
+        self._generate_forced_tokens(ids, _force_same_token, 1)
         yield self._run_one_pass(ids)[0], self._model(input_ids=ids).logits[0, -1]
 
     def _compare_cached_steps(self, tokens: int, **options: object) -> Pairs:
@@ -177,11 +177,13 @@ class Abilities:
             forced[:, text[0, following]] = 0
             return forced
 
-        steps = self._generate(text[:, :-_STEPS], force_text_tokens, _STEPS + 1, None, **options)
+        steps = self._generate_forced_tokens(
+            text[:, :-_STEPS], force_text_tokens, _STEPS + 1, None, **options
+        )
         yield from zip(torch.cat(steps), self._run_one_pass(text, _STEPS + 1), strict=True)
 
     def _compare_exchanged_rows(self, tokens: int) -> Pairs:
-        """Compare the logits of two rows that are exchanged at each step to those of one pass per text."""
+        """Compare logits of two texts whose rows are exchanged at each step to logits of each text alone."""
         text = self._draw_trial_text(tokens)
         texts = torch.cat([text, text.flip(1)])
         ends = self._draw_fixed_ids(2 * _STEPS).view(_STEPS, 2, 1)
@@ -189,7 +191,7 @@ class Abilities:
         passes = RowPasses(self._model, texts, torch.ones_like(texts), cached=True)
         passes.read_prompts()
         for tokens_of_step in ends:
-            logits, _ = passes.extend(exchange, tokens_of_step)
+            logits, _ = passes.append_tokens(exchange, tokens_of_step)
             texts = torch.cat([texts[exchange], tokens_of_step], 1)
             yield logits[0], self._run_one_pass(texts[:1])[0]
 
@@ -204,8 +206,8 @@ class Abilities:
         mask = torch.ones_like(padded)
         mask[1, :padding] = 0
         use_cache = self.can_use_cache(TOKENS)
-        together = self._generate(padded, _force_one_token, _STEPS, mask, use_cache=use_cache)
-        alone = self._generate(short, _force_one_token, _STEPS, use_cache=use_cache)
+        together = self._generate_forced_tokens(padded, _force_same_token, _STEPS, mask, use_cache=use_cache)
+        alone = self._generate_forced_tokens(short, _force_same_token, _STEPS, use_cache=use_cache)
         for actual, expected in zip(together, alone, strict=True):
             yield actual[1], expected[0]
         yield run_model(self._model, padded, mask).logits[1, -1], self._run_one_pass(short)[0]
@@ -213,21 +215,21 @@ class Abilities:
     def _compare_after_another_text(self) -> Pairs:
         """Compare the logits of one token before and after another text was read."""
         ids = self._draw_fixed_ids(TOKENS)
-        first = self._generate(ids[:, :1], _force_one_token, 1)[0]
-        self._generate(ids, _force_one_token, _STEPS)
-        yield self._generate(ids[:, :1], _force_one_token, 1)[0], first
+        first = self._generate_forced_tokens(ids[:, :1], _force_same_token, 1)[0]
+        self._generate_forced_tokens(ids, _force_same_token, _STEPS)
+        yield self._generate_forced_tokens(ids[:, :1], _force_same_token, 1)[0], first
 
     def _compare_exchanged_beams(self, tokens: int) -> Pairs:
         """Compare the logits of two beams whose rows were exchanged to the logits of the same texts alone."""
         ids = self._draw_trial_text(tokens)
         first, second = _choose_forced_tokens(self._vocabulary)
-        beams = self._generate(ids, _force_beam_exchange, 3, num_beams=2)
+        beams = self._generate_forced_tokens(ids, _force_beam_exchange, 3, num_beams=2)
         ends = torch.tensor([[second, first], [second, second]], device=ids.device)
         texts = torch.cat([ids.repeat(2, 1), ends], 1)
-        yield beams[2], self._generate(texts, _force_one_token, 1, use_cache=False)[0]
+        yield beams[2], self._generate_forced_tokens(texts, _force_same_token, 1, use_cache=False)[0]
 
     def _compare_candidate_passes(self, kind: type[TreePasses], tokens: int) -> Pairs:
-        """Compare the results for the second of two candidates, at two steps, to the results of one pass."""
+        """Compare the results for the second of two candidates at each step to the results of one pass."""
         ids = self._draw_trial_text(tokens)
         candidates = self._draw_fixed_ids(2 * _STEPS).view(_STEPS, 1, 2)
         mask = torch.ones_like(ids)
@@ -261,7 +263,7 @@ class Abilities:
         return ids.to(self._model.device)
 
     def _draw_trial_text(self, tokens: int) -> Tensor:
-        """Return a text `[1, n]`. Together with the steps of a trial, it has at least `tokens` tokens.
+        """Return a text `[1, n]` that has `tokens` tokens or more at the end of a trial.
 
         Tokens are repeated, because this shows best whether a layer sees only the last tokens.
         """
@@ -273,7 +275,7 @@ class Abilities:
         output = run_model(self._model, ids, torch.ones_like(ids), keep=keep)
         return output.logits[0, -keep:]  # type: ignore[no-any-return]
 
-    def _generate(
+    def _generate_forced_tokens(
         self,
         ids: Tensor,
         force: Callable[[Tensor, Tensor], Tensor],
@@ -298,11 +300,11 @@ class Abilities:
 
 
 def _choose_forced_tokens(vocabulary: int) -> tuple[int, int]:
-    """Return the two tokens that trials write. They exist in a vocabulary of any size."""
+    """Return two token ids for trials to write, which exist in any vocabulary."""
     return 1 % vocabulary, 2 % vocabulary
 
 
-def _force_one_token(_input_ids: Tensor, scores: Tensor) -> Tensor:
+def _force_same_token(_input_ids: Tensor, scores: Tensor) -> Tensor:
     """Return scores that make the same token likely in all rows."""
     forced = torch.full_like(scores, _UNLIKELY)
     forced[:, _choose_forced_tokens(scores.shape[1])[0]] = 0
@@ -310,7 +312,7 @@ def _force_one_token(_input_ids: Tensor, scores: Tensor) -> Tensor:
 
 
 def _force_beam_exchange(input_ids: Tensor, scores: Tensor) -> Tensor:
-    """Return scores for two tokens that are more likely after the second token, so both beams follow it."""
+    """Return scores with which both beams of the next step continue the second beam."""
     first, second = _choose_forced_tokens(scores.shape[1])
     forced = torch.full_like(scores, _UNLIKELY)
     forced[:, first] = torch.where(input_ids[:, -1] == second, 0, -10)
@@ -319,7 +321,7 @@ def _force_beam_exchange(input_ids: Tensor, scores: Tensor) -> Tensor:
 
 
 def _compute_relative_distance(actual: Tensor, expected: Tensor) -> float:
-    """Return the distance between actual and expected numbers, relative to the spread of the expected."""
+    """Return the distance between actual and expected numbers, divided by the spread of expected numbers."""
     expected = expected.float()
     # The second term is for a vocabulary of one token, whose logits have rounding but no spread.
     spread = (expected - expected.mean(-1, keepdim=True)).norm() + expected.norm() / 100
@@ -327,7 +329,7 @@ def _compute_relative_distance(actual: Tensor, expected: Tensor) -> float:
 
 
 def check_abilities(model: Model, strategy: Strategy, amateur: Model = None) -> None:
-    """Check that a model can run a strategy, together with the amateur if there is one.
+    """Raise an error if a model, or the amateur if there is one, cannot run a strategy.
 
     Raises:
         StudyError: A model cannot run the strategy. The message names the failed trials.
@@ -341,7 +343,7 @@ def check_abilities(model: Model, strategy: Strategy, amateur: Model = None) -> 
             )
     if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
         try:
-            Abilities.for_model(model).choose_passes(TOKENS)
+            Abilities.for_model(model).find_fastest_passes(TOKENS)
         except ValueError as error:
             raise StudyError(
                 f"this {type(model).__name__} cannot run contrastive search or ACS, because trials failed: "

@@ -33,7 +33,7 @@ RayObject: TypeAlias = Any
 ATTEMPTS = 4
 """The largest number of attempts to write one chunk."""
 ROOM_SECONDS = 120.0
-"""The time to wait for a free place in the cluster if no worker runs, in seconds."""
+"""The longest wait for the first worker to start, in seconds."""
 _STORE_BYTES = 1 << 30
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -41,7 +41,7 @@ _QUIET = {
     "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_ENABLE_AUTO_CONNECT": "0",
 }
-"""The environment in which Ray sends no usage reports and writes long warnings only to log files."""
+"""Environment variables with which Ray sends no usage reports, and writes long warnings only to log files."""
 
 
 @contextmanager
@@ -60,8 +60,8 @@ def open_ray_engine(plan: GenerationPlan) -> Iterator[Engine]:
     model = plan.study.settings.model
     if model.device_map is not None:
         raise StudyError(
-            f"model.device = {model.device!r} spreads a model, but --engine ray gives each worker one GPU; "
-            "use --engine vllm, or --shard i/n with --engine local"
+            f"model.device = {model.device!r} spreads a model over several GPUs, but --engine ray gives each "
+            "worker one GPU; use --engine vllm, or --shard i/n with --engine local"
         )
     _connect_to_ray(ray, os.environ.get("RAY_ADDRESS"))
     try:
@@ -90,7 +90,7 @@ def open_ray_engine(plan: GenerationPlan) -> Iterator[Engine]:
 
 
 class Worker:
-    """A Ray actor that writes texts with one of the study's strategies, one chunk after the other.
+    """A process on a Ray cluster (an actor) that writes a strategy's texts, one chunk after the other.
 
     A model's folder must have the same path on every machine. Files of users' own strategies are sent to the
     machines.
@@ -117,11 +117,11 @@ class Worker:
         torch.set_num_threads(self._threads)
         return StudyModels(self._study, device=self._device)  # the worker sees only its own GPU
 
-    def ready(self) -> None:
-        """Return as soon as the worker runs."""
+    def confirm_start(self) -> None:
+        """Do nothing. The answer shows that the worker has started."""
 
     def write(self, texts: Sequence[PlannedText]) -> tuple[list[FinishedBatch], str]:
-        """Write planned texts. Return the batches, and the error that stopped the worker, or ""."""
+        """Write planned texts. Return the batches, and the message of an error, or "" without an error."""
         batches: list[FinishedBatch] = []
         try:
             batches.extend(self._models.write(self._strategy, texts))  # keep the batches before an error
@@ -132,7 +132,7 @@ class Worker:
 
 @dataclass(frozen=True, kw_only=True)
 class _Workers:
-    """The workers of a cluster.
+    """The workers of a Ray cluster, which write a study's texts together.
 
     Attributes:
         ray: Ray's module.
@@ -166,8 +166,7 @@ class _Workers:
                 if len(recipes) > 1:
                     raise StudyError(
                         f"the workers' models differ: {' and '.join(map(str, recipes))}. Put the same files "
-                        "on all machines, or set model.revision to a Hub commit. Set model.dtype, "
-                        "too"
+                        "on all machines, or set model.revision to a Hub commit. Also set model.dtype"
                     )
                 yield from batches
         except self.ray.exceptions.RayError as error:
@@ -182,7 +181,7 @@ class _Workers:
     def _distribute_chunks(
         self, chunks: Sequence[Sequence[PlannedText]], new_worker: Callable[[], RayObject]
     ) -> Iterator[tuple[list[FinishedBatch], str]]:
-        """Give chunks to workers that are ready, and yield the results.
+        """Give each free worker the next chunk. Yield the batches of each chunk, and an error message or "".
 
         Raises:
             StudyError: No worker runs, and the cluster has no free place for a worker.
@@ -195,7 +194,7 @@ class _Workers:
 
         def start_worker() -> None:
             worker = new_worker()
-            at_work[worker.ready.remote()] = worker, None
+            at_work[worker.confirm_start.remote()] = worker, None
 
         for _ in chunks[: self.count]:
             start_worker()
@@ -223,7 +222,7 @@ class _Workers:
                 self.ray.kill(worker)
 
     def _wait_for_answers(self, at_work: Mapping[RayObject, tuple[RayObject, int | None]]) -> list[RayObject]:
-        """Wait for pending answers, and return the answers that have arrived.
+        """Wait until a worker answers. Return the answers that have arrived.
 
         Raises:
             StudyError: No worker runs, and the cluster has no free place for a worker.
@@ -231,14 +230,14 @@ class _Workers:
         answers: list[RayObject] = self.ray.wait(list(at_work), timeout=ROOM_SECONDS)[0]
         if not answers and all(chunk is None for _, chunk in at_work.values()):
             raise StudyError(
-                f"the Ray cluster had no room for a worker within {ROOM_SECONDS:.0f} seconds. To look for "
-                "lost machines and other programs, run ray status. Then run the same command again"
+                f"the Ray cluster could not start a worker within {ROOM_SECONDS:.0f} seconds. Check with ray "
+                "status whether machines are lost or other programs use them. Then run the same command again"
             )
         return answers
 
 
 def sum_live_resources(nodes: Sequence[Mapping[str, RayObject]]) -> Mapping[str, float]:
-    """Return the resources of all live machines. Ray's own function counts lost machines for some time."""
+    """Sum the CPUs and GPUs of all live machines. Ray's own function also counts lost machines."""
     resources = Counter[str]()
     for node in nodes:
         resources.update(node["Resources"] if node["Alive"] else {})
@@ -261,7 +260,7 @@ def choose_worker_count_and_device(
     room = int(resources.get(kind, 0))
     if room < (workers or 1):
         raise StudyError(
-            f"the Ray cluster has {room} {kind}s: use at most {room} --workers, or set another model.device"
+            f"the Ray cluster has {room} {kind}s; set --workers {room} or less, or change model.device"
         )
     return workers or room, "cuda" if use_gpu else "cpu"
 
@@ -282,5 +281,5 @@ def _connect_to_ray(ray: RayObject, address: str | None) -> None:
             ray.init(address or "local", **options)
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
         raise StudyError(
-            f"cannot start or reach Ray: {get_first_line(error)}; check it with: ray status"
+            f"cannot start or reach Ray: {get_first_line(error)}; check the cluster with: ray status"
         ) from error

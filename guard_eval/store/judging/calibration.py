@@ -69,8 +69,8 @@ def store_calibration_answers(
     _KEEP_ANSWER(db, rows)
 
 
-def read_answered_questions(db: Connection, settings: str) -> set[tuple[str, int]]:
-    """Return the answered calibration questions of a judge with these settings, as pair and number."""
+def read_answered_calibration_questions(db: Connection, settings: str) -> set[tuple[str, int]]:
+    """Return the calibration questions that a judge with these settings has answered: pair and number."""
     return {(row.pair_id, row.number) for row in _ANSWERED(db, settings=settings)}
 
 
@@ -99,7 +99,7 @@ def read_calibration(db: Connection) -> list[JsonObject]:
 
 
 def _compare_choice_with_target(choice: Choice, target: str) -> str:
-    """Return whether a choice is the check's target, the other text, or a tie."""
+    """Return "target" if the choice is the text that the check is about; otherwise "other" or "tie"."""
     if choice == "tie":
         return "tie"
     return "target" if choice == target else "other"

@@ -11,7 +11,7 @@ from guard_eval.errors import StudyError
 from guard_eval.store.sql.database import Store
 
 GATHER_SECONDS = 0.015
-"""Seconds in which writes are collected for one transaction: short, compared with the wait for an answer."""
+"""Seconds for which writes are collected into one transaction. A judge's answer takes much longer."""
 
 _Argument = TypeVar("_Argument")
 
@@ -30,9 +30,10 @@ class GroupCommit:
         function: Callable[[Connection, datetime, list[_Argument]], Sequence[object] | None],
         argument: _Argument,
     ) -> object:
-        """Write, and return the result once this write and all earlier ones are on disk.
+        """Add a write to the next transaction. Return when this and all earlier writes are on disk.
 
-        The function writes for all tasks at once. It returns a result for each argument, or None.
+        `function` is called once with the arguments of all tasks. The function returns a result for each
+        argument, or None.
         """
         self._commit = self._commit or asyncio.create_task(self._commit_waiting_writes())
         commit = self._commit
@@ -57,7 +58,10 @@ class GroupCommit:
     def _run_grouped_writes(
         self, groups: dict[Callable[..., Sequence[object] | None], dict[int, object]]
     ) -> dict[int, object]:
-        """Run the writes; return results and errors by number. A failed write does not affect the others."""
+        """Call each function for its group of writes; return the result or error of each write by number.
+
+        If a group fails, the other groups are still written.
+        """
         results: dict[int, object] = {}
         with self._store.begin_write() as (db, now):
             for function, arguments in groups.items():

@@ -1,12 +1,12 @@
-"""Store the judges' requests: a row for each, written before the request is sent and completed once.
+"""Store the requests to LLM judges. The row of a request is written before sending, and completed once.
 
 A partial unique index allows only one open or answered request per key, so no request is paid twice. `cost`
 is the highest possible cost until the answer gives the real cost. The transaction that inserts a row checks
-the sum of all costs, so a budget holds for all processes together. A run renews the lease of its open rows.
-One update closes the rows of killed runs, and their cost stays reserved.
+the sum of all costs, so a budget limits all processes together. A run renews the lease of its open requests.
+If a run is killed, its leases expire, and another run marks its requests as lost. Their cost stays reserved.
 
-The rows of a batch's requests contain the batch's name. They stay open after their run, and the next run
-takes them over.
+The row of a request in a batch contains the batch's name. The request stays open after the end of its run,
+and the next run takes the batch over.
 """
 
 from collections.abc import Iterator, Sequence
@@ -153,7 +153,7 @@ class CalibrationCheck:
     """The purpose of a calibration question.
 
     Attributes:
-        check: The name of the check.
+        check: The name of the check, such as `identical`.
         target: The side of the text that the check is about: the unshuffled text, the padded text, the text
             of the study's first method, or, for identical texts, the first text.
         orders: The number of orders in which the same texts are shown.
@@ -166,13 +166,13 @@ class CalibrationCheck:
 
 @record
 class Question:
-    """A pair as a judge sees it.
+    """A question to a judge: the texts of a pair in one order.
 
     Attributes:
-        pair_id: The study's pair.
-        number: Twice the sample, plus 1 for the other order. In a calibration, the number of the pair's
-            question.
-        first: The text of the pair that is shown as A.
+        pair_id: The id of the study's pair.
+        number: 2k and 2k + 1 for the k-th sample in the two orders. In a calibration, the questions about a
+            pair are numbered.
+        first: The text of the pair, a or b, that is shown as A.
         blind: The two texts in the order in which they are shown.
         check: The purpose of a calibration question; None if the question is for a verdict of the study.
     """
@@ -191,7 +191,7 @@ class Question:
 
 @record
 class Instruction:
-    """A request in one form, without the texts: a row of the table `instruction`."""
+    """A judge's whole request with placeholders for the texts of a pair: a row of the table `instruction`."""
 
     id: str
     settings: str
@@ -214,7 +214,7 @@ class PlannedRequest:
     cost: int | None
 
     def make_row(self) -> dict[str, object]:
-        """Return the values for this request's row."""
+        """Return the request as a row of the table `request`."""
         return {
             "key": self.key,
             "purpose": self.question.purpose,
@@ -275,7 +275,7 @@ class RequestResult:
     detail: str | None = None
 
     def make_row(self) -> dict[str, object]:
-        """Return the values for the request's row."""
+        """Return the values that complete the request's row in the table `request`."""
         cost = 0 if self.state == "unbilled" else self.cost
         return {**asdict(self), **asdict(self.usage), "cost": cost}
 
@@ -292,19 +292,19 @@ def check_judge_may_rate(db: Connection, judge: Rater) -> None:
         )
 
 
-def read_questions(
+def read_open_questions(
     db: Connection, name: str, plan: HandOutPlan, *, ahead: int = MOST_ROUNDS
 ) -> list[Question]:
     """Return the open questions of the judge with this name. Questions that failed earlier come last.
 
-    In a study with rounds, these are the questions of all rounds until now, and of the next `ahead` rounds,
-    although some comparisons may stop before those.
+    In a study with rounds, the questions are from the finished rounds and the next `ahead` rounds. Some
+    comparisons may stop before these rounds.
 
-    The study's seed decides the order of pairs for each judge. Number 2k + i is the k-th sample in the i-th
-    order. A judge with one order gets only even or only odd numbers for a pair; neighbouring pairs alternate.
+    The study's seed decides the order of pairs for each judge. A judge with one order gets only even or only
+    odd question numbers for a pair; neighbouring pairs alternate.
     """
     rated = {(row.pair_id, row.number) for row in _JUDGED(db, judge=name)}
-    failed = {(pair_id, number) for judge, pair_id, number in read_failures(db) if judge == name}
+    failed = {(pair_id, number) for judge, pair_id, number in read_question_failures(db) if judge == name}
     rows = _PAIRS(db, part=find_declared_part_of_rater(name, "model"), ahead=ahead)
     pairs = sorted(rows, key=lambda row: make_content_id(plan.seed, name, row.pair_id))
     questions = [
@@ -322,14 +322,14 @@ def read_due_questions(db: Connection, now: datetime, name: str, plan: HandOutPl
     A round is over when only failed questions remain. Prompts with a failed question do not count in the
     round.
     """
-    failed = {(pair_id, number) for judge, pair_id, number in read_failures(db) if judge == name}
-    questions = read_questions(db, name, plan, ahead=1)
+    failed = {(pair_id, number) for judge, pair_id, number in read_question_failures(db) if judge == name}
+    questions = read_open_questions(db, name, plan, ahead=1)
     while plan.rounds is not None and failed.issuperset(
         (question.pair_id, question.number) for question in questions
     ):
         if not rounds.close_round(db, now, find_declared_part_of_rater(name, "model"), plan.rounds):
             break
-        questions = read_questions(db, name, plan, ahead=1)
+        questions = read_open_questions(db, name, plan, ahead=1)
     return questions
 
 
@@ -348,14 +348,15 @@ def _list_question_numbers(plan: HandOutPlan, position: int) -> range:
 
 
 def store_instruction(db: Connection, row: Instruction) -> None:
-    """Store the instruction of one form, unless it is already stored."""
+    """Store a judge's instruction, unless it is already stored."""
     _KEEP_INSTRUCTION(db, **asdict(row))
 
 
 def read_forms_with_verdicts(db: Connection, settings: str) -> list[tuple[str, int, int]]:
-    """Return the forms in which a judge with these settings gave verdicts, the most frequent first.
+    """Return the request forms in which a judge with these settings gave verdicts, the most frequent first.
 
-    Each form is returned with the number of verdicts and the highest token limit.
+    A form is the interface, the kind of output, and the parameters that were left out. Each form comes with
+    the number of verdicts and the highest token limit.
     """
     return [(*row,) for row in _FORMS(db, settings=settings)]
 
@@ -373,8 +374,8 @@ def reserve_requests(
     """Insert the rows of requests that may be sent; return the outcome of each request.
 
     Call this function within a write transaction; there is only one at a time. `limit` is the highest total
-    cost of all requests of the study, in billionths of a US dollar. `batch` is our name for the requests'
-    batch.
+    cost of all requests of the study, in billionths of a US dollar. `batch` is the batch's name, if the
+    requests are in a batch.
     """
     _SHORTEN(db, until=now + LEASE)
     # runs with an expired lease were killed, and their requests may have cost money
@@ -400,7 +401,7 @@ def reserve_requests(
 def _read_active_requests(
     db: Connection, keys: Sequence[str]
 ) -> Iterator[tuple[str, AnsweredRequest | UnavailableRequest]]:
-    """Yield requests with these keys: first the ones under way or in a batch, then the answered ones."""
+    """Yield requests with these keys: first requests under way or in a batch, then answered requests."""
     for some_keys in split_chunks(keys):
         for row in _LIVE(db, keys=some_keys):
             if row.response is None:
@@ -411,18 +412,18 @@ def _read_active_requests(
 
 
 def renew_lease(db: Connection, run: str, until: datetime) -> None:
-    """Extend the lease of the run's open requests to this time."""
+    """Extend the leases of a run's open requests until this time."""
     _RENEW(db, run=run, until=until)
 
 
-def store_results(db: Connection, _now: datetime, results: Sequence[RequestResult]) -> None:
+def store_request_results(db: Connection, _now: datetime, results: Sequence[RequestResult]) -> None:
     """Complete the rows of requests: store the answers with their costs, and free unused reserved amounts."""
     if rows := [result.make_row() for result in results]:
         _SETTLE(db, rows)
 
 
-def store_failures(db: Connection, _now: datetime, failures: Sequence[tuple[int, str, str]]) -> None:
-    """Store why answers gave no verdict. Each failure is a row, a kind of failure, and a sentence."""
+def store_answer_failures(db: Connection, _now: datetime, failures: Sequence[tuple[int, str, str]]) -> None:
+    """Store why answers gave no verdict: the request's row, the kind of failure, and a sentence."""
     if rows := [{"row": row, "failure": kind, "detail": words} for row, kind, words in failures]:
         _NOTE_FAILURE(db, rows)
 
@@ -439,10 +440,10 @@ def read_judged_criteria(db: Connection, judge: str) -> set[str]:
     return set(_CRITERIA(db, judge=judge).scalars())
 
 
-def read_failures(db: Connection) -> dict[tuple[str, str, int], tuple[str, str]]:
-    """Return the last failure of each question without a verdict, as a kind and a sentence.
+def read_question_failures(db: Connection) -> dict[tuple[str, str, int], tuple[str, str]]:
+    """Return the last failure of each question without a verdict: the kind of failure, and a sentence.
 
-    The keys are the judge, the pair and the question's number.
+    The keys are the judge, the pair's id and the question's number.
     """
     rows = _FAILURES(db)
     return {(row.judge, row.pair_id, row.number): (row.failure, row.detail) for row in rows}
@@ -470,7 +471,7 @@ _ATTEMPT = {column.name for column in fields(Attempt)} - {"question"}
 
 
 def read_requests_about_pairs(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:
-    """Return the study's requests about these pairs, oldest first."""
+    """Return the requests to judges about these pairs, oldest first, without calibration."""
     attempts = []
     for row in _ATTEMPTS(db, pairs=pair_ids):
         values = {name: getattr(row, name) for name in _ATTEMPT}
@@ -489,7 +490,7 @@ class Batch:
 def take_over_batches_of_ended_runs(
     db: Connection, judge: Rater, run: str, now: datetime
 ) -> tuple[list[Batch], int]:
-    """Take over the judge's batches of ended runs; return these batches, and the number of other batches."""
+    """Take over a judge's batches of ended runs; return these, and the number of batches of other runs."""
     _SHORTEN(db, until=now + LEASE)
     _ADOPT(db, rater=judge.id, run=run, now=now, until=now + LEASE)
     rows = _BATCHES(db, rater=judge.id).all()

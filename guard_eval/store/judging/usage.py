@@ -1,4 +1,4 @@
-"""Summarize the judges' requests for the command and for the report."""
+"""Summarize requests to judges, their costs and their failures, for `guard-eval judge` and the report."""
 
 import re
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from guard_eval.records import JsonObject
 from guard_eval.store.judging.calibration import read_calibration
-from guard_eval.store.judging.requests import read_failures
+from guard_eval.store.judging.requests import read_question_failures
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import MOMENT, SqlRow, query
 
@@ -69,7 +69,7 @@ _MODELS = query(
 )
 
 
-def read_usage(store: Store) -> JsonObject:
+def read_judge_usage(store: Store) -> JsonObject:
     """Return the fields of the report's `JudgeUsage`; an empty object if no judge was asked."""
     with store.begin_read() as db:
         spending = read_spending(db)
@@ -100,8 +100,8 @@ def count_failure_reasons(failures: Iterable[tuple[str, str, str]]) -> list[Json
 
 
 def read_failure_reasons(db: Connection) -> list[JsonObject]:
-    """Return the reasons why questions of the study still have no verdict."""
-    return count_failure_reasons((key[0], *why) for key, why in read_failures(db).items())
+    """Return the reasons why questions have no verdict yet, each with the number of questions."""
+    return count_failure_reasons((key[0], *why) for key, why in read_question_failures(db).items())
 
 
 def read_spending(db: Connection) -> list[SqlRow]:
@@ -109,7 +109,7 @@ def read_spending(db: Connection) -> list[SqlRow]:
 
     Requests that certainly cost nothing are left out. The columns count the other requests: `lost` ones never
     got an answer, `open` ones are under way or in a batch, `unmetered` ones have an answer without token
-    counts, and `unpriced` ones are in no sum. `usd` is the lowest possible cost of the answers. `held_usd` is
-    the amount reserved for lost and open requests.
+    counts, and `unpriced` ones have no known cost. `usd` is the lowest possible cost of the answers.
+    `held_usd` is the amount reserved for lost and open requests.
     """
     return list(_SPENDING(db))

@@ -2,7 +2,7 @@
 
 Each pair is given to one rater per slot. In each comparison, the numbers of pairs of any two raters differ by
 at most one. The numbers of showings on the two sides also differ by at most one, for each pair, and for each
-rater and comparison. Several plans are made, and the most even one for raters and methods is used.
+rater and comparison. Of several plans, the one with the most even sides for raters and methods is used.
 
 The sides are a two-colouring. Each showing is coupled with another showing of the same pair, and with another
 showing to the same rater in the same comparison; coupled showings have opposite sides. A showing has at most
@@ -21,7 +21,7 @@ from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import query
 
 _PLANS = 16
-"""The number of plans to make; the most even one is used."""
+"""The number of rosters to plan. The one with the most even sides is used."""
 
 _UNTOUCHED_PAIRS = query("""
     SELECT pair.id, pair.method_a, pair.method_b
@@ -38,13 +38,13 @@ _KEEP = query("""
 """)
 
 _Pairs = Mapping[str, tuple[str, str]]
-"""The two methods that each pair compares."""
+"""The two methods that a pair compares, by the pair's id."""
 
 _Seat = tuple[str, int]
-"""A showing of a pair to a rater."""
+"""A planned showing: the pair's id and the rater's id."""
 
 _Sides = dict[_Seat, int]
-"""For each showing, 1 if the comparison's first method is A, and -1 if the second method is A."""
+"""For each showing, 1 if the comparison's first method is shown as A, and -1 if it is shown as B."""
 
 
 def reserve_slots(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
@@ -60,9 +60,11 @@ def reserve_slots(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
     with store.begin_write() as (db, _):
         rows = [raters.find_rater(db, name, "person") for name in names]
         if inactive := [row.name for row in rows if row.revoked_at or row.excluded_at]:
-            raise StudyError(f"{', '.join(inactive)}: revoked or excluded; name only people who may rate")
+            raise StudyError(
+                f"{', '.join(inactive)}: revoked or excluded, so they cannot rate; name only other people"
+            )
         if not names:
-            raise StudyError("the roster names no rater; name all who will rate")
+            raise StudyError("the roster names no rater; name all people who will rate")
         if repeated := [name for name, count in Counter(names).items() if count > 1]:
             raise StudyError(f"the roster names {', '.join(repeated)} twice; name each rater once")
         apply_hand_out_plan(store, plan)
@@ -75,7 +77,7 @@ def reserve_slots(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
             raise StudyError(
                 f"one rater would get {load} pairs, but the quota is {plan.quota}; name more raters"
             )
-        _KEEP(db, list(_number_slots(sides, plan.slots)))
+        _KEEP(db, list(_assign_slot_numbers(sides, plan.slots)))
         return len(sides)
 
 
@@ -106,7 +108,7 @@ def _assign_raters(pairs: _Pairs, people: Sequence[int], slots: int, seed: int) 
 
 
 def _alternate_sides_in_components(pairs: _Pairs, seats: Sequence[_Seat]) -> list[_Sides]:
-    """Return connected components of showings with sides. Coupled showings have opposite sides."""
+    """Give coupled showings opposite sides. Return each connected component of showings with its sides."""
     links: dict[_Seat, list[_Seat]] = {seat: [] for seat in seats}
     waiting: dict[object, _Seat] = {}
     for seat in seats:
@@ -132,7 +134,7 @@ def _alternate_sides_in_components(pairs: _Pairs, seats: Sequence[_Seat]) -> lis
 
 
 def _balance_component_sides(pairs: _Pairs, components: Sequence[_Sides], key: tuple[int, int]) -> _Sides:
-    """Mirror components, in random order, if that makes the sides of raters and methods more even."""
+    """Swap the sides of whole components, in random order, where this makes the sides more even."""
     leads: Counter[tuple[int, str]] = Counter()
     sides: _Sides = {}
     for drawn, component in sorted(
@@ -157,7 +159,7 @@ def count_side_imbalance(pairs: _Pairs, sides: _Sides) -> Counter[tuple[int, str
     return leads
 
 
-def _number_slots(sides: _Sides, slots: int) -> Iterator[dict[str, object]]:
+def _assign_slot_numbers(sides: _Sides, slots: int) -> Iterator[dict[str, object]]:
     """Yield the slots of all showings, with even numbers for one side and odd numbers for the other.
 
     So slots 2k and 2k + 1 are filled together, and a slot without a reserved rater still balances the pair.

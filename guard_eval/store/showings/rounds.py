@@ -1,7 +1,7 @@
-"""Store rounds: find the pairs that are shown now, and record the decisions after each round.
+"""Store a study's rounds: find the pairs that raters see now, and record which comparisons stop.
 
-A decision is recorded only once, so that all raters get the same pairs. The report says whether the current
-verdicts still support the decision.
+The decision after a round is recorded only once, so that all raters get the same pairs. The report says
+whether the current verdicts still support the decision.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ PLAYING = """
             AND stopped.method_b = pair.method_b AND stopped.number < pair.round
     )
 """
-"""The condition for pairs that a part's raters may see in the rounds until now, and in the next rounds."""
+"""The SQL condition for pairs of running comparisons in the finished rounds and the next `:ahead` rounds."""
 
 _CLOSED = query("SELECT grounds FROM closed_round WHERE part = :part ORDER BY number")
 
@@ -40,32 +40,34 @@ _COUNT_PLAYING = query(f"SELECT count(*) FROM pair WHERE {PLAYING} AND pair.roun
 
 
 def count_active_pairs(db: Connection, group: str, *, after: int = -1) -> int:
-    """Return the number of pairs that raters may see in all rounds, or in the rounds after `after`."""
+    """Count the pairs that a group of raters may see in the rounds after `after`. Default: all rounds."""
     return int(_COUNT_PLAYING(db, part=group, ahead=MOST_ROUNDS, after=after).scalar_one())
 
 
 def count_closed_rounds(db: Connection, group: str) -> int:
-    """Return the number of finished rounds."""
+    """Return the number of finished rounds of a group of raters."""
     return len(_CLOSED(db, part=group).all())
 
 
 def read_stopping_rounds(db: Connection, group: str) -> dict[Couple, int]:
-    """Return the last round of each couple whose comparison has stopped."""
+    """Return the last round of each stopped comparison, by its couple of methods."""
     return {(a, b): number for a, b, number in _STOPPED(db, part=group)}
 
 
-def read_contest(db: Connection, group: str, plan: RoundPlan | None = None, *, now: int = 0) -> Contest:
-    """Return the verdicts of the finished rounds and of the next `now` rounds.
+def read_round_scores(
+    db: Connection, group: str, plan: RoundPlan | None = None, *, ahead: int = 0
+) -> Contest:
+    """Return the verdicts of the finished rounds and of the next `ahead` rounds.
 
     Args:
         db: The study's database.
         group: The raters: people, simulated raters, or one judge.
         plan: The rule by which comparisons stop. Default: the rule at the end of the last finished round.
-        now: The number of further rounds to read.
+        ahead: The number of further rounds to read.
     """
     closed = _CLOSED(db, part=group).scalars().all()
     plan = plan or RoundPlan(**closed[-1]["plan"])
-    done = len(closed) + now
+    done = len(closed) + ahead
     drawn = _SIZES(db).all()
     sizes = {row.round: row.prompts for row in drawn}
     scores: dict[tuple[int, str, str], dict[Couple, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -94,10 +96,10 @@ def read_contest(db: Connection, group: str, plan: RoundPlan | None = None, *, n
 
 
 def close_round(db: Connection, now: datetime, group: str, plan: RoundPlan) -> bool:
-    """Record the decisions after the finished round; return False if no round remains."""
+    """End the current round and record which comparisons stop; return False if no round remains."""
     from guard_eval.rounds import compare_couples, find_stopping_couples  # noqa: PLC0415 (numpy, once a round)
 
-    contest = read_contest(db, group, plan, now=1)
+    contest = read_round_scores(db, group, plan, ahead=1)
     if contest.done > len(contest.sizes) or not contest.list_active_couples(contest.done):
         return False
     compared = compare_couples(contest)

@@ -11,24 +11,24 @@ from typing import Literal
 from guard_eval.frozen import record
 
 Side = Literal["a", "b"]
-"""The text of a pair that is shown as A."""
+"""The text of a pair, a or b, that is shown as A."""
 
 MOST_LEAD = 5
-"""A method may lead on one side by at most this number, or by one more; a coin draws which limit applies.
+"""The highest side imbalance of a method is this number or one more: a coin draws which limit applies.
 
 A limit that is always odd could be reached only after an odd number of pairs, and would reveal the next side.
 """
 
 LAST_SLOTS = 16
-"""The number of open slots below which a rater is near the end and the sides of all slots are planned."""
+"""With fewer open slots than this, a rater is near the end, and all remaining slots affect each side."""
 
 DRAWS = 16
-"""The number of different draws: two limits times eight steps of the coin."""
+"""The number of different random draws: one of two limits, and one of eight values of the coin."""
 
 
 @record
 class OpenSlot:
-    """A slot that a rater can be shown.
+    """A slot whose pair a rater can see next.
 
     Attributes:
         side: The only side on which the slot can be shown; None if both sides are possible.
@@ -83,7 +83,7 @@ def choose_slot(
             if slot.side is not None:
                 final_lead.update(compute_imbalance_change(slot.method_a, slot.method_b, slot.side))
 
-    def cost(option: tuple[OpenSlot, Side]) -> tuple[int, int, bool, bool, bool]:
+    def rank_option(option: tuple[OpenSlot, Side]) -> tuple[int, int, bool, bool, bool]:
         slot, side = option
         change = compute_imbalance_change(slot.method_a, slot.method_b, side)
         next_lead = max(abs(lead[method] + change[method]) for method in change)
@@ -98,4 +98,4 @@ def choose_slot(
 
     sides: tuple[Side, Side] = ("a", "b")
     options = [(slot, side) for slot in candidates for side in sides if slot.side in {None, side}]
-    return min(options, key=cost, default=None)
+    return min(options, key=rank_option, default=None)

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE, HandOutPlan, make_content_id
-from guard_eval.store.settings import put_value, read_value
+from guard_eval.store.settings import read_value, store_value
 from guard_eval.store.showings import rounds
 from guard_eval.store.showings.rounds import PLAYING
 from guard_eval.store.showings.sides import LAST_SLOTS, OpenSlot
@@ -189,7 +189,7 @@ def apply_hand_out_plan(store: Store, plan: HandOutPlan) -> None:
     with store.begin_write() as (db, _):
         if plan.rounds is not None and _COUNT_UNPLACED(db).scalar_one():
             raise StudyError(
-                "the pairs are not in rounds, which pairs.design requires; run: guard-eval pair STUDY"
+                "pairs.design requires rounds, but the study's pairs have none; run: guard-eval pair STUDY"
             )
         for pool in POOLS.values():
             planned = _read_slots_per_pair(db, pool)
@@ -218,7 +218,7 @@ def _read_slots_per_pair(db: Connection, pool: str) -> int:
 
 def _set_slots_per_pair(db: Connection, pool: str, number: int) -> None:
     """Store the planned number of open slots of each pair in a pool, and open or close slots."""
-    put_value(db, f"slots {pool}", str(number))
+    store_value(db, f"slots {pool}", str(number))
     make_missing_slots(db)
     _open_all_slots(db, pool)
 
@@ -229,7 +229,7 @@ def _open_all_slots(db: Connection, pool: str) -> None:
 
 
 def make_missing_slots(db: Connection) -> None:
-    """Make the missing slots of pairs for all plans that have been used so far."""
+    """Make the slots that pairs lack in each pool, for example pairs that were added later."""
     for pool in POOLS.values():
         for number in range(_read_slots_per_pair(db, pool)):
             lacking = _LACKING(db, pool=pool, number=number).scalars()
@@ -262,7 +262,7 @@ def draw_hand_out_position(*key: object) -> int:
 def find_open_slots(
     db: Connection, pool: str, rater_id: int, plan: HandOutPlan, now: datetime, *, start: int
 ) -> list[OpenSlot]:
-    """Return a few open slots of pairs that the rater has not seen, starting at a position in the order.
+    """Return a few open slots of pairs that the rater has not seen, from a position in the hand-out order.
 
     Expired leases are ended only when few slots are open: before then, nobody needs these slots.
     """
@@ -289,7 +289,7 @@ def count_unrated_slots(db: Connection, pool: str, *, limit: int = 2**31 - 1) ->
 
 
 def find_next_lease_end(db: Connection, pool: str, rater_id: int, now: datetime) -> datetime | None:
-    """Return the first end of a lease on a pair that others have open and the rater has not seen."""
+    """Return the next end of a lease, among pairs that others have open and this rater has not seen."""
     end: datetime | None = _NEXT_END(db, pool=pool, rater=rater_id, now=now).scalar_one()
     return end
 
@@ -298,7 +298,7 @@ def find_next_lease_end(db: Connection, pool: str, rater_id: int, now: datetime)
 
 
 def hold_slot(db: Connection, slot_id: int, number: int, side: str, until: datetime | None) -> None:
-    """Let a presentation hold the slot until `until`, the lease's end, or for good if `until` is None."""
+    """Give a slot to a presentation until the lease ends at `until`, or for good if `until` is None."""
     _HOLD(db, slot=slot_id, presentation=number, side=side, until=until)
 
 

@@ -41,7 +41,7 @@ _LOCK = func.pg_advisory_xact_lock(literal(0x67756172), func.hashtext(func.curre
 _DURABLE = func.set_config(
     "synchronous_commit", func.replace(func.current_setting("synchronous_commit"), "off", "on"), True
 )
-"""The setting in place of `off`, with which a commit returns before it is on disk. Stronger settings stay."""
+"""Makes PostgreSQL's commits wait for the disk: `synchronous_commit = off` becomes `on`."""
 
 _READ_SCHEMA = query("SELECT value FROM setting WHERE key = 'schema'")
 _KEEP_SCHEMA = query("INSERT INTO setting (key, value) VALUES ('schema', :value)")
@@ -61,11 +61,11 @@ _REMEDIES = {
     "permission denied": "let the owner give this role all rights (createdb --owner=ROLE)",
     "": "check that it exists and that no other program locks it, then try again",
 }
-"""The remedy for each text in the driver's message."""
+"""The remedy for an error, by a part of the database driver's message."""
 
 
 _REFUSED = {"25006", "42501"}
-"""PostgreSQL's codes for a server that only reads, and for a role without the necessary rights."""
+"""PostgreSQL's error codes for a read-only server, and for a role without the necessary rights."""
 
 
 class Store:
@@ -77,7 +77,8 @@ class Store:
 
     Attributes:
         name: The name in messages: the file, or the server and the database's name there.
-        declared_now: `Study.declared`. Each part is stored with the first verdict of the part's raters.
+        declared_now: The current settings (`Study.declared`). Each part is stored with its raters' first
+            verdict.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Store:
         try:
             if self.is_sqlite:
                 self.engine = make_engine(creator=self._connect)
-                event.listen(self.engine, "connect", set_up_sqlite)
+                event.listen(self.engine, "connect", set_up_sqlite_connection)
             else:
                 self.engine = make_engine(
                     connect_args={"connect_timeout": 10, "client_encoding": "utf8"}, pool_pre_ping=True
@@ -121,8 +122,10 @@ class Store:
         Args:
             url: `sqlite:///file` or `postgresql+psycopg://user@host/database`.
             create: Make the file and the tables if they are missing.
-            to_write: Raise an error at once if the database is read-only. By default, it is then only read.
-            declared: `Study.declared`. Each part is stored with the first verdict of the part's raters.
+            to_write: Raise an error at once if the database is read-only. By default, a read-only database
+                is only read.
+            declared: The current settings (`Study.declared`). Each part is stored with its raters' first
+                verdict.
             clock: The source of the time, with a time zone. Default: this machine or the database's server.
 
         Raises:
@@ -138,7 +141,7 @@ class Store:
         return store
 
     def _connect(self) -> sqlite3.Connection:
-        """Connect to the file, or to a copy that is read instead."""
+        """Connect to the SQLite file, or to its temporary copy if there is one."""
         return sqlite3.connect(
             self._uri or str(self.file),
             uri=self._uri is not None,
@@ -147,7 +150,7 @@ class Store:
         )
 
     def close(self) -> None:
-        """Close all connections, and remove the copy if there is one."""
+        """Close all connections, and remove the temporary copy of the database."""
         self.engine.dispose()
         if self._scratch is not None:
             self._scratch.cleanup()
@@ -179,7 +182,7 @@ class Store:
 
     @contextmanager
     def begin_write(self) -> Iterator[tuple[Connection, datetime]]:
-        """Open the only transaction that writes, and return its start time, too.
+        """Open a write transaction and yield it with its start time. Only one can be open at a time.
 
         All changes are on disk when the block ends, and are undone if the block raises an error. Writers wait
         for their turn: in one process at a lock, because SQLite's own waiting is unfair, and between
@@ -279,7 +282,7 @@ class Store:
         self._uri = make_read_only_uri(file)
 
     def _turn_on_wal(self, *, read_only: bool) -> None:
-        """Let readers and a writer work at the same time. A file that is only read may stay as it is."""
+        """Turn on SQLite's WAL mode, in which readers need not wait. A file that is only read may lack it."""
         with self.explain_database_errors(), self.engine.connect() as db:
             try:
                 db.exec_driver_sql("PRAGMA journal_mode = WAL")
@@ -296,12 +299,12 @@ class Store:
         if version not in {None, SCHEMA}:
             raise StudyError(
                 f"the database {self.name} has schema {version}, and this guard-eval needs {SCHEMA}; use the "
-                "version that made it"
+                "version of guard-eval that made the database"
             )
         strange = tables if self.is_sqlite else tables & set(TABLE_NAMES)
         if version is None and strange:
             raise StudyError(
-                f"{self.name} is not a study's database, because it contains {min(strange)!r}; name "
+                f"{self.name} is not a study's database, because it has the table {min(strange)!r}; name "
                 "another database"
             )
         if version is not None and self.is_sqlite:
@@ -318,21 +321,21 @@ def parse_url(address: str) -> URL:
     """Return a database's URL with the driver that the store uses.
 
     Raises:
-        StudyError: The URL is not plain, or means an SQLite database without a file.
+        StudyError: The URL cannot be used, or means an SQLite database without a file.
         MissingExtraError: PostgreSQL's driver is not installed.
     """
     url = make_url(check_database_url(address))
     if url.drivername.lower().startswith("sqlite"):
         if url.database in {None, "", ":memory:"}:
-            raise StudyError(f"{UNREADABLE}; verdicts must outlive the program, so SQLite needs a file")
+            raise StudyError(f"{UNREADABLE}; name a file, because a database in memory is not kept")
         return url.set(drivername="sqlite")
     if importlib.util.find_spec("psycopg") is None:
         raise MissingExtraError("postgres", "psycopg")
     return url.set(drivername="postgresql+psycopg")
 
 
-def set_up_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    """Set up a new connection to a file."""
+def set_up_sqlite_connection(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+    """Set up a new SQLite connection: explicit transactions, foreign keys, and full durability."""
     # otherwise, sqlite3 would begin transactions by itself, too late and never as IMMEDIATE
     connection.isolation_level = None
     cursor = connection.cursor()

@@ -40,7 +40,7 @@ SCHEMA = "1"
 """The version of these tables, stored in `setting`."""
 
 LONGEST_NAME = 200
-"""The most characters of a name, because an entry in a PostgreSQL index has at most 2700 bytes."""
+"""The longest allowed name, in characters. An entry in a PostgreSQL index has at most 2700 bytes."""
 
 ERASING = "erasing"
 """The key in `setting` that allows changes of append-only tables while a person is erased."""
@@ -65,7 +65,7 @@ def make_storable(text: str) -> str:
 
 
 def split_chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
-    """Yield `items` in groups that fit into one statement."""
+    """Yield groups of `items` that are small enough for one SQL statement."""
     return (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
 
 
@@ -240,7 +240,7 @@ CREATE TABLE calibration (
 );
 CREATE INDEX ix_calibration_rater ON calibration (rater_id);
 """
-"""The tables for PostgreSQL, apart from AUTOINCREMENT, because SQLite has no SERIAL.
+"""The SQL that creates the tables. SERIAL is only for PostgreSQL, and AUTOINCREMENT only for SQLite.
 
 SQLite uses a partial index only for queries that contain the index's condition word for word.
 """
@@ -343,9 +343,9 @@ _TYPES |= dict.fromkeys(("for_people", "excluded", "surplus", "is_out"), Boolean
 
 
 class Query:
-    """A statement. Parameters and results have the types of the schema's columns with the same names.
+    """An SQL statement. Its parameters and results have the types of columns with the same names.
 
-    A parameter after IN is a list. Making a statement takes as long as running it.
+    A parameter after IN is a list. Making a `Query` takes as long as running it, so `query` keeps each one.
     """
 
     def __init__(self, sql: str, **types: _ColumnType) -> None:
@@ -368,7 +368,7 @@ class Query:
 
 
 query = cache(Query)
-"""Make a statement, or return the earlier statement with the same words."""
+"""Return the `Query` for an SQL text, which is made only at the first call."""
 
 
 def add_rows(db: Connection, table: str, rows: Sequence[Mapping[str, object]]) -> None:

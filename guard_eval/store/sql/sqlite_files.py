@@ -22,7 +22,7 @@ from guard_eval.records import CHOICES, JsonObject, NoteKind, RaterKind, Role
 from guard_eval.store.sql.schema import TABLE_NAMES, Query, query, write_schema_statements
 
 LONGEST_ID = 1000
-"""The most characters of an id. Every verdict that is read repeats the ids of its pair and its rater."""
+"""The longest allowed id, in characters. Every verdict repeats ids, so long ids could fill the memory."""
 
 _COLUMNS = 'SELECT name, type, dflt_value, hidden, "notnull" FROM pragma_table_xinfo(?)'
 
@@ -47,7 +47,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "TIMESTAMPTZ": datetime,
     "VARCHAR": str,
 }
-"""The Python type of the values in a column of each type."""
+"""The Python type of a column's values, by the column's SQL type."""
 
 _WORDS: dict[str, Collection[str]] = {
     "verdict.choice": CHOICES,
@@ -68,7 +68,7 @@ def is_storage_error(error: BaseException | None) -> bool:
 
 
 def can_open_database(file: Path) -> bool:
-    """Return whether SQLite can use a database in its folder. Only storage errors mean that it cannot."""
+    """Return False if SQLite cannot write its files beside the database. Other errors are ignored."""
     try:
         with closing(sqlite3.connect(file)) as probe:
             probe.execute("SELECT count(*) FROM sqlite_master")
@@ -109,7 +109,7 @@ def copy_database(file: Path, logs: Sequence[Path]) -> TemporaryDirectory[str]:
 
 
 class SchemaColumn(NamedTuple):
-    """A column of one of our own tables, as SQLite describes it."""
+    """A column of one of this package's tables, as SQLite describes it."""
 
     name: str
     type: str
@@ -120,7 +120,7 @@ class SchemaColumn(NamedTuple):
 
 @cache
 def read_schema_columns() -> dict[str, list[SchemaColumn]]:
-    """Return the columns of our own tables."""
+    """Return the columns of this package's tables, by table."""
     with closing(sqlite3.connect(":memory:")) as database:
         for statement in write_schema_statements(sqlite=True):
             database.execute(statement)
@@ -131,7 +131,7 @@ def read_schema_columns() -> dict[str, list[SchemaColumn]]:
 
 
 def make_select_all_query(table: str) -> Query:
-    """Return the query for all rows of one of our own tables."""
+    """Return the query for all rows of one of this package's tables."""
     names = ", ".join(f'"{column.name}"' for column in read_schema_columns()[table])
     return query(f"SELECT {names} FROM {table}")  # noqa: S608 (our names)
 
@@ -139,7 +139,7 @@ def make_select_all_query(table: str) -> Query:
 def check_schema(db: Connection, name: str) -> None:
     """Check that a database's tables only store values and compute nothing.
 
-    A view, a computed column or a default can make a few kilobytes stand for gigabytes.
+    With views, computed columns or defaults, a file of a few kilobytes could yield gigabytes.
 
     Raises:
         StudyError: A table differs from this package's definition, or a name is longer than this package
@@ -154,8 +154,7 @@ def check_schema(db: Connection, name: str) -> None:
     strange = strange or list(db.exec_driver_sql(_LONG_NAMES).scalars())
     if strange:
         raise StudyError(
-            f"the database {name} differs from a database of guard-eval (see {strange[0]!r}); use the "
-            "original file"
+            f"the database {name} was changed by another program (see {strange[0]!r}); use the original file"
         )
 
 

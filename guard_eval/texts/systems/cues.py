@@ -19,16 +19,17 @@ TextsByName = Mapping[str, Sequence[str]]
 OPENING_CHARACTERS = 12
 OFTEN = 0.2
 SELDOM = 0.02
-"""A feature reveals a system if more than the first share of the system's texts have this feature, and less
-than the second share of the other system's texts."""
+"""A feature reveals a system if the share of the system's texts with this feature is above `OFTEN`, and the
+share of the other system's texts is below `SELDOM`."""
 
 _LEAST_DIFFERENCE = 0.1
 _LEAST_TEXTS = 2
-"""A difference between the shares of unfinished texts of two systems is reported if it is at least
-`_LEAST_DIFFERENCE`, and at least `_LEAST_TEXTS` texts."""
+"""A difference between two systems' shares of unfinished texts is reported from this number of texts on.
+
+The shares must also differ by `_LEAST_DIFFERENCE`."""
 
 _LEAST_SHARED = 3
-"""The smallest number of texts with one opening that counts. Fewer texts can share one by chance."""
+"""An opening is reported if at least this number of texts share it. Fewer may do so by chance."""
 _END = re.compile(r"[.!?…。！？।؟۔︒]['\"”’»›)\]*_`}]*\s*$|[:;]['\")]\s*$|```\s*$|[|}\]>]\s*$")
 _MARKDOWN = re.compile(
     r"^ {0,3}(?:#{1,6} \S|[*-] \S|\d{1,3}[.)] \S|>\s\S|```|\|.+\|\s*$)|\*\*[^*\n]+\*\*|`[^`\n]+`|\]\(https?:",
@@ -103,7 +104,7 @@ def _describe_opening_cue(name: str, texts: Sequence[str], other: str, others: S
     openings = Counter(clean_for_raters(text)[:OPENING_CHARACTERS] for text in texts if text.strip())
     opening, count = max(openings.items(), key=lambda item: item[1], default=("", 0))
     foreign = sum(clean_for_raters(text)[:OPENING_CHARACTERS] == opening for text in others)
-    if count < _LEAST_SHARED or not _distinguishes(count, texts, foreign, others):
+    if count < _LEAST_SHARED or not _reveals_system(count, texts, foreign, others):
         return ""
     return (
         f"{count} of {len(texts)} texts by {join_lines(name)} begin with {opening!r}, and {foreign} of "
@@ -115,7 +116,7 @@ def _describe_markdown_cue(name: str, texts: Sequence[str], other: str, others: 
     """Describe the Markdown in a system's texts, if the other system hardly writes any."""
     count = _count_matches(_MARKDOWN, texts)
     foreign = _count_matches(_MARKDOWN, others)
-    if not _distinguishes(count, texts, foreign, others):
+    if not _reveals_system(count, texts, foreign, others):
         return ""
     return (
         f"{count} of {len(texts)} texts by {join_lines(name)} have Markdown, and {foreign} of {len(others)} "
@@ -123,6 +124,6 @@ def _describe_markdown_cue(name: str, texts: Sequence[str], other: str, others: 
     )
 
 
-def _distinguishes(count: int, texts: Sequence[str], foreign: int, others: Sequence[str]) -> bool:
+def _reveals_system(count: int, texts: Sequence[str], other_count: int, others: Sequence[str]) -> bool:
     """Return whether a feature is frequent in a system's texts and rare in the other system's texts."""
-    return count > OFTEN * len(texts) and foreign < SELDOM * len(others)
+    return count > OFTEN * len(texts) and other_count < SELDOM * len(others)

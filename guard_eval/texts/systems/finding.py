@@ -1,4 +1,4 @@
-"""Find the texts of a study's systems: of local models, of servers, and in files."""
+"""Find the texts of a study's systems, which come from local models, from servers, or from files."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def read_system_file(
         texts = read_texts_of_system(system, path)
     except StudyError as error:
         raise StudyError(f"{where}: {error}") from None
-    matched = index.match(texts, prompt_ids=prompt_ids)
+    matched = index.match_texts(texts, prompt_ids=prompt_ids)
     if matched.reworded:
         text = matched.reworded[0]
         raise StudyError(
@@ -123,7 +123,7 @@ def read_texts_of_system(system: System, path: Path) -> list[Generation]:
     column = system.column or (system.name if table.has_column(system.name) else None)
     columns = [] if column is None else [column]
     by_system: dict[str, list[Generation]] = defaultdict(list)
-    for _, text in table.texts(columns):
+    for _, text in table.read_texts(columns):
         by_system[text.strategy].append(text)
     if system.name not in by_system and len(by_system) > 1:
         raise StudyError(f"it has texts of other systems: {suggest_nearest(system.name, list(by_system))}")

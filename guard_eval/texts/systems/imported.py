@@ -49,7 +49,7 @@ class ImportedSystem:
 
     @property
     def line(self) -> str:
-        """Return a line with the number of texts and the remarks."""
+        """Return a line about the system: the number of texts, and the remarks."""
         remarks = f" ({'; '.join(self.remarks)})" if self.remarks else ""
         return f"{self.name}: {format_count(len(self.texts), 'text')} from {self.source}{remarks}"
 
@@ -59,7 +59,7 @@ class ImportedSystem:
 
 
 def _format_text_line(text: Generation) -> str:
-    """Return the line of a text: the prompt's id, the text, and the known facts about its generation."""
+    """Return a text as a JSON line: the prompt's id, the text, and the known facts about its generation."""
     row = {"id": text.prompt_id, "text": text.text}
     more = {"finish": text.finish, "new_tokens": text.tokens, "seconds": text.seconds, "batch": text.batch}
     facts = {name: value for name, value in more.items() if value is not None}
@@ -77,7 +77,7 @@ def import_texts(
 
     Args:
         sources: Files or data frames.
-        columns: The columns of texts, for files that have one of them.
+        columns: The names of the columns of texts. A file may have some of them.
         prompts: The prompts, if the files have no prompts.
         common: Take only prompts for which every system has a text.
 
@@ -91,10 +91,12 @@ def import_texts(
             f"only one system was found, {', '.join(systems)}; name the files of at least "
             "two systems, or a file in which a column names the system of each text"
         )
-    _check_names(systems)
+    _check_system_names(systems)
     index = PromptIndex(prompts or _collect_prompts_of_texts(systems))
     has_one_order = bool(prompts) or _have_same_prompt_order(systems)
-    matched = {name: index.match(system.texts, by_place=has_one_order) for name, system in systems.items()}
+    matched = {
+        name: index.match_texts(system.texts, by_order=has_one_order) for name, system in systems.items()
+    }
     shared = [prompt for prompt in index.prompts if all((prompt.id, 1) in m.texts for m in matched.values())]
     if len(shared) < len(index.prompts) and not (common and shared):
         raise StudyError(_explain_lacking_texts(systems, matched, index.prompts, shared=len(shared)))
@@ -115,7 +117,7 @@ def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict
         name = table.name if len(sources) == 1 or isinstance(source, Path) else f"{table.name} {number}"
         used = [column for column in columns if column in table.records[0].row]
         unused -= set(used)
-        for _, text in table.texts(used):
+        for _, text in table.read_texts(used):
             system = result.setdefault(text.strategy, ImportedSystem(name=text.strategy, source=name))
             if system.source != name:
                 raise StudyError(
@@ -129,8 +131,8 @@ def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict
     return result
 
 
-def _check_names(systems: Mapping[str, ImportedSystem]) -> None:
-    """Refuse names of systems that look alike, or have another meaning in tables of verdicts and scores."""
+def _check_system_names(systems: Mapping[str, ImportedSystem]) -> None:
+    """Refuse systems whose names look alike, or have another meaning in tables, such as `tie`."""
     names: dict[str, str] = {}
     for name, system in systems.items():
         if (other := names.setdefault(make_visible_form(name), name)) != name:
@@ -186,7 +188,7 @@ def _collect_prompts_of_texts(systems: Mapping[str, ImportedSystem]) -> list[Pro
 
 
 def _have_same_prompt_order(systems: Mapping[str, ImportedSystem]) -> bool:
-    """Return whether all systems whose records have prompts have the prompts in the same order."""
+    """Return whether the prompts of all systems are in the same order. Records may lack prompts."""
     orders = {
         tuple(
             dict.fromkeys(clean_for_raters(text.prompt) for text in system.texts if text.prompt is not None)

@@ -30,7 +30,7 @@ class MatchedTexts:
     Attributes:
         texts: The texts, by the prompt's id and the number of the text.
         prompts: The number of prompts with texts, including prompts whose texts are not returned.
-        in_place: Whether texts were matched to prompts only by their order in the file.
+        in_place: Whether texts were matched to prompts by the order in the file.
         duplicates: The number of texts that were left out because they repeat another text of the prompt.
         strangers: Texts for unknown prompts.
         reworded: Texts with the id of a prompt that has other words.
@@ -45,7 +45,7 @@ class MatchedTexts:
 
 
 class PromptIndex:
-    """Prompts by their ids and by their words."""
+    """The prompts of a study, to be found by id or by words."""
 
     def __init__(self, prompts: Iterable[Prompt]) -> None:
         self.prompts = list(prompts)
@@ -58,22 +58,22 @@ class PromptIndex:
             by_words[clean_for_raters(prompt.text)].append(prompt)
         return by_words
 
-    def match(
+    def match_texts(
         self,
         texts: Sequence[Generation],
         *,
-        by_place: bool = True,
+        by_order: bool = True,
         prompt_ids: Collection[str] | None = None,
     ) -> MatchedTexts:
         """Match each text to its prompt.
 
         Args:
             texts: The texts of one system, in the file's order. An unknown id of a prompt is "".
-            by_place: Whether a file without ids and prompts has the order of these prompts.
+            by_order: Match by order if the file has neither ids nor prompts.
             prompt_ids: The ids of the prompts whose texts are returned. Default: all.
         """
         result = MatchedTexts()
-        if by_place and all(text.prompt is None and not text.prompt_id for text in texts):
+        if by_order and all(text.prompt is None and not text.prompt_id for text in texts):
             result.in_place = len(texts) == len(self.prompts)
         if result.in_place:
             pairs = zip(texts, self.prompts, strict=True)

@@ -45,7 +45,7 @@ def locate_served_texts(study: Study, system: System) -> Path:
 
 
 def build_request(study: Study, system: System, prompt: Prompt, number: int) -> dict[str, object]:
-    """Return the body of the request for a system's text for a prompt. Numbers of texts are 1, 2, …."""
+    """Return the body of the request for the n-th text (1, 2, …) of a system for a prompt."""
     generation = study.settings.generation
     served = system.served_model
     body: dict[str, object] = {"model": served.model}
@@ -75,7 +75,7 @@ def find_served_texts(study: Study, system: System, prompts: Mapping[str, Prompt
     """
     runs = study.settings.count_texts_per_prompt(system.name)
     texts: dict[tuple[str, int], Generation] = {}
-    for row in _read_rows(locate_served_texts(study, system), _OF_TEXTS):
+    for row in _read_checked_rows(locate_served_texts(study, system), _OF_TEXTS):
         prompt = prompts.get(row["id"])
         number = row["number"]
         if prompt is None or not 1 <= number <= runs:
@@ -100,7 +100,7 @@ def append_served_text(study: Study, system: System, row: Mapping[str, object]) 
 
 
 def append_attempt_cost(study: Study, system: System, attempt: str, cost: int) -> None:
-    """Record the highest possible cost before a request, and the real cost after a failure without answer."""
+    """Record the highest possible cost of a request before sending, or the real cost after a failure."""
     append_lines(_locate_attempts_file(study, system), [{"attempt": attempt, "cost": cost}])
 
 
@@ -112,27 +112,27 @@ def read_total_cost(study: Study) -> int:
     spent: dict[str, int] = {}
     for ending, kinds in ((".requests.jsonl", _OF_ATTEMPTS), (".served.jsonl", _OF_TEXTS)):
         for path in (study.folder / TEXTS).glob(f"*{ending}"):
-            for row in _read_rows(path, kinds):
+            for row in _read_checked_rows(path, kinds):
                 if type(row.get("cost")) is int:
                     spent[str(row.get("attempt"))] = row["cost"]
     return sum(spent.values())
 
 
 def _locate_attempts_file(study: Study, system: System) -> Path:
-    """Return the path of the file with the possible costs of a served system's requests."""
+    """Return the path of the file that records the cost of each attempted request of a served system."""
     return study.folder / make_system_file_name(system.name, ".requests.jsonl")
 
 
-def _read_rows(path: Path, kinds: Mapping[str, type]) -> list[dict[str, Any]]:
+def _read_checked_rows(path: Path, kinds: Mapping[str, type]) -> list[dict[str, Any]]:
     """Return the lines of a file. Check that each line has these keys, with values of these types.
 
     Raises:
         StudyError: A complete line cannot be read.
     """
 
-    def check(row: dict[str, Any]) -> dict[str, Any]:
+    def check_row(row: dict[str, Any]) -> dict[str, Any]:
         if any(type(row[key]) is not kind for key, kind in kinds.items()):
             raise TypeError(f"{', '.join(kinds)} have wrong types")
         return row
 
-    return list(build_items_from_lines(path, check, "served text")) if path.exists() else []
+    return list(build_items_from_lines(path, check_row, "served text")) if path.exists() else []

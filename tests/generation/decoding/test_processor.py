@@ -81,7 +81,7 @@ def test_processor_refuses_a_second_call_of_generate(length: int):
     model, processor = llama(), StrategyProcessor("guard")
     generate(model, torch.tensor([[5, 6]]), torch.ones(1, 2).long(), processor)
     ids, mask = torch.full((1, length), 7), torch.ones(1, length).long()
-    with pytest.raises(StudyError, match=r"make a new one for each call"):
+    with pytest.raises(StudyError, match=r"make a new StrategyProcessor for each call"):
         generate(model, ids, mask, processor)
 
 

@@ -69,7 +69,7 @@ def test_step_with_broken_logits_is_reported(strategy, value, after):
     ("strategy", "value"),
     [("greedy", "nan"), ("top_p", "nothing"), ("acs", "+inf"), ("guard", "nan"), ("beam(beams=1)", "nan")],
 )
-def test_a_broken_text_does_not_change_other_texts(strategy, value):
+def test_broken_logits_of_a_text_do_not_change_other_texts(strategy, value):
     whole = run(tiny("llama"), PROMPTS, strategy)
     model = tiny("llama")
     breaking = Breaking(model, *VALUES[value], 2, strategy=strategy)

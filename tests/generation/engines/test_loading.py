@@ -80,18 +80,21 @@ def give_pickle(content):
     ("files", "says"),
     [
         ({"*": None}, "cannot load the model in"),
-        ({"config.json": None}, "cannot load the model in .* put a whole model into it"),
-        ({"model.safetensors": None}, "cannot load the model in .* put a whole model into it"),
+        ({"config.json": None}, "cannot load the model in .* put all files of a model"),
+        ({"model.safetensors": None}, "cannot load the model in .* put all files of a model"),
         ({"model.safetensors": b"not a model"}, "cannot load the model in"),
-        (give_pickle(b"junk"), "cannot load the model in .* put a whole model into it"),
+        (give_pickle(b"junk"), "cannot load the model in .* put all files of a model"),
         (give_pickle(pickle.dumps(Program(), protocol=2)), "broken, or contain code"),
-        ({"adapter_config.json": b"{}"}, "has only an adapter"),
-        ({"tokenizer*": None}, "has no tokenizer"),
-        (name_tokenizer("BertTokenizer"), "has no tokenizer"),
-        (name_tokenizer("T5Tokenizer"), "has no tokenizer"),
-        (name_tokenizer("GPT2Tokenizer"), "has no tokenizer"),
-        ({"tokenizer_config.json": b"[]"}, "no tokenizer that can be read: .* put its files into it"),
-        ({"tokenizer.json": b"{"}, "no tokenizer that can be read: .* put its files into it"),
+        ({"adapter_config.json": b"{}"}, "contains only an adapter"),
+        ({"tokenizer*": None}, "cannot read the tokenizer"),
+        (name_tokenizer("BertTokenizer"), "cannot read the tokenizer"),
+        (name_tokenizer("T5Tokenizer"), "cannot read the tokenizer"),
+        (name_tokenizer("GPT2Tokenizer"), "cannot read the tokenizer"),
+        (
+            {"tokenizer_config.json": b"[]"},
+            "cannot read the tokenizer of the model .* put the tokenizer's files",
+        ),
+        ({"tokenizer.json": b"{"}, "cannot read the tokenizer of the model .* put the tokenizer's files"),
         ({"generation_config.json": b"{"}, "cannot load the model in .*generation_config.json"),
         ({"config.json": b"[1]"}, "cannot load the model in"),
     ],
@@ -109,7 +112,7 @@ def test_an_incomplete_folder_is_refused(folder, files, says):
 def test_unknown_folders_and_quantisations_are_refused(folder):
     change_config(folder, quantization_config={"quant_method": "mine"})
     refused(folder, "is quantised by 'mine', which .* does not know")
-    refused(folder / "none", "there is no such folder")
+    refused(folder / "none", "does not exist; correct the name")
 
 
 def change_config(folder, **settings):
@@ -169,7 +172,7 @@ def test_a_device_map_works_without_gpus(folder, spread):
     assert torch.allclose(ours, theirs, atol=1e-4)  # the mapped model's layers are not packed
 
 
-def test_a_quantised_model_keeps_its_arithmetic(folder):
+def test_dtype_auto_keeps_a_quantised_model_quantised(folder):
     """Without its package, such a model cannot be loaded."""
     change_config(folder, quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True})
     files = ModelFiles.open(str(folder), "main")
@@ -220,7 +223,7 @@ def test_a_hub_model_has_its_commit_as_revision(llama_folder, tmp_path):
     assert result.stdout.split() == ["me/tiny", commit, "float32"], result.stderr
 
 
-def test_generate_in_a_program_loads_no_settings_of_studies():
+def test_importing_generate_does_not_import_study_settings():
     result = python("import sys\nfrom guard_eval import generate\nprint(*sys.modules)")
     assert "guard_eval.generation.engines.decode" in result.stdout.split(), result.stderr
     assert not {"guard_eval.study.settings", "guard_eval.texts.continuations"} & set(result.stdout.split())
@@ -240,7 +243,7 @@ def test_import_without_torch_names_the_extra(package):
 
 
 @pytest.mark.parametrize(("setting", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_waiting_threads_keep_no_core_busy(setting, expected, monkeypatch):
+def test_waiting_threads_do_not_keep_cores_busy(setting, expected, monkeypatch):
     """The variable is set before PyTorch is loaded and reads it. A user's own setting stays.
 
     The import loads no heavy library.

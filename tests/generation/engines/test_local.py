@@ -46,7 +46,7 @@ def test_writer_fills_every_field_of_a_continuation(loaded):
 
 
 @a_story
-def test_static_cache_gets_batches_of_one_shape(loaded, monkeypatch):
+def test_static_cache_needs_batches_of_equal_shape(loaded, monkeypatch):
     """Batches have 4, 4 and 2 rows. The last one is filled up, and prompts are padded to the longest."""
     shapes = []
 
@@ -103,7 +103,7 @@ def test_prompt_plus_continuation_is_the_whole_text(loaded):
 @a_llama
 def test_prompts_too_long_for_the_model_are_reported(loaded):
     texts: list = []
-    says = r"'p2', 'p3', 'p4': .* can hold 128 tokens.* is 120; set max_prompt_tokens to 8 or less"
+    says = r"'p2', 'p3', 'p4': .* reads at most 128 tokens.* is 120; set max_prompt_tokens to 8 or less"
     batches = write(loaded, PROMPTS, "greedy", **{**SETTINGS, "max_new_tokens": 120})
     with pytest.raises(StudyError, match=says):
         texts.extend(batches)
@@ -132,7 +132,7 @@ def test_broken_logits_are_reported_with_prompt_and_step(llama_folder, strategy)
 
 @a_llama
 def test_contrastive_decoding_records_its_amateur(loaded):
-    with pytest.raises(StudyError, match=r"needs a second, smaller model; name it as model.amateur"):
+    with pytest.raises(StudyError, match=r"needs a second, smaller model; set model.amateur"):
         next(write(loaded, PROMPTS, "contrastive_decoding", **SETTINGS))
     texts = next(write(loaded, PROMPTS, "contrastive_decoding(beams=2)", amateur=loaded, **SETTINGS))
     assert {(c.recipe.amateur, c.recipe.amateur_revision) for c in texts} == {("llama", loaded.revision)}

@@ -64,7 +64,7 @@ def test_other_architectures_write_equal_texts_in_batches(kind):
 
 
 @pytest.mark.parametrize("kind", ["rwkv", "xlnet", "prophetnet", "trocr", "cpm-ant"])
-def test_models_that_ignore_padding_write_row_by_row(kind):
+def test_models_that_ignore_padding_write_single_texts(kind):
     with collect_notices() as notices:
         sizes = [len(b) for b in write(load_foreign(kind), PROMPTS, "greedy", batch_size=3, **LIMITS)]
     assert sizes == [1, 1, 1]
@@ -74,7 +74,7 @@ def test_models_that_ignore_padding_write_row_by_row(kind):
 
 @pytest.mark.usefixtures("packing")
 @pytest.mark.parametrize("kind", ["mamba", "falcon-mamba", "jamba"])
-def test_layers_whose_weights_are_read_are_not_packed(kind):
+def test_layers_whose_weights_a_model_reads_are_not_packed(kind):
     plain, model = tiny(kind), tiny(kind)
     pack_linear_layers(model)
     kinds = {name.split(".")[-1]: type(layer) for name, layer in model.named_modules()}
@@ -118,12 +118,12 @@ def test_refusal_of_a_model_names_the_failed_trials():
         check_abilities(model, Greedy())
     with pytest.raises(
         StudyError,
-        match=r"XLNetLMHeadModel cannot run contrastive .*a cache for each candidate \(it takes no",
+        match=r"XLNetLMHeadModel cannot run contrastive .*a cache for each candidate \(the model accepts no",
     ):
         check_abilities(tiny("xlnet"), ContrastiveSearch())
 
 
-def test_model_whose_positions_start_elsewhere_is_refused():
+def test_model_without_positions_from_zero_is_refused():
     """RoBERTa counts positions from the one after its padding, and `generate` from 0."""
     sizes = {"num_hidden_layers": 2, "hidden_size": 48, "num_attention_heads": 4, "intermediate_size": 96}
     model = RobertaForCausalLM(
@@ -151,7 +151,7 @@ def test_cache_with_wrong_logits_is_not_used():
     assert any("a cache failed a trial (logits differ by" in text for text in notices)
 
 
-def test_prompts_are_padded_with_the_models_own_token():
+def test_prompts_are_padded_with_the_models_padding_token():
     """Recurrent states of RecurrentGemma see the padding, whose embedding is zero only for its own token."""
     model = tiny("recurrent-gemma")
     together = continue_rows(model, ROWS, "guard", ends=(1,), limit=8).tokens
@@ -159,12 +159,12 @@ def test_prompts_are_padded_with_the_models_own_token():
     assert together == alone
 
 
-def test_a_prompt_of_one_token_is_refused_if_the_model_remembers():
+def test_prompt_of_one_token_is_refused_by_stateful_models():
     """RecurrentGemma keeps its states in its layers between calls when one token comes."""
     prompts = [Prompt(id="one", dataset="d", text="t"), *PROMPTS]
     assert len(load_foreign("gpt2").tokenizer("t")["input_ids"]) == 1
     assert list(write(load_foreign("gpt2"), prompts, "greedy", **LIMITS))
-    with pytest.raises(StudyError, match="the prompt 'one': this RecurrentGemmaForCausalLM mixes"):
+    with pytest.raises(StudyError, match="the prompt 'one': this RecurrentGemmaForCausalLM confuses"):
         list(write(load_foreign("recurrent-gemma"), prompts, "greedy", **LIMITS))
 
 
@@ -188,7 +188,7 @@ def test_trials_accept_a_tiny_vocabulary(vocabulary):
     assert continue_rows(model, [[0]], "guard", ends=(), limit=3).tokens[0]
 
 
-def test_a_failed_length_is_not_tried_again(monkeypatch):
+def test_trial_of_a_failed_text_length_is_not_repeated(monkeypatch):
     """For Mistral, one cache for all candidates is wrong beyond the window of 24 tokens."""
     model = tiny("mistral", sliding_window=24)
     abilities = Abilities.for_model(model)
@@ -199,7 +199,7 @@ def test_a_failed_length_is_not_tried_again(monkeypatch):
         "_compare_candidate_passes",
         lambda *arguments: tried.append(arguments) or compare(*arguments),
     )
-    kinds = [abilities.choose_passes(tokens) for tokens in (40, 40, 30, 64, 12, 12)]
+    kinds = [abilities.find_fastest_passes(tokens) for tokens in (40, 40, 30, 64, 12, 12)]
     assert kinds == [RepeatedPasses] * 4 + [TreePasses] * 2
     assert tried == [
         (TreePasses, 40), (RepeatedPasses, 40), (TreePasses, 30), (RepeatedPasses, 64), (TreePasses, 12)
@@ -212,7 +212,7 @@ def test_trials_of_a_small_model_take_under_a_second():
     began = time.process_time()
     abilities = Abilities(loaded.model)
     assert abilities.can_continue_text
-    assert abilities.choose_passes(296) is TreePasses
+    assert abilities.find_fastest_passes(296) is TreePasses
     assert all(
         works(296)
         for works in (abilities.can_use_cache, abilities.can_pad, abilities.can_use_cache_for_beams)

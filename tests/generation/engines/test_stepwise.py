@@ -63,7 +63,7 @@ def test_chains_equal_chains_of_transformers(loaded):
 
 
 @pytest.mark.parametrize("loaded", ["llama", "gpt2", "stories260k"], indirect=True)
-def test_breakers_are_line_ends_colons_quotes_stars(loaded):
+def test_dry_breakers_are_line_ends_colons_quotes_stars(loaded):
     """A breaker is the last token of its string after a letter."""
     decoded = {loaded.tokenizer.decode([token]) for token in find_sequence_breaker_ids(loaded.tokenizer)}
     assert decoded == {"\n", ":", '"', "*"}

@@ -41,7 +41,7 @@ _ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",  # vLLM would send a report about this machine
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # an error in another process would not be seen
 }
-"""Our defaults of vLLM's environment variables. The user's environment has priority."""
+"""Environment variables of vLLM that are set, unless the user has set them."""
 
 
 @contextmanager
@@ -57,8 +57,9 @@ def open_vllm_engine(plan: GenerationPlan) -> Iterator[Engine]:
     generation = study.settings.generation
     if isinstance(model.device, dict) or model.device not in {"auto", "balanced"}:
         raise StudyError(
-            "vLLM runs a model on one GPU, or spreads it evenly over all that it sees; set model.device = "
-            "auto or balanced, and choose GPUs by CUDA_VISIBLE_DEVICES"
+            f"model.device = {model.device!r} does not work with vLLM, which uses one GPU or spreads the "
+            "model evenly over all GPUs; set model.device = auto or balanced, and choose GPUs by "
+            "CUDA_VISIBLE_DEVICES"
         )
     if find_spec("vllm") is None:
         raise MissingExtraError("vllm", "vllm")
@@ -108,7 +109,7 @@ def _write_texts_with_strategy(
 
 
 def describe_model(location: str, *, name: str, revision: str, dtype: str) -> LoadedModel:
-    """Describe a model before vLLM loads the weights; see `ModelFiles.describe_model`."""
+    """Return a model's tokenizer, revision, number format and device before vLLM loads the weights."""
     for variable, value in _ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
     import vllm  # noqa: PLC0415 (this module can be imported without vLLM)
@@ -127,7 +128,11 @@ def describe_model(location: str, *, name: str, revision: str, dtype: str) -> Lo
 
 
 def start_vllm(described: LoadedModel, location: str, **options: VllmObject) -> VllmObject:
-    """Start vLLM with a model and options of `vllm.LLM`. Raise a `StudyError` if vLLM refuses the model."""
+    """Start vLLM with a model. `options` are options of `vllm.LLM`.
+
+    Raises:
+        StudyError: vLLM cannot run the model.
+    """
     from vllm import LLM  # noqa: PLC0415
 
     settings: dict[str, object] = {
@@ -150,7 +155,7 @@ def start_vllm(described: LoadedModel, location: str, **options: VllmObject) -> 
     except (ValueError, RuntimeError, OSError, NotImplementedError) as error:
         raise StudyError(
             f"vLLM cannot run the model {described.name!r}: {get_first_line(error)}; "
-            "its own messages are above, and --engine local runs any causal language model"
+            "read vLLM's own messages above, or use --engine local, which runs any causal language model"
         ) from error
 
 
@@ -160,7 +165,7 @@ def yield_text_chunks(
     rows: Sequence[EncodedPrompt],
     recipe: Recipe,
 ) -> Iterator[FinishedBatch]:
-    """Yield chunks of texts, with one text for each row, in the order of the rows.
+    """Generate one text for each encoded prompt in `rows`, and yield the texts in chunks, in the same order.
 
     Within a chunk, vLLM starts the next prompt as soon as a text is finished.
     """

@@ -40,15 +40,15 @@ PROCESSOR = "guard_eval.generation.engines.vllm.plugin:StrategyProcessor"
 """The value of the entry point or, if that is not installed, of `vllm serve --logits-processors`."""
 
 _SPECULATIVE = (
-    "guard-eval: strategies choose one token after the other, and speculative decoding proposes several; "
+    "guard-eval: strategies choose one token at a time, but speculative decoding proposes several tokens; "
     "start vLLM without speculative_config, or leave guard_eval out of the requests"
 )
 _ASYNCHRONOUS = (
-    "guard-eval: vLLM's older model runner hides the last token where it schedules asynchronously; "
+    "guard-eval: with asynchronous scheduling, vLLM's older model runner does not show the last token; "
     "start vLLM with --no-async-scheduling, or with VLLM_USE_V2_MODEL_RUNNER=1"
 )
 KEPT_STEPS = 16
-"""The number of last steps whose states are kept. vLLM may drop the last few tokens of a request."""
+"""The number of last steps whose states are kept, because vLLM may repeat the last steps of a request."""
 
 
 @dataclass(eq=False)
@@ -75,12 +75,12 @@ class Request:
 
 
 class _Requests(ABC):
-    """The requests of a worker, for both of vLLM's interfaces.
+    """The requests in vLLM's batch that name a strategy, with the states of their strategies.
 
     Args:
         vllm_config: vLLM's settings.
         device: The device of the logits.
-        running: The largest number of requests at once. Twice this number of removed requests is remembered.
+        running: The largest number of requests in the batch. Twice as many removed requests are remembered.
     """
 
     def __init__(self, vllm_config: VllmObject, device: torch.device, running: int) -> None:
@@ -96,10 +96,16 @@ class _Requests(ABC):
     def _add_to_batch(
         self, index: int, strategy_request: StrategyRequest, prompt: Tensor, written: int
     ) -> Request:
-        """Add a request with a prompt `[P]`. `written` is above 0 if the request comes back.
+        """Add a request to the batch.
+
+        Args:
+            index: The slot or row of the request.
+            strategy_request: The request's strategy and key.
+            prompt: The prompt's token ids, `[P]`.
+            written: The number of tokens written before, above 0 if vLLM removed the request and restarts it.
 
         Raises:
-            RuntimeError: The request comes back, but this worker no longer has the state.
+            RuntimeError: The request is restarted, but its state is no longer remembered.
         """
         self._at[index] = Request(
             index, strategy_request, prompt, self._find_request_states(strategy_request, prompt, written)
@@ -107,7 +113,7 @@ class _Requests(ABC):
         return self._at[index]
 
     def _remove_from_batch(self, index: int) -> None:
-        """Remove the request at this index from the batch. Remember its states, because it may come back."""
+        """Remove the request at this index from the batch. Remember its states, in case vLLM restarts it."""
         if index in self._at:
             self._left.append(self._at.pop(index))
 
@@ -133,7 +139,7 @@ class _Requests(ABC):
             "give vLLM more memory for its cache, or run fewer requests at once (--max-num-seqs)"
         )
 
-    def _choose(self, logits: Tensor, requests: Sequence[Request]) -> Tensor:
+    def _choose_next_tokens(self, logits: Tensor, requests: Sequence[Request]) -> Tensor:
         """Choose the next token of each request, and mask all other tokens in its row of `logits` `[B, V]`.
 
         Returns:
@@ -142,7 +148,7 @@ class _Requests(ABC):
         groups: dict[tuple[LogitStrategy, int], list[Request]] = {}
         for request in requests:
             strategy = request.strategy_request.strategy
-            groups.setdefault((strategy, _find_shared_step(strategy, request.step)), []).append(request)
+            groups.setdefault((strategy, _choose_step_for_group(strategy, request.step)), []).append(request)
         for (strategy, phase), group in groups.items():
             numbers = [[request.line, request.strategy_request.key, request.step] for request in group]
             lines, keys, steps = copy_to_device(numbers, self._device).T
@@ -173,11 +179,11 @@ class _Requests(ABC):
         return copy_to_device(find_sequence_breaker_ids(tokenizer), self._device)
 
 
-def _find_shared_step(strategy: LogitStrategy, step: int) -> int:
-    """Return the step number for the strategy. Requests with equal numbers are computed together.
+def _choose_step_for_group(strategy: LogitStrategy, step: int) -> int:
+    """Return the step number to give to a strategy: the same for requests that can be computed together.
 
-    GUARD's first steps have windows of different lengths, and all later steps are alike. A user's own
-    strategy gets the true number, because it may depend on the number.
+    GUARD's first steps have windows of different lengths. All later steps get the same number. A user's own
+    strategy gets the true step, because the strategy may depend on the step.
     """
     if isinstance(strategy, Guard):
         return min(step, strategy.window)
@@ -200,7 +206,7 @@ class ProcessorForRunnerV2(_Requests):
         self._new: dict[int, StrategyRequest] = {}
 
     def add_request(self, req_idx: int, sampling_params: VllmObject) -> bool:
-        """Note a request that takes a slot. Return whether the request names a strategy.
+        """Register a new request in a slot of vLLM. Return whether the request names a strategy.
 
         Raises:
             RuntimeError: The request names a strategy, but vLLM uses speculative decoding.
@@ -216,7 +222,7 @@ class ProcessorForRunnerV2(_Requests):
         return True
 
     def apply_staged_writes(self) -> None:
-        """Start the new requests. vLLM calls this function when their tokens are on the device."""
+        """Add the new requests to the batch. vLLM calls this function when their tokens are on the device."""
         for slot, strategy_request in self._new.items():
             prompt, filled = self._read_prompt_lengths(slot)
             tokens = self._states.all_token_ids.gpu[slot, :prompt].clone()
@@ -224,7 +230,7 @@ class ProcessorForRunnerV2(_Requests):
         self._new.clear()
 
     def apply(self, logits: Tensor, ctx: VllmObject) -> Tensor:  # a LogitsContext
-        """Choose the tokens of requests with a strategy. `logits` `[B, V]` are changed in place."""
+        """Choose tokens for requests with a strategy. Mask all other tokens in `logits` `[B, V]` in place."""
         slots = ctx.idx_mapping_np.tolist()
         at = self._at
         if at.keys().isdisjoint(slots):
@@ -240,10 +246,10 @@ class ProcessorForRunnerV2(_Requests):
                 request.line = line
                 request.step = length - prompt
                 ready.append(request)
-        return self._choose(logits, ready)
+        return self._choose_next_tokens(logits, ready)
 
     def _read_texts(self, requests: Sequence[Request]) -> Tensor:
-        """Read the tokens of requests from vLLM's memory; see `_Requests`."""
+        """Read the prompts and texts of requests from vLLM's memory, `[B, T]`, padded on the left with −1."""
         lengths = [len(request.prompt) + request.step for request in requests]
         slots, ends = copy_to_device([[request.slot for request in requests], lengths], self._device)
         columns = ends[:, None] - torch.arange(max(lengths), 0, -1, device=ends.device)
@@ -263,7 +269,7 @@ class ProcessorForRunnerV1(_Requests):
         self._asynchronous = bool(vllm_config.scheduler_config.async_scheduling)
 
     def update_state(self, batch_update: VllmObject) -> None:  # a BatchUpdate, or None
-        """Apply the changes of the batch: first remove requests, then add some, then move some."""
+        """Apply vLLM's changes to the batch: first removed requests, then added and moved requests."""
         if batch_update is None:
             return
         at = self._at
@@ -282,14 +288,14 @@ class ProcessorForRunnerV1(_Requests):
             at.update((row, request) for row, request in moved.items() if request is not None)
 
     def apply(self, logits: Tensor) -> Tensor:
-        """Choose the tokens of requests with a strategy. `logits` `[B, V]` are changed in place."""
+        """Choose tokens for requests with a strategy. Mask all other tokens in `logits` `[B, V]` in place."""
         for line, request in self._at.items():
             request.line = line
             request.step = len(request.outputs)
-        return self._choose(logits, list(self._at.values()))
+        return self._choose_next_tokens(logits, list(self._at.values()))
 
     def _read_texts(self, requests: Sequence[Request]) -> Tensor:
-        """Read the tokens of requests from vLLM's lists; see `_Requests`."""
+        """Read the prompts and texts of requests from vLLM's lists, `[B, T]`, padded on the left with −1."""
         texts = [[*request.prompt.tolist(), *request.outputs] for request in requests]
         longest = max(map(len, texts))
         return copy_to_device([[-1] * (longest - len(text)) + text for text in texts], self._device)
@@ -298,7 +304,7 @@ class ProcessorForRunnerV1(_Requests):
 def make_processor(
     vllm_config: VllmObject, *arguments: VllmObject
 ) -> ProcessorForRunnerV1 | ProcessorForRunnerV2:
-    """Create the processor for runner V2, which passes the states of requests, or for runner V1."""
+    """Create the processor for the model runner that calls: V2 passes two arguments, V1 passes three."""
     if len(arguments) == 1:
         return ProcessorForRunnerV2(vllm_config, *arguments)
     return ProcessorForRunnerV1(vllm_config, arguments[0])

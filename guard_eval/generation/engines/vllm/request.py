@@ -36,19 +36,19 @@ _NEUTRAL: dict[str, float | None] = {
     "repetition_penalty": 1,
     "thinking_token_budget": None,
 }
-"""Parameters of vLLM that could change a strategy's input or choice, each with its neutral value."""
+"""Parameters of vLLM that could change a strategy's choice, each with the value that has no effect."""
 
 
 @dataclass(frozen=True)
 class StrategyRequest:
-    """A strategy and the text's `noise.make_row_key`. The key is 0 if the strategy does not draw."""
+    """The strategy and the random key of a request. The key is 0 if the strategy does not draw."""
 
     strategy: LogitStrategy
     key: int
 
 
 def make_extra_args(strategy: Strategy, *, seed: int, prompt_id: str, run: int = 1) -> dict[str, str | int]:
-    """Return the `extra_args` with which vLLM writes the same text as the other engines."""
+    """Return a request's `extra_args`, which name the strategy and the random seed for vLLM."""
     further: dict[str, str | int] = {} if run == 1 else {RUN: run}
     return {STRATEGY: signature(strategy), SEED: seed, PROMPT_ID: prompt_id, **further}
 
@@ -69,7 +69,7 @@ def read_strategy_request(parameters: VllmObject) -> StrategyRequest | None:
         return None
     for name, value in {STRATEGY: None, **arguments}.items():
         if name not in _KINDS:
-            raise StudyError(f"extra_args: {name!r} is unknown; guard-eval takes {', '.join(_KINDS)}")
+            raise StudyError(f"extra_args: {name!r} is unknown; choose from: {', '.join(_KINDS)}")
         kind, description = _KINDS[name]
         is_of_kind = isinstance(value, kind) and not isinstance(value, bool)
         if not is_of_kind or (name == RUN and value < 1):
@@ -83,13 +83,13 @@ def read_strategy_request(parameters: VllmObject) -> StrategyRequest | None:
     for name, neutral in _NEUTRAL.items():
         if (value := getattr(parameters, name, neutral)) != neutral:
             raise StudyError(
-                f"{name} = {value!r} would change the probabilities that {strategy} sees; "
+                f"{name} = {value!r} would change the probabilities from which {strategy} chooses; "
                 f"set {name} = {neutral} (a model's generation_config.json may have set it)"
             )
     if not draws_tokens(strategy):
         return StrategyRequest(strategy, 0)
     if SEED not in arguments:
-        raise StudyError(f"extra_args: {strategy} draws its tokens and needs {SEED}, a whole number")
+        raise StudyError(f"extra_args: {strategy} draws tokens at random; add {SEED}, a whole number")
     prompt_id = arguments.get(PROMPT_ID, "")
     run = arguments.get(RUN, 1)
     return StrategyRequest(strategy, make_row_key(arguments[SEED], prompt_id, signature(strategy), run))

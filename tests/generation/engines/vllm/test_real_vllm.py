@@ -119,13 +119,13 @@ def test_greedy_and_guard_write_the_tokens_of_transformers(engine, reference, ro
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_vllm_draws_with_the_same_numbers(engine, reference, rows, name):
+def test_vllm_draws_the_tokens_of_transformers(engine, reference, rows, name):
     tokens = by_vllm(engine, rows, [name] * len(rows))
     assert count_differences(tokens, by_transformers(reference, rows, name)) <= 1
 
 
 @pytest.mark.parametrize("stop", [(), (" and", ".")], ids=str)
-def test_vllm_texts_equal_local_texts_but_for_recipes(engine, reference, rows, stop):
+def test_vllm_texts_equal_local_texts_except_recipes(engine, reference, rows, stop):
     llm, described = engine
     limits = {"max_new_tokens": NEW, "max_prompt_tokens": 64, "stop": list(stop)}
     recipe = described.make_recipe(
