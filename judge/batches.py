@@ -132,7 +132,7 @@ class BatchRun:
             raise StudyError(stop_after_unreadable_answers(online.state, useless[-1], len(useless)).reason)
         return unsettled
 
-    def _halve_batch_size(self, name: str, size: int, words: str) -> None:
+    def _halve_batch_size(self, name: str, size: int, refusal: str) -> None:
         """Halve the size of all further batches, because this batch was too large.
 
         Raises:
@@ -141,11 +141,11 @@ class BatchRun:
         self._batch_of = {key: batch for key, batch in self._batch_of.items() if batch != name}
         if size <= 1:
             raise StudyError(
-                f"{self.server.url} refuses a batch of one request ({words}). Run the command without --batch"
+                f"{self.server.url} refuses a batch of one request ({refusal}). Run again without --batch"
             )
         self._most_requests = min(self._most_requests, -(-size // 2))
         progress.show_notice(
-            f"a batch of {size} requests is too large ({words}); further batches have at most "
+            f"a batch of {size} requests is too large ({refusal}); further batches have at most "
             f"{self._most_requests} requests"
         )
 
@@ -257,7 +257,7 @@ class BatchRun:
             ) from None
         self._update_batch_requests(name, provider_id=provider_id)
         self.journal.counts.requests += size
-        progress.show_notice(f"the batch {provider_id} with {size} requests is sent")
+        progress.show_notice(f"the batch {provider_id} with {size} requests was sent")
         return Batch(name=name, provider_id=provider_id)
 
     async def _collect_batches(self, batches: Sequence[Batch]) -> None:
@@ -290,7 +290,7 @@ class BatchRun:
         except CallError as error:
             raise StudyError(
                 f"{self.server.url} has no batch {batch.provider_id}, or no results of this batch ({error}). "
-                "Use the key and the address with which the batch was sent, and run the command again later. "
+                "Use the key and the address that sent the batch, and run the command again later. "
                 f"If the batch was deleted, {_NEW_NAME}"
             ) from None
         with self.journal.store.begin_read() as db:

@@ -93,7 +93,7 @@ def lengthen_text(text: str, *, seed: int) -> str:
     return " ".join([text.rstrip(), *repeated, *filler])
 
 
-def read_unanswered_questions(store: Store, judge: Judge, *, seed: int) -> list[Question]:
+def read_unanswered_calibration_questions(store: Store, judge: Judge, *, seed: int) -> list[Question]:
     """Return the calibration questions that the judge has not answered with the current settings."""
     settings = RequestBuilder(judge, seed=seed).settings
     with store.begin_read() as db:

@@ -25,7 +25,7 @@ from guard_eval.store.sql.schema import SqlRow
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from guard_eval.study.tuning_settings import TUNING_DATABASE
-from judge.calibration import read_unanswered_questions
+from judge.calibration import read_unanswered_calibration_questions
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
 from judge.questions import make_judge_hand_out_plan, read_unjudged_questions, split_questions_into_rounds
 from judge.recheck import draw_requests_to_recheck, preview_recheck, resend_requests
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from judge.journal import RunCounts
 
 _REASONS = 5
-"""The number of reasons that are printed for each kind of failure."""
+"""The summary prints at most this number of different reasons for each kind of failure."""
 
 _REMEDIES = {
     "timeout": " (you may have paid for them; to ask again, set a longer timeout in study.toml)",
@@ -46,10 +46,10 @@ _REMEDIES = {
 
 @record
 class JudgeResult(Result):
-    """The result of the command: the requests to the judges, sent or only previewed.
+    """The result of `guard-eval judge`: the requests to the judges, sent or only previewed.
 
     Attributes:
-        previews: The open questions of each judge, with the price.
+        previews: The requests to each judge that are still to be sent, with the cost.
         judges: The requests and costs of each judge over all runs.
         failures: The reasons why questions still have no verdict.
     """
@@ -106,7 +106,7 @@ def judge(
         raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
     if recheck is not None and (recheck < 1 or batch or calibrate):
         raise StudyError(
-            "--recheck needs a number of at least 1, such as 40, and works without --batch and --calibrate"
+            "--recheck needs a number of at least 1, such as 40, and excludes --batch and --calibrate"
         )
     judges = _choose_judges(study, only)
     study = study.make_tuning_study() if tune else study
@@ -156,9 +156,9 @@ def _choose_judges(study: Study, only: str | None) -> list[Judge]:
     judges = [judge for judge in study.settings.judge if only in (None, judge.model, judge.rater_name)]
     names = ", ".join(judge.rater_name for judge in study.settings.judge)
     if not names:
-        raise StudyError(f'{study.folder} has no judge; add to its study.toml: [[judge]] with model = "…"')
+        raise StudyError(f'{study.folder} has no judge; add a table [[judge]] with model = "…" to study.toml')
     if not judges:
-        raise StudyError(f"the study has no judge {only!r}; it has: {names}")
+        raise StudyError(f"the study has no judge {only!r}; choose one of: {names}")
     return judges
 
 
@@ -212,7 +212,9 @@ class JudgeCommand:
                     attempts = draw_requests_to_recheck(self.store, judge, self.recheck, seed=seed)
                     previews.append(preview_recheck(judge, attempts))
                 else:
-                    read_questions = read_unanswered_questions if self.calibrate else read_unjudged_questions
+                    read_questions = (
+                        read_unanswered_calibration_questions if self.calibrate else read_unjudged_questions
+                    )
                     questions = read_questions(self.store, judge, seed=seed)
                     previews.append(preview_judge(self.store, judge, questions, seed=seed))
         return previews
@@ -260,7 +262,7 @@ class JudgeCommand:
         if yes or not any(worst for preview in confirmed for _, worst in preview.costs.values()):
             return True
         if not sys.stdin.isatty():
-            raise StudyError("there is no terminal to confirm the cost in. To send the requests, add --yes")
+            raise StudyError("the cost must be confirmed, but there is no terminal. To confirm, add --yes")
         progress.show_result(self.show_previews(previews, example=False))
         if self.budget is not None:
             cost = f"for never more than {format_usd(self.budget)} over all runs{' with --tune' * self.tune}"
@@ -376,5 +378,7 @@ def _describe_judge_failures(reasons: Sequence[JsonObject]) -> list[str]:
         lines.append(f"failed: {judge}: {total} × {kind}{_REMEDIES.get(kind, '')}")
         lines += [f"    {row['count']} × {row['reason']}" for row in listed[:_REASONS]]
     if reasons:
-        lines.append("The same command sends requests without an answer again; the report counts the others.")
+        lines.append(
+            "To repeat requests without an answer, run this command again. The report counts other failures."
+        )
     return lines

@@ -280,7 +280,7 @@ def stop_after_unreadable_answers(run: RunState, error: RequestFailure, count: i
     remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
     return Stop(
         f"the judge {run.judge.rater_name!r} gave no verdict in {count} answers in a row, last with "
-        f"{error.kind} ({error.detail}), so nothing more is sent. To continue, "
+        f"{error.kind} ({error.detail}), so no more requests are sent. To continue, "
         f"{remedy.format(tokens=run.max_output_tokens)}, then run the command again"
     )
 
@@ -345,7 +345,7 @@ def _decide_after_failed_request(history: History, error: RequestFailure) -> Ret
     if (error.wait or 0.0) > LONGEST_WAIT_SECONDS:
         return Stop(
             f"the server asks to wait {error.wait:.0f} seconds before the next request. Run the command "
-            "again after that time; no stored answer is paid for again"
+            "again after this time. Stored answers are not paid for again"
         )
     failed = _count_failures_since_answer(history)
     too_slow = error.kind == "timeout" and history.replies[-1].alone  # would be as slow again

@@ -106,21 +106,21 @@ class Journal:
         cost = None if self._price is None else self._price.compute_cost(usage, batch=batch)
         return RequestResult(row=row, state="answered", response=body, usage=usage, cost=cost)
 
-    def add_answer_cost(self, settled: RequestResult, reserved: int | None) -> None:
+    def add_answer_cost(self, answer: RequestResult, reserved: int | None) -> None:
         """Add the cost of a stored answer to the run's cost. If the cost is unknown, add the reserved amount.
 
         Raises:
             StudyError: There is a budget, and the answer cost more than the reserved amount.
         """
         expected = reserved or 0
-        cost = expected if settled.cost is None else settled.cost
+        cost = expected if answer.cost is None else answer.cost
         self.counts.cost += cost
         if cost <= expected or self._has_warned:
             return
         self._has_warned = True
         words = (
             f"a response cost ${cost / BILLION:.4f}, but at most ${expected / BILLION:.4f} was expected: "
-            f"the server ignores the token limit (it sent {settled.usage.output_tokens} tokens)"
+            f"the server ignores the token limit (it sent {answer.usage.output_tokens} tokens)"
         )
         if self._limit is not None:
             raise StudyError(f"{words}. No budget can be guaranteed with this server; run without --budget")
@@ -130,7 +130,7 @@ class Journal:
         """Return the error that the budget does not allow the planned request."""
         return StudyError(
             f"the budget of ${(self._limit or 0) / BILLION:g} is used up: the next request can cost "
-            f"${(planned.cost or 0) / BILLION:.4f}, and less than that is left. All answers are saved. To "
+            f"${(planned.cost or 0) / BILLION:.4f}, which is more than the rest. All answers are saved. To "
             "continue, run the command again with a larger --budget"
         )
 
@@ -182,8 +182,8 @@ class Journal:
                     await self.extend_lease(LEASE)
             except TimeoutError:
                 raise StudyError(
-                    f"another program has locked {self.store.name} for {seconds / 2:g} seconds, so nothing "
-                    "more is sent. All answers are saved. End that program, then run this command again"
+                    f"another program has locked {self.store.name} for {seconds / 2:g} seconds, so no more "
+                    "requests are sent. All answers are saved. End that program, then run this command again"
                 ) from None
 
     async def extend_lease(self, lease: timedelta) -> None:

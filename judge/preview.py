@@ -130,7 +130,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     if special:
         lines.append(f"asked with {escape_invisible(special)}")
     if len(sizes) < len(questions):
-        lines.append(f"{len(questions) - len(sizes):,} are answered or in a batch already")
+        lines.append(f"{len(questions) - len(sizes):,} questions are answered or in a batch already")
     costs = {}
     if price is not None:
         costs = _estimate_costs(price, judge, sizes, spent, reasons=reasons)
@@ -140,9 +140,9 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     warnings = []
     if changes := describe_setting_changes(store, judge):
         warnings.append(
-            f"{name} has verdicts with other settings ({'; '.join(changes)}), which are kept. Undo the "
-            'change in study.toml, or give the judge a new name there (name = "…"), with which it judges all '
-            "pairs again"
+            f"{name} has verdicts with other settings ({'; '.join(changes)}). These verdicts are kept. Undo "
+            'the change in study.toml, or give the judge a new name there (name = "…"). A judge with a new '
+            "name judges all pairs again"
         )
     example = None
     if bodies:

@@ -120,7 +120,7 @@ class RequestBuilder:
         digest = hashlib.sha256(name.encode()).digest()
         return build_request(
             self.judge,
-            self._prompt.write_messages(question.blind, self._seed, lines=form.output == "text"),
+            self._prompt.write_messages(question.blind, self._seed, as_block=form.output == "text"),
             form,
             seed=int.from_bytes(digest[:4]) >> 1,  # servers take signed 32-bit seeds
             max_output_tokens=max_output_tokens,
@@ -248,7 +248,7 @@ def check_criteria_unchanged(store: Store, judge: Judge) -> None:
         raise StudyError(
             f"the judge {name!r} has judged pairs of this study on {', '.join(sorted(before))}, but "
             f"study.toml now names {', '.join(sorted(now))}. Undo the change, or give the judge a new name "
-            '(name = "…"), with which it judges all pairs'
+            '(name = "…"). A judge with a new name judges all pairs'
         )
     if changed := describe_reworded_criteria(store_settings.read_criteria_wording(store), judge.rubric):
         raise StudyError(

@@ -1,8 +1,8 @@
 """Send stored requests again, byte for byte, and compare the verdicts to find out if the judge has changed.
 
 A server may replace a model without changing the name. The new answers are stored and cost money like all
-others, but do not count as verdicts or as calibration. At most one request per pair is drawn, so that the
-answers are independent.
+answers, but do not count as verdicts or as calibration. At most one request for each pair is drawn, so that
+the answers are independent.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Outcome = Literal["same", "changed", "failed"]
 
 
 def describe_recheck_outcomes(outcomes: Counter[Outcome]) -> str:
-    """Describe the number of answers with the same verdict, and the largest plausible change of a share.
+    """Describe the number of equal verdicts, and the largest plausible change of a win share.
 
     >>> describe_recheck_outcomes(Counter(same=38, changed=2))
     '38 of 40 answers give the same verdicts; a change of more than 15 points in any share is not plausible'
@@ -67,9 +67,9 @@ def describe_recheck_outcomes(outcomes: Counter[Outcome]) -> str:
 
 
 def compute_upper_limit_of_changes(changed: int, count: int) -> float:
-    """Return the upper limit of Clopper and Pearson for the share of answers that changed.
+    """Return the upper confidence limit (Clopper–Pearson, 95 %) of the share of answers that changed.
 
-    No win share changes by more than the share of answers that changed.
+    No win share can change by more than this share.
 
     >>> round(compute_upper_limit_of_changes(0, 40), 4)  # 1 - 0.05 ** (1 / 40)
     0.0722
@@ -105,7 +105,7 @@ def draw_requests_to_recheck(store: Store, judge: Judge, count: int, *, seed: in
 
 
 def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
-    """Preview the cost of sending requests again: as before, or at worst with the longest answers."""
+    """Preview the cost of sending requests again: the earlier cost, and at worst the cost of long answers."""
     url = find_server_url(judge)
     price = find_price(judge, url)
     model = escape_invisible(judge.model)
@@ -127,7 +127,7 @@ def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
 
 
 def resend_requests(online: OnlineRun, attempts: Sequence[Attempt]) -> str:
-    """Send the requests again, and describe how the new answers compare with the old ones.
+    """Send the requests again, and describe how many new answers give the same verdicts as before.
 
     Raises:
         StudyError: Only the user can fix the problem. Earlier answers are saved.
@@ -166,7 +166,7 @@ async def _resend_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Coun
 
 
 def _plan_recheck_request(online: OnlineRun, attempt: Attempt) -> PlannedRequest:
-    """Return the request with today's date in its key, so that it can be sent again on another day."""
+    """Return a stored request as a new request, with today's date in the key, to be sent once a day."""
     today = f"recheck {datetime.now(UTC):%Y-%m-%d} {online.builder.settings} ".encode()
     return PlannedRequest(
         question=replace(attempt.question, check=_CHECK),

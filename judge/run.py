@@ -1,8 +1,9 @@
 """Judge all questions that have no verdict yet. Each answer is stored before it is read.
 
-The first questions are asked one after the other until an answer can be read, so the form of requests, the
-key, the address and the price are settled before the others follow. A run may be killed at any moment: the
-next one reads what was answered and sends only the rest. A failure is counted, and is never a verdict.
+The first questions are asked one after the other until an answer can be read. So the form of requests, the
+key, the address and the price are known to be right before many requests are sent. A run may be killed at any
+moment: the next run reads the stored answers, and sends only the other requests. A failure is counted, and is
+never a verdict.
 """
 
 import asyncio
@@ -50,14 +51,14 @@ from judge.journal import Journal, RunCounts
 from judge.questions import RequestBuilder
 
 POLL_SECONDS = 0.5
-"""Seconds between two checks whether another process has an answer, or the budget allows a request again."""
+"""Seconds between two checks whether another process has stored an answer or the budget allows a request."""
 
 NOTICE_SECONDS = 10.0
-"""If no question was finished within this time, a message says why the run waits."""
+"""If no question is finished within this time, a message tells the user why the run waits."""
 
 
 class PendingQuestion(NamedTuple):
-    """A question without a verdict, its next request, and the failure of its last stored answer."""
+    """A question without a verdict, with the next request and the failure of the last stored answer."""
 
     question: Question
     send: Send
@@ -65,15 +66,15 @@ class PendingQuestion(NamedTuple):
 
 
 class OnlineRun:
-    """One run of one judge, which sends each request by itself.
+    """One run of one judge without the Batch API.
 
     Attributes:
         judge: The study's settings for this judge.
-        server: The judge's server, with the key that goes there.
+        server: The judge's server, with the key.
         builder: Makes the requests and reads the answers.
-        journal: Writes to the store.
-        workers: Send the requests.
-        state: The state of the judge's run.
+        journal: Saves requests, answers and verdicts in the study's database.
+        workers: Send the requests in parallel.
+        state: The form and the token limit of requests, and the failures of this run.
     """
 
     def __init__(
@@ -88,17 +89,17 @@ class OnlineRun:
         advance: progress.Advance | None = None,
         pace: float = 1.0,
     ) -> None:
-        """Prepare a run.
+        """Prepare a judge's run. No request is sent yet.
 
         Args:
             store: The study's database.
             judge: The study's settings for this judge.
             seed: The study's seed.
-            server: The judge's server, with the key that goes there.
-            price: The price of the judge's tokens, if it is known.
+            server: The judge's server, with the key.
+            price: The price of the judge's tokens, if the price is known.
             budget_usd: The highest total cost of the study's requests over all runs; None for no limit.
-            advance: Called for each question that is done.
-            pace: A factor for all pauses that the server did not ask for.
+            advance: A function that advances the progress bar after each finished question.
+            pace: A factor for the length of pauses, except pauses that the server requests.
 
         Raises:
             StudyError: The judge may not rate, or the budget cannot be guaranteed.
@@ -121,8 +122,8 @@ class OnlineRun:
     def judge_questions(self, rounds: Iterable[Sequence[Question]]) -> RunCounts:
         """Ask the questions round by round, save the verdicts, and return the counts of the run.
 
-        After Ctrl-C, the run first receives and saves the answers that are under way. Several processes may
-        judge one study at once.
+        After Ctrl-C, the run first receives and saves the answers to requests that were already sent. Several
+        processes may judge one study at the same time.
 
         Raises:
             StudyError: Only the user can fix the problem. Earlier answers are saved.
@@ -159,7 +160,7 @@ class OnlineRun:
             lease.result()
 
     async def record_stored_outcomes(self, questions: Iterable[Question]) -> list[PendingQuestion]:
-        """Conclude questions whose answers are stored; return the others with their next request."""
+        """Save the verdicts and failures in stored answers; return the other questions to be asked."""
         questions = list(questions)
         if any(question.check is not None for question in questions):
             with self._store.begin_write() as (db, _):
@@ -181,9 +182,9 @@ class OnlineRun:
         return unanswered
 
     async def _ask_queued_questions(self, queue: deque[Question], *, first: bool = False) -> None:
-        """Ask the next question until there is none, or until the first answer that can be read.
+        """Ask the questions in the queue. With `first`, stop after the first answer that can be read.
 
-        A question that cannot be asked now goes back into the queue.
+        A question that cannot be asked now is put back into the queue.
 
         Raises:
             StudyError: The run ends here.
@@ -205,7 +206,7 @@ class OnlineRun:
                     queue.insert(1, question)
 
     async def wait_for_open_requests(self) -> None:
-        """Pause before the next check. In a long time without a finished question, tell the user why."""
+        """Pause before the next check. If no question was finished for a long time, tell the user why."""
         now = asyncio.get_running_loop().time()
         self._waiting_since = self._waiting_since or now
         if now - self._waiting_since > NOTICE_SECONDS and not self._has_told_to_wait:
@@ -216,7 +217,7 @@ class OnlineRun:
     async def _ask_question(
         self, question: Question, *, has_other_questions: bool
     ) -> Verdict | Failure | UnavailableRequest | RetryLater:
-        """Return the verdict on a question, its failure, or why it cannot be asked now.
+        """Ask a question. Return the verdict or the failure, or why the question cannot be asked now.
 
         Raises:
             StudyError: The run ends here.
@@ -239,7 +240,7 @@ class OnlineRun:
     async def send_until_answered(
         self, plan: Callable[[], PlannedRequest], form: Form, history: History
     ) -> tuple[History, Send | RetryLater | Verdict | Failure] | UnavailableRequest:
-        """Send a request until it is answered or has finally failed; return the next step.
+        """Repeat a request until there is an answer or a final failure. Return the history and the next step.
 
         Raises:
             StudyError: The run ends here.
@@ -260,7 +261,7 @@ class OnlineRun:
             await self.workers.back_off(step.attempts, step.seconds)
 
     async def record_outcome(self, question: Question, outcome: Verdict | Failure) -> None:
-        """Save a verdict or note a failure, and count the finished question."""
+        """Save a question's verdict or the reason for the failure, and count the finished question."""
         if isinstance(outcome, Failure):
             await self.journal.store_failure_reason(outcome.error)
             self.counts.failures[outcome.error.kind, outcome.error.detail] += 1
@@ -272,7 +273,7 @@ class OnlineRun:
             self._advance(1, note=f"${cost:.2f} · {self.counts.failures.total()} failed")
 
     def plan_request(self, question: Question, send: Send, *, batch: bool = False) -> PlannedRequest:
-        """Return a request for a question with its highest possible cost."""
+        """Return a request that asks a question, with the highest possible cost of the request."""
         tokens = self.state.max_output_tokens
         body = self.builder.build_body(question, send.form, send.sample, max_output_tokens=tokens)
         return PlannedRequest(
@@ -285,7 +286,7 @@ class OnlineRun:
         )
 
     def _store_instruction(self, form: Form) -> str:
-        """Return the row of a form's instruction; add it before the first request."""
+        """Store the instruction of a form before the first request, and return the instruction's id."""
         if form not in self._instructions:
             instruction = self.builder.make_instruction(form, max_output_tokens=self.state.max_output_tokens)
             with self._store.begin_write() as (db, _):
@@ -294,11 +295,10 @@ class OnlineRun:
         return self._instructions[form]
 
     async def _send_once(self, plan: Callable[[], PlannedRequest], form: Form) -> Reply | UnavailableRequest:
-        """Send a request once, unless it was answered earlier, and store the result.
+        """Send a request once, unless an answer is stored already, and store the result.
 
-        The request is planned and its money is set aside when the limiter lets it go, and the limiter is held
-        until the answer is on disk. So a process that is killed leaves no more requests open than the judge's
-        concurrency.
+        The cost is reserved only when the rate limiter allows the request, and the request occupies the
+        limiter until the answer is saved. So if a process is killed, at most `concurrency` requests are open.
 
         Raises:
             StudyError: The budget is used up.
@@ -340,6 +340,6 @@ class OnlineRun:
 
 
 def make_failed_result(row: int, error: RequestFailure) -> RequestResult:
-    """Return the values that complete the row of a request without an answer."""
+    """Return the result of a request without an answer, to be stored in the request's row."""
     state: Literal["lost", "unbilled"] = "lost" if error.billed else "unbilled"
     return RequestResult(row=row, state=state, failure=error.kind, detail=error.detail)

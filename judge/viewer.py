@@ -1,7 +1,7 @@
-"""Write the exchanges with a study's judges as one HTML page that names no method.
+"""Write all requests to a study's judges, with the answers, as one HTML page that names no method.
 
-For each pair, it is drawn at random which text is called Text 1, because the study's own order would reveal
-the methods. All text from outside is escaped on the page, and control characters are written out.
+For each pair, a random text is called Text 1, because the order in the study would reveal the methods. Texts,
+requests and answers are escaped on the page, and control characters are shown as codes.
 """
 
 import base64
@@ -33,7 +33,7 @@ _PAIRS_AT_ONCE = 100
 def write_exchanges_page(
     store: Store, judges: Iterable[Judge], path: Path, *, seed: int, only: set[str] | None = None
 ) -> int:
-    """Write the exchanges with all judges, or only with those in `only`; return their number.
+    """Write the page of exchanges with all judges, or with the judges in `only`; return their number.
 
     Raises:
         StudyError: There is nothing to show, or the file cannot be written.
@@ -65,11 +65,11 @@ def write_exchanges_page(
 
 
 _Groups = dict[tuple[int, str, int], dict[int, list[Attempt]]]
-"""The requests, grouped by position of the pair, judge and sample, and then by number of the question."""
+"""Requests by comparison (position of the pair, judge and sample), and then by number of the question."""
 
 
 def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -> Iterator[JsonObject]:
-    """Yield a comparison for the page for each pair, judge and sample."""
+    """Yield the values that the page shows for each pair, judge and sample."""
     choices: dict[tuple[str, str, int], dict[str, Choice]] = defaultdict(dict)
     votes: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in unblind.read_tidy_rows(store, include_excluded=True):
@@ -87,7 +87,7 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
             drawn = "ba" if int(make_content_id(seed, "view", pair.id), 16) % 2 else "ab"
             names = {drawn[0]: "text 1", drawn[1]: "text 2"}
             described = [
-                _describe_judged_order(attempts, choices[pair.id, judge, number], names)
+                _describe_judgment_in_order(attempts, choices[pair.id, judge, number], names)
                 for number, attempts in sorted(orders.items())
             ]
             verdicts = [order["better"] for order in described]
@@ -109,7 +109,7 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
 
 
 def _group_attempts_by_comparison(store: Store, pairs: Mapping[str, Pair], only: set[str] | None) -> _Groups:
-    """Return the requests about these pairs, from all judges or only those in `only`."""
+    """Return the requests about these pairs to all judges, or only to the judges in `only`."""
     with store.begin_read() as db:
         attempts = requests.read_requests_about_pairs(db, list(pairs))
     groups: _Groups = defaultdict(lambda: defaultdict(list))
@@ -125,10 +125,11 @@ def _group_attempts_by_comparison(store: Store, pairs: Mapping[str, Pair], only:
 def _compare_votes_with_judge(
     votes: Mapping[str, Sequence[str]], verdicts: Sequence[Mapping[str, str]]
 ) -> dict[str, object]:
-    """Return people's votes on each criterion, their distance from the judge, and their disagreement.
+    """Return the votes of people on each criterion, and two measures of disagreement.
 
-    `apart` is the largest distance of the mean votes on a criterion, and `split` the largest variance of
-    people's, if a vote for text 1 is 1, one for text 2 is −1, and a tie is 0.
+    A vote for text 1 counts 1, a vote for text 2 counts −1, and a tie counts 0. `apart` is the largest
+    difference between the mean votes of people and judge on a criterion. `split` is the largest variance of
+    people's votes.
     """
     sides = {"text 1": 1, "tie": 0, "text 2": -1}
     apart = [0.0]
@@ -144,13 +145,13 @@ def _compare_votes_with_judge(
 
 
 def _compare_orders(verdicts: Sequence[Mapping[str, str]]) -> str:
-    """Return whether both orders have the same verdict, different ones, or only one has a verdict."""
+    """Return `same` or `flip` if both orders have equal or different verdicts, otherwise `one`."""
     if len(verdicts) != 2 or not all(verdicts):
         return "one"
     return "same" if verdicts[0] == verdicts[1] else "flip"
 
 
-def _describe_judged_order(
+def _describe_judgment_in_order(
     attempts: Sequence[Attempt], choices: Mapping[str, Choice], names: Mapping[str, str]
 ) -> JsonObject:
     sides = "ab" if attempts[0].question.first == "a" else "ba"
@@ -167,6 +168,6 @@ def _describe_judged_order(
 
 
 def format_answer(attempt: Attempt) -> str:
-    """Return the words of an answer; an empty text if there are none or they cannot be read."""
+    """Return the text of an answer, or an empty text if there is no answer that can be read."""
     answer = read_answer(attempt.response or b"")
     return "" if answer is None else answer.refusal or answer.text or ""

@@ -32,7 +32,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 BRIEF_METRICS = 2
 """A terminal shows differences for at most this number of metrics."""
 MAX_NAME = 80
-"""The largest length of a name in a table, in characters. TeX refuses tables wider than 5.7 m."""
+"""The largest number of characters of a name in a table. TeX refuses tables wider than 5.7 m."""
 CLOSEST = "* closest to the human value of its dataset, as shown (rounded)."
 
 
@@ -40,8 +40,9 @@ def write_results(measured: MeasurementResult, folder: Path) -> None:
     r"""Write all results into an existing folder.
 
     `scores.csv` and `differences.csv` have a row for each score and difference with every field, not rounded.
-    `metrics.json` has both, with the settings and warnings. `metrics.md`, `.html` and `.tex` (`booktabs`
-    tables for `\input`) are for people. The figures are SVG files, and parts of the HTML page.
+    `metrics.json` has all scores and differences, with the settings and warnings. `metrics.md`, `.html` and
+    `.tex` (`booktabs` tables for `\input`) have tables for readers. The figures are SVG files and also parts
+    of the HTML page.
 
     Args:
         measured: The results.

@@ -1,7 +1,7 @@
 """Draw a figure for each metric, with all strategies and their intervals.
 
-Labels name the strategies, so colours are not needed. Names come from files, so they are shown as plain text,
-never as markup or a formula. The same results give the same bytes.
+Labels name the strategies, so colours are not needed. Names come from files, so names are shown as plain
+text, never as markup or a formula. The same results give the same bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compute intervals of metrics, differences from a baseline, and tests of these differences.
 
-A metric of many texts is a smooth function of sums over prompts. To first order, it is a mean with one
-contribution from each prompt: the jackknife's pseudo-values. Means over datasets and differences between
+A metric of many texts is a smooth function of sums over prompts. To first order, the metric is a mean with
+one contribution from each prompt: the jackknife's pseudo-values. Means over datasets and differences between
 strategies are means of the same contributions, so all of them use the same interval and the same test.
 """
 

@@ -1,6 +1,6 @@
 """Measure all metrics of a set of texts: values with intervals, differences, and the settings.
 
-A metric that uses a model is imported only when it is measured, so other metrics do not need torch.
+The module of a metric that uses a model is imported only for this metric, so other metrics do not need torch.
 """
 
 from __future__ import annotations

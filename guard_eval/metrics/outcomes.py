@@ -79,7 +79,7 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
     """Group texts by dataset, in alphabetical order, and by strategy, in the order of the texts.
 
     Raises:
-        StudyError: There are no texts, or a strategy has the name that is reserved for people.
+        StudyError: There are no texts, or a strategy has the name that is reserved for references.
     """
     texts: dict[tuple[str, str], list[Generation]] = {}
     units: dict[str, dict[str, str]] = {}
@@ -103,7 +103,7 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
 
 
 def make_reference_groups(groups: Sequence[Group]) -> list[Group]:
-    """Return the references of each dataset as a group of texts, whose strategy is people.
+    """Return the references of each dataset as a group of texts with the strategy `HUMAN`.
 
     If a prompt has different references, the first reference is used and marked with a flaw.
     """
@@ -121,7 +121,7 @@ def make_reference_groups(groups: Sequence[Group]) -> list[Group]:
 
 
 def _make_reference_text(texts: Sequence[Generation]) -> Generation:
-    """Return the reference of a prompt as a text by people."""
+    """Return the reference of a prompt as a text with the strategy `HUMAN`."""
     first = texts[0].reference or ""
     differs = any(text.reference != first for text in texts)
     flaws = ("reference differs between strategies",) if differs else ()
@@ -190,7 +190,7 @@ def make_outcome_of_runs(
     parts: Floats | None = None,
     noise: float = 0.0,
 ) -> Outcome:
-    """Return the outcome of a metric. Its value is the mean of the values of several runs.
+    """Return the outcome of a metric. The outcome's value is the mean of the values of several runs.
 
     Args:
         metric: The metric's name.

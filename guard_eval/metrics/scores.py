@@ -169,8 +169,7 @@ def find_closest_to_human(rows: Sequence[Score]) -> set[tuple[str, str, str]]:
     """Return metric, dataset and strategy of the scores that are nearest to the human score.
 
     These scores are bold in the paper's main table (`tab:ablation_resultglacs`). For each metric and dataset,
-    they belong to the strategies whose rounded value differs least from the rounded human value, with all
-    ties.
+    these are the strategies whose rounded value is nearest to the rounded human value, with all ties.
     """
     rounded = {
         (row.metric, row.dataset, row.strategy): round(row.value, METRICS[row.metric].digits)

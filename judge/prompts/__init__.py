@@ -1,1 +1,1 @@
-"""Write a judge's requests and read its answers."""
+"""Write the requests to a judge, and read the verdicts in the answers."""

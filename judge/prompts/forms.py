@@ -1,4 +1,4 @@
-"""The forms of a request that servers accept: the strictest first, then simpler ones."""
+"""The forms of a request that servers may accept: the strictest form first, then simpler forms."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +12,13 @@ from guard_eval.study.judge_settings import Judge
 from judge.prompts.prompt import RATIONALE, RATIONALE_WORDS
 
 _GUESSES = ("seed", "temperature", "system")
-"""Parts that a server may refuse without naming them, the least important first."""
+"""Parts of a request that a server may refuse without naming them. The least important part is first."""
 
 _OPEN = (None, "auto", "default")
 
 
 def choose_first_form(judge: Judge) -> Form:
-    """Return the first form of a judge's requests: fixed by study.toml, or else the strictest."""
+    """Return the first form of a judge's requests: the strictest form that study.toml allows."""
     return Form(
         interface="responses" if judge.style == "responses" else "chat",
         output="text" if judge.output == "text" else "json_schema",
@@ -27,9 +27,9 @@ def choose_first_form(judge: Judge) -> Form:
 
 
 def list_simpler_forms(form: Form, judge: Judge) -> Iterator[Form]:
-    """Yield simpler forms for a server that does not say what it refuses.
+    """Yield simpler forms of a request, for a server that refuses a part without naming the part.
 
-    First, each part is left out by itself; then several parts are left out together.
+    First, one part is left out at a time. Then several parts are left out together.
     """
     fixed = find_fixed_request_parts(judge)
     unsent = {"seed"} if form.interface == "responses" else set()
@@ -42,19 +42,19 @@ def list_simpler_forms(form: Form, judge: Judge) -> Iterator[Form]:
 
 
 def apply_change(form: Form, change: Change, judge: Judge) -> Form:
-    """Return the form with one change that a server asks for, unless study.toml fixes the interface."""
+    """Return the form with one change. The interface is not changed if study.toml fixes the interface."""
     if change == "responses" and judge.style != "auto":
         return form
     return form.apply_change(change)
 
 
 def find_fixed_request_parts(judge: Judge) -> set[str]:
-    """Return the parts of a request that study.toml fixes and that no form may omit."""
+    """Return the names of the parts of a request that study.toml sets, so that no form may omit them."""
     return {name for name in (*OMITTABLE, "output") if getattr(judge, name, None) not in _OPEN}
 
 
 def make_answer_schema(judge: Judge) -> JsonObject:
-    """Return the JSON schema of this judge's answers: for each criterion a field with A, tie or B."""
+    """Return the JSON schema of a judge's answers, with a field for each criterion: `A`, `tie` or `B`."""
     labels = "; ".join(f"{choice}: {CHOICE_LABELS[choice]}" for choice in CHOICES)
     field = {"type": "string", "enum": list(CHOICES), "description": labels}
     reasons = {"type": "string", "description": f"Your reasons, in at most {RATIONALE_WORDS} words"}
@@ -69,7 +69,7 @@ def make_answer_schema(judge: Judge) -> JsonObject:
 
 
 def choose_temperature(judge: Judge) -> float | None:
-    """Return study.toml's temperature; otherwise 0, but None for reasoning or several samples."""
+    """Return the temperature in study.toml, or the default: 0, or None for reasoning or several samples."""
     if judge.temperature is not None:
         return None if judge.temperature == "default" else judge.temperature
     return None if judge.asks_to_reason or judge.samples > 1 else 0.0
@@ -78,13 +78,13 @@ def choose_temperature(judge: Judge) -> float | None:
 def build_request(
     judge: Judge, messages: Sequence[Mapping[str, str]], form: Form, *, seed: int, max_output_tokens: int
 ) -> bytes:
-    """Return the JSON of a request, without spaces and with its messages last.
+    """Return the JSON body of a request, without spaces. The messages are the last field.
 
     Args:
         judge: The study's settings for this judge.
         messages: The messages to the judge, the system message first.
         form: The form of the request.
-        seed: The request's own seed.
+        seed: The seed for the model's sampling.
         max_output_tokens: The token limit of the answer.
     """
     chat = form.interface == "chat"
@@ -118,7 +118,7 @@ def build_request(
 
 
 def format_request(sent: bytes) -> str:
-    """Return a request as text: one line for each setting, then the messages by role."""
+    """Return a request as text to read: a line for each setting, then each message with its role."""
     body = json.loads(sent)
     messages = body.pop("messages", None) or body.pop("input", [])
     settings = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in body.items())

@@ -1,8 +1,8 @@
-"""Read a server's bytes as choices, or as a failure.
+"""Read the verdict in a judge's answer, or the reason why there is no verdict.
 
-A verdict is read only from the schema's fields in the message's content, or from a block with the
-comparison's code. It is never read from prose, from reasoning, or from JSON inside other text. A failure
-never counts as a verdict or a tie.
+A verdict is read only from an answer that is one JSON object, or from a verdict block with the comparison's
+code. A verdict is never read from prose, from reasoning, or from JSON inside other text. A failure never
+counts as a verdict or a tie.
 """
 
 import json
@@ -17,7 +17,7 @@ from judge.prompts.prompt import RATIONALE
 from judge.prompts.sanitize import CONTROL_TOKEN
 
 Choices = dict[str, Choice]
-"""A verdict: one choice per criterion asked."""
+"""A verdict: the choice A, tie or B for each criterion, by the criterion's name."""
 
 _DECORATION = " \t*_`'\"“”[]()."
 _BULLET = re.compile(r"^[\s>#*•–-]*(?:\d+[.)]\s*)?")
@@ -39,7 +39,7 @@ _SIDE = re.compile(
     r"|alike)\b)"
 )
 _DENIED = re.compile(r"\A\W*(?:no|not|nope|wrong|never)(?:\s+(?:really|at all))?\W*\Z", re.IGNORECASE)
-"""A pattern of a whole text that denies the judgment before it, such as "not really"."""
+"""Matches a text that denies the judgment before this text, such as "not really"."""
 
 _OVERALL = re.compile(
     r"\W*(?:in (?:summary|total|conclusion|short)|all in all|(?:(?:final|overall)\b\W*)*"
@@ -47,7 +47,7 @@ _OVERALL = re.compile(
     r"|rating|choice|score|total)|final|overall)\b\W*|(?=.*\boverall\W*\Z)",
     re.IGNORECASE,
 )
-"""A pattern of a line that sums up others: the words at its beginning, or a line that ends with "overall"."""
+"""Matches the beginning of an overall judgment, such as "In summary:", or a line that ends with "overall"."""
 
 _NAMED_SIDE = re.compile(r"\b(?:(?i:method)\s+([abAB])|([AB]))\b")
 _TOLD_SIDE = re.compile(r"\b(?:first|second|former|latter|other|one)\b", re.IGNORECASE)
@@ -64,13 +64,13 @@ _JUDGMENTS: dict[str, Choice] = {
 def read_verdict_block(
     content: str, names: Sequence[str], code: str, titles: Mapping[str, str]
 ) -> dict[str, Choice] | None:
-    r"""Return the verdict of the blocks, or None unless they give just one choice for every criterion.
+    r"""Return the verdict in an answer's verdict blocks, or None without one clear choice for each criterion.
 
     Args:
         content: The model's answer.
-        names: The criteria that were asked; other lines are not read.
+        names: The names of the criteria. Lines about other criteria are not read.
         code: The code that the tags must contain.
-        titles: The titles of criteria in a block, by name. Default: their names.
+        titles: The titles of criteria in a block, by name. By default, the title is the name.
 
     >>> read_verdict_block("<verdict-1f>\nFluency: Method A is better\n</verdict-1f>", ["fluency"], "1f", {})
     {'fluency': 'A'}
@@ -89,12 +89,12 @@ def read_verdict_block(
 
 
 def _make_tag_pattern(name: str, code: str) -> str:
-    """Return a pattern for a tag without the opening bracket. Further digits of the code may follow."""
+    """Return a pattern for a tag such as `verdict-1f>`. Further digits of the code may follow the code."""
     return rf"{name}-{re.escape(code)}[0-9a-f]*\s*>"
 
 
 def _read_judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each criterion's judgment: the text after its name, with the following lines."""
+    """Yield the name of each criterion with the judgment: the text after the name, and the lines below."""
     names_by_label = {
         remove_case_and_punctuation(alias): name for name in names for alias in (name, titles.get(name, name))
     }
@@ -117,7 +117,7 @@ def _read_judgments(block: str, names: Sequence[str], titles: Mapping[str, str])
 def _is_overall_judgment(line: str, judgments: Sequence[tuple[str, str]], names: Sequence[str]) -> bool:
     """Return whether a line after the last criterion is an overall judgment that contradicts no criterion.
 
-    It says that both are similar, or names only sides that a criterion prefers.
+    The line says that both texts are similar, or names only texts that are better on some criterion.
     """
     overall = _OVERALL.match(line)
     if overall is None or {name for name, _ in judgments} != set(names):
@@ -132,7 +132,7 @@ def _is_overall_judgment(line: str, judgments: Sequence[tuple[str, str]], names:
 
 
 def _read_judgment(line: str) -> Choice | None:
-    """Return the choice that a line states, or None if it states none or more than one."""
+    """Return the choice that a line states, or None if the line states no choice or several choices."""
     words = " ".join(line.split()).strip(_DECORATION)
     if (choice := _JUDGMENTS.get(words.casefold())) is not None:
         return choice
@@ -154,13 +154,13 @@ _FENCE = re.compile(r"\A```\w*[^\S\n]*\n(?P<json>.*)\n[^\S\n]*```\Z", re.DOTALL 
 def parse_response(
     body: bytes, names: Sequence[str], *, code: str | None = None, titles: Mapping[str, str] | None = None
 ) -> Choices | RequestFailure:
-    """Return the choices in an answer, or its failure. A rationale is ignored.
+    """Return the verdict in an answer, or the failure if there is no verdict. A rationale is ignored.
 
     Args:
-        body: The bytes of an HTTP 200 answer of either interface, or a line of a batch's results.
-        names: The criteria that were asked; other fields are not read.
+        body: The bytes of a response with HTTP status 200, or a line of a batch's results.
+        names: The names of the criteria. Other fields are not read.
         code: The code that a verdict block must contain; None if no block is possible.
-        titles: The titles of criteria in a block, by name. Default: their names.
+        titles: The titles of criteria in a block, by name. By default, the title is the name.
     """
     answer = read_answer(body)
     if answer is None:
@@ -203,7 +203,7 @@ def _read_choices(
         return RequestFailure(kind="unparseable", detail=f"not one JSON object: {shorten(content)}")
     choices: JsonObject = {name: fields.get(name) for name in names}
     if any(choice not in CHOICES for choice in choices.values()):
-        return RequestFailure(kind="wrong_schema", detail=f"not A, tie or B for each: {shorten(content)}")
+        return RequestFailure(kind="wrong_schema", detail=f"a criterion has no choice: {shorten(content)}")
     plain = {remove_case_and_punctuation(name): choice for name, choice in choices.items()}
     if any(plain.get(remove_case_and_punctuation(other), value) != value for other, value in fields.items()):
         detail = f"two judgments on one criterion: {shorten(content)}"
@@ -212,7 +212,7 @@ def _read_choices(
 
 
 def _parse_object(text: str) -> JsonObject | None:
-    """Return the fields of a text that is exactly one JSON object; None for other texts."""
+    """Return the fields of a text that is exactly one JSON object, or None for other texts."""
     fenced = _FENCE.match(text.strip())
     try:
         fields = json.loads(fenced["json"] if fenced else text, object_pairs_hook=_reject_repeated_fields)
@@ -222,7 +222,7 @@ def _parse_object(text: str) -> JsonObject | None:
 
 
 def _reject_repeated_fields(pairs: list[tuple[str, object]]) -> JsonObject:
-    """Return an object's fields; an empty dict if a field appears twice."""
+    """Return the fields of a JSON object, or an empty dict if a field occurs twice."""
     fields = dict(pairs)
     return fields if len(fields) == len(pairs) else {}
 
@@ -235,7 +235,7 @@ _TURN = re.compile(
     r"|eot_id|eom_id|start|end|return|assistant)\|?>(?:assistant\b|model\b)?",
     re.IGNORECASE,
 )
-"""Tokens that begin or end a turn, which a server may leave in its answer."""
+"""Matches control tokens at the beginning or end of a turn. Some servers do not remove these tokens."""
 _WRAPPER = r"box|answer|response|solution|output|final(?:[_ ](?:answer|response))?"
 _OPENS_ANSWER = re.compile(
     rf"<\|?(?:(?:begin|start)_(?:of_)?)?(?:{_WRAPPER})\|?>|\[BEGIN (?:{_WRAPPER})\]|<\|START_TEXT\|>",
@@ -245,14 +245,14 @@ _CLOSES_ANSWER = re.compile(
     rf"(?:</(?:{_WRAPPER})>|<\|end_(?:of_)?(?:{_WRAPPER}|text)\|>|\[END (?:{_WRAPPER})\])\s*\Z",
     re.IGNORECASE,
 )
-"""A pattern of the token that closes an answer, such as the tokens of GLM and Cohere."""
+"""Matches the control token or tag at the end of an answer, such as `</answer>` or `<|end_of_box|>`."""
 
 
 def read_final_answer(content: str) -> str | None:
-    """Return the final words of an answer, or None if its thinking never ends.
+    """Return an answer without the model's thinking and control tokens, or None if the thinking never ends.
 
-    Special tokens may enclose the answer. Other control tokens may also enclose thinking, so the answer is
-    the text after the last of them.
+    Known control tokens enclose the final answer. Other control tokens may enclose thinking, so the final
+    answer is the text after the last control token.
 
     >>> read_final_answer("<unused94>thought B is better<unused95>A")
     'A'

@@ -42,7 +42,7 @@ assigned for each comparison.
 Evaluation Metrics
 
 {{criteria}}"""
-"""The paper's prompt (`app:F`) as a template; with all six criteria it is the appendix, to the letter."""
+"""The paper's prompt as a template. With all six criteria, the prompt equals Appendix F of the paper."""
 
 NAMED_TEXTS = APPENDIX_F.replace(
     "machine-generated texts. You will compare outputs from two different decoding methods (A and B) that "
@@ -145,12 +145,12 @@ RATIONALE_BLOCK = """\
 """
 
 CODE_DIGITS = 12
-"""The number of digits of a comparison's code in its verdict block: too many to guess, and few enough for a
-small model to copy."""
+"""The number of digits of the code in a verdict block. The author of a text cannot guess 12 digits, and a
+small model can copy them."""
 
 RATIONALE_WORDS = 60
-"""The number of words that a rationale may have. The prompt and the schema's description state it, because
-OpenAI, Azure and Anthropic refuse `maxLength` in a strict schema."""
+"""The largest number of words in a rationale. The prompt and the schema's description state this number,
+because OpenAI, Azure and Anthropic refuse `maxLength` in a strict schema."""
 
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
@@ -162,8 +162,8 @@ class JudgePrompt:
     Attributes:
         criteria: The criteria that are asked, in this order.
         template: The instructions, with the placeholders of `guard_eval.study.judge_settings`.
-        texts: The word for the texts, in the plural.
-        task: The task of the texts' writers, if the study states it.
+        texts: The word for the texts in the plural, such as "continuations".
+        task: The task that the writers of the texts were given, if study.toml states a task.
         examples: Pairs with their verdicts, as the text of a file.
         rationale: Whether a rationale is asked for before the verdict.
     """
@@ -175,15 +175,15 @@ class JudgePrompt:
     examples: str | None = None
     rationale: bool = False
 
-    def write_system_message(self, *, lines: bool = False) -> str:
-        """Return the system message; `lines` asks for a verdict block instead of JSON."""
-        form = _describe_answer_format(self, lines=lines)
+    def write_system_message(self, *, as_block: bool = False) -> str:
+        """Return the system message. `as_block` asks for a verdict block instead of JSON."""
+        form = _describe_answer_format(self, as_block=as_block)
         task = "" if self.task is None else f" The task was: {self.task}"
         values = _make_template_values(self.criteria) | {"texts": self.texts, "task": task}
         return f"{fill_template(self.template, values)}\n\n{form}\n\n{TEXTS_ARE_DATA}"
 
-    def write_user_message(self, blind: BlindPair, seed: int, *, lines: bool = False) -> str:
-        """Return the user message: the texts as data, and the format of the answer."""
+    def write_user_message(self, blind: BlindPair, seed: int, *, as_block: bool = False) -> str:
+        """Return the user message with the prompt, the two texts and the format of the answer."""
         code = make_tag_code(blind, seed)
         frame = FRAME.format(
             nonce=code,
@@ -191,7 +191,7 @@ class JudgePrompt:
             text_a=neutralise_markup(blind.text_a),
             text_b=neutralise_markup(blind.text_b),
         )
-        if not lines:
+        if not as_block:
             return frame + JSON_CLOSING.format(nonce=code)
         closing = RATIONALE_LINES_CLOSING if self.rationale else LINES_CLOSING
         return frame + closing.format(
@@ -200,49 +200,51 @@ class JudgePrompt:
             block=_write_verdict_block(self, code, {}, rationale="…"),
         )
 
-    def write_example_answer(self, example: JudgedExample, seed: int, *, lines: bool = False) -> str:
-        """Return an example's verdict in the requested format of an answer."""
+    def write_example_answer(self, example: JudgedExample, seed: int, *, as_block: bool = False) -> str:
+        """Return an example's verdict in the format in which the judge must answer."""
         reasons = neutralise_markup(example.rationale or "")
-        if lines:
+        if as_block:
             return _write_verdict_block(
                 self, make_tag_code(make_blind_example(example), seed), example.verdict, rationale=reasons
             )
         verdict = {criterion.name: example.verdict[criterion.name] for criterion in self.criteria}
         return json.dumps({**({RATIONALE: reasons} if self.rationale else {}), **verdict}, ensure_ascii=False)
 
-    def write_messages(self, blind: BlindPair, seed: int, *, lines: bool = False) -> list[dict[str, str]]:
-        """Return the messages that ask for a verdict on `blind`: instructions, examples, and the question.
+    def write_messages(self, blind: BlindPair, seed: int, *, as_block: bool = False) -> list[dict[str, str]]:
+        """Return the messages of a request for a verdict: instructions, examples, and the question.
 
         Args:
-            blind: The two texts, in the order in which they are shown.
+            blind: The prompt and the two texts, in the order in which the judge reads the texts.
             seed: The study's seed.
-            lines: Ask for a verdict block instead of JSON.
+            as_block: Whether the answer is a verdict block instead of JSON.
 
         Raises:
             StudyError: The instructions contain text that a chat template could read as markup.
         """
-        question = {"role": "user", "content": self.write_user_message(blind, seed, lines=lines)}
+        question = {"role": "user", "content": self.write_user_message(blind, seed, as_block=as_block)}
         return [
-            *(dict(message) for message in _write_instructions_and_examples(self, seed, lines=lines)),
+            *(dict(message) for message in _write_instructions_and_examples(self, seed, as_block=as_block)),
             question,
         ]
 
     @cached_property
     def version(self) -> str:
-        """Return a hash (12 hexadecimal digits) of all words that are sent besides the texts."""
+        """The version of the prompt: a hash (12 hexadecimal digits) of all words but the compared texts."""
         papers = all(CRITERIA.get(criterion.name) == criterion for criterion in self.criteria)
         if papers and self == JudgePrompt(criteria=self.criteria):
             return PROMPT_VERSION
-        sent = [list(_write_instructions_and_examples(self, 0, lines=lines)) for lines in (False, True)]
+        sent = [
+            list(_write_instructions_and_examples(self, 0, as_block=as_block)) for as_block in (False, True)
+        ]
         return _compute_short_hash([PROMPT_VERSION, sent])
 
 
 RATIONALE = "rationale"
-"""The name of a rationale's field and tag; no criterion has this name."""
+"""The name of the field or tag that contains a rationale. No criterion has this name."""
 
 
 def make_prompt(judge: Judge) -> JudgePrompt:
-    """Return a judge's prompt: the paper's, unless study.toml names another one.
+    """Return a judge's prompt: the prompt that study.toml names, or the paper's prompt.
 
     Raises:
         StudyError: A criterion is unknown.
@@ -260,7 +262,7 @@ def make_prompt(judge: Judge) -> JudgePrompt:
 
 
 def compare_prompt_with_paper(judge: Judge) -> str | None:
-    """Describe in one line how this judge's prompt differs from the paper's; None if it does not."""
+    """Describe in one line how a judge's prompt differs from the paper's prompt; None for the same prompt."""
     parts = [] if judge.prompt is None else [f"the instructions in {judge.prompt.file}"]
     custom = [criterion.name for criterion in judge.rubric if CRITERIA.get(criterion.name) != criterion]
     if custom:
@@ -292,9 +294,9 @@ def _make_template_values(asked_criteria: Sequence[Criterion]) -> dict[str, str]
     }
 
 
-def _describe_answer_format(prompt: JudgePrompt, *, lines: bool) -> str:
+def _describe_answer_format(prompt: JudgePrompt, *, as_block: bool) -> str:
     names = [RATIONALE] * prompt.rationale + [criterion.name for criterion in prompt.criteria]
-    if lines:
+    if as_block:
         form = RATIONALE_LINES_FORMAT if prompt.rationale else LINES_FORMAT
     else:
         form = RATIONALE_JSON_FORMAT if prompt.rationale else JSON_FORMAT
@@ -304,7 +306,7 @@ def _describe_answer_format(prompt: JudgePrompt, *, lines: bool) -> str:
 def _write_verdict_block(
     prompt: JudgePrompt, code: str, verdict: Mapping[str, Choice], *, rationale: str
 ) -> str:
-    """Return an answer in plain text with its code. A criterion without a verdict gets an ellipsis."""
+    """Return a verdict block with its code, as an answer. A criterion without a verdict has an ellipsis."""
     short = code[:CODE_DIGITS]
     words = CHOICE_LABELS | {None: "…"}
     lines = "\n".join(
@@ -316,10 +318,10 @@ def _write_verdict_block(
 
 @lru_cache(maxsize=64)
 def _write_instructions_and_examples(
-    prompt: JudgePrompt, seed: int, *, lines: bool
+    prompt: JudgePrompt, seed: int, *, as_block: bool
 ) -> tuple[Mapping[str, str], ...]:
-    """Write the instructions and the examples, which are the same in all requests of a judge."""
-    system = prompt.write_system_message(lines=lines)
+    """Return the messages with the instructions and the examples. All requests of a judge begin with them."""
+    system = prompt.write_system_message(as_block=as_block)
     harmless = neutralise_markup(system)
     if harmless != system:
         start = next(index for index, item in enumerate(system) if item != harmless[index])
@@ -329,8 +331,8 @@ def _write_instructions_and_examples(
         )
     turns: list[dict[str, str]] = [{"role": "system", "content": system}]
     for example in read_judged_examples(prompt.examples) if prompt.examples else ():
-        question = prompt.write_user_message(make_blind_example(example), seed, lines=lines)
-        answer = prompt.write_example_answer(example, seed, lines=lines)
+        question = prompt.write_user_message(make_blind_example(example), seed, as_block=as_block)
+        answer = prompt.write_example_answer(example, seed, as_block=as_block)
         turns += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
     return tuple(turns)
 
@@ -340,7 +342,7 @@ def _compute_short_hash(words: object) -> str:
 
 
 def hash_paper_prompt() -> str:
-    """Return a hash (12 hexadecimal digits) of the paper's words, our words and our rules."""
+    """Return a hash (12 hexadecimal digits) of the paper's prompt, our additions and the rules for markup."""
     formats = [JSON_FORMAT, RATIONALE_JSON_FORMAT, LINES_FORMAT, RATIONALE_LINES_FORMAT]
     closings = [FRAME, JSON_CLOSING, LINES_CLOSING, RATIONALE_LINES_CLOSING, BLOCK, RATIONALE_BLOCK]
     instructions = fill_template(APPENDIX_F, _make_template_values(tuple(CRITERIA.values())))
@@ -349,19 +351,19 @@ def hash_paper_prompt() -> str:
 
 @lru_cache(maxsize=256)
 def make_tag_code(blind: BlindPair, seed: int) -> str:
-    """Return the code of this comparison's tags, 32 hexadecimal digits.
+    """Return the code of the tags around a comparison's texts (32 hexadecimal digits).
 
-    It hashes the texts themselves, so no text can contain the code of its own tags; both orders of a pair
-    share it, so that they differ in the order alone.
+    The code is a hash of the texts, so no text can contain the code of its own tags. Both orders of a pair
+    have the same code, so only the order of the texts differs.
     """
     texts = [seed, blind.prompt, *sorted((blind.text_a, blind.text_b))]
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:32]
 
 
 PROMPT_VERSION = hash_paper_prompt()
-"""The version of the paper's prompt and our additions, which changes with every change of a word."""
+"""The version of the paper's prompt with our additions. Every changed word changes the version."""
 
 
 def make_verdict_block_code(blind: BlindPair, seed: int) -> str:
-    """Return the code that the tags of this comparison's verdict block must contain; see `CODE_DIGITS`."""
+    """Return the code in the tags of a comparison's verdict block: the first digits of the tags' code."""
     return make_tag_code(blind, seed)[:CODE_DIGITS]

@@ -1,24 +1,25 @@
-"""Remove markup from texts for a judge: special tokens of tokenizers, and our own tags.
+"""Replace markup in texts for a judge: special tokens of tokenizers, and our own tags.
 
-Servers put a text into a chat template and tokenize the whole. A tokenizer finds its special tokens by their
-spelling, wherever they stand, so a text that spells one could end its turn, open another one, or call a tool.
-Here the bracket that opens such a token becomes a look-alike; everything else stays as it is, byte for byte.
+A server puts a text into a chat template, and tokenizes the result. A tokenizer finds special tokens by their
+spelling, also inside a text. So a text with the spelling of a special token could end a turn, begin another
+turn, or call a tool. Therefore, the bracket of a special token is replaced by a look-alike. All other
+characters of the text are unchanged.
 
 | what | rule |
 |---|---|
 | `<|im_start|>`, `<|turn>`, `<turn|>`, DeepSeek's wide bars | any bracket that touches a bar and a word |
-| `<end_of_turn>`, `<extra_0>`, `<seed:bos>`, `<function=x>`, `<0x0A>`, `<AI>` | shapes of names |
+| `<end_of_turn>`, `<extra_0>`, `<seed:bos>`, `<function=x>`, `<0x0A>`, `<AI>` | patterns of names |
 | `<s>`, `<bos>`, `<think>`, `<image>`, `[INST]`, `[TOOL_CALLS]`, `[gMASK]` | lists of names |
 | `<<SYS>>`, `[|user|]`, `>>QUESTION<<`, `]~b]`, `<[begin▁of▁sentence]>`, `◁think▷`, `/no_think` | each |
-| `<prompt`, `</method-a`, `<verdict`, `<rationale` | our own tags, whose code no text can know |
+| `<prompt`, `</method-a`, `<verdict`, `<rationale` | our own tags |
 
-The names are those of published configurations; `tests/judge/special_tokens.toml` lists them by model and
-source. HTML that some tokenizers hold as tokens (`<table>`, `<br>`) is left alone: it controls nothing. So
-are operators (`x |> f`, `p <|> q`), types (`vector<size_t>`) and indices (`a[MAX_SIZE]`).
+The names come from published configurations; `tests/judge/special_tokens.toml` lists them by model and
+source. Not replaced are HTML tags that are tokens of some tokenizers (`<table>`, `<br>`), because these
+tokens control nothing, operators (`x |> f`, `p <|> q`), types (`vector<size_t>`) and indices (`a[MAX_SIZE]`).
 
-Look-alikes count as what they look like: some tokenizers normalise a text (NFKC) or drop what cannot be seen
-before they look for tokens, so full-width letters and brackets are read as plain ones, and zero-width
-characters between them as nothing. Letters of other alphabets are not: no tokenizer takes them for Latin.
+Some tokenizers normalise a text (NFKC) or remove invisible characters before they search for tokens. So
+full-width letters and brackets are read as plain letters and brackets, and zero-width characters are ignored.
+Letters of other alphabets are different characters, because no tokenizer reads them as Latin letters.
 """
 
 import re
@@ -34,7 +35,7 @@ WORDS = (
     r"|image|img|video|audio|filename|filepath|reponame|pr|blank|placeholder|code_interpreter|source_files"
     r"|file-sep|global-img"
 )
-"""Names of special tokens in angle brackets that are listed word by word."""
+"""A pattern with the names of special tokens in angle brackets, such as `bos` in `<bos>`."""
 
 FAMILIES = (
     r"0x[0-9A-Fa-f]{2}"
@@ -43,16 +44,16 @@ FAMILIES = (
     r"|(?!(?:ABBR|BIG|BODY|BR|CENTER|CODE|DD|DIV|DL|DT|EM|FONT|FORM|H[1-6R]|HEAD|HTML|LI|LINK|META|OL|PRE"
     r"|SMALL|SPAN|STRONG|SUB|SUP|TABLE|TBODY|TD|TH|THEAD|TITLE|TR|TT|UL)>)[A-Z][A-Z0-9-]++"
 )
-"""Shapes of the names of special tokens in angle brackets: a byte; words joined by `_`, `:` or `=`, but no C
-type such as `size_t`; a word with a number, but no numeric type; a word in capitals, but no HTML."""
+"""Patterns for names of special tokens in angle brackets: a byte; words joined by `_`, `:` or `=` (no C types
+such as `size_t`); a word with a number (no numeric types); a word in capitals (no HTML tags)."""
 
 SQUARES = (
     r"BOS|EOS|@BOS@|PAD\d*|UNK|CLS|SEP|MASK|gMASK|sMASK|AVAILABLE_TOOLS|TOOL_\w+|ARGS|CALL_ID|IMG(?:_\w+)?"
     r"|PREFIX|MIDDLE|SUFFIX|THINK|MODEL_SETTINGS|AUDIO|BEGIN_AUDIO|TRANSCRIBE|STREAMING_\w+|NEXT_AUDIO_TEXT"
     r"|REPEAT_AUDIO_TEXT|START_REF|END_REF|control_\d+|unused\d+|multimodal|(?i:inst|system_prompt)"
 )
-"""Listed names of special tokens in square brackets. Such brackets also enclose citations and indices, so no
-shape of a name is enough."""
+"""A pattern with the names of special tokens in square brackets. Square brackets also enclose citations and
+indices, so the names are listed one by one."""
 
 ROLES = r"system|user|assistant|human|tool|endofturn"
 
@@ -60,7 +61,7 @@ SHOUTED = (
     r"TITLE|ABSTRACT|INTRODUCTION|SUMMARY|COMMENT|ANSWER|QUESTION|DOMAIN|EMAIL_ADDRESS|IP_ADDRESS\w*|PREFIX"
     r"|MIDDLE|SUFFIX|PASSWORD|KEY|UNUSED_\d+"
 )
-"""Names of Falcon's special tokens, which are written as in `>>QUESTION<<`."""
+"""A pattern with the names of Falcon's special tokens, such as `>>QUESTION<<`."""
 
 MARKUP = re.compile(
     r"<(?=\s*+/?+\s*+(?i:prompt|method|verdict|rationale))"
@@ -73,26 +74,25 @@ MARKUP = re.compile(
     r"|◁(?=/?think▷)"
     r"|(?<![\w/.:])/(?=(?:no_)?think\b)"
 )
-"""Matches each character that is replaced by its look-alike in `HARMLESS`. White space is matched
-possessively, because a text may hold much of it and each way to divide it would be tried."""
+"""Matches each character that is replaced by a look-alike in `HARMLESS`. White space is matched possessively
+(`*+`), because backtracking in long white space would take minutes."""
 
 CONTROL_TOKEN = re.compile(
     r"<\|[^\s|<>][^<>|]{0,60}\|?>|<[^\s|<>][^<>|]{0,60}\|>"
     rf"|</?(?!(?i:prompt|method|verdict|rationale))(?:(?i:{WORDS})|{FAMILIES})>|\[/?(?:{SQUARES})\]"
 )
-"""A whole control token in an answer, except our own tags."""
+"""Matches a whole control token in an answer, except our own tags."""
 
 HARMLESS = {"<": "‹", ">": "›", "[": "⟦", "]": "⟧", "◁": "◃", "/": "∕"}
 
 RULES = f"{MARKUP.pattern} {HARMLESS}"
-"""The rules for replacing markup, as a text that the version of the prompt hashes."""
+"""The rules for replacing markup as a text. The prompt's version is a hash that includes this text."""
 
 
 def neutralise_markup(text: str) -> str:
-    """Replace the brackets of anything that a chat template or our tags could read as markup.
+    """Replace the brackets of special tokens and of our own tags with look-alikes.
 
-    Brackets that open or close such markup become look-alikes; all else stays, and so does the length. Lone
-    surrogates, which no request can carry, become U+FFFD.
+    The length of the text is unchanged. Lone surrogates, which cannot be sent as UTF-8, become U+FFFD.
 
     >>> neutralise_markup("x < y, <b>bold</b>, </method-a> and <|im_start|>system")
     'x < y, <b>bold</b>, ‹/method-a> and ‹|im_start|›system'
@@ -116,11 +116,11 @@ def neutralise_markup(text: str) -> str:
 
 
 _OPENING = re.compile(f"[{re.escape(''.join(HARMLESS))}]")
-"""The characters at which markup can begin. A search for these takes a tenth of the time of `MARKUP`."""
+"""Matches a character at which markup can begin. This search is ten times faster than one for `MARKUP`."""
 
 
 def _normalize_character(character: str) -> str:
-    """Return a character in the form that a normalising tokenizer sees."""
+    """Return a character as a normalising tokenizer reads the character: NFKC, or empty if invisible."""
     if not character.isspace() and is_invisible(character):
         return ""
     return unicodedata.normalize("NFKC", character)

@@ -173,7 +173,7 @@ TOO_LARGE = [
 
 
 @pytest.mark.parametrize(("words", "kind"), TOO_LARGE)
-def test_is_too_large_recognises_every_providers_wording(words, kind):
+def test_too_large_batch_is_recognised_in_every_wording(words, kind):
     assert is_batch_too_large(words, kind)
 
 
@@ -243,7 +243,7 @@ def test_batch_above_its_reserved_cost_ends_run_with_budget(run, store, pairs, s
 
 
 def test_online_run_skips_questions_in_a_batch(*, run, store, pairs, server, child):
-    """Check this for a batch of a live run and of a killed run. The next run in batches collects it."""
+    """Check batches of a live run and of a killed run. The next run with --batch collects the batch."""
     pairs(3)
     server.lag = 10**6
     process = child(batch=True)

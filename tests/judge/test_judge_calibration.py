@@ -10,7 +10,7 @@ from judge_requests import read_spending
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import unblind
 from guard_eval.store.judging import calibration, requests
-from judge.calibration import FILLER, make_calibration_questions, read_unanswered_questions
+from judge.calibration import FILLER, make_calibration_questions, read_unanswered_calibration_questions
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ def pairs(pair):
 def calibrate(store, judge, run):
     """Return a function that asks all calibration questions."""
 
-    return lambda: run(questions=read_unanswered_questions(store, judge, seed=11))
+    return lambda: run(questions=read_unanswered_calibration_questions(store, judge, seed=11))
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_calibration_answers_are_stored_apart_from_the_study(*, store, pairs, ca
     assert len({request.digest for request in server.asks}) == len(server.asks) == 14 + 4
 
 
-def test_calibration_leaves_out_failed_questions(store, pairs, calibrate, checks, server):
+def test_failed_questions_do_not_count_in_calibration(store, pairs, calibrate, checks, server):
     store_pairs.add_pairs(store, pairs)
     failed = []
 

@@ -103,7 +103,7 @@ BILLED = {408, 502, 504}  # the server behind a gateway may have answered
 @pytest.mark.parametrize(
     ("out", "kind", "change"), [(out, *failure) for failure, outs in FAILURES.items() for out in outs]
 )
-def test_failure_states_billing_and_needed_change(*, send, server, out, kind, change):
+def test_failure_tells_cost_and_change_that_may_help(*, send, server, out, kind, change):
     out = replace(out, headers={"Retry-After": "7"})
     server.act = lambda _: out
     error = send()
@@ -174,7 +174,7 @@ WAITS = [  # the headers, the error, and the seconds from noon on
 
 
 @pytest.mark.parametrize(("headers", "error", "seconds"), WAITS)
-def test_read_wait_reads_every_format_of_headers(headers, error, seconds):
+def test_wait_time_is_read_from_every_header_format(headers, error, seconds):
     assert read_wait_seconds({"date": NOON, **headers}, error) == (seconds and pytest.approx(seconds))
 
 
@@ -228,7 +228,7 @@ FATAL = {  # responses by the words that the user reads
 
 
 @pytest.mark.parametrize(("out", "words"), [(out, words) for words, outs in FATAL.items() for out in outs])
-def test_error_for_the_user_contains_no_key(send, server, out, words):
+def test_fatal_error_contains_no_key(send, server, out, words):
     server.act = lambda _: out
     error = send()
     assert words in error.fatal
@@ -271,7 +271,7 @@ def test_endless_blanks_from_a_server_time_out(send, serve_endlessly):
     assert (error.kind, error.billed) == ("timeout", True)
 
 
-def test_endless_answer_fills_no_memory(send, serve_endlessly, server):
+def test_endless_answer_is_not_kept_in_memory(send, serve_endlessly, server):
     error = send(serve_endlessly(2**16), timeout=60)
     assert (error.kind, error.billed) == ("unreadable", True)
     assert "larger than 32 MB" in error.detail

@@ -71,7 +71,7 @@ def test_error_of_one_judge_does_not_stop_the_others(folder, study, guard_eval, 
     assert "second: 4 judged" in ran.out
     assert guard_eval("judge", "s", "--yes", "--only", "second").code == 0
     assert (
-        "no judge 'third'; it has: gpt-4o-2024-11-20, second"
+        "no judge 'third'; choose one of: gpt-4o-2024-11-20, second"
         in guard_eval("judge", "s", "--only", "third").refused()
     )
 
@@ -141,7 +141,7 @@ def test_trusted_toml_allows_sending_a_key(*, folder, guard_eval, server, tmp_pa
     assert "is not a list of servers" in guard_eval("judge", "s", "--yes", "--calibrate").err
 
 
-def test_long_requests_have_their_own_price():
+def test_long_requests_cost_more_per_token():
     """Compare with GPT-6.1 Sol: $2 and $10 per million tokens; $4 and $15 from 272,000 input tokens."""
     price = find_price(Judge(model="gpt-6.1-sol"), "https://api.openai.com/v1")
     assert price.price_tokens(272_000, 1000) == pytest.approx(0.272 * 2 + 0.001 * 10)

@@ -97,9 +97,7 @@ def test_first_two_questions_decide_the_request_form(*, run, store, pairs, serve
         (make_error(401, "bad"), {}, "JUDGE_KEY", 1),
     ],
 )
-def test_error_for_the_user_ends_the_run_at_once(
-    *, run, store, pairs, server, act, settings, words, requests_sent
-):
+def test_fatal_error_ends_the_run_at_once(*, run, store, pairs, server, act, settings, words, requests_sent):
     pairs(4)
     server.act = act if callable(act) else lambda _: act
     with pytest.raises(StudyError, match=words):
@@ -144,7 +142,7 @@ SAME = [
 
 
 @pytest.mark.parametrize("change", [*OTHERS, *SAME])
-def test_request_key_changes_with_answering_settings(judge, question, change):
+def test_request_key_depends_on_settings_that_affect_answers(judge, question, change):
     judges = (judge, judge.model_copy(update=change))
     keys = {RequestBuilder(settings, seed=1).make_key(question(), Form()) for settings in judges}
     assert len(keys) == (2 if change in OTHERS else 1)

@@ -70,7 +70,7 @@ def test_ambiguous_server_address_is_refused(host):
     assert "word" not in str(caught.value).replace("password", "")
 
 
-def test_server_gets_only_the_key_that_its_table_names():
+def test_server_gets_only_the_key_named_in_its_settings():
     environ = OWN | {"THEIR_KEY": f" {OTHER}\n"}
     assert choose_key("https://far.example/v1", environ, api_key_env="THEIR_KEY") == ("THEIR_KEY", OTHER)
     with pytest.raises(StudyError, match=r"THEIR_KEY is not set .* https://far.example needs a key"):

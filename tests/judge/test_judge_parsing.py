@@ -313,7 +313,7 @@ NO_THOUGHTS = [{}, {"reasoning_content": None}, {"reasoning": ""}, {"refusal": "
 
 
 @pytest.mark.parametrize("fields", [*THOUGHTS, *NO_THOUGHTS])
-def test_has_reasoned_reads_every_field_with_thinking(fields):
+def test_thinking_is_found_in_every_response_field(fields):
     response = make_response(**{"content": FIELDS, "usage": PLAIN} | fields)
     assert has_model_reasoned(response) == (fields in THOUGHTS)
 

@@ -144,7 +144,7 @@ def test_two_failed_questions_change_the_form(blame):
     assert ask(run, CHOICES)[0] == [Verdict(CHOICES)]
 
 
-def test_only_question_accepts_verdict_of_simpler_form():
+def test_single_question_accepts_a_simpler_request_form():
     steps, run = ask(make_state(), PROSE, CHOICES, others=False)
     assert steps == [Send(TEXT), Verdict(CHOICES)]
     assert run.form == TEXT
@@ -164,7 +164,7 @@ def test_stored_answers_do_not_count_against_a_form():
     assert steps == [Send(TEXT), RetryLater(another_first=True)]
 
 
-def test_unspecific_refusal_omits_one_part_at_a_time():
+def test_after_unclear_refusal_one_part_is_omitted_at_a_time():
     results = [UNKNOWN_FORM] * 7
     forms = [step.form.name for step in ask(make_state(), *results)[0][:-1]]
     assert forms == [
@@ -198,7 +198,7 @@ def test_parts_fixed_in_study_toml_are_never_omitted(settings, change):
 
 
 def repeat_result(run, result, **more):
-    """Give all requests of a question this result; return the last step, the state and the count."""
+    """Answer all requests of a question with this result. Return the last step, the state and the count."""
     for count in range(1, 20):
         steps, after = ask(run, *[result] * count, **more)
         if not isinstance(steps[-1], Send):
@@ -245,7 +245,7 @@ def test_ten_failed_pairs_in_a_row_end_a_run_with_verdicts():
     assert ask(run, CHOICES)[1].unjudged_pairs == ()
 
 
-def test_stored_answers_without_a_verdict_do_not_count():
+def test_stored_answers_without_a_verdict_do_not_end_a_run():
     run = make_state()
     for number in range(20):
         steps, run = ask(run, DECLINED, pair=f"p{number}", stored=True)

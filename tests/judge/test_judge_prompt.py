@@ -36,8 +36,8 @@ HOSTILE = [
 ]
 
 
-def write_system_message(names, *, lines=False):
-    return JudgePrompt(criteria=select_criteria(names, CRITERIA)).write_system_message(lines=lines)
+def write_system_message(names, *, as_block=False):
+    return JudgePrompt(criteria=select_criteria(names, CRITERIA)).write_system_message(as_block=as_block)
 
 
 def normalise_spaces(text):
@@ -104,7 +104,9 @@ def test_hostile_text_stays_inside_its_tags(text):
     nothing = BlindPair(presentation=1, prompt="", text_a="", text_b="")
     for lines in (False, True):
         fluency = JudgePrompt(criteria=select_criteria(["fluency"], CRITERIA))
-        messages, empty = (fluency.write_messages(content, 5, lines=lines) for content in (hostile, nothing))
+        messages, empty = (
+            fluency.write_messages(content, 5, as_block=lines) for content in (hostile, nothing)
+        )
         assert messages[0] == empty[0]
         user = messages[1]["content"]
         texts = {"prompt": f"{text}?", "method-a": text, "method-b": f"{text}!"}

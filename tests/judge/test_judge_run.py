@@ -235,7 +235,7 @@ def test_lease_that_cannot_be_renewed_ends_the_run(*, run, store, pairs, databas
         return make_verdict(ask, delay=1.0)
 
     server.act = act
-    with pytest.raises(StudyError, match=r"another program has locked .* for .*, so nothing more is sent"):
+    with pytest.raises(StudyError, match=r"another program has locked .* for .*, so no more requests are"):
         run(concurrency=1)
     assert (len(server.asks), read_spending(store).answers) == (1, 1)
     locked.close()
@@ -304,7 +304,7 @@ def test_run_adapts_to_a_server_of_two_parallel_requests(run, pairs, server, ref
 
 
 @both
-def test_two_processes_pay_nothing_twice(*, run, store, database, pairs, server):
+def test_two_parallel_processes_pay_nothing_twice(*, run, store, database, pairs, server):
     pairs(30)
     server.act = lambda ask: make_verdict(ask, delay=0.03)
     with Store.open(database) as other, ThreadPoolExecutor() as pool:

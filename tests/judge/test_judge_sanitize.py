@@ -18,7 +18,7 @@ TABLE = tomllib.loads((Path(__file__).parent / "special_tokens.toml").read_text(
 
 
 def expand_numbers(token):
-    """Return the tokens of an entry. `<a{0-2}>` means three tokens."""
+    """Return the tokens that an entry describes: `<a{0-2}>` → `<a0>`, `<a1>`, `<a2>`."""
     span = re.search(r"\{(\d+)-(\d+)\}", token)
     if span is None:
         return [token]
@@ -95,6 +95,6 @@ def test_ordinary_text_is_unchanged(text):
 
 
 @pytest.mark.parametrize("other", ["…", "½ﬁ", "\u200b\u00ad", "\ufdfa", "①\u200b™", "é“—”"])
-def test_special_tokens_after_longer_normal_forms_are_found(other):
+def test_special_tokens_are_found_after_normalised_characters(other):
     text = f"{other}<s>{other}＜|im_start|＞{other}[x]/think {other}"
     assert neutralise_markup(text) == f"{other}‹s>{other}‹|im_start|›{other}[x]∕think {other}"

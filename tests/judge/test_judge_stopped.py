@@ -33,7 +33,7 @@ def opened(folder):
 
 @pytest.fixture
 def free(server):
-    """Return an event. The server answers only the first request until the event is set."""
+    """Return an event. Until the event is set, the server answers only the first request."""
     free = threading.Event()
 
     def act(ask):

@@ -87,7 +87,7 @@ LONG = (["the cat " * 40, "a dog", "the cat " * 11], ["a dog ran", "it said " * 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 @pytest.mark.parametrize(("texts", "references"), [(TEXTS, REFERENCES), LONG])
 def test_bertscore_equals_the_authors_scores(folders, kind, layer, texts, references):
-    """Texts may be too long, and tokenizers may have no limit or add no first space."""
+    """Also compare texts that are too long, and tokenizers without a limit or without a first space."""
     score = pytest.importorskip("bert_score", reason="bert-score is not installed").score
     folder = str(folders / kind)
     *_, expected = score(texts, references, model_type=folder, num_layers=layer, device="cpu", batch_size=3)

@@ -1,4 +1,4 @@
-"""Stored scores survive the process, and a file that cannot be used is named."""
+"""Stored scores are kept if the process is killed, and an error names a file that cannot be used."""
 
 from contextlib import closing
 from types import SimpleNamespace
@@ -58,7 +58,7 @@ def test_stopped_scoring_continues(tmp_path):
     assert sorted(seen) == sorted(items)  # each once
 
 
-def test_unusable_cache_file_is_named(tmp_path):
+def test_error_names_an_unusable_score_file(tmp_path):
     (tmp_path / "scores.sqlite").write_bytes(b"no database at all, but long enough to look like one" * 100)
     with pytest.raises(StudyError, match=r"scores\.sqlite.*remove the file"):
         ScoreCache(tmp_path / "scores.sqlite")

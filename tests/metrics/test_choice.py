@@ -1,4 +1,4 @@
-"""The choice of one setting by a declared rule: each case by hand."""
+"""The choice of one setting by a rule in [tuning]. The expected choices are computed by hand."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ SAME = [1.0, 2, 3, 4]
 
 
 def outcomes_of(settings, dataset="d"):
-    """Return outcomes that are means of one value for each prompt, or None if a prompt has no value."""
+    """Return an outcome for each setting and score: the mean of one value for each prompt."""
     outcomes = {}
     for name, scores in settings.items():
         for score, values in scores.items():
@@ -37,7 +37,7 @@ def outcomes_of(settings, dataset="d"):
 
 
 def search(rule, **settings):
-    """Search among settings, each with values of scores by name. Diversity is 100 by default."""
+    """Choose a setting by a rule. Each setting has the values of the prompts, by score."""
     size = len(next(iter(next(iter(settings.values())).values())))
     scored = {name: {"diversity": [100.0] * size} | scores for name, scores in settings.items()}
     tried = TriedSettings(
@@ -87,14 +87,14 @@ def test_nothing_is_chosen_if_all_settings_miss_a_condition():
     assert [setting.chosen_share for setting in result.settings] == [0, 0]
 
 
-def test_an_undefined_score_is_never_chosen():
+def test_a_setting_with_an_undefined_score_is_never_chosen():
     result = search({"maximize": "coherence"}, a={"coherence": [None] * 4}, b={"coherence": [-9.0] * 4})
     assert result.chosen == "b"
     assert result.settings[0].scores["coherence"] is None
 
 
 def test_datasets_have_equal_weight_in_the_choice():
-    """A mean of 1 on one prompt and of 4 on three: (1 + 4) / 2 = 2.5, less than 3 everywhere."""
+    """The means of two datasets, 1 and 4, give (1 + 4) / 2 = 2.5, which is less than 3."""
     scores = {"uneven": {"coherence": [1.0]}, "even": {"coherence": [3.0]}}
     three = {"uneven": {"coherence": [4.0, 4, 4]}, "even": {"coherence": [3.0, 3, 3]}}
     outcomes = outcomes_of(scores, "e") | outcomes_of(three, "f")
@@ -106,13 +106,13 @@ def test_datasets_have_equal_weight_in_the_choice():
 
 
 def test_resamples_estimate_the_share_of_each_choice():
-    """With two resampled prompts, b is better only if the second is drawn twice: a quarter of the cases."""
+    """Setting b is better only if the second of two prompts is drawn twice: in a quarter of the resamples."""
     result = search({"maximize": "coherence"}, a={"coherence": [4.0, 1]}, b={"coherence": [1.0, 3.9]})
     assert result.chosen == "a"
     assert result.settings[1].chosen_share == pytest.approx(0.25, abs=0.04)
 
 
-def test_expected_best_is_flat_for_equal_settings(monkeypatch):
+def test_expected_best_score_does_not_rise_for_equal_settings(monkeypatch):
     """The best of ten equal settings on 40 prompts is 1.54 / √40 = .24 above the mean."""
     monkeypatch.setattr("guard_eval.metrics.tuning.RESAMPLES", 100)
     rng = np.random.default_rng(3)
@@ -127,8 +127,8 @@ def test_expected_best_is_flat_for_equal_settings(monkeypatch):
     assert np.abs(np.mean(curves, axis=0)).max() < 0.06
 
 
-def test_p_of_the_best_setting_is_corrected():
-    """Gains of 1, 1, 1 and 1, 1, −1: under 4 patterns of signs the larger sum is 3, 1, 1 and 3."""
+def test_p_value_of_the_best_setting_is_corrected():
+    """For the gains 1, 1, 1 and 1, 1, −1, the larger sum under 4 sign flips is 3, 1, 1 and 3."""
     scores = {"base": [0.0, 0, 0], "a": [1.0, 1, 1], "b": [1.0, 1, -1]}
     outcomes = outcomes_of({name: {"coherence": values} for name, values in scores.items()})
     alone = estimate_differences(outcomes, "base", level=0.5)

@@ -25,7 +25,7 @@ def model():
 
 
 def score_in_a_loop(model, before, tokens):
-    """Score one token after the other, with a forward pass for each."""
+    """Return the log-likelihood of tokens, with one forward pass for each token."""
     before, total = list(before), 0.0
     for token in tokens:
         with torch.no_grad():

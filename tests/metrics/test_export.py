@@ -1,4 +1,4 @@
-"""Results as files: figures by hand, hostile names in every format, the paper's bold figures."""
+"""Files with results: values computed by hand, hostile names in every format, the paper's bold scores."""
 
 import json
 import shutil
@@ -89,7 +89,7 @@ NASTY = MeasurementResult(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Write both results into folders."""
+    """Write ordinary results and results with hostile names, and return the folder of both."""
     path = tmp_path_factory.mktemp("metrics")
     write_results(RESULTS, path / "plain")
     write_results(NASTY, path / "nasty")

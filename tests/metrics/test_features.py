@@ -1,4 +1,4 @@
-"""Features against mauve-text's own, and texts cut to their first tokens."""
+"""Features of texts equal the features of the package mauve-text, and long texts are cut."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_features_equal_those_of_mauve_text(tokenizer, batch_size):
     np.testing.assert_allclose(features, expected, rtol=0, atol=1e-5)
 
 
-def test_features_read_at_most_the_context(tokenizer):
+def test_features_of_long_texts_are_cut_to_the_context(tokenizer):
     long = " ".join(TEXTS * 20)
     cut = cut_to_first_tokens(tokenizer, long, 128)  # tiny GPT-2's context
     both = compute_text_features(tiny("gpt2"), tokenizer, [long, cut])

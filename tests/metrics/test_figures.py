@@ -1,4 +1,4 @@
-"""Figures: the marks and lines are the numbers, and names stay text."""
+"""Figures of scores: marks and lines are at the scores, and names are shown as plain text."""
 
 import xml.etree.ElementTree as ET
 from types import SimpleNamespace
@@ -19,12 +19,12 @@ def score(strategy, value, half=1.0):
 
 
 def texts(figure):
-    """Return all text elements of a figure's SVG, in a line."""
+    """Return all text in a figure's SVG as one line."""
     elements = ET.fromstring(figure.svg).iter("{http://www.w3.org/2000/svg}text")
     return " ".join("".join(element.itertext()).strip() for element in elements)
 
 
-def test_scores_are_sorted_and_drawn_at_their_limits():
+def test_figure_sorts_scores_and_draws_their_intervals():
     rows = [score("acs(q=1)", 92.4), score("bare", 95.0, half=None), score(HUMAN, 92.98), score("none", None)]
     figure = draw_scores_of_metric(rows)
     [axes] = figure.figure.axes

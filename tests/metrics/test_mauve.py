@@ -1,4 +1,4 @@
-"""MAUVE against mauve-text and hand arithmetic."""
+"""MAUVE equals the package mauve-text and hand arithmetic."""
 
 import math
 import sys
@@ -25,7 +25,7 @@ def oracle():
 
 
 def features(seed, n, m, d, shift):
-    """Clouds around eight centres, each set with preferences of its own."""
+    """Return random features of two sets, around eight centres. The sets prefer different centres."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(8, d))
     sets = []
@@ -135,7 +135,7 @@ def mauve_of_labels(p, q, buckets, seeds=1):
 
 
 def test_mauve_contributions_equal_a_jackknife():
-    """Without one of four prompts there are three: histograms of thirds, one side after the other."""
+    """Without one of four prompts, the histograms of references or texts have shares in thirds."""
     p, q = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
     value = float(integrate_divergence_curve([0.5, 0.5], [0.25, 0.75]))
     less_p = [

@@ -1,4 +1,4 @@
-"""A whole measurement: values by hand, intervals, comparisons, and what cannot be measured."""
+"""A whole measurement: values computed by hand, intervals, comparisons, and undefined scores."""
 
 from collections import Counter
 from dataclasses import replace
@@ -36,7 +36,7 @@ BY_HAND |= {"tokens_per_second": 14 / 0.7, "seconds_per_text": 0.35, "distinct_1
 
 
 def test_every_metric_is_computed_by_one_module():
-    """A name that no module computes would be measured never, and nobody would be told."""
+    """A metric that no module computes would be left out without a message."""
     computed = Counter(name for names in MODULES.values() for name in names)
     assert computed == Counter(get_args(MetricName))
     for module in MODULES:
@@ -63,7 +63,7 @@ def differences_of(texts, baseline="guard", **options):
     return results, {(row.metric, row.strategy, row.dataset): row for row in results.differences}
 
 
-def test_missing_intervals_have_a_reason():
+def test_missing_intervals_have_a_note():
     results = measured(many("guard", 1))
     why = {"words": "the same value", "tokens_per_second": "one batch", "distinct_1": "no interval"}
     for metric, words in why.items():
@@ -80,8 +80,8 @@ def test_order_of_texts_does_not_change_scores():
 
 
 @pytest.mark.parametrize(("prompts", "least"), [(4, 2 / 2**4), (5, 2 / 2**5)])
-def test_few_prompts_have_a_reason_instead_of_p(prompts, least, tmp_path):
-    """Each exchange and its opposite are as extreme: 2 of 2ⁿ is the least, whatever the texts."""
+def test_few_prompts_have_a_note_instead_of_a_p_value(prompts, least, tmp_path):
+    """With n prompts, a sign-flip test cannot have a p-value below 2 / 2ⁿ."""
     texts = many("guard", 1, prompts=prompts) + many("dull", 2, prompts=prompts, letters="ab")
     results, rows = differences_of(texts)
     row = rows["diversity", "dull", "d"]
@@ -93,8 +93,8 @@ def test_few_prompts_have_a_reason_instead_of_p(prompts, least, tmp_path):
         assert why in (tmp_path / name).read_text(encoding="utf-8")
 
 
-def test_eight_prompts_have_p_but_no_corrected_p():
-    """2/2⁸ is .0078; over eight strategies Holm's correction makes it at least .0625."""
+def test_eight_prompts_have_a_p_value_but_no_corrected_one():
+    """The smallest p-value is 2/2⁸ = .0078. After Holm's correction for eight strategies, it is .0625."""
     texts = many("guard", 1, prompts=8)
     for index in range(8):
         texts += many(f"dull{index}", 2 + index, prompts=8, letters="ab")
@@ -106,7 +106,7 @@ def test_eight_prompts_have_p_but_no_corrected_p():
 
 
 def test_impossible_test_counts_in_holms_correction():
-    """The second strategy has no text long enough for diversity; its test was declared all the same."""
+    """The texts of one strategy are too short for diversity. Its test still counts in the correction."""
     texts = many("guard", 1) + many("dull", 2, letters="ab") + many("short", 3, words=2)
     _, rows = differences_of(texts)
     short, dull = rows["diversity", "short", "d"], rows["diversity", "dull", "d"]
@@ -115,7 +115,7 @@ def test_impossible_test_counts_in_holms_correction():
     assert dull.p_holm == pytest.approx(2 * dull.p_value)
 
 
-def test_each_difference_has_interval_p_and_corrected_p():
+def test_each_difference_has_interval_and_p_values():
     results, rows = differences_of(many("guard", 1) + many("dull", 2, letters="ab") + many("same", 3))
     assert {row.strategy for row in rows.values()} == {"dull", "same"}
     dull, same = rows["diversity", "dull", "d"], rows["diversity", "same", "d"]
@@ -153,7 +153,7 @@ def test_the_mean_over_datasets_has_equal_weights():
 
 
 def test_repeated_texts_of_a_prompt_change_no_score():
-    """Nor does a text of the same prompt under another id: the words of the prompt are the unit."""
+    """Prompts with the same words are one unit, even if their ids differ."""
     once = many("guard", 1, words=8)
     renamed = [replace(text, prompt_id=f"row {text.prompt_id}") for text in once]
     single = score_of(measured(once), "diversity")
@@ -175,7 +175,7 @@ def test_a_failed_metric_is_named_others_are_measured():
     assert not without.scores
 
 
-def test_undefined_scores_have_a_reason():
+def test_undefined_scores_have_a_note():
     texts = [generation("漢字" * 9, strategy="guard"), generation("a b c d e", prompt="p2", strategy="other")]
     results, rows = differences_of(texts)
     assert (

@@ -1,4 +1,4 @@
-"""Metrics that a model takes: the same numbers as from the metric itself, read once."""
+"""Metrics that use a model equal direct computations, and the model reads each text once."""
 
 import json
 import math
@@ -47,7 +47,7 @@ def encoder_folder(tmp_path_factory):
 
 
 class Models:
-    """Models that may not be loaded if everything is known, or more than once."""
+    """Scoring models for tests. With `cached`, loading a model is an error."""
 
     def __init__(self, encoder="", *, cached=False):
         self.encoder, self.cached, self.opened = str(encoder), cached, []
@@ -66,7 +66,7 @@ class Unloadable(ScoringModel):
 
 
 def texts_of(strategy, count, words, seed):
-    """Words of the prompts, shuffled: texts of a vocabulary that all models here know."""
+    """Return texts of random words from the prompts, which are words of all models in this test."""
     rng = np.random.default_rng(seed)
     vocabulary = [word for line in LINES for word in line.split()]
     return [
@@ -152,8 +152,8 @@ def test_mauve_uses_only_texts_of_full_length(bundled):
     assert "buckets:4|c:5|seeds:25-26" in score.signature
 
 
-def test_mauve_of_runs_is_their_mean():
-    """The runs have the same references, so the variance between seeds is not divided by their number."""
+def test_mauve_of_several_runs_is_the_mean():
+    """The variance between seeds is not divided by the number of runs, because runs share references."""
     texts = texts_of("guard", 40, 30, 1)
     second = [
         replace(text, text=other.text, run=2)

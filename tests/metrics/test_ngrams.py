@@ -1,4 +1,4 @@
-"""Diversity, distinct-n and self-BLEU by hand, as published, and against other programs."""
+"""Diversity, distinct-n and self-BLEU equal hand arithmetic, published scores and other programs."""
 
 import math
 
@@ -25,7 +25,7 @@ def test_diversity_equals_a_published_figure():
     assert compute_diversity([line["text"] for line in lines]).diversity == 89.35
 
 
-def test_rates_are_rounded_before_the_product():
+def test_repetition_rates_are_rounded_before_the_product():
     # seven words, of six bigrams five are counted: ab bc ca ab bc → 3 different; abc bca cab abc → 25 %.
     # One more text of 4 words adds 3−1 bigrams: rep-2 = 1 − 5/7 = 28.57 (not 28.5714…)
     result = compute_diversity(["a b c a b c a", "x y z w"])
@@ -39,8 +39,8 @@ def test_texts_too_short_for_a_fourgram_have_no_diversity(texts):
 
 
 @given(st.lists(st.text("ab ", max_size=30), max_size=6))
-def test_diversity_of_sums_equals_diversity(texts):
-    """But for the rounding of three rates and of their product, by .005 each."""
+def test_unrounded_diversity_is_near_published_diversity(texts):
+    """The two differ only by the rounding of three rates and of their product, by .005 each."""
     of_sums = compute_unrounded_diversity(count_ngrams(texts).sum(axis=0))
     whole = compute_diversity(texts).diversity
     assert np.isnan(of_sums) if whole is None else whole == pytest.approx(of_sums, abs=0.0201)
@@ -57,7 +57,7 @@ BLEU_TEXTS = st.lists(
 
 
 def sacrebleu_of(texts, max_n=4):
-    """Sentence BLEU of each text against all others by sacrebleu; None where ours is undefined."""
+    """Return sacrebleu's BLEU of each text against all others, or None where our score is undefined."""
     smoothing = {"smooth_method": "floor", "smooth_value": 0.1, "effective_order": False}
     bleu = BLEU(tokenize="none", max_ngram_order=max_n, force=True, **smoothing)
     return [

@@ -1,4 +1,4 @@
-"""Several texts a prompt: all count, and those of one prompt are one piece of evidence."""
+"""Several texts for each prompt: all texts count, and a prompt with several texts is one unit."""
 
 import pytest
 from factories import PROMPT, continuation
@@ -15,7 +15,7 @@ def words(count, start=0):
 
 
 def runs(*counts, strategy="guard"):
-    """Texts of so many words: a row for each prompt, a number for each run."""
+    """Return texts with these numbers of words: a tuple for each prompt, a number for each run."""
     return [
         generation(words(count), f"p{index}", strategy, run=run)
         for index, row in enumerate(counts)
@@ -24,14 +24,14 @@ def runs(*counts, strategy="guard"):
 
 
 def test_a_mean_of_runs_equals_hand_arithmetic():
-    """The prompts' means are 3 and 7."""
+    """The means of the two prompts are 3 and 7, so the mean is 5."""
     score = score_of(measured(runs((2, 4), (6, 8)), compute=["length"]), "words")
     assert (score.value, score.n, score.runs) == (5.0, 4, 2)
     assert score.note.startswith("mean of 2 runs")
 
 
 def test_copied_runs_do_not_narrow_intervals():
-    """Three times the same texts: every value and interval is that of one run."""
+    """Three runs with the same texts have the same values and intervals as one run."""
     compute = ["diversity", "repetition", "distinct", "self_bleu", "length"]
     single, tripled = (
         measured(
@@ -48,14 +48,14 @@ def test_copied_runs_do_not_narrow_intervals():
         assert (three.runs, three.n) == (3, 3 * once.n)
 
 
-def test_a_prompt_without_a_run_has_the_same_weight():
+def test_a_prompt_with_fewer_runs_has_the_same_weight():
     results = measured(runs((2, 6), (8,)), compute=["length"])
     assert score_of(results, "words").value == 6.0
     assert any("have 1 to 2 texts" in warning for warning in results.warnings)
 
 
-def test_systems_with_one_and_more_runs_are_compared():
-    """It has one text a prompt; that is no reason for a warning, and sums compare prompt by prompt."""
+def test_systems_with_different_numbers_of_runs_are_compared():
+    """Compare a strategy with one text for each prompt and a strategy with three, without a warning."""
     texts = runs(*[(5,)] * 8, strategy="greedy") + runs(*[(6, 8, 10)] * 8, strategy="top_k(k=50)")
     results = measured(texts, compute=["length"], baseline="greedy")
     [row] = [row for row in results.differences if row.metric == "words"]
@@ -63,8 +63,8 @@ def test_systems_with_one_and_more_runs_are_compared():
     assert not any("texts;" in warning for warning in results.warnings)
 
 
-def test_speed_is_over_the_texts_of_all_runs():
-    """Runs share their batches: 7 tokens in 0.5 s and 7 in 3 s are 4 tokens a second."""
+def test_speed_is_computed_over_all_runs():
+    """14 tokens in 0.5 s + 3 s are 4 tokens a second."""
     texts = [generation(words(5), seconds=0.5), generation(words(5), run=2, seconds=3.0)]
     results = measured(texts, compute=["speed"])
     assert score_of(results, "tokens_per_second").value == 4.0

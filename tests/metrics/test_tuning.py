@@ -1,4 +1,4 @@
-"""Texts with settings from a file: chosen by `measure --tune` on prompts apart, compared on the others."""
+"""`measure --tune` chooses settings of texts from a file on tuning prompts, and compares on other prompts."""
 
 import csv
 import re
@@ -21,18 +21,18 @@ from guard_eval.texts.tuning import split_prompts_for_tuning
 
 WORDS = "abcdefghij"
 DIFFERENT = {"0.7": 3, "0.8": 6, "0.9": 9}
-"""How many words of a text are different, by setting: the more, the more diverse."""
+"""The number of different words in a text, by setting. More different words give a higher diversity."""
 RULE = '[tuning]\nprompts = 30\nmaximize = "diversity"\nwhere = ["words <= 10"]\n'
 
 
 def write(number, different):
-    """A text of ten words that repeats its first ones; each prompt's is a little different."""
+    """Return a text of ten words with this number of different words, for the prompt with this number."""
     return " ".join(f"{WORDS[position % different]}{number}" for position in range(10))
 
 
 @pytest.fixture
 def study(tmp_path):
-    """Return a function that makes a study of 40 prompts, of `top_p` with three settings and of one other."""
+    """Return a function that makes a study of 40 prompts with `plain` and three settings of `top_p`."""
 
     def make(rule=RULE, prompts=40, settings=DIFFERENT, system="top_p"):
         rows = [("prompt", "system", "setting", "text")]
@@ -100,7 +100,7 @@ def test_tuning_chooses_settings_of_texts_in_a_file(study):
     assert "chosen: top_p(0.9)" in str(read_status(folder, ()).lines)
 
 
-def test_added_prompts_do_not_move_tuning_prompts(study):
+def test_added_prompts_do_not_change_the_tuning_prompts(study):
     folder, _ = study()
     before = measure(opened(folder), tune=True).next
     chose = opened(folder).choice.prompts
@@ -189,8 +189,8 @@ def test_the_choice_cannot_change_after_a_verdict(study):
     }
 
 
-def test_a_choice_on_tested_prompts_is_corrected(study):
-    """Without prompts apart all prompts are compared, and each test is that of the best of three."""
+def test_p_value_is_corrected_if_test_prompts_chose_settings(study):
+    """If all prompts chose the settings, each test is corrected for the choice of the best of three."""
     folder, _ = study(RULE.replace("30", "0"))
     result = measure(opened(folder), tune=True)
     assert any("The prompts that chose the settings also test them" in line for line in result.warnings)
@@ -219,7 +219,7 @@ def test_a_report_says_that_the_search_is_unknown(study):
     assert page.count("How top\\_p(p=0.9) was chosen is not known: its search is unknown") == 2
 
 
-def test_tune_needs_a_rule(study, tmp_path):
+def test_tuning_needs_a_rule(study, tmp_path):
     folder, _ = study(rule="")
     for source, named in (
         (opened(folder), "has no table .tuning."),
