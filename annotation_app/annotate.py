@@ -45,14 +45,14 @@ def annotate(
 
     Args:
         study: The study's folder.
-        port: The port to listen on; 0 takes a free one.
+        port: The port to listen on; 0 chooses a free port.
         address: The address to listen on. With 0.0.0.0, other machines can reach the app.
         invite: Invite this rater and print the link. An earlier link of this rater stops working.
 
     Raises:
         MissingExtraError: Streamlit, or another package that the study needs, is not installed.
         StudyError: The study, its wording or its database cannot be used, the port is taken, or the address
-            is not one of this machine's.
+            does not belong to this machine.
     """
     if importlib.util.find_spec("streamlit") is None:
         raise MissingExtraError("annotate", "streamlit")

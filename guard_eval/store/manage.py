@@ -1,6 +1,6 @@
 """The commands that manage raters: `guard-eval raters list`, `invite_raters`, `exclude_raters`, ….
 
-If a command is impossible for one of the names, it raises a `StudyError` and changes nothing.
+If an action is impossible for one of the names, the command raises a `StudyError` and changes nothing.
 """
 
 import re
@@ -243,7 +243,7 @@ def _apply_change_to_raters(
 
 
 def tabulate_raters(store: Store, *lines: str, only: Collection[str] = ()) -> Raters:
-    """Return all raters, with a table of them; the table shows only the raters in `only`, if given."""
+    """Return all raters, with a table of all raters or of those whose names are in `only`."""
     everybody = tuple(raters.read_rater_progress(store))
     listed = [rater for rater in everybody if not only or rater.name in only]
     names = [

@@ -37,7 +37,7 @@ def read_value(db: Connection, key: str) -> str | None:
 
 
 def store_value(db: Connection, key: str, value: str) -> None:
-    """Store a value under a key, and replace an earlier value."""
+    """Store a value under a key in the table `setting`. An earlier value is replaced."""
     delete_value(db, key)
     _INSERT(db, key=key, value=value)
 

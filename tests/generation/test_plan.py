@@ -1,4 +1,4 @@
-"""A plan lists missing texts, the command stores batches, and a refusal stops no other strategy."""
+"""`generate` writes missing texts, stores each batch, and continues if a strategy is refused."""
 
 import json
 from collections import Counter
@@ -23,7 +23,7 @@ REFUSED, WRITTEN = ["contrastive(k=3, alpha=0.6)", "acs(q=1)"], ["greedy", "guar
 
 @pytest.fixture
 def study(tmp_path) -> Study:
-    """A study with a model that cannot run contrastive search, which comes first."""
+    """A study whose model cannot run the first strategy, contrastive search."""
     tiny("xlnet").save_pretrained(tmp_path / "model")
     text = "the cat sat on the mat and the dog ran to the old red house"
     bytes_of([text] * 3, VOCABULARY).save_pretrained(tmp_path / "model")
@@ -103,7 +103,7 @@ def test_plan_lists_the_texts_not_yet_written(study):
 
 
 def test_each_batch_is_stored_before_the_next(study, monkeypatch):
-    """An engine of three lines, which checks the files on disk before each batch."""
+    """A small engine checks before each batch that the earlier batches are on disk."""
     generate_texts(study, strategy=["greedy"])
     texts = [
         text

@@ -63,7 +63,7 @@ def server():
 
 @pytest.fixture
 def study(tmp_path, server):
-    """Return a function that opens a study with one served system and a file."""
+    """Return a function that opens a study with a served system and a system of texts in a file."""
 
     def open_study(more=COMPLETIONS, *, prompts=6, name=NAME, url=None):
         rows = [

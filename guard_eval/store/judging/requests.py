@@ -373,7 +373,7 @@ def reserve_requests(
 ) -> list[Reservation]:
     """Insert the rows of requests that may be sent; return the outcome of each request.
 
-    Call this function within a write transaction; there is only one at a time. `limit` is the highest total
+    Call this function within a write transaction. `limit` is the highest total
     cost of all requests of the study, in billionths of a US dollar. `batch` is the batch's name, if the
     requests are in a batch.
     """

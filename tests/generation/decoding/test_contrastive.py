@@ -1,4 +1,4 @@
-"""Contrastive decoding at extreme values, and padding, which does not count in the penalty."""
+"""Contrastive decoding at extreme values, and the degeneration penalty with padding."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A compiled step of GUARD makes few calls. It is compiled for a CPU, because counting needs no GPU."""
+"""A compiled step of GUARD makes few calls. The step is compiled for a CPU, because counting needs no GPU."""
 
 import re
 

@@ -58,7 +58,7 @@ def test_random_numbers_do_not_depend_on_the_batch():
 @pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 1.0])
 @pytest.mark.parametrize("rows", [1, 3, 40])
 def test_draw_takes_the_largest_log_weight_plus_gumbel_noise(share, rows):
-    """Few or many tokens, in any number of rows: the draw equals one with noise for every token."""
+    """For few or many tokens, in any number of rows, the draw equals a draw with noise for every token."""
     source = torch.Generator().manual_seed(rows)
     weights = torch.randn(rows, 3000, generator=source)
     weights[torch.rand(rows, 3000, generator=source) > share] = -torch.inf

@@ -1,4 +1,4 @@
-"""Users' own strategies are found in the user's file, run in every engine, and are refused with a remedy."""
+"""Users' own strategies are loaded from files and run in every engine. Bad files are refused."""
 
 import re
 from dataclasses import dataclass

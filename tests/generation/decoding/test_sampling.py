@@ -152,7 +152,7 @@ def test_greedy_takes_the_first_of_equal_tokens():
     ],
 )
 def test_temperature_beyond_float32_gives_the_limit(name: str):
-    """Near 0 only the likeliest token is possible. A high one unmasks no token. 1e-46 is 0 in float32."""
+    """Near 0, only the likeliest token is possible. A high temperature never gives a masked token."""
     logits = torch.tensor([[-torch.inf, 1.0, 3.0, -2.0, 0.5]])
     for key in range(20):
         drawn = [Follower(name.format(tau), torch.tensor([key]))(logits) for tau in (1e-46, 1e39)]

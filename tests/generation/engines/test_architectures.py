@@ -1,4 +1,4 @@
-"""Each architecture: batches equal single texts, trees equal repeated caches, and static caches are equal."""
+"""For each architecture, searches equal their definitions, and texts do not depend on batches or caches."""
 
 import math
 import statistics
@@ -103,7 +103,7 @@ def test_acs_equals_the_definition(q):
 
 @torch.inference_mode()
 def slow_search(model, follow_a_text) -> list[list[int]]:
-    """Compute everything again at each step. `follow_a_text()` returns a function that gives k and α."""
+    """Write texts by contrastive search without a cache. `follow_a_text()` returns a function for k and α."""
     texts = []
     for prompt in PROMPTS:
         text, adapt = list(prompt), follow_a_text()

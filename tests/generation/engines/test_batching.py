@@ -23,7 +23,7 @@ def _no_garbage():
 
 
 class Memory:
-    """A decoder with memory for a number of tokens. It notes the batch sizes that it gets."""
+    """A decoder with memory for a number of tokens, which records the sizes of its batches."""
 
     def __init__(self, tokens):
         self.tokens = tokens

@@ -56,7 +56,7 @@ def test_show_text_shows_the_tokens_of_the_text(loaded, strategy):
 
 @a_llama
 def test_show_text_has_entropies_and_probabilities(loaded):
-    """Only over the tokenizer's tokens, because the other rows of the model are never written."""
+    """Entropies are over the tokenizer's tokens, because the model's other tokens are never written."""
     first = show_text(loaded, "the cat sat", strategy="greedy", max_new_tokens=2).tokens[0]
     ids = loaded.tokenizer("the cat sat", return_tensors="pt")
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""Models that are loaded, their revisions, and models that are refused."""
+"""Models are loaded with their revisions, and incomplete or unsuitable models are refused."""
 
 import hashlib
 import json
@@ -61,14 +61,14 @@ def refused(location: object, match: str, load=load_pretrained, **options: str) 
 
 
 class Program:
-    """A program that a pickle runs when it is read."""
+    """An object whose pickle runs a program when the pickle is read."""
 
     def __reduce__(self):
         return pytest.fail, ("the weights were run",)
 
 
 def name_tokenizer(kind):
-    """Remove the tokenizer's files but the name of its class, which loads without words."""
+    """Keep only the name of the tokenizer's class, with which transformers loads an empty vocabulary."""
     return {"tokenizer*": None, "tokenizer_config.json": json.dumps({"tokenizer_class": kind}).encode()}
 
 
@@ -100,7 +100,7 @@ def give_pickle(content):
     ],
 )
 def test_an_incomplete_folder_is_refused(folder, files, says):
-    """Files are removed (None) or get another content."""
+    """Files of a model are removed (None) or replaced."""
     for pattern, content in files.items():
         for path in folder.glob(pattern):
             path.unlink()
@@ -173,7 +173,7 @@ def test_a_device_map_works_without_gpus(folder, spread):
 
 
 def test_dtype_auto_keeps_a_quantised_model_quantised(folder):
-    """Without its package, such a model cannot be loaded."""
+    """A quantised model cannot be loaded without the quantisation's package."""
     change_config(folder, quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True})
     files = ModelFiles.open(str(folder), "main")
     assert files.choose_dtype("auto", "cpu") == "auto"

@@ -1,4 +1,4 @@
-"""Abilities of models are tried: padding, packed layers, other names of the cache, and failing texts."""
+"""Trials find out which models can pad texts, use a cache and pack layers. Failing texts are reported."""
 
 import inspect
 import time
@@ -92,7 +92,7 @@ USUAL = next(
 
 
 class OlderCache(LlamaForCausalLM):
-    """Llama with the name of the cache from before transformers 5.24."""
+    """Llama whose cache argument has its name from before transformers 5.24."""
 
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, **kwargs):
         if past_key_values is not None:
@@ -124,7 +124,7 @@ def test_refusal_of_a_model_names_the_failed_trials():
 
 
 def test_model_without_positions_from_zero_is_refused():
-    """RoBERTa counts positions from the one after its padding, and `generate` from 0."""
+    """RoBERTa counts positions from its padding token's id plus 1, and `generate` counts from 0."""
     sizes = {"num_hidden_layers": 2, "hidden_size": 48, "num_attention_heads": 4, "intermediate_size": 96}
     model = RobertaForCausalLM(
         RobertaConfig(is_decoder=True, vocab_size=VOCABULARY, initializer_range=0.3, **sizes)
@@ -136,7 +136,7 @@ def test_model_without_positions_from_zero_is_refused():
 
 
 def test_cache_with_wrong_logits_is_not_used():
-    """MiniMax forgets its window: beyond nine tokens a step with the cache has other logits than one pass."""
+    """In MiniMax, a step with a cache gives other logits than one pass for texts of more than nine tokens."""
     model = tiny("minimax")
     expected = []
     for prompt in ROWS:
@@ -152,7 +152,7 @@ def test_cache_with_wrong_logits_is_not_used():
 
 
 def test_prompts_are_padded_with_the_models_padding_token():
-    """Recurrent states of RecurrentGemma see the padding, whose embedding is zero only for its own token."""
+    """RecurrentGemma reads padding, which has no effect only if the model's own padding token is used."""
     model = tiny("recurrent-gemma")
     together = continue_rows(model, ROWS, "guard", ends=(1,), limit=8).tokens
     alone = [continue_rows(model, [row], "guard", ends=(1,), limit=8).tokens[0] for row in ROWS]
@@ -160,7 +160,7 @@ def test_prompts_are_padded_with_the_models_padding_token():
 
 
 def test_prompt_of_one_token_is_refused_by_stateful_models():
-    """RecurrentGemma keeps its states in its layers between calls when one token comes."""
+    """RecurrentGemma's layers do not forget the earlier text when a call has only one token."""
     prompts = [Prompt(id="one", dataset="d", text="t"), *PROMPTS]
     assert len(load_foreign("gpt2").tokenizer("t")["input_ids"]) == 1
     assert list(write(load_foreign("gpt2"), prompts, "greedy", **LIMITS))
@@ -170,7 +170,7 @@ def test_prompt_of_one_token_is_refused_by_stateful_models():
 
 @pytest.mark.parametrize("strategy", ["guard", "beam(beams=2)", "contrastive", "acs"])
 def test_prompts_for_which_a_model_fails_are_reported(strategy):
-    """Its table of positions has 16 rows, and its settings do not say so."""
+    """The model has only 16 positions, but its settings do not say this."""
     loaded = load_foreign("gpt2")
     loaded.model.transformer.wpe = torch.nn.Embedding(16, loaded.model.config.n_embd)
     prompts = [*PROMPTS[:2], Prompt(id="long", dataset="set", text=TEXT)]

@@ -1,4 +1,4 @@
-"""`guard-eval generate` keeps only texts that it would write itself. It names the others."""
+"""`guard-eval generate` counts only texts of the same model and settings, and reports other texts."""
 
 import shutil
 from pathlib import Path
@@ -60,7 +60,7 @@ def other_weights(model):
 
 
 def leave_half(folder, study):
-    """Leave the files of a run that was killed halfway."""
+    """Remove half of the texts, as if the run was killed halfway."""
     for strategy in study.settings.generation.strategies:
         (path,) = (folder / "continuations").glob(f"*/{strategy}.jsonl")
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))

@@ -63,7 +63,7 @@ def test_stop_strings_only_shorten_the_text(loaded, name):
 
 @pytest.mark.parametrize("loaded", ["llama"], indirect=True)
 def test_a_beam_ends_at_a_stop_string(loaded):
-    """As with an end token, its score is then the sum over its length. No text continues after the string."""
+    """A beam with a stop string is finished and scored as with an end token."""
     whole = write_texts(loaded, "beam(beams=3)")
     for stop in pieces([text.text for text in whole.values()]):
         for text in write_texts(loaded, "beam(beams=3)", stop=[stop]).values():

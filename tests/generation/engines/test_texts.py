@@ -1,4 +1,4 @@
-"""Prompts of chat models: they go through the template, which is never cut."""
+"""Prompts of chat models are written into the chat template, which is never cut."""
 
 import random
 from dataclasses import replace

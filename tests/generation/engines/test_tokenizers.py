@@ -1,4 +1,4 @@
-"""Published tokenizers and settings: ends after prompts, unused tokens, unusual settings."""
+"""Tokenizers that add tokens to prompts, have unused tokens or unusual settings work as well."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def write_texts(loaded, strategy="greedy", prompts=PROMPTS, **options):
 
 
 def test_begin_token_stays_and_end_token_is_removed(folder):
-    """A token after it is removed."""
+    """The tokenizer adds a token before and after each prompt. Only the token before the prompt is kept."""
     loaded = load_pretrained(str(folder))
     plain = encode_prompts(loaded, PROMPTS, 32)[0].ids
     tokenizer = loaded.tokenizer
@@ -147,7 +147,7 @@ def test_an_end_token_must_be_a_number(folder, value):
 
 
 def test_end_token_unknown_to_the_tokenizer_ends_a_text(folder):
-    """The model has 320 tokens and its tokenizer 288. One of the others is a likely end token."""
+    """The model has 320 tokens and its tokenizer 288. A likely end token is unknown to the tokenizer."""
     loaded = load_pretrained(str(folder))
     loaded.model.generation_config.eos_token_id = 310
     assert 310 not in list_ids_without_text(loaded)
@@ -159,7 +159,7 @@ def test_end_token_unknown_to_the_tokenizer_ends_a_text(folder):
 
 
 def byte_tokens(kind):
-    """Tokenizers without files: they add an end, or a start and an end."""
+    """Return a tokenizer of bytes, which adds an end token, or a start token and an end token."""
     return {"byt5": ByT5Tokenizer, "canine": CanineTokenizer, "perceiver": PerceiverTokenizer}[kind]()
 
 

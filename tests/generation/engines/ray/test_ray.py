@@ -1,4 +1,4 @@
-"""Ray's workers write the texts of one process, even if a worker dies."""
+"""Ray's workers write the same texts as one process, even if a worker dies."""
 
 import threading
 
@@ -61,7 +61,7 @@ def write_study(folder, prompts=96):
 
 
 def texts_of(study):
-    """Return the fields of all stored texts that must not depend on the machine, sorted."""
+    """Return all stored texts, sorted, with only the fields that must not depend on the machine."""
     return sorted(
         (text.recipe.strategy, text.prompt_id, text.id, text.text, text.new_tokens, text.finish)
         for folder in read_run_folders(study.continuations_folder)
@@ -129,7 +129,7 @@ def cluster(monkeypatch):
 
 
 def test_no_text_is_lost_or_repeated_after_a_machine_fails(tmp_path, cluster):
-    """One of two machines is lost when the first texts are on disk. The other one continues."""
+    """One of two machines fails when the first texts are on disk. The other machine continues."""
     machines = [cluster.add_node(num_cpus=1) for _ in range(2)]
     cluster.wait_for_nodes()
     study = write_study(tmp_path / "many", prompts=192)

@@ -63,7 +63,7 @@ def jobs(names: list[str]) -> list[Job]:
 
 
 def alone(job: Job, model: Model) -> list[int]:
-    """Return the expected text of a request: by the reference, or by the steps of the other engines."""
+    """Return the expected text of a request, by the slow reference or by the steps of other engines."""
     extra = job.parameters.extra_args
     if extra is None:
         name, strategy = "", parse("greedy")

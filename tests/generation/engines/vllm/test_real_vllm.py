@@ -1,4 +1,4 @@
-"""The plug-in in vLLM writes the tokens of the transformers engine, in mixed batches, and after a set-back.
+"""vLLM with the plug-in writes the same tokens as transformers, in mixed batches and after preemption.
 
 Needs vLLM, which has an environment of its own: `make test-vllm`.
 """
@@ -96,7 +96,7 @@ def by_transformers(loaded: LoadedModel, rows: list[EncodedPrompt], name: str) -
 
 
 def by_vllm(engine, rows: list[EncodedPrompt], names: list[str]) -> list[list[int]]:
-    """Return vLLM's texts of rows with the strategies `names`, in one run, so that they share batches."""
+    """Return vLLM's texts for rows with the strategies `names`, written in one run with shared batches."""
     llm, described = engine
     settings = GenerationSettings(max_new_tokens=NEW)
     recipes = [described.make_recipe(parse(name), settings, SEED) for name in names]
@@ -109,7 +109,7 @@ def by_vllm(engine, rows: list[EncodedPrompt], names: list[str]) -> list[list[in
 
 
 def count_differences(first: list[list[int]], second: list[list[int]]) -> int:
-    """Count the texts that differ. The engines round differently, so a choice may change."""
+    """Count the texts that differ between two engines, whose rounding errors may change a choice."""
     return sum(a != b for a, b in zip(first, second, strict=True))
 
 
