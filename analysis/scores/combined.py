@@ -14,7 +14,7 @@ import pandas as pd
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF, SIMULATED
-from guard_eval.reporting.words import find_title, join_with_and
+from guard_eval.reporting.words import find_criterion_title, join_with_and
 from guard_eval.rubric import COMPOSITE
 from guard_eval.study.test_plan import PanelRule
 
@@ -43,7 +43,7 @@ class Composite:
     weights: Mapping[str, float]
 
     def __str__(self) -> str:
-        names = [find_title(name) for name in self.weights]
+        names = [find_criterion_title(name) for name in self.weights]
         if len(set(self.weights.values())) == 1:
             return f"the mean of {join_with_and(names)}"
         weighed = [f"{name} ({weight:g})" for name, weight in zip(names, self.weights.values(), strict=True)]

@@ -261,7 +261,7 @@ def test_declined_requests_are_reported_as_missing(study, server, monkeypatch):
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     result = generate_texts(study(COMPLETIONS + PRICED))
     assert result.lines == (f"{NAME}: 0 of 6 texts exist", "no request was sent")
-    assert (result.missing, result.next, server.bodies) == (6, (study().command("generate"),), [])
+    assert (result.missing, result.next, server.bodies) == (6, (study().format_command("generate"),), [])
 
 
 def test_paid_requests_need_a_budget_or_confirmation(study, server):
