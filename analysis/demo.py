@@ -62,7 +62,7 @@ def demo(folder: Path = Path("demo-study"), /) -> Result:
             f"Open {study.report_folder / 'index.html'} in a browser.",
             "Then rate the same pairs yourself, or see what a judge would be sent and what it costs:",
         ),
-        next=(study.command("annotate", "--invite", "ME"), study.command("judge", "--dry-run")),
+        next=(study.format_command("annotate", "--invite", "ME"), study.format_command("judge", "--dry-run")),
     )
 
 

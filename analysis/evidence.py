@@ -343,7 +343,7 @@ class Evidence:
     @cached_property
     def detailed_evidence(self) -> Evidence:
         """Return the evidence on the comparisons to analyse in full, or all evidence if there are none."""
-        return self.restrict_to(self.detailed_comparisons) if self.detailed_comparisons else self
+        return self.restrict_to_comparisons(self.detailed_comparisons) if self.detailed_comparisons else self
 
     def _find_comparison(self, a: str, b: str) -> tuple[str, str]:
         """Return the comparison of two methods, with the methods in the order of the table."""
@@ -355,9 +355,9 @@ class Evidence:
             f"{a!r} and {b!r} are not compared with each other; name two of these methods: {names}"
         )
 
-    def restrict_to(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
+    def restrict_to_comparisons(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
         """Return a copy of the evidence with only the given comparisons."""
-        scored = self.scored.restrict_to(tuple(comparisons))
+        scored = self.scored.restrict_to_comparisons(tuple(comparisons))
         return self if scored is self.scored else Evidence(scored=scored, context=self.context)
 
 

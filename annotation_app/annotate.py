@@ -45,14 +45,14 @@ def annotate(
 
     Args:
         study: The study's folder.
-        port: The port to listen on; 0 takes a free one.
+        port: The port to listen on; 0 chooses a free port.
         address: The address to listen on. With 0.0.0.0, other machines can reach the app.
         invite: Invite this rater and print the link. An earlier link of this rater stops working.
 
     Raises:
         MissingExtraError: Streamlit, or another package that the study needs, is not installed.
         StudyError: The study, its wording or its database cannot be used, the port is taken, or the address
-            is not one of this machine's.
+            does not belong to this machine.
     """
     if importlib.util.find_spec("streamlit") is None:
         raise MissingExtraError("annotate", "streamlit")
@@ -75,7 +75,7 @@ def annotate(
                 progress.show_result(Result(lines=(f"{invite}: {url}/?invite={token}",)))
         with suppress(KeyboardInterrupt):
             server.run_server(opened)
-    return ServedStudy(url=url, next=(study.command("status"),))
+    return ServedStudy(url=url, next=(study.format_command("status"),))
 
 
 def _prepare_serving(study: Study, store: Store, url: str, invite: str | None) -> list[str]:
@@ -83,7 +83,7 @@ def _prepare_serving(study: Study, store: Store, url: str, invite: str | None) -
     annotation = study.settings.annotation
     pairs = sum(pair.for_people for pair in store_pairs.read_pairs(store))
     if not pairs:
-        raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
+        raise StudyError(f"{study.folder} has no pairs yet; run: {study.format_command('pair')}")
     slots.apply_hand_out_plan(store, study.hand_out_plan)
     others = {
         rater.name
@@ -131,10 +131,10 @@ def _list_owner_warnings(study: Study, store: Store) -> list[str]:
     if annotation.gold_every is not None and not store_pairs.read_gold_pairs(store):
         warnings.append(
             "annotation.gold_every is set, but there are no gold pairs; write a file of gold pairs, set "
-            f"annotation.gold to it, and run: {study.command('pair')}"
+            f"annotation.gold to it, and run: {study.format_command('pair')}"
         )
     named = study.settings.texts not in _PRACTISED
-    if annotation.pages.practice and named and wording.uses_shipped_practice(study):
+    if annotation.pages.practice and named and wording.uses_shipped_practice_pairs(study):
         warnings.append(
             f"the practice pairs are continuations of stories, and not {study.settings.texts}; write your "
             f"own [[practice.pairs]] {_describe_wording_location(study)}, or set practice = false in "

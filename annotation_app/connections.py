@@ -35,7 +35,7 @@ SILENT_SECONDS = 20.0
 
 
 def raise_file_limit() -> int:
-    """Raise this process's limit of open files as far as the system allows, and return it."""
+    """Raise this process's limit of open files as far as the system allows, and return the new limit."""
     limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
         raised = MOST_FILES if hard_limit == resource.RLIM_INFINITY else min(hard_limit, MOST_FILES)
@@ -64,7 +64,7 @@ class Websockets:
         self._strangers.pop(number or "", None)
 
     async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the application serve a websocket, until it ends or must end because of too many strangers."""
+        """Let the application serve a websocket. Too many websockets of strangers end the oldest of these."""
         number = secrets.token_hex()
         name = HEADER.encode()
         headers = [header for header in scope["headers"] if header[0] != name]

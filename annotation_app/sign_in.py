@@ -2,8 +2,8 @@
 
 Every rater is signed in with a token. The token is then in the page's address, where a reloaded page finds
 it. For a visitor from Prolific or a provider, the first visit adds a rater if the study has work, and later
-visits find the same rater. Anybody can forge Prolific's parameters, so they work only in the browser that
-used them first, which is known by a cookie.
+visits find the same rater. Anybody can forge Prolific's parameters, so an id works only in the browser that
+used the id first. A cookie identifies this browser.
 """
 
 import re

@@ -71,7 +71,7 @@ class Visit:
         rater: The rater who visits.
         progress: The notes about this rater on the pages around the rating, by kind.
         trail: The rated presentations of this and all earlier visits, in the order shown.
-        at: The index of the shown presentation in `trail`. The pair to be rated comes after the last one.
+        at: The index of the shown presentation in `trail`; `len(trail)` if the next pair to rate is shown.
         pair: The present pair; None if no pair remains.
         available: The number of remaining pairs for this rater, including the open one.
         counted: The monotonic time at which the pairs were last counted.
@@ -80,7 +80,7 @@ class Visit:
         problem: The reason why the last action failed, if it did.
         acknowledged: The last saved presentation, and the press that saved it.
         failed: The press whose answers could not be saved.
-        turn: A count of how often the panel was shown, which starts at another number in each visit.
+        turn: A count of how often the panel was shown, which starts at a random number in each visit.
     """
 
     token: str

@@ -47,11 +47,11 @@ def insert_study_into_commands(message: str, folder: Path | str, overrides: Sequ
 def replace_pages_by_paths(message: str) -> str:
     """Replace the name of a page, such as docs/formats.md, by its path if the page exists."""
 
-    def locate(page: re.Match[str]) -> str:
+    def find_page_path(page: re.Match[str]) -> str:
         paths = (folder / page[0] for folder in _DOCUMENTATION)
         return str(next(filter(Path.is_file, paths), page[0]))
 
-    return _PAGE.sub(locate, message)
+    return _PAGE.sub(find_page_path, message)
 
 
 def _protect_leading_hyphen(folder: Path | str) -> str:

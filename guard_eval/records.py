@@ -57,14 +57,14 @@ Role = Literal["study", "gold", "repeat"]
 """The reason why a pair is shown, which raters cannot see. Only pairs with the role `study` give results."""
 
 
-def name_rater_settings_part(name: str, kind: str) -> str:
+def find_declared_part_of_rater(name: str, kind: str) -> str:
     """Return the part of `Study.declared` that applies to a rater: the part of people or of a judge."""
     return f"judge {name}" if kind in PEOPLE_OF else PEOPLE
 
 
-def name_deciding_group(name: str, kind: str) -> str:
+def find_deciding_group(name: str, kind: str) -> str:
     """Return the group of raters who decide together which comparisons stop. A judge decides alone."""
-    return kind if kind == "simulated" else name_rater_settings_part(name, kind)
+    return kind if kind == "simulated" else find_declared_part_of_rater(name, kind)
 
 
 # made only once, because json.dumps makes an encoder at every call

@@ -17,7 +17,7 @@ class Result:
         lines: Sentences for a person, printed first.
         tables: Printed after the lines.
         warnings: Printed to standard error, each behind the word "warning".
-        next: Commands that could follow, the best one first; `Study.command` writes them.
+        next: Commands that could follow, the best one first; `Study.format_command` writes them.
         exit_code: 0, or 3 if the command did its work and something remains to be done.
     """
 

@@ -110,7 +110,7 @@ def judge(
         )
     judges = _choose_judges(study, only)
     study = study.make_tuning_study() if tune else study
-    pairing = study.command("measure", "--tune") if tune else study.command("pair")
+    pairing = study.format_command("measure", "--tune") if tune else study.format_command("pair")
     if tune and not (study.folder / TUNING_DATABASE).exists():
         raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
     with Store.open(study.database, declared=study.declared) as store:
@@ -140,7 +140,7 @@ def judge(
             words += ["--batch"] * batch + ["--calibrate"] * calibrate + ["--tune"] * tune
             words += ["--recheck", str(recheck)] if recheck else []
             is_done = bool(previews) and not any(preview.requests or preview.open for preview in previews)
-            following = pairing if tune and is_done else study.command("judge", *words)
+            following = pairing if tune and is_done else study.format_command("judge", *words)
             result = replace(command.show_previews(previews, example=dry_run), next=(following,))
         else:
             command.ask_judges(previews)
@@ -308,7 +308,7 @@ class JudgeCommand:
         judge = preview.judge
         settings = self.study.settings
         plan = make_judge_hand_out_plan(judge, seed=settings.seed)
-        rounds = settings.plan_rounds(judge.criteria, plan.slots // (1 + plan.one_order))
+        rounds = settings.make_round_plan(judge.criteria, plan.slots // (1 + plan.one_order))
         if rounds is None or self.calibrate:
             return [preview.questions]
         return split_questions_into_rounds(self.store, judge, replace(plan, rounds=rounds), preview.questions)
@@ -337,7 +337,7 @@ class JudgeCommand:
                 *_describe_judge_failures(reasons),
             ),
             tables=(_make_spending_table(spending),) if spending else (),
-            next=() if self.errors else (self.study.command("status"),),
+            next=() if self.errors else (self.study.format_command("status"),),
             exit_code=3 if failed or in_batches else 0,
             judges=tuple(row._asdict() for row in spending),
             failures=reasons,

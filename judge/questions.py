@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, HandOutPlan, name_rater_settings_part
+from guard_eval.records import BlindPair, HandOutPlan, find_declared_part_of_rater
 from guard_eval.rubric import describe_reworded_criteria
 from guard_eval.servers.answers import has_model_reasoned, read_usage
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
@@ -259,7 +259,7 @@ def check_criteria_unchanged(store: Store, judge: Judge) -> None:
 
 def describe_setting_changes(store: Store, judge: Judge) -> tuple[str, ...]:
     """Describe the changes of the judge's settings since the judge's first verdict."""
-    part_name = name_rater_settings_part(judge.rater_name, "model")
+    part_name = find_declared_part_of_rater(judge.rater_name, "model")
     if part_name not in store.declared_now:
         return ()
     first = {part_name: store_settings.read_settings_at_first_verdict(store, part_name)}

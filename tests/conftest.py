@@ -1,4 +1,4 @@
-"""Fixtures for every room: a database of either kind, and pairs to put into it.
+"""Fixtures for all tests: SQLite and PostgreSQL databases, and pairs to store.
 
 A test that is marked `both_databases` and asks for a database by any of the fixtures here runs twice, on
 SQLite and on PostgreSQL. Others run on SQLite, and all of them on one system by `pytest --database postgres`.

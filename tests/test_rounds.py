@@ -41,7 +41,7 @@ def test_critical_values_equal_published_constants(rounds, constant):
 
 @pytest.mark.parametrize("sizes", [(3, 5, 1, 4, 8, 2), (20,) * 10, (0, 4, 0, 4), (9,)])
 @pytest.mark.parametrize("peak", [0.8, 2.0, 2.7])
-def test_p_of_a_peak_agrees_with_scipy(sizes, peak):
+def test_p_of_the_largest_statistic_agrees_with_scipy(sizes, peak):
     filled = [size for size in sizes if size]
     assert compute_first_passage_p(peak, sizes) == pytest.approx(p_by_library(peak, filled), abs=2e-4)
 

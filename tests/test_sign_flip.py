@@ -99,7 +99,7 @@ def test_scores_without_a_difference_have_no_p():
 
 
 @pytest.mark.parametrize(("items", "raters"), [(24, (23, 80)), (3000, (1, 11)), (125_000, (1, 7))])
-def test_memory_and_time_of_a_test_are_bounded(items, raters):
+def test_sign_flip_needs_little_memory_and_time(items, raters):
     rng = np.random.default_rng(items)
     bottoms = rng.integers(*raters, items)
     tracemalloc.start()

@@ -16,11 +16,11 @@ from analysis.sections.section import Cells
 from guard_eval import progress
 from guard_eval.errors import StudyError, format_count
 from guard_eval.frozen import record
-from guard_eval.records import PEOPLE, Pair, Prompt, name_rater_settings_part
+from guard_eval.records import PEOPLE, Pair, Prompt, find_declared_part_of_rater
 from guard_eval.reporting.escaping import NOTHING, join_lines
 from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import capitalise, format_limits, format_number, insert_spaces
+from guard_eval.reporting.words import capitalise, format_limits, format_number, replace_underscores
 from guard_eval.results import Result
 from guard_eval.store import RaterProgress, Store, pairs, raters, settings
 from guard_eval.store.showings import slots
@@ -111,7 +111,9 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
                     return _read_status_with_pairs(study, store, drawn, steps, texts)
         except StudyError as error:
             return _make_status(folder, [*steps, Step("database", "broken", str(error))])
-    return _make_status(folder, [*steps, Step("pairs", "missing", "none drawn", (study.command("pair"),))])
+    return _make_status(
+        folder, [*steps, Step("pairs", "missing", "none drawn", (study.format_command("pair"),))]
+    )
 
 
 def _read_status_with_pairs(
@@ -137,12 +139,12 @@ def _read_status_with_pairs(
         replaced=replaced,
         replacing=sorted(set().union(*replaced)),
         changes=changes[0].changes,
-        redraw=study.command("pair", "--redraw"),
+        redraw=study.format_command("pair", "--redraw"),
         most_skips=MOST_SKIPS,
         count=format_count,
-        spaced=insert_spaces,
+        spaced=replace_underscores,
     )
-    tables = tuple(_make_tables(ratings, study.command("export", "--table", "notes")))
+    tables = tuple(_make_tables(ratings, study.format_command("export", "--table", "notes")))
     return _make_status(study.folder, steps, ratings, warnings, tables)
 
 
@@ -184,7 +186,7 @@ def _make_status(
 def _describe_step(step: str, **values: object) -> str:
     """Describe the state of a step in the words of the template."""
     template = _TEMPLATES / "steps.txt.j2"
-    (line,) = render_lines(template, step=step, count=format_count, spaced=insert_spaces, **values)
+    (line,) = render_lines(template, step=step, count=format_count, spaced=replace_underscores, **values)
     return line
 
 
@@ -231,7 +233,7 @@ def _read_texts_step(study: Study, prompts: list[Prompt]) -> tuple[Step, dict[st
     state: State = "complete" if total == needed else "partial"
     # The owner must add the missing texts to a file, because no command writes them.
     is_generated = any(study.settings.systems[name].source != "file" for name in missing)
-    generate = (study.command("generate", "--dry-run"),) if is_generated else ()
+    generate = (study.format_command("generate", "--dry-run"),) if is_generated else ()
     kind = "systems" if study.settings.system else "strategies"
     text = _describe_step(
         "texts",
@@ -263,7 +265,7 @@ def _read_tuning_steps(study: Study, texts: Step) -> Iterator[Step]:
         chosen = [study.valid_tuning_choice.chosen[name] for name in grids]
         yield Step("tuning", "complete", f"chosen: {', '.join(chosen)}")
     elif grids:
-        tune = (study.command(*TUNE),) if texts.state == "complete" else ()
+        tune = (study.format_command(*TUNE),) if texts.state == "complete" else ()
         yield Step("tuning", "missing", "nothing is chosen", tune)
 
 
@@ -272,7 +274,7 @@ def _read_metrics_step(study: Study, *, has_texts: bool) -> Step:
     files = [study.folder / system.file for system in systems if system.file is not None]
     files += [locate_served_texts(study, system) for system in systems if system.source == "server"]
     texts = [*study.continuations_folder.glob("*/*.jsonl"), *(path for path in files if path.exists())]
-    measure = (study.command("measure"),) if has_texts else ()
+    measure = (study.format_command("measure"),) if has_texts else ()
     page = study.metrics_folder / "metrics.html"
     return _make_page_step(
         "metrics",
@@ -305,7 +307,7 @@ def _read_round_steps(
     if study.hand_out_plan.rounds is None:
         return
     names = [judge.rater_name for judge in study.settings.judge]
-    judges = {name: name_rater_settings_part(name, "model") for name in names}
+    judges = {name: find_declared_part_of_rater(name, "model") for name in names}
     couples = {(pair.method_a, pair.method_b) for pair in drawn}
     last = max((pair.round for pair in drawn), default=0)
     for who, settings_name in {PEOPLE: pool, **judges}.items():
@@ -343,9 +345,9 @@ def _read_steps_after_texts(
     if ratings.counted >= ratings.planned and not ratings.lacking:
         yield Step("people", "complete", text)
     elif invited:
-        yield Step("people", "partial", text, (study.command("annotate"),))
+        yield Step("people", "partial", text, (study.format_command("annotate"),))
     else:
-        yield Step("people", "missing", text, (study.command("raters add", "NAME"),))
+        yield Step("people", "missing", text, (study.format_command("raters add", "NAME"),))
     rated = {rater.name: rater.rated for rater in everybody}
     remaining = _count_open_requests(study, store, rated)
     if any(remaining.values()):
@@ -354,7 +356,7 @@ def _read_steps_after_texts(
             f"{name}: {format_count(count, 'request')} left ({requests[name]} for each pair)"
             for name, count in remaining.items()
         )
-        yield Step("judges", "partial", text, (study.command("judge", "--dry-run"),))
+        yield Step("judges", "partial", text, (study.format_command("judge", "--dry-run"),))
     elif remaining:
         yield Step("judges", "complete", f"{', '.join(remaining)}: all judged")
     # No new rater gets a pair that too many raters skipped. A judge that was never asked is optional.
@@ -382,7 +384,7 @@ def _count_open_requests(study: Study, store: Store, rated: Mapping[str, int]) -
     for judge in study.settings.judge:
         name = judge.rater_name
         with store.begin_read() as db:
-            playing = count_active_pairs(db, name_rater_settings_part(name, "model"))
+            playing = count_active_pairs(db, find_declared_part_of_rater(name, "model"))
         remaining[name] = max(0, playing * _count_requests_per_pair(judge) - rated.get(name, 0))
     return remaining
 
@@ -399,7 +401,7 @@ def _read_report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
     if is_rated and missing and not study.settings.analysis.sequential:
         state: State = "partial" if page.is_file() else "missing"
         return Step("report", state, f"waits for {format_count(missing, 'rating')}")
-    report = (study.command("report"),) if is_rated else ()
+    report = (study.format_command("report"),) if is_rated else ()
     return _make_page_step(
         "report",
         page,
@@ -441,7 +443,7 @@ def _make_criteria_table(rows: Sequence[CriterionState]) -> Table:
     for row in rows:
         label = {"comparison": row.comparison} if is_mixed else {}
         figures = {
-            "criterion": insert_spaces(row.criterion),
+            "criterion": replace_underscores(row.criterion),
             "verdicts": str(row.verdicts),
             "ties %": format_number(row.ties, 0, scale=100),
             "same %": format_number(row.same, 0, scale=100),
@@ -449,7 +451,7 @@ def _make_criteria_table(rows: Sequence[CriterionState]) -> Table:
             "chose A, % (95 %)": format_limits(row.first, 0, scale=100),
         }
         lines.append(label | figures)
-    notes = {row.kappa.note: insert_spaces(row.criterion) for row in rows if row.kappa.note}
+    notes = {row.kappa.note: replace_underscores(row.criterion) for row in rows if row.kappa.note}
     return Table(
         columns=tuple(lines[0]),
         rows=tuple(tuple(line.values()) for line in lines),

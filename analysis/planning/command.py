@@ -171,7 +171,7 @@ def plan_study(
     Raises:
         StudyError: There are too few raters for a result about raters in general.
     """
-    needs = [_compute_need(design, count) for count in raters]
+    needs = [_compute_needed_items(design, count) for count in raters]
     enough = [need.items for need in needs if need.items is not None]
     largest = 1.4 * max(enough) if enough else 1000
     if design.judge_r is not None:
@@ -196,7 +196,7 @@ def plan_study(
     )
 
 
-def _compute_need(design: Design, raters: int) -> Need:
+def _compute_needed_items(design: Design, raters: int) -> Need:
     items = find_items_needed(design, raters)
     simpler = design.restrict_to_these_raters()
     return Need(

@@ -18,7 +18,7 @@ from guard_eval.reporting.escaping import join_lines
 from guard_eval.reporting.words import (
     KIND_PLACE,
     count_in_words,
-    find_title,
+    find_criterion_title,
     format_limits,
     format_number,
     format_percent,
@@ -118,6 +118,6 @@ def _summarise_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], result
     cell = cells[0][0]
     compared = f"{cell.method_a} against {cell.method_b}" if len(cells) == 1 else f"{len(cells)} comparisons"
     counts = f"{count_in_words(pairs, 'pair')}, {count_in_words(scores['rater'].nunique(), 'rater')}"
-    name = join_lines(f"{find_title(cell.criterion)}, {compared}")
+    name = join_lines(f"{find_criterion_title(cell.criterion)}, {compared}")
     line = f"{name}: {format_percent(ties, 0)} ties, {agreed}; {counts}"
     return Pilot(line=line, ties=ties, icc=icc, results=results)

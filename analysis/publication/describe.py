@@ -110,7 +110,7 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
         write_atomically(path, page.encode())
     checklist = path.with_name(FILE_NAME)
     write_atomically(checklist, write_checklist(people, evidence).encode())
-    next_command = study.command("status" if rows else "annotate")
+    next_command = study.format_command("status" if rows else "annotate")
     return Description(
         path=path,
         hashes=hashes,

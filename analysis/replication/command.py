@@ -15,7 +15,11 @@ from analysis.replication.compare import (
     explain_comparison_marks,
     make_comparison_tables,
 )
-from analysis.replication.measured import make_metric_figures, make_verdict_figures, read_shares_from_counts
+from analysis.replication.measured import (
+    compute_figures_of_verdicts,
+    convert_scores_to_figures,
+    read_shares_from_counts,
+)
 from analysis.replication.paper import (
     SEARCH,
     PaperTable,
@@ -176,7 +180,7 @@ def _compare_verdicts_with_paper(table: PaperTable, path: Path, folder: Path | N
     kind: RaterKind = "person" if who == "people" else "model"
     ours = read_shares_from_counts(path, who=who)
     if ours is None:
-        ours = make_verdict_figures(read_verdicts(path, rater_kind=kind))
+        ours = compute_figures_of_verdicts(read_verdicts(path, rater_kind=kind))
     note = f"from {path.name}; the setting of its experiment is unknown"
     return _show_comparison(table, folder, ours, [], [note])
 
@@ -184,7 +188,7 @@ def _compare_verdicts_with_paper(table: PaperTable, path: Path, folder: Path | N
 def _run_experiment(table: PaperTable, study: Study) -> Replication:
     """Generate texts. Then measure them, or pair them for raters and compare the verdicts so far."""
     if table == SEARCH:
-        steps = (study.command("generate", "--dry-run"), study.command("measure", "--tune"))
+        steps = (study.format_command("generate", "--dry-run"), study.format_command("measure", "--tune"))
         return Replication(table=table.label, folder=study.folder, next=steps)
     progress.show_result(replace(load_command("generate")(study), next=()))
     model = ""
@@ -192,7 +196,7 @@ def _run_experiment(table: PaperTable, study: Study) -> Replication:
     notes = []
     if table.asks:
         progress.show_result(replace(pair(study), next=()))
-        following = [study.command(*_COLLECTING[who]) for who in table.asks]
+        following = [study.format_command(*_COLLECTING[who]) for who in table.asks]
         following.append(
             f"guard-eval replicate {table.name} {study.folder}, for the table of the verdicts so far"
         )
@@ -208,13 +212,13 @@ def _run_experiment(table: PaperTable, study: Study) -> Replication:
             )
         if all(row.rater_kind in SIMULATED for row in rows):
             notes.append("All raters are SIMULATED")
-        ours = make_verdict_figures(make_verdict_table(rows))
+        ours = compute_figures_of_verdicts(make_verdict_table(rows))
     else:
         measured = load_command("measure")(study)
         progress.show_result(replace(measured, next=()))
         if measured.failures:  # of metrics whose models are not available; the others are measured
             raise StudyError("\n".join(measured.failures))
-        ours = make_metric_figures(measured.to_frame())
+        ours = convert_scores_to_figures(measured.to_frame())
         model = find_paper_model(table, study)
         datasets = set(ours["dataset"])
         printed = set(find_published_figures(table.label)["dataset"])

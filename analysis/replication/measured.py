@@ -28,7 +28,7 @@ WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_m
 """For each kind of raters, its word in the names of the paper's figures: `people.coherence.win`."""
 
 
-def make_metric_figures(scores: pd.DataFrame) -> pd.DataFrame:
+def convert_scores_to_figures(scores: pd.DataFrame) -> pd.DataFrame:
     """Convert a study's metric scores to our figures, with the names that the paper gives to the datasets."""
     is_shown = scores["value"].notna() & (scores["dataset"] != OVERALL)
     ours = scores[is_shown].rename(columns={"value": "ours"})
@@ -36,7 +36,7 @@ def make_metric_figures(scores: pd.DataFrame) -> pd.DataFrame:
     return ours.assign(dataset=datasets, versus="", is_exact=False)
 
 
-def make_verdict_figures(verdicts: pd.DataFrame) -> pd.DataFrame:
+def compute_figures_of_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return shares of wins and ties in percent, by criterion and dataset, of people and of judges.
 
     A rater who saw a pair twice, such as a judge in both orders, has one answer for the pair. Intervals are

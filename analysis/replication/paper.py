@@ -67,7 +67,7 @@ class PaperTable:
 SEARCH = PaperTable(
     name="search", label="app:G", title="strategies with one budget of settings", experiment="search"
 )
-"""The paper's comparison with the settings in its appendix. A rule chooses one setting for each strategy."""
+"""A replication in which [tuning] chooses one of five settings of each strategy in the paper's appendix."""
 
 
 def read_paper_tables() -> tuple[PaperTable, ...]:

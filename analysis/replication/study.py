@@ -19,7 +19,7 @@ from guard_eval.files.rows import MOST_BYTES
 from guard_eval.records import JsonObject, Prompt
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.study import Study
-from guard_eval.study.folder import check_settings, make_relative_to_study
+from guard_eval.study.folder import check_settings, make_model_folder_relative
 from guard_eval.study.schema import write_study_toml
 from guard_eval.study.settings import needs_amateur
 from guard_eval.study.system_settings import BUNDLED
@@ -67,7 +67,7 @@ def plan_replication(
         metrics |= {"compute": local or metrics["compute"], "coherence_model": BUNDLED}
     for settings, key in ((model, "name"), (model, "amateur"), (metrics, "coherence_model")):
         if isinstance(settings.get(key), str):
-            settings[key] = make_relative_to_study(folder, settings[key])
+            settings[key] = make_model_folder_relative(folder, settings[key])
     check_settings(tables, folder)
     return tables, choose_prompts(
         table,

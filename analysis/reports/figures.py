@@ -23,7 +23,7 @@ from guard_eval.reporting.drawing import (
     make_row_figure,
     shorten_label,
 )
-from guard_eval.reporting.words import find_title
+from guard_eval.reporting.words import find_criterion_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +55,7 @@ def make_share_labels(row: WinShareRow) -> Cells:
     """Return the labels of a win share in a paper: comparison, criterion, raters and dataset."""
     return {
         "Comparison": f"{row.method_a} against {row.method_b}",
-        "Criterion": find_title(row.criterion),
+        "Criterion": find_criterion_title(row.criterion),
         "Judged by": name_raters(row),
         "Dataset": row.dataset,
     }
@@ -89,7 +89,7 @@ def draw_share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str
 def draw_ranking_figure(evidence: Evidence, rows: Sequence[RankingRow], name: str) -> Drawing:
     """Draw expected win shares with intervals, the best method on top, and the possible ranks."""
     rows = rows[:MAX_LINES]
-    who = f"{find_title(rows[0].criterion)}, judged by {name_raters(rows[0])}"
+    who = f"{find_criterion_title(rows[0].criterion)}, judged by {name_raters(rows[0])}"
     level = f"{100 * evidence.plan.level:g} %"
     return _draw_share_intervals(
         evidence,

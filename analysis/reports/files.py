@@ -26,7 +26,7 @@ from guard_eval.records import SIMULATED, Pair
 from guard_eval.reporting.data import make_csv_from_frame, to_json
 from guard_eval.reporting.escaping import escape_html
 from guard_eval.reporting.rendering import render
-from guard_eval.reporting.words import find_title, use_titles
+from guard_eval.reporting.words import find_criterion_title, use_titles
 from guard_eval.reporting.writing import write_folder
 
 UNKNOWN_RATERS = (
@@ -133,7 +133,7 @@ def _count_verdicts(pair: Pair, frame: pd.DataFrame) -> list[str]:
     for key, rows in group_by_result(add_judge_column(example)):
         a, b = (int((rows["verdict"] == method).sum()) for method in methods)
         text = f"{pair.method_a} {a} · tie {len(rows) - a - b} · {pair.method_b} {b}"
-        counted.append(f"{find_title(key.criterion)} ({name_raters(key)}): {text}")
+        counted.append(f"{find_criterion_title(key.criterion)} ({name_raters(key)}): {text}")
     return counted
 
 

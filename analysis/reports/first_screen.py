@@ -39,7 +39,7 @@ from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
 from guard_eval.reporting.words import (
     capitalise,
-    find_title,
+    find_criterion_title,
     format_p,
     format_p_in_sentence,
     format_percent,
@@ -291,7 +291,7 @@ def _make_share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultB
     has_many_sizes = len({row.units for row in rows}) > 1
     lines = []
     for row in rows:
-        label = [capitalise(find_title(row.criterion))]
+        label = [capitalise(find_criterion_title(row.criterion))]
         if has_many_raters:
             label.append(name_raters(row))
         if has_many_sizes:
@@ -324,7 +324,7 @@ def _make_ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
     """Return a line for each method of a ranking, the best one first."""
     first = rows[0]
     who = f" · {name_raters(first)}" if first.judge else ""
-    ranked = f"{capitalise(find_title(first.criterion))}{who}"
+    ranked = f"{capitalise(find_criterion_title(first.criterion))}{who}"
     lines = tuple(
         AnswerLine(
             about=f"{row.method} · {ranked} · expected share",
@@ -375,7 +375,9 @@ def _list_criteria_with_shares(rows: Sequence[ShareRow]) -> str:
     parts = []
     for row in rows:
         whose = "" if row.leader == row.method_a else f"{row.method_a} "
-        parts.append(f"{find_title(row.criterion)} ({whose}{format_percent(row.win_share.value, 0)})")
+        parts.append(
+            f"{find_criterion_title(row.criterion)} ({whose}{format_percent(row.win_share.value, 0)})"
+        )
     return join_first_parts(parts, MAX_CRITERIA)
 
 
@@ -383,7 +385,8 @@ def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, a
     """Describe the result of a judge, with "also" if people also found a difference, or also found none."""
     is_single = len(evidence.comparisons) == 1
     preferred = [
-        f"{row.leader if is_single else f'{row.leader} to {row.other_method}'} on {find_title(row.criterion)}"
+        f"{row.leader if is_single else f'{row.leader} to {row.other_method}'} "
+        f"on {find_criterion_title(row.criterion)}"
         for row in rows
         if row.is_significant(evidence.plan.alpha)
     ]

@@ -43,7 +43,7 @@ from guard_eval.reporting.tables import LONG_CELL, Table, to_latex, to_markdown
 from guard_eval.reporting.words import (
     capitalise,
     count_in_words,
-    find_title,
+    find_criterion_title,
     format_error_rate,
     format_number,
     format_p,
@@ -232,7 +232,11 @@ def _make_ranking_table(evidence: Evidence) -> Table:
     heads = ["Method"]
     lines = {row.method: [row.method] for rows in tables for row in rows}
     for rows in tables:
-        before = "" if len(tables) == 1 else f"{shorten_label(find_title(rows[0].criterion), LONG_CELL)}: "
+        before = (
+            ""
+            if len(tables) == 1
+            else f"{shorten_label(find_criterion_title(rows[0].criterion), LONG_CELL)}: "
+        )
         heads += [f"{before}rank", f"{before}share", f"{before}{level} CI"]
         cells = {
             row.method: (
@@ -280,7 +284,7 @@ def _describe_kappas(evidence: Evidence) -> Iterator[str]:
         low, high = format_number(min(values)), format_number(max(values))
         span = f" (the mean of {len(values)} comparisons, {low} to {high})"
         mean = format_number(sum(values) / len(values))
-        yield f"{mean} on {find_title(criterion)}{span if len(values) > 1 else ''}"
+        yield f"{mean} on {find_criterion_title(criterion)}{span if len(values) > 1 else ''}"
 
 
 def make_guard_paper_tables(evidence: Evidence) -> tuple[Table, ...]:
@@ -299,7 +303,7 @@ def _make_guard_paper_table(rows: Sequence[WinShareRow]) -> Table:
     """Return the table of one comparison, judged by people or by one judge."""
     p_values = [run_pooled_binomial_test(row.wins, row.losses).p for row in rows]
     return make_labelled_table(
-        [{"Criterion": find_title(row.criterion), "Dataset": row.dataset} for row in rows],
+        [{"Criterion": find_criterion_title(row.criterion), "Dataset": row.dataset} for row in rows],
         [
             {
                 row.method_a: format_number(100 * row.win_share_pooled, 1),

@@ -24,7 +24,13 @@ from analysis.sections.section import (
 from analysis.verdicts.reading import get_reading
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.rendering import render_lines
-from guard_eval.reporting.words import capitalise, count_in_words, find_title, join_first_parts, to_sentence
+from guard_eval.reporting.words import (
+    capitalise,
+    count_in_words,
+    find_criterion_title,
+    join_first_parts,
+    to_sentence,
+)
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_CRITERIA = 6
@@ -80,7 +86,7 @@ def find_methods_in_cycle(evidence: Evidence, ranked: RankingRow) -> list[str]:
 
 def list_criteria(rows: Iterable[CriterionRow | ComparisonRow]) -> str:
     """List the names of the criteria in some rows as text."""
-    return join_first_parts([find_title(row.criterion) for row in rows], MAX_CRITERIA)
+    return join_first_parts([find_criterion_title(row.criterion) for row in rows], MAX_CRITERIA)
 
 
 def has_simulated_verdicts(evidence: Evidence) -> bool:
@@ -159,6 +165,8 @@ def _write_notes_of_rows(rows: Sequence[WinShareRow]) -> Iterator[str]:
     """Yield the first different notes as sentences. A note on some of the results also names them."""
     by_note = group_by((row for row in rows if row.note), lambda row: row.note)
     for note, noted in list(by_note.items())[:MAX_NOTES]:
-        results = [f"{row.method_a} against {row.method_b} on {find_title(row.criterion)}" for row in noted]
+        results = [
+            f"{row.method_a} against {row.method_b} on {find_criterion_title(row.criterion)}" for row in noted
+        ]
         whose = "" if len(noted) == len(rows) else f"Of {join_first_parts(results, MAX_NOTES)}: "
         yield f"{whose}{to_sentence(note)}"

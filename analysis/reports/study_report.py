@@ -22,7 +22,7 @@ from analysis.verdicts.reading import READING, Reading, get_reading, join_readin
 from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
-from guard_eval.records import PEOPLE_OF, Contest, Pair, RaterKind, name_deciding_group
+from guard_eval.records import PEOPLE_OF, Contest, Pair, RaterKind, find_deciding_group
 from guard_eval.reporting.words import KIND_PLACE, format_rater_kind
 from guard_eval.reporting.writing import resolve_write_target
 from guard_eval.rubric import CRITERIA, Criterion, describe_reworded_criteria, select_criteria
@@ -80,18 +80,18 @@ def explain_missing_verdicts(study: Study, store: Store) -> StudyError:
     """Return the error for a study without verdicts that count."""
     rows = unblind.read_tidy_rows(store, include_excluded=True)
     if rows and all(row.excluded for row in rows):
-        include = study.command("raters include", rows[0].rater, "--reason", "REASON")
+        include = study.format_command("raters include", rows[0].rater, "--reason", "REASON")
         return StudyError(
             f"all raters with verdicts in {study.folder} are excluded; include one of them: {include}"
         )
-    collect = f"{study.command('annotate')} or {study.command('judge')}"
+    collect = f"{study.format_command('annotate')} or {study.format_command('judge')}"
     what = "verdicts yet" if study.hand_out_plan.rounds is None else "round that is over"
     return StudyError(f"{study.folder} has no {what}. Collect verdicts with: {collect}")
 
 
 def _drop_open_round_verdicts(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
     """Remove the verdicts of the open round, if comparisons stop after a round."""
-    settings_parts = [name_deciding_group(row.rater, row.rater_kind) for row in rows]
+    settings_parts = [find_deciding_group(row.rater, row.rater_kind) for row in rows]
     with store.begin_read() as db:
         closed = {name: count_closed_rounds(db, name) for name in {*settings_parts}}
     return [row for row, name in zip(rows, settings_parts, strict=True) if row.prompt_round <= closed[name]]
@@ -168,7 +168,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         with_excluded=check_verdicts(make_verdict_table(with_excluded)) if is_any_excluded else None,
         conduct=count_suspicious_presentations(store),
         settings=read_text(study.folder / "study.toml"),
-        command=study.command("report"),
+        command=study.format_command("report"),
     )
 
 
@@ -179,7 +179,7 @@ def _read_comparison_rounds(store: Store, rows: Sequence[TidyRow]) -> dict[tuple
     }
     with store.begin_read() as db:
         return {
-            (kind, judge): read_round_scores(db, name_deciding_group(judge, kind))
+            (kind, judge): read_round_scores(db, find_deciding_group(judge, kind))
             for kind, judge in sorted(raters, key=lambda who: (KIND_PLACE[who[0]], who))
         }
 

@@ -14,7 +14,7 @@ import pandas as pd
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF, SIMULATED
-from guard_eval.reporting.words import find_title, join_with_and
+from guard_eval.reporting.words import find_criterion_title, join_with_and
 from guard_eval.rubric import COMPOSITE
 from guard_eval.study.test_plan import PanelRule
 
@@ -43,7 +43,7 @@ class Composite:
     weights: Mapping[str, float]
 
     def __str__(self) -> str:
-        names = [find_title(name) for name in self.weights]
+        names = [find_criterion_title(name) for name in self.weights]
         if len(set(self.weights.values())) == 1:
             return f"the mean of {join_with_and(names)}"
         weighed = [f"{name} ({weight:g})" for name, weight in zip(names, self.weights.values(), strict=True)]
@@ -127,8 +127,8 @@ def add_panel_scores(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFram
             continue  # one simulated judge beside real judges needs no panel
         if len(members) < FEWEST_JUDGES:
             raise StudyError(
-                f"a panel needs two judges or more, and only {', '.join(members)} has judged; remove panel, "
-                "or let another judge judge the pairs"
+                f"a panel needs two judges or more, and only {', '.join(members)} has judged; remove the "
+                "setting panel, or let another judge judge the pairs"
             )
         if name in members:
             raise StudyError(f"a judge and the panel are both called {name!r}; give the judge another name")
@@ -147,7 +147,9 @@ def add_panel_scores(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFram
         without = int((~is_whole).sum())
         formed.append(JudgePanel(rater_kind=str(kind), name=name, members=tuple(members), without=without))
     if not formed:
-        raise StudyError("a panel needs two judges or more, and no judge has judged; remove panel")
+        raise StudyError(
+            "a panel needs two judges or more, and no judge has judged; remove the setting panel"
+        )
     return table, tuple(formed)
 
 

@@ -78,7 +78,7 @@ class ScoredVerdicts:
             frame=sort_verdicts(unify_method_order(verdicts, planned)), panel=panel, composite=composite
         )
 
-    def restrict_to(self, comparisons: Collection[tuple[str, str]]) -> ScoredVerdicts:
+    def restrict_to_comparisons(self, comparisons: Collection[tuple[str, str]]) -> ScoredVerdicts:
         """Keep only the verdicts on these comparisons. Return `self` if there are no other comparisons."""
         groups = self.frame.groupby(["method_a", "method_b"], sort=False)
         is_included = np.array([pair in set(comparisons) for pair in groups.groups])

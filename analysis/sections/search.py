@@ -17,7 +17,13 @@ from analysis.sections.section import (
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import capitalise, format_number, format_percent, insert_spaces, join_with_and
+from guard_eval.reporting.words import (
+    capitalise,
+    format_number,
+    format_percent,
+    join_with_and,
+    replace_underscores,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,7 +126,7 @@ def make_section(evidence: Evidence) -> Section | None:
     if not described:
         return None
     choice = evidence.context.choice
-    score = capitalise(insert_spaces(rows[0].maximized)) if rows else ""
+    score = capitalise(replace_underscores(rows[0].maximized)) if rows else ""
     conditions = " and ".join(choice.tuning.where) if choice else ""
     tables = make_table_of_first_rows(
         rows,

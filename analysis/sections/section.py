@@ -25,7 +25,7 @@ from guard_eval.reporting.escaping import NOTHING, Cell, Escaped
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
     capitalise,
-    find_title,
+    find_criterion_title,
     format_number,
     format_percent,
     format_share_limits,
@@ -264,7 +264,7 @@ def drop_shared_labels(labels: Sequence[Cells]) -> list[Cells]:
 
 def make_criterion_labels(row: CriterionRow | ComparisonRow) -> dict[str, Cell]:
     """Return the label cells of a table row: the criterion and the raters."""
-    return {"Criterion": capitalise(find_title(row.criterion)), "Judged by": name_raters(row)}
+    return {"Criterion": capitalise(find_criterion_title(row.criterion)), "Judged by": name_raters(row)}
 
 
 def make_result_labels(row: ComparisonRow) -> dict[str, Cell]:

@@ -140,8 +140,8 @@ def _refuse_lookalike_names(table: pd.DataFrame) -> None:
                 if other != text:
                     where = format_line_numbers((table[name] == text).to_numpy(), table.index)
                     raise StudyError(
-                        f"{name} is {other!a}, and {text!a} on {where}; write it one way, or give different "
-                        "things names that look different"
+                        f"{name} is {other!a}, and {text!a} on {where}; these names look alike. If they mean "
+                        "the same, write one of them in all rows. If not, rename one"
                     )
 
 
@@ -191,8 +191,8 @@ def _refuse_differently_spelt_ids(table: pd.DataFrame) -> None:
         if is_shared.mean() >= _SHARED and plain[is_shared].nunique() >= _FEWEST_ALIKE:
             first, second = ids[plain == plain[is_shared].iloc[0]][:2]
             raise StudyError(
-                f"no {name} has two raters, and {first!r} and {second!r} may be the same; write one of them "
-                "in all rows, or give different pairs ids that differ more"
+                f"no {name} has two raters, and {first!r} and {second!r} may be the same. If they are, write "
+                "one of them in all rows. If they are not, write ids that differ more"
             )
 
 
@@ -202,12 +202,13 @@ def _check_methods_and_verdicts(table: pd.DataFrame) -> None:
     refuse_wrong_rows(
         table,
         a == b,
-        "method_a and method_b are both {method_a!r} on {where}, a method compared with itself; name two",
+        "method_a and method_b are both {method_a!r} on {where}, a method compared with itself; name two "
+        "different methods",
     )
     refuse_wrong_rows(
         table,
         (a == TIE) | (b == TIE),
-        "a method is called 'tie' on {where}; that word is the verdict; rename it",
+        "a method is called 'tie' on {where}, but this word is the verdict for a tie; rename the method",
     )
     is_unknown = (verdict != a) & (verdict != b) & (verdict != TIE)
     unknown = sorted(verdict[is_unknown].unique())
@@ -252,8 +253,8 @@ def _fill_rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Ser
         refuse_wrong_rows(
             table,
             kinds.notna() & (kinds != declared),
-            "the table itself says rater_kind {rater_kind!r} on {where}, and {declared!r} was given for all "
-            "of it; leave that out, or fix the column",
+            "rater_kind is {rater_kind!r} on {where}, but {declared!r} is declared for all rows; remove "
+            "the declaration, or correct the column",
             declared=declared,
         )
     return kinds.cat.set_categories(sorted({*kinds.cat.categories, default})).fillna(default)

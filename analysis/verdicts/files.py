@@ -88,8 +88,8 @@ class VerdictFile:
                 cell = convert_json_to_cell(value)
                 if (name not in columns or cell not in texts) and _HALF.search(f"{name}{cell}"):
                     raise StudyError(
-                        f"{self.describe_record_place(number)}: {name!a} has half a character in {cell!a}; "
-                        "fix it"
+                        f"{self.describe_record_place(number)}: {name!a} has half a character (a lone "
+                        f"surrogate) in {cell!a}; correct the text"
                     )
                 column = columns.setdefault(name, [])
                 column += [None] * (len(numbers) - len(column))

@@ -171,7 +171,7 @@ def _use_method_columns(table: Table, nouns: str) -> bool:
         headings, _ = couples[0]
         if len({tuple(table.number_rows(*couple)) for couple, _ in couples}) > 1:
             listed = join_with_and([" and ".join(couple) for couple, _ in couples])
-            raise StudyError(f"{listed} contradict each other about the sides; remove what is wrong")
+            raise StudyError(f"{listed} contradict each other about the sides; remove the wrong columns")
         on_left, on_right = (table.frame[heading] for heading in headings)
         sides = {"left": on_left, "right": on_right, "method_a": on_left, "method_b": on_right}
         table.use_columns("methods", headings, "the sides as shown", **sides)
@@ -196,8 +196,8 @@ def _use_winner_and_loser_columns(table: Table) -> bool:
     refuse_wrong_rows(
         table.frame,
         won.isin(tied) | lost.isin(tied),
-        "{heading} is a tie on {where}, so nothing says which methods tied; write both in method_a and "
-        "method_b, and a verdict",
+        "{heading} is a tie on {where}, so nothing says which methods tied; write columns "
+        "method_a, method_b and verdict",
         heading=columns[0],
     )
     is_first = won.fillna("") < lost.fillna("")

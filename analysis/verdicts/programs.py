@@ -174,7 +174,9 @@ def _read_arena_hard(record: Record, where: str, _items: object) -> Rows:
     games = record.get("games")
     if not isinstance(games, list) or not 1 <= len(games) <= 2:
         count = len(games) if isinstance(games, list) else 0
-        raise StudyError(f"{where}: games has {count} entries; a judgment has one game, or one in each order")
+        raise StudyError(
+            f"{where}: games has {count} entries, but a judgment has one game or two; correct it"
+        )
     for number, game in enumerate(games, start=1):
         score = game.get("score") if isinstance(game, dict) else None
         yield _select_splitting_fields(record) | {
@@ -313,7 +315,7 @@ def _read_potato(record: Record, where: str, items: ItemRecords) -> Rows:
     key = "id" if is_old else "instance_id"
     instance = convert_json_to_cell(record.get(key)) or ""
     if instance not in items:
-        raise StudyError(f"{where}: no item has the id {instance!r}; give the data file it is from")
+        raise StudyError(f"{where}: no item has the id {instance!r}; give the data file that contains it")
     row = _select_item_fields(items[instance])
     user = Path(where).resolve().parent.name if is_old else record.get("user_id")
     row |= {"rater": user, "rater_kind": record.get("rater_kind") or "person"}

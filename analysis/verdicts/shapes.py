@@ -233,7 +233,7 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     listed = join_with_and(list(names))
     are_counts = all(_is_count_heading(name) or is_tie(word) for name, word in names.items())
     if not table.has_columns(*METHODS) or not are_counts:
-        raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each")
+        raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each row")
     counts = marks.fillna(0).to_numpy(dtype=np.int64).ravel()
     if counts.sum() > MAX_ROWS:
         raise StudyError(f"{listed} count {counts.sum():,} wins, more than {MAX_ROWS:,}; correct them")
@@ -263,7 +263,7 @@ def _read_counts(table: Table, name: str) -> pd.Series:
     numbers = pd.to_numeric(digits, errors="coerce")
     is_wrong = (numbers.isna() & texts.notna()) | (numbers < 0) | (numbers % 1 > 0)
     if is_wrong.any():
-        raise StudyError(f"{name} counts wins, and a cell is not a whole number; write 0, 1, 2, …")
+        raise StudyError(f"the column {name} counts wins, but a cell is not a whole number; write 0, 1, 2, …")
     return numbers
 
 
@@ -291,7 +291,9 @@ def _use_tie_columns(table: Table) -> None:
         elif has_ties or not (is_flag or is_outcome) or any(map(names_side, cells)):
             continue
         elif not tied:
-            raise StudyError(f"{name} may say which verdicts are ties; write 1 and 0 in it, or remove it")
+            raise StudyError(
+                f"{name} may say which verdicts are ties. If so, write 1 for a tie, else 0. If not, remove it"
+            )
         verdict = table.get_cells("verdict").mask(table.get_cells(name).isin(tied), TIE)
         table.use_columns("verdict", [name], "it marks ties", verdict=verdict)
 

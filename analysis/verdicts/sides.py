@@ -56,7 +56,9 @@ _STRAIGHT = NO | {"none", "nan", "original", ""}
 _SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror|backward).*")
 _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 """Ties that the reader is told about: both texts are bad, or a judge contradicted itself."""
-_SIDE_OR_METHOD = "the verdict {verdict!r} on {where} may name a side, or the method {name!r}; rename that"
+_SIDE_OR_METHOD = (
+    "the verdict {verdict!r} on {where} may name a side, or the method {name!r}; rename the method"
+)
 _SIDED = ("letter", "place", "column", "declared")
 """The kinds of words that name one of the two texts."""
 _LISTED = 12
@@ -198,7 +200,7 @@ def _write_question_about_sides(table: Table, word_kinds: pd.Series) -> str:
         remedy = f"If the sides never changed: {format_set_options(*offers)}"
     return (
         f"the verdicts {join_with_and(list(map(repr, words)))} name sides, and no column says which method "
-        f"stood where. Add a column shown_first, or left and right, with the methods. {remedy}"
+        f"was on which side. Add a column shown_first, or left and right, with the methods. {remedy}"
     )
 
 
@@ -221,12 +223,12 @@ def _read_left_method(table: Table, word_kinds: pd.Series) -> Numbers:
     refuse_wrong_rows(
         texts,
         (word_kinds != "") & a.notna() & b.notna() & ~is_same,
-        "left and right are not the row's methods on {where}; name the same",
+        "left and right are not the row's methods on {where}; write the same two methods in both",
     )
     refuse_wrong_rows(
         texts,
         (word_kinds == "column") & (on_left != a),
-        "the verdict {verdict!r} on {where} may be the column's method, or that of the side; write methods",
+        "the verdict {verdict!r} on {where} may mean a column or a side; write the preferred method",
     )
     return np.where(on_left == a, A, B)
 
@@ -259,8 +261,8 @@ def _refuse_changed_sides(
             table.frame,
             changed,
             "the verdict on {where} is a side, and the column {name!r} may say that sides changed there; "
-            "write the methods' names, or in columns left and right the methods as shown. If they never "
-            "changed: {options}",
+            "write the preferred method, or add columns left and right with the methods as shown. If sides "
+            "never changed: {options}",
             name=table.get_heading(name, name),
             options=_format_side_settings(table, word_kinds),
         )

@@ -120,7 +120,9 @@ def _rename_to_standard_columns(table: Table) -> None:
     headings = {name: heading for name, heading in declared.items() if heading}
     name_of = {heading: name for name, heading in headings.items()}
     if len(name_of) < len(headings):
-        raise StudyError(f"columns has a heading twice: {', '.join(headings.values())}; write each once")
+        raise StudyError(
+            f"the setting columns has a heading twice: {', '.join(headings.values())}; write each once"
+        )
     for heading in table.names:
         name = heading if heading in SHOWN else _OWN.get(simplify_heading(heading), "")
         if heading in name_of or not name:
@@ -128,7 +130,7 @@ def _rename_to_standard_columns(table: Table) -> None:
         if name in declared:  # another column is declared to be it, or none
             table.set_frame(table.frame.drop(columns=heading))
         elif name in headings:
-            raise StudyError(f"{headings[name]} and {heading} are both {name}; keep one")
+            raise StudyError(f"the columns {headings[name]} and {heading} are both {name}; keep one of them")
         else:
             headings[name] = heading
             name_of[heading] = name
@@ -317,7 +319,7 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
     if table.items is not None:
         ids = join_with_and([*map(repr, table.items.index[:2]), "…"])
         raise StudyError(
-            f"no column has only ids from the file with the methods ({ids}); write the same ids in both"
+            f"no column has only ids from the file with the methods ({ids}); write the same ids in both files"
         )
     if is_program:
         raise StudyError(

@@ -160,7 +160,7 @@ def build_app(printer: Printer | None = None) -> App:
     app.command(partial(_install_completion, app), name="--install-completion", group=SHARED)
 
     @app.meta.default
-    def call(
+    def call_with_shared_options(
         *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
         set_: Annotated[
             tuple[str, ...],
@@ -231,10 +231,10 @@ def register_study_argument(overrides: tuple[str, ...] = ()) -> None:
     """Make an argument of type `Study` open the folder that it names, with the settings of `--set`."""
     from guard_eval.study import Study  # noqa: PLC0415 (`--help` is quick without it)
 
-    def to_study(_type: object, tokens: Sequence[Token]) -> Study:
+    def open_named_study(_type: object, tokens: Sequence[Token]) -> Study:
         return Study.open(tokens[0].value, overrides)
 
-    Parameter(converter=to_study, accepts_keys=False, n_tokens=1)(Study)
+    Parameter(converter=open_named_study, accepts_keys=False, n_tokens=1)(Study)
 
 
 def show_whole_docstring(line: App, arguments: Sequence[str]) -> None:

@@ -314,13 +314,13 @@ def _combine_system_results(
     study: Study, results: Sequence[GenerationResult], *, trace: bool, dry_run: bool
 ) -> GenerationResult:
     """Combine the results of all systems into one result."""
-    following: tuple[str, ...] = (study.command("measure"), study.command("pair"))
+    following: tuple[str, ...] = (study.format_command("measure"), study.format_command("pair"))
     if study.settings.tuning is not None and study.valid_tuning_choice is None:
-        following = (study.command(*TUNE),)
+        following = (study.format_command(*TUNE),)
     written: Mapping[str, int] = reduce(or_, (result.written for result in results), {})
     missing = sum(result.missing for result in results)
     if missing and not written:
-        following = (study.command("generate"),)
+        following = (study.format_command("generate"),)
     lines = [line for result in results for line in result.lines]
     if dry_run:
         lines.append("run the command without --dry-run to write them")

@@ -117,7 +117,7 @@ class GenerationPlan:
         options = [text for name in self.refused_strategies for text in ("--strategy", name)]
         return (
             f"vLLM cannot run {'; '.join(self.refused_strategies)}, because it gives plug-ins only logits. "
-            f"Write these texts with: {self.study.command('generate', *options)}"
+            f"Write these texts with: {self.study.format_command('generate', *options)}"
         )
 
     def find_models(self) -> HubModels:

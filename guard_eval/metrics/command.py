@@ -199,7 +199,11 @@ def _measure_study(study: Study, chosen: Mapping[str, object], *, dry_run: bool)
         question=study.settings.question,
         searches=searches,
     )
-    return measured if dry_run else replace(measured, next=(study.command("pair"), study.command("status")))
+    return (
+        measured
+        if dry_run
+        else replace(measured, next=(study.format_command("pair"), study.format_command("status")))
+    )
 
 
 def _tune_study(study: Study, *, dry_run: bool) -> MeasurementResult:

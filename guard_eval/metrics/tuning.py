@@ -79,7 +79,9 @@ def choose_settings(
         judged, missing = _compute_win_shares(study, texts, prompts)
         if missing:
             line = f"{missing} judgments of settings against the baseline are missing"
-            return replace(measured, lines=(line,), tables=(), next=(study.command("judge", "--tune"),))
+            return replace(
+                measured, lines=(line,), tables=(), next=(study.format_command("judge", "--tune"),)
+            )
         outcomes |= judged
     grids = study.settings.grids
     fixed = [name for name in study.settings.systems if name not in chain(*grids.values())]
@@ -122,7 +124,7 @@ def choose_settings(
         measured,
         lines=(*lines, choice.tuning_budgets_in_words, f"tuning: {study.folder / FILE}, tuning.csv"),
         warnings=(*measured.warnings, *choice.list_warnings()),
-        next=(study.command("generate"),),
+        next=(study.format_command("generate"),),
     )
 
 

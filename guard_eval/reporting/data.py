@@ -51,35 +51,35 @@ def to_json_value(value: Any) -> Any:  # noqa: ANN401, PLR0911 (whatever a resul
 def make_csv_from_records(kind: type, records: Iterable[object]) -> str:
     """Return records of a dataclass as CSV without spreadsheet formulas. Each field is a column."""
     names = [field.name for field in fields(kind)]
-    rows = [[_make_cell(getattr(record, name)) for name in names] for record in records]
+    rows = [[_make_csv_cell(getattr(record, name)) for name in names] for record in records]
     return join_escaped_csv([names, *rows])
 
 
 def make_csv_from_frame(frame: pd.DataFrame) -> bytes:
     """Return a data frame as CSV without spreadsheet formulas. The function is fast for a million rows."""
-    columns = [_make_cells(frame[name]) for name in frame.columns]
+    columns = [_escape_csv_column(frame[name]) for name in frame.columns]
     names = [escape_csv(str(name)) for name in frame.columns]
     return join_escaped_csv(chain([names], zip(*columns, strict=True))).encode()
 
 
-def _make_cells(column: pd.Series) -> list[str]:
+def _escape_csv_column(column: pd.Series) -> list[str]:
     """Return the column's cells, escaped for CSV. Each distinct value is escaped only once."""
     import numpy as np  # noqa: PLC0415 (commands that write no frame start without them)
     import pandas as pd  # noqa: PLC0415
 
     if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) != "string":
-        return [_make_cell(value) for value in column.tolist()]
+        return [_make_csv_cell(value) for value in column.tolist()]
     if column.dtype == float:
         codes, bits = pd.factorize(column.to_numpy().view(np.int64))  # as numbers, 0.0 and −0.0 would be one
         values = bits.view(np.float64).tolist()
     else:
         codes, index = pd.factorize(column)
         values = index.tolist()
-    texts = [*map(_make_cell, values), ""]  # the last place is that of −1, an empty cell
+    texts = [*map(_make_csv_cell, values), ""]  # the last place is that of −1, an empty cell
     return [texts[code] for code in codes.tolist()]
 
 
-def _make_cell(value: object) -> str:
+def _make_csv_cell(value: object) -> str:
     """Return a value as a CSV cell. A mapping becomes a list of names and values."""
     item = to_json_value(value)
     if isinstance(item, dict):

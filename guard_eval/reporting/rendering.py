@@ -18,7 +18,7 @@ from guard_eval.reporting.tables import to_html, to_latex, to_markdown
 from guard_eval.reporting.words import (
     capitalise,
     count_in_words,
-    find_title,
+    find_criterion_title,
     format_p_in_sentence,
     format_percent,
     format_share_limits,
@@ -34,7 +34,7 @@ WORDS = (
     count_in_words,
     format_share_limits,
     join_first_parts,
-    find_title,
+    find_criterion_title,
 )
 """The functions that a template can call."""
 _OWN = Path(__file__).parent / "templates"

@@ -176,10 +176,10 @@ def to_sentence(text: str) -> str:
     return f"{capitalise(text)}."
 
 
-def insert_spaces(name: str) -> str:
+def replace_underscores(name: str) -> str:
     """Return an identifier as words.
 
-    >>> insert_spaces("story_development")
+    >>> replace_underscores("story_development")
     'story development'
     """
     return name.replace("_", " ")
@@ -190,7 +190,7 @@ _TITLES: ContextVar[Mapping[str, str]] = ContextVar("titles", default=MappingPro
 
 @contextmanager
 def use_titles(titles: Mapping[str, str]) -> Iterator[None]:
-    """Make `find_title` use the study's own titles of criteria inside the block."""
+    """Make `find_criterion_title` use the study's own titles of criteria inside the block."""
     token = _TITLES.set(titles)
     try:
         yield
@@ -198,14 +198,14 @@ def use_titles(titles: Mapping[str, str]) -> Iterator[None]:
         _TITLES.reset(token)
 
 
-def find_title(name: str) -> str:
+def find_criterion_title(name: str) -> str:
     """Return a criterion's name for readers: the study's title of the criterion, or the words of the name.
 
     >>> with use_titles({"toxicity": "Toxicity"}):
-    ...     find_title("toxicity"), find_title("story_development")
+    ...     find_criterion_title("toxicity"), find_criterion_title("story_development")
     ('Toxicity', 'story development')
     """
-    return _TITLES.get().get(name) or insert_spaces(name)
+    return _TITLES.get().get(name) or replace_underscores(name)
 
 
 def capitalise(text: str) -> str:

@@ -68,7 +68,7 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
     text = make_csv([names, *([_format_cell(getattr(row, name)) for name in names] for row in rows)])
     # a lone surrogate, which UTF-8 cannot encode, is written as an escape
     write_atomically(path, text.encode("utf-8", "backslashreplace"), make_folder=True, private=True)
-    following = (study.command("status"),) if table == "verdicts" else ()
+    following = (study.format_command("status"),) if table == "verdicts" else ()
     return ExportResult(lines=(f"{path}: {len(rows)} rows",), next=following, path=path, rows=len(rows))
 
 

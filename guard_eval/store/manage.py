@@ -1,6 +1,6 @@
 """The commands that manage raters: `guard-eval raters list`, `invite_raters`, `exclude_raters`, ….
 
-If a command is impossible for one of the names, it raises a `StudyError` and changes nothing.
+If an action is impossible for one of the names, the command raises a `StudyError` and changes nothing.
 """
 
 import re
@@ -66,7 +66,7 @@ def invite_raters(
         links, notes = _make_invitation_links(store, study, names, url, renew=renew)
     lines = ["Invite links are shown once and stored only as hashes. Send each to its rater:"]
     lines += [f"  {name}: {link}" for name, link in links.items()]
-    return InvitationLinks(lines=(*lines, *notes), next=(study.command("annotate"),), links=links)
+    return InvitationLinks(lines=(*lines, *notes), next=(study.format_command("annotate"),), links=links)
 
 
 def renew_links(study: Study, /, *names: str, output: Path, url: str | None = None) -> Result:
@@ -98,7 +98,7 @@ def renew_links(study: Study, /, *names: str, output: Path, url: str | None = No
             if not invited:
                 raise StudyError(
                     "all invited people have rated already; name people who need new links, or invite more: "
-                    f"{study.command('raters add', 'NAME')}"
+                    f"{study.format_command('raters add', 'NAME')}"
                 )
             written, notes = _make_invitation_links(store, study, invited, url, renew=True)
             write_atomically(draft, make_csv([("name", "link"), *written.items()]).encode(), private=True)
@@ -106,7 +106,7 @@ def renew_links(study: Study, /, *names: str, output: Path, url: str | None = No
     finally:
         draft.unlink(missing_ok=True)
     line = f"{output}: new links for {', '.join(written)}; their earlier links no longer work"
-    return Result(lines=(line, *notes), next=(study.command("annotate"),))
+    return Result(lines=(line, *notes), next=(study.format_command("annotate"),))
 
 
 def _make_invitation_links(
@@ -140,7 +140,7 @@ def assign_pairs(study: Study, /, *names: str) -> Result:
     with _require_names_and_open_store(study, names, "assign") as store:
         planned = roster.reserve_slots(store, names, study.hand_out_plan)
     line = f"{planned} ratings are planned, and sides are balanced, for each of: {', '.join(names)}"
-    return Result(lines=(line,), next=(study.command("annotate"),))
+    return Result(lines=(line,), next=(study.format_command("annotate"),))
 
 
 def revoke_raters(study: Study, /, *names: str) -> Raters:
@@ -226,7 +226,7 @@ def _require_names_and_open_store(study: Study, names: Sequence[str], action: st
     """Open the study's database. Raise a `StudyError` if the action has no names of raters."""
     if not names:
         raise StudyError(
-            f"raters {action} needs at least one name: {study.command(f'raters {action}', 'NAME')}"
+            f"raters {action} needs at least one name: {study.format_command(f'raters {action}', 'NAME')}"
         )
     return Store.open(study.database, declared=study.declared)
 
@@ -243,7 +243,7 @@ def _apply_change_to_raters(
 
 
 def tabulate_raters(store: Store, *lines: str, only: Collection[str] = ()) -> Raters:
-    """Return all raters, with a table of them; the table shows only the raters in `only`, if given."""
+    """Return all raters, with a table of all raters or of those whose names are in `only`."""
     everybody = tuple(raters.read_rater_progress(store))
     listed = [rater for rater in everybody if not only or rater.name in only]
     names = [

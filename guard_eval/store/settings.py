@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection
 
-from guard_eval.records import PEOPLE_OF, Rater, make_content_id, name_rater_settings_part
+from guard_eval.records import PEOPLE_OF, Rater, find_declared_part_of_rater, make_content_id
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import query
 
@@ -37,7 +37,7 @@ def read_value(db: Connection, key: str) -> str | None:
 
 
 def store_value(db: Connection, key: str, value: str) -> None:
-    """Store a value under a key, and replace an earlier value."""
+    """Store a value under a key in the table `setting`. An earlier value is replaced."""
     delete_value(db, key)
     _INSERT(db, key=key, value=value)
 
@@ -67,7 +67,7 @@ def read_settings_at_first_verdict(store: Store, part_name: str) -> str | None:
 
 def store_declared_settings(db: Connection, rater: Rater, declared: Mapping[str, str]) -> None:
     """Store the settings that apply to a rater's verdicts, unless settings or verdicts are already stored."""
-    part_name = name_rater_settings_part(rater.name, rater.kind)
+    part_name = find_declared_part_of_rater(rater.name, rater.kind)
     key = f"declared {make_content_id(part_name)}"
     if part_name not in declared or read_value(db, key) is not None:
         return

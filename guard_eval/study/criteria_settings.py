@@ -66,7 +66,7 @@ def refuse_duplicates(values: list[Item]) -> list[Item]:
         " with ".join(sorted(map(str, value))) if isinstance(value, list) else str(value) for value in values
     )
     if repeated := sorted(name for name, count in names.items() if count > 1):
-        raise ValueError(f"has {', '.join(repeated)} twice; write each once")
+        raise ValueError(f"these names occur twice: {', '.join(repeated)}; write each once")
     return values
 
 
@@ -92,7 +92,7 @@ def to_one_line(text: str) -> str:
     words = unicodedata.normalize("NFC", " ".join(text.split()))
     # Persian, Indian scripts and emoji need the two joiners.
     if not words.translate({0x200C: None, 0x200D: None}).isprintable():
-        raise ValueError("it has a character that cannot be printed; remove this character")
+        raise ValueError("the text has a character that cannot be printed; remove this character")
     return words
 
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from guard_eval.records import PEOPLE, DeclaredPart, JsonObject, name_rater_settings_part
+from guard_eval.records import PEOPLE, DeclaredPart, JsonObject, find_declared_part_of_rater
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import System
 
@@ -43,7 +43,7 @@ def declare_settings(settings: Settings, choice: str | None = None) -> dict[str,
     parts: dict[str, JsonObject] = {PEOPLE: {"annotation": annotation}}
     for judge, table in zip(settings.judge, judges, strict=True):
         table["headers"] = judge.headers_affecting_answers
-        parts[name_rater_settings_part(judge.rater_name, "model")] = {"judge": table, "panel": panel}
+        parts[find_declared_part_of_rater(judge.rater_name, "model")] = {"judge": table, "panel": panel}
     for settings_of_part in parts.values():
         names = settings_of_part.get("judge", annotation)["criteria"]
         words_by_name = {name: words for name, words in criteria.items() if name in names}

@@ -73,10 +73,10 @@ class Study:
             settings = settings.replace_grids_by_chosen_settings(choice.chosen)
         return cls(folder, settings, tuple(overrides), choice)
 
-    def command(self, name: str, *arguments: str | Path) -> str:
+    def format_command(self, name: str, *arguments: str | Path) -> str:
         """Return a command on this study that a shell can run, with the user's `--set` and `--code`.
 
-        >>> study.command("generate", "--strategy", "top_k(k=5)")  # doctest: +SKIP
+        >>> study.format_command("generate", "--strategy", "top_k(k=5)")  # doctest: +SKIP
         "guard-eval generate my-study --strategy 'top_k(k=5)'"
         """
         command = format_study_command(name, self.folder, *arguments, overrides=self.overrides)
@@ -171,7 +171,7 @@ class Study:
             quota=annotation.pairs_per_rater,
             gold_every=annotation.gold_every,
             repeats=annotation.repeats,
-            rounds=self.settings.plan_rounds(annotation.criteria, annotation.raters_per_pair),
+            rounds=self.settings.make_round_plan(annotation.criteria, annotation.raters_per_pair),
         )
 
     @property
@@ -230,7 +230,7 @@ def _list_system_names(tables: JsonObject) -> list[str]:
     return names
 
 
-def make_relative_to_study(folder: Path, model: str) -> str:
+def make_model_folder_relative(folder: Path, model: str) -> str:
     """Return the path of a model's folder for study.toml. Relative paths start at the study's folder."""
     is_relative = Path(model).is_dir() and not Path(model).is_absolute()
     return os.path.relpath(model, folder) if is_relative else model

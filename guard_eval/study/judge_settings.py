@@ -14,7 +14,7 @@ from guard_eval.records import Choice
 from guard_eval.rubric import CRITERIA, Criterion, select_criteria
 from guard_eval.study.criteria_settings import CriteriaNames, SettingsTable, StudyFile, to_one_line
 from guard_eval.study.served_model import ServedModel, refuse_reserved_names
-from guard_eval.study.toml import format_problems
+from guard_eval.study.toml import format_validation_problems
 
 _OWN_FIELDS = (
     "models?|fallbacks|messages|input|prompt|instructions|system|contents|chattemplate|conversation|background"
@@ -72,7 +72,7 @@ def read_judged_examples(text: str) -> tuple[JudgedExample, ...]:
     try:
         return tuple(_Examples.model_validate(tables).example)
     except ValidationError as error:
-        problems = format_problems(error, _Examples, tables)
+        problems = format_validation_problems(error, _Examples, tables)
     raise ValueError("\n".join(problems))
 
 
@@ -156,7 +156,7 @@ class Judge(ServedModel):
         return () if self.examples is None else read_judged_examples(self.examples.text)
 
     @property
-    def texts(self) -> str:
+    def name_of_texts(self) -> str:
         """Return the study's word for the compared texts, such as "summaries"."""
         return self._texts
 
@@ -183,5 +183,5 @@ class Judge(ServedModel):
             lacking += ["rationale"] if judge.rationale and example.rationale is None else []
             if lacking:
                 name = f"{judge.rater_name}: example {number}"
-                raise ValueError(f"{name} has no {', '.join(lacking)}, but the judge rates it; add it")
+                raise ValueError(f"{name} has no {', '.join(lacking)}; add every answer of this judge")
         return judge

@@ -160,7 +160,7 @@ class Recruitment(SettingsTable):
         oidc: Let people rate after they sign in with the provider in Streamlit's secrets.toml.
         codes: The completion codes for the platform: `completed`; `no_place`, if there was no work at the
             start; `ran_out`, if there was none after consent; `screened_out`, after a failed check;
-            `declined`, without consent. An ending without a code has only words.
+            `declined`, without consent. An ending without a code shows only a text.
     """
 
     prolific: bool | Code = False
@@ -368,7 +368,7 @@ class Settings(SettingsTable):
         ]
 
     @model_validator(mode="after")
-    def _check_names(self) -> Self:
+    def _check_tables_together(self) -> Self:
         grids = self.grids
         tried = [*chain(*grids.values())]
         # The checks below refuse a grid without [tuning].
@@ -420,7 +420,7 @@ class Settings(SettingsTable):
         for key in [*chosen, *["pairs.human_pairs"] * (pairs.human_pairs is not None)]:
             yield f"{key} cannot be combined with the test of pairs.design {pairs.design}; remove one of them"
 
-    def plan_rounds(self, criteria: Sequence[str], showings: int) -> RoundPlan | None:
+    def make_round_plan(self, criteria: Sequence[str], showings: int) -> RoundPlan | None:
         """Return the plan for stopping decided comparisons early. The first criterion decides."""
         design = self.pairs.design
         if design == "fixed":

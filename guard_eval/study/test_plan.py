@@ -28,9 +28,9 @@ class TestPlan(SettingsTable):
             error, `bh` (Benjamini–Hochberg) the expected share of errors among the findings. `max-t` limits
             the chance of any error by the same sign flips in all results, and finds more if they correlate.
         weights: The weight of a pair: `equal`, or its `precision`, which is larger for a pair with more
-            ratings. It finds more if pairs have unequal numbers of ratings.
+            ratings. `precision` finds more if pairs have unequal numbers of ratings.
         margin: The largest distance of a win share from one half that does not matter. Results are then
-            equivalent, different, both (different but negligible) or undecided. Default: no such claim.
+            equivalent, different, both (different but negligible) or undecided. Default: no such test.
         sequential: Use tests that stay valid if results are viewed before all verdicts are in.
         raters: The raters whom the answer is about: `fixed`, those who take part, or `random`, all raters of
             the same kind, of whom at least three must take part.

@@ -125,13 +125,13 @@ def validate_toml_tables(
     try:
         return table.model_validate(data, context=context)
     except ValidationError as error:
-        problems = format_problems(error, table, data)
+        problems = format_validation_problems(error, table, data)
     if (count := len(problems)) > _SHOWN_PROBLEMS:
         problems[_SHOWN_PROBLEMS:] = [f"and {count - _SHOWN_PROBLEMS} more"]
     raise StudyError("\n  ".join([f"{source} has {format_count(count, 'problem')}:", *problems]))
 
 
-def format_problems(error: ValidationError, table: type[BaseModel], data: object) -> list[str]:
+def format_validation_problems(error: ValidationError, table: type[BaseModel], data: object) -> list[str]:
     """Return the problems that pydantic found, one line for each."""
     places: dict[str, tuple[str, str]] = {}
     refused_tables: set[str] = set()

@@ -25,7 +25,7 @@ LIMITED = (*get_args(Maximized), "words", "tokens", "ended")
 def _normalise_condition(text: str) -> str:
     match = re.fullmatch(r"\s*(\w+)\s*(>=|<=)\s*(-?\d+(?:\.\d+)?)\s*", text, re.ASCII)
     if match is None:
-        raise ValueError("write a condition as: diversity >= 90")
+        raise ValueError(f"{text!r} is not a condition; write, for example: diversity >= 90")
     if match[1] not in LIMITED:
         raise ValueError(f"{match[1]} is not a score: {suggest_nearest(match[1], [*LIMITED])}")
     return " ".join(match.groups())

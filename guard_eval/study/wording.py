@@ -138,7 +138,7 @@ def _insert_text_kind_and_task(words: JsonObject, settings: Settings) -> JsonObj
     return words | {"instructions": instructions, "panel": panel}
 
 
-def uses_shipped_practice(study: Study) -> bool:
+def uses_shipped_practice_pairs(study: Study) -> bool:
     """Return whether raters practise on the shipped pairs, which are continuations of stories."""
     stock = read_shipped_wording(study.settings.annotation.language)["practice"]["pairs"]
     used = [pair.model_dump() for pair in load_wording(study).practice.pairs]

@@ -154,7 +154,7 @@ class HubModels:
 
     @contextmanager
     def skip_unreachable_hub(self) -> Iterator[None]:
-        """If the Hub cannot be reached, stop the model libraries from asking it again for each file."""
+        """Within the context, stop model libraries from asking a Hub that cannot be reached for each file."""
         if self.reachable:
             yield
             return

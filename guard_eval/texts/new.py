@@ -20,7 +20,7 @@ from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
 from guard_eval.study import Study
 from guard_eval.study.choice import remove_parameters
-from guard_eval.study.folder import check_settings, make_relative_to_study
+from guard_eval.study.folder import check_settings, make_model_folder_relative
 from guard_eval.study.schema import STUDY_TOML, write_study_toml
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.system_settings import BUNDLED, locate_model
@@ -142,7 +142,7 @@ def new(
         folder=folder,
         prompts=len(copied),
         lines=(f"{folder / STUDY_TOML}: the settings to edit", *lines),
-        next=(study.command("generate", "--dry-run"),),
+        next=(study.format_command("generate", "--dry-run"),),
     )
 
 
@@ -196,7 +196,7 @@ def _make_study_of_texts(
             "to show raters and judges what the texts should do, set task in study.toml",
             *filter(None, [endings]),
         ),
-        next=(study.command("measure"), study.command("pair")),
+        next=(study.format_command("measure"), study.format_command("pair")),
     )
 
 
@@ -239,7 +239,7 @@ def _format_study_toml_for_model(folder: Path, model: str) -> str:
     """Return the content of study.toml for a study whose texts a model will write."""
     small = model == BUNDLED  # for a first try, perhaps without a network
     compute = ["diversity", "coherence", "perplexity", "repetition", "length", "speed"]
-    name = _format_toml_text(make_relative_to_study(folder, model))
+    name = _format_toml_text(make_model_folder_relative(folder, model))
     return _format_study_toml(
         folder,
         question='question = "Which decoding strategy writes better continuations?"',

@@ -85,7 +85,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
                 raise
             raise StudyError(
                 f"{error}.\nNone of these pairs has a verdict yet, so they can be drawn again, while raters "
-                f"and invites stay: {study.command('pair', '--redraw')}"
+                f"and invites stay: {study.format_command('pair', '--redraw')}"
             ) from error
         record_own_strategies(study.folder, [str(system.strategy) for system in settings.systems.values()])
         store_pairs.add_gold_pairs(store, gold)
@@ -106,7 +106,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
     if (gold_every is None) != (gold_pairs == 0):
         have = f"gold pairs: {gold_pairs}, annotation.gold_every: {gold_every}"
         warnings += [f"{have}; set annotation.gold and annotation.gold_every in study.toml, or neither"]
-    judge = (study.command("judge", "--dry-run"),) if settings.judge else ()
+    judge = (study.format_command("judge", "--dry-run"),) if settings.judge else ()
     return PairingResult(
         pairs=tuple(pairs),
         count=len(pairs),
@@ -115,7 +115,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
         gold=gold_pairs,
         lines=tuple(lines),
         warnings=tuple(warnings),
-        next=(study.command("annotate", "--invite", "NAME"), *judge),
+        next=(study.format_command("annotate", "--invite", "NAME"), *judge),
     )
 
 

@@ -18,7 +18,7 @@ _VOCABULARY = tomllib.loads(Path(__file__).with_name("keys.toml").read_text("utf
 TEXT: list[str] = _VOCABULARY["text"]
 """The possible names of the key of a text. The first name under which there is a text counts."""
 KEYS: Mapping[str, list[str]] = _VOCABULARY["values"]
-"""The possible names of the key of each other value, such as `prompt`. The first with a value counts."""
+"""The possible names of the key of each other value, such as `prompt`. The first name with a value counts."""
 NO_TEXT = {*chain(*KEYS.values()), *KEYS, *_VOCABULARY["other"]}
 """Names of keys that never contain the texts of a system."""
 SYSTEMS = frozenset(_VOCABULARY["systems"])
@@ -228,7 +228,7 @@ def refuse_doubtful_columns(
 
 
 def _may_be_prompt_part(key: str, value: object) -> bool:
-    """Return whether a value may be a part of the prompt: by its key, or because it has several words."""
+    """Return whether a value may be a part of the prompt: its key says so, or the value has several words."""
     if simplify_heading(key) in PARTS or key in KEYS["prompt"]:
         return True
     words = value.split() if isinstance(value, str) and key not in NO_TEXT else []

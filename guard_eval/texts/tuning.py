@@ -101,9 +101,9 @@ def read_compared_prompts(study: Study) -> list[Prompt]:
     if study.settings.tuning is not None:
         choice = study.valid_tuning_choice
         if choice is None:
-            steps = f"{study.command('generate')}, then {study.command(*TUNE)}"
+            steps = f"{study.format_command('generate')}, then {study.format_command(*TUNE)}"
             raise StudyError(f"no setting is chosen yet by the rule in [tuning]; run: {steps}")
         if choice.hash != hash_tuning_choice(study, choice.searches):
             problem = "the texts that chose the settings, or tuning.json, have changed since"
-            raise StudyError(f"{problem}; run: {study.command(*TUNE)}")
+            raise StudyError(f"{problem}; run: {study.format_command(*TUNE)}")
     return compared

@@ -249,12 +249,12 @@ def make_prompt(judge: Judge) -> JudgePrompt:
     Raises:
         StudyError: A criterion is unknown.
     """
-    is_paper = judge.texts == CONTINUATIONS and judge.task is None
+    is_paper = judge.name_of_texts == CONTINUATIONS and judge.task is None
     stock = APPENDIX_F if is_paper else NAMED_TEXTS
     return JudgePrompt(
         criteria=judge.rubric,
         template=stock if judge.prompt is None else judge.prompt.text.strip(),
-        texts=judge.texts,
+        texts=judge.name_of_texts,
         task=judge.task,
         examples=None if judge.examples is None else judge.examples.text,
         rationale=judge.rationale,

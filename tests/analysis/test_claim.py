@@ -103,7 +103,7 @@ def test_each_comparison_has_its_own_ratings_per_pair():
     assert alone.lines[0] in both.lines
 
 
-def test_check_names_percentages_that_make_up_no_whole():
+def test_check_names_percentages_without_a_sum_of_100():
     """Each of 70, 20 and 11 is possible of 150, but 105, 30 and 16 make 151."""
     (table,) = check_claim(raters=3, pairs=50, percentages=("70,20,20", "70,20,11", "70.1,20,9.9")).tables
     words = [row[2] for row in table.rows if row[1] == 150]

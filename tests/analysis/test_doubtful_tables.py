@@ -20,7 +20,7 @@ def rated(name, raters=3, items=20, cell=str):
 
 @pytest.mark.parametrize("name", ["trial", "round", "repetition", "time", "position", "session_id", "score"])
 @pytest.mark.parametrize("cell", [str, lambda item: f"{1 + item // 5}.{1 + item % 5}"])
-def test_column_judged_once_by_each_rater_is_asked_about(name, cell):
+def test_column_judged_once_by_each_rater_must_be_declared(name, cell):
     table = rated(name, cell=cell)
     assert f"columns.pair_id={name}" in refusal(table)
     assert counts(table, columns={"pair_id": name}) == ("39/0/21", 20)
@@ -35,7 +35,7 @@ def test_column_judged_once_by_each_rater_is_asked_about(name, cell):
         [{"scene": n % 6, "act": n % 3, **AB, "rater": f"r{n // 6}", "winner": "A"} for n in range(30)],
     ],
 )
-def test_possible_item_column_is_asked_about(rows):
+def test_possible_item_column_must_be_declared(rows):
     assert f"--set columns.pair_id={next(iter(rows[0]))}" in refusal(pd.DataFrame(rows))
 
 
@@ -130,7 +130,7 @@ def test_article_a_names_no_side(word):
 @pytest.mark.parametrize(
     "names", [("winner_left", "winner_right"), ("votes_1", "votes_2"), ("chosen1", "chosen2")]
 )
-def test_marks_of_places_follow_changed_sides(names):
+def test_marks_of_first_and_second_follow_changed_sides(names):
     """Alpha is better on 30 of 40 items, and stands second on every other one."""
     rows = [
         {"item": n, **AB, "shown_first": ("alpha", "beta")[n % 2]}
@@ -203,7 +203,7 @@ def test_row_of_zeros_is_a_tie_only_without_another_meaning(name, cell, expected
         (("A_better", "B_better", "no_diff"), "tie"),
     ],
 )
-def test_third_mark_is_a_tie_or_asked_about(names, verdict):
+def test_third_answer_is_a_tie_or_must_be_declared(names, verdict):
     """A wins in four rows, B in three, and the third mark is set in two. The last row has no mark."""
     chosen = [0] * 4 + [1] * 3 + [2] * 2 + ([None] if names[2] != "no_diff" else [])
     marks = [{name: str(number == mark) for number, name in enumerate(names)} for mark in chosen]
@@ -230,7 +230,7 @@ def test_property_of_a_rater_can_be_the_prompt():
     assert "age_group" not in refusal(pd.DataFrame(groups))
 
 
-def test_trial_is_no_showing_if_another_column_can_be_the_rater():
+def test_possible_rater_column_must_be_declared():
     rows = [
         {"item": n, **AB, "staff": staff, "trial": 20 * k + n, "winner": "A"}
         for k, staff in enumerate("xy")
@@ -242,13 +242,13 @@ def test_trial_is_no_showing_if_another_column_can_be_the_rater():
 
 
 @pytest.mark.parametrize("name", ["sample_id", "confidence", "comparison_id"])
-def test_item_number_is_no_number_of_votes(name):
+def test_item_numbers_are_not_counts_of_votes(name):
     rows = [{name: n, **AB, "winner": "model_a"} for n in range(2, 22)]
     assert counts(pd.DataFrame(rows)) == ("20/0/0", 20)
 
 
 @pytest.mark.parametrize(("name", "is_asked"), [("topic", False), ("genre", False), ("chapter", True)])
-def test_attribute_beside_a_question_is_no_prompt(name, is_asked):
+def test_attribute_of_a_question_is_not_the_prompt(name, is_asked):
     """Several questions about one chapter depend on each other."""
     rows = [
         {"question_id": n, name: f"t{n % 4}", **AB, "rater": rater, "winner": "A"}
@@ -261,7 +261,7 @@ def test_attribute_beside_a_question_is_no_prompt(name, is_asked):
         assert counts(pd.DataFrame(rows)) == ("40/0/0", 20)
 
 
-def test_two_prompts_of_several_words_are_asked_about():
+def test_column_of_two_prompt_texts_must_be_declared():
     rows = [
         {"item": n, "seed_text": ("Write a story.", "Write a poem.")[n % 2], **AB, "rater": r, "winner": "A"}
         for n in range(12)
@@ -270,7 +270,7 @@ def test_two_prompts_of_several_words_are_asked_about():
     assert "--set columns.prompt_id=seed_text" in refusal(pd.DataFrame(rows))
 
 
-def test_property_of_a_rater_is_no_item_if_all_couples_are_judged_once():
+def test_property_of_a_rater_is_not_an_item():
     rows = [
         {"rater": n, "model_a": a, "model_b": b, "winner": a, "university": n % 4}
         for n in range(12)
@@ -280,7 +280,7 @@ def test_property_of_a_rater_is_no_item_if_all_couples_are_judged_once():
 
 
 @pytest.mark.parametrize(("group", "number"), [("book", "chapter"), ("file", "line"), ("url", "paragraph")])
-def test_two_columns_that_name_the_pair_together_are_offered(group, number):
+def test_error_suggests_two_columns_that_name_the_pair(group, number):
     rows = [
         {group: f"b{n // 6}", number: n % 6, **AB, "rater": rater, "winner": "A"}
         for n in range(12)
@@ -299,7 +299,7 @@ def test_two_columns_that_name_the_pair_together_are_offered(group, number):
         (("quality", "relevance", "wit"), 3),
     ],
 )
-def test_no_criterion_is_lost_beside_a_common_heading(headings, criteria):
+def test_criteria_with_unusual_headings_are_not_lost(headings, criteria):
     answers = {name: ["AB"[n % size == 0] for n in range(12)] for size, name in enumerate(headings, start=2)}
     table = pd.DataFrame({"item": range(12), **AB, "rater": "r", **answers})
     columns = {}
@@ -311,7 +311,7 @@ def test_no_criterion_is_lost_beside_a_common_heading(headings, criteria):
 
 
 @pytest.mark.parametrize("name", ["item", "prompt"])
-def test_item_beside_named_couples_is_offered_as_the_pair(name):
+def test_error_suggests_an_item_column_as_the_pair(name):
     rows = [
         {"pair_id": f"{a}_vs_{b}", name: n, "model_a": a, "model_b": b, "rater": "r", "winner": "A"}
         for n in range(6)
@@ -341,7 +341,7 @@ BY_LANGUAGE = [{**row, "rater": row["rater"] + row["domain"], "lang": row["domai
         ([row for row in BY_LANGUAGE if row["doc_id"] == 0], "lang,seg_id", 8, 8),
     ],
 )
-def test_ids_that_begin_again_are_joined(rows, columns, pairs, units):
+def test_ids_that_restart_in_each_group_are_joined(rows, columns, pairs, units):
     """The units are documents if the columns name them."""
     table = pd.DataFrame(rows)[[*columns.split(","), *AB, "rater", "winner"]]
     message = refusal(table)
@@ -354,7 +354,7 @@ def test_ids_that_begin_again_are_joined(rows, columns, pairs, units):
     assert (verdicts["pair_id"].nunique(), verdicts[prompt].nunique()) == (pairs, units)
 
 
-def test_rows_with_other_texts_are_declared_as_pairs():
+def test_error_suggests_rows_with_other_texts_as_pairs():
     rows = [
         {"prompt": n // 2, "response_0": f"a{n}", "response_1": f"b{n}", **AB, "winner": "A"}
         for n in range(20)
@@ -392,14 +392,14 @@ def test_headings_can_be_raters_or_criteria():
 
 
 @pytest.mark.parametrize("heading", ["Q{} [{}]", "Q{}_{}", "{}{}", "{1}: story {0}", "{1}_{0}"])
-def test_grid_of_a_survey_is_refused(heading):
+def test_survey_headings_that_form_a_grid_are_refused(heading):
     names = [heading.format(n, criterion) for n in range(5) for criterion in ("fluency", "style")]
     table = pd.DataFrame([{"Email": f"p{n}", **dict.fromkeys(names, "AB"[n % 2])} for n in range(4)])
     declared = {"headings": "pair_id", "rater": "Email"}
     assert "combine two things" in refusal(table, columns=declared, verdicts={"A": "alpha", "B": "beta"})
 
 
-def test_column_model_is_no_third_method_beside_sides():
+def test_model_column_beside_sides_is_not_a_third_method():
     rows = [
         {"left_model": "x1", "right_model": "y1", "model": "m", "item": n, "winner": "left"} for n in range(9)
     ]
@@ -420,12 +420,12 @@ def test_named_index_is_a_column():
         *(("topic", ("draw", "paint")), ("gpt4", ("tie", "alpha", "beta")), ("quality", (1, 2))),
     ],
 )
-def test_column_of_another_subject_marks_no_ties(name, cells):
+def test_unrelated_column_does_not_mark_ties(name, cells):
     rows = [{"prompt": n, **AB, "winner": "alpha", name: cells[n % len(cells)]} for n in range(12)]
     assert counts(pd.DataFrame(rows)) == ("12/0/0", 12)
 
 
-def test_texts_yes_and_no_are_no_winner_marks():
+def test_compared_texts_yes_and_no_do_not_mark_winners():
     rows = [
         {
             "prompt": n,
@@ -468,7 +468,7 @@ def test_invalid_and_practice_rows_are_left_out(name, cells):
 
 
 @pytest.mark.parametrize("name", ["rejected", "attention_check", "failed", "gold", "flagged", "passed"])
-def test_doubtful_mark_of_rows_is_asked_about(name):
+def test_unclear_exclusion_column_must_be_declared(name):
     rows = [{"prompt": n, **AB, "winner": "alpha", name: n % 2} for n in range(12)]
     assert f"the column '{name}' may say which rows do not count" in refusal(pd.DataFrame(rows))
     assert counts(pd.DataFrame(rows).assign(**{name: ["a text", ""] * 6})) == ("12/0/0", 12)
@@ -496,7 +496,7 @@ def test_aggregate_of_raters_is_no_rater(name):
         ("A_is", ("alpha", "beta")),
     ],
 )
-def test_column_that_may_say_which_method_was_a_is_asked_about(name, cells):
+def test_column_that_may_name_method_a_is_refused(name, cells):
     """The winners equal the cells of A_is if letters are read as columns, so equality proves nothing."""
     rows = [{"item": n, **AB, "rater": "r", "choice": "AB"[n % 2], name: cells[n % 2]} for n in range(12)]
     assert f"the column '{name}' may say that sides changed" in refusal(pd.DataFrame(rows))
@@ -506,12 +506,12 @@ def test_column_that_may_say_which_method_was_a_is_asked_about(name, cells):
     ("name", "cells"),
     [("winner_model", ("alpha", "beta")), ("alpha_has_list", (1, 0)), ("genre", ("x", "y"))],
 )
-def test_column_of_another_subject_changes_no_letters(name, cells):
+def test_unrelated_column_does_not_change_what_letters_mean(name, cells):
     rows = [{"item": n, **AB, "rater": "r", "choice": "AB"[n % 2], name: cells[n % 2]} for n in range(12)]
     assert counts(pd.DataFrame(rows)) == ("6/0/6", 12)
 
 
-def test_letter_names_no_method_that_only_the_user_has_named():
+def test_letters_do_not_name_methods_declared_by_the_user():
     rows = [{"item": n, "rater": "r", "choice": "AB"[n % 2]} for n in range(12)]
     message = refusal(pd.DataFrame(rows), verdicts={"ours": "ours", "base": "base"})
     assert "'A' and 'B' name sides" in message
@@ -520,7 +520,7 @@ def test_letter_names_no_method_that_only_the_user_has_named():
 
 
 @pytest.mark.parametrize(("name", "cells"), [("reasoning_effort", ("low", "high")), ("decoding", ("k", "p"))])
-def test_settings_divide_a_method(name, cells):
+def test_method_with_several_settings_is_refused(name, cells):
     rows = [
         {"item": n, **AB, "rater": "r", "choice": "A", f"{name}_a": cells[n % 2], f"{name}_b": cells[0]}
         for n in range(12)
@@ -547,7 +547,7 @@ def test_methods_in_two_files_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["response_id", "rater"])
-def test_rater_that_differs_in_every_row_is_asked_about(name):
+def test_rater_that_differs_in_every_row_must_be_declared(name):
     table = rated("item").rename(columns={"rater": "Teilnehmer"})
     table[name] = range(60)
     assert f"the rater may be {name}, which differs in every row, or Teilnehmer" in refusal(table)
@@ -650,7 +650,7 @@ def both_orders(**columns):
         ("verdict_1", "verdict_2"),
     ],
 )
-def test_columns_of_two_orders_are_no_criteria(headings):
+def test_verdicts_on_two_orders_are_not_criteria(headings):
     rows = both_orders()
     table = pd.DataFrame(
         [
@@ -669,13 +669,13 @@ def test_columns_of_two_orders_are_no_criteria(headings):
     ("name", "cells"),
     [("variant", ("original", "swapped")), ("direction", ("forward", "backward")), ("order", ("AB", "BA"))],
 )
-def test_showing_that_may_have_changed_sides_is_asked_about(name, cells):
+def test_column_that_may_tell_changed_sides_is_refused(name, cells):
     table = pd.DataFrame(both_orders(**{name: cells}))
     for columns in ({}, {"presentation": name}):
         assert f"the column '{name}' may say that sides changed" in refusal(table, columns=columns)
 
 
-def test_both_orders_with_names_are_two_showings():
+def test_named_methods_in_both_orders_are_two_showings():
     table = pd.DataFrame(both_orders(order=("AB", "BA")))
     table["winner"] = ["alpha" if n < 36 else "beta" for n in range(40)]
     verdicts = analysis.read(table, rater_kind="model")

@@ -264,7 +264,7 @@ REFUSED = [
     ),
     (
         task(1, annotation(1, fluency="A"), left="x"),
-        "left and right are not the row's methods on record 1; name the same",
+        "left and right are not the row's methods on record 1; write the same two methods in both",
     ),
     (task(1, annotation(None, fluency="A")), "rater is empty on record 1"),
     (
@@ -342,7 +342,7 @@ def test_letters_mean_sides_in_tables_with_sides(tmp_path):
     with pytest.raises(StudyError, match=r"sides\.csv: left and right are not the row's methods on line 2"):
         read(path)
     path.write_text(SHOWN.replace("acs,guard,anna,A,left", "acs,guard,anna,method_a,left"))
-    with pytest.raises(StudyError, match=r"'method_a' on line 3 may be the column's method, or that of the"):
+    with pytest.raises(StudyError, match=r"'method_a' on line 3 may mean a column or a side"):
         read(path)
 
 
@@ -420,7 +420,7 @@ def test_file_of_two_formats_needs_a_named_format(tmp_path):
 
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form != "table"])
-def test_refusal_names_number_of_foreign_record(tmp_path, form):
+def test_error_names_the_record_of_a_foreign_file(tmp_path, form):
     path = save(tmp_path, [{"x": 1}], "odd.jsonl")
     with pytest.raises(StudyError, match=r"odd\.jsonl"):
         read(path, form=form)
@@ -468,7 +468,7 @@ def test_broken_json_is_refused(tmp_path, content, message):
         (None, "1|2|0|-3||C|AB|guard|A>C|A>A|<b>&|none|better|not A|A or B"),
     ],
 )
-def test_words_of_sides_are_understood(side, words):
+def test_common_words_for_sides_are_read(side, words):
     sides = {
         word: word_of.side if (word_of := find_word_meaning(word)) else None for word in words.split("|")
     }

@@ -16,7 +16,7 @@ from analysis.verdicts.checks import check_verdicts
 PEOPLE = ("ann", "ben", "cas", "dan")
 
 
-def test_likeness_follows_hand_arithmetic():
+def test_agreement_with_a_judge_follows_hand_arithmetic():
     """Ann says what the judge says on all four items; of the others 2, 0, 1 and 1 of two do."""
     labels = {"ann": (2, 2, 0, 1), "ben": (2, 0, 0, 0), "cas": (2, 0, 2, 1)}
     items = list(range(4)) * 3
@@ -28,7 +28,7 @@ def test_likeness_follows_hand_arithmetic():
     assert figures[0, 2:] == pytest.approx([(2 + 0 + 1 + 1) / 8, 0.5**4])
 
 
-def test_likeness_ignores_items_without_judge_or_others():
+def test_agreement_with_a_judge_uses_only_shared_items():
     figures = compare_raters_with_judge([0, 0, 1, 1, 2], [0, 1, 0, 1, 0], [2, 2, 2, 2, 2], [2, -1, 2])
     assert figures[:, 0].tolist() == [1, 1]
 
@@ -83,7 +83,7 @@ def test_report_shows_signs_of_model_use_and_excludes_nobody():
     assert people.raters == 4
 
 
-def test_likeness_says_if_page_counts_are_missing():
+def test_report_says_if_counts_of_page_events_are_missing():
     signs = describe_signs_of_llm_use(measure_likeness_to_judges(evidence(verdicts())), {})
     assert list(signs) == ["ann"]
     assert signs["ann"].endswith("no copied text and no program on the page was counted")

@@ -91,6 +91,6 @@ def test_panel_needs_all_its_judges_in_a_comparison():
     more = judged(a=["xx"] * 3).astype(object).replace("y", "z")
     more["pair_id"] = ["z0", "z0", "z1", "z1", "z2", "z2"]
     scored = ScoredVerdicts.from_verdicts(joined(THREE, more), panel="mean")
-    assert scored.restrict_to([("x", "z")]).panels == ()
-    assert scored.restrict_to([("x", "y")]).panels[0].members == ("a", "b", "c")
-    assert len(scored.restrict_to([]).frame) == 0
+    assert scored.restrict_to_comparisons([("x", "z")]).panels == ()
+    assert scored.restrict_to_comparisons([("x", "y")]).panels[0].members == ("a", "b", "c")
+    assert len(scored.restrict_to_comparisons([]).frame) == 0

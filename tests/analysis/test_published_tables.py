@@ -212,7 +212,7 @@ def test_frame_with_a_multiindex_is_refused():
         analysis.read(frame)
 
 
-def test_dry_run_shows_the_reading_and_writes_nothing(monkeypatch, capsys, tmp_path):
+def test_dry_run_shows_column_roles_and_writes_nothing(monkeypatch, capsys, tmp_path):
     ran = run_here(monkeypatch, capsys, tmp_path, "report", str(TABLES / "hdr_case_id.csv"), "--dry-run")
     lines = ran.out.splitlines()
     assert lines[0].split() == ["role", "column", "why"]

@@ -101,7 +101,7 @@ def test_texts_with_signs_of_csv_are_unchanged(tmp_path):
         (b"\xd0\xcf\x11\xe0" + b"\x00" * 600, "save it as 'CSV UTF-8'"),  # an old Excel's workbook
         (GOOD.replace("rater", ""), "column 5 has no name in the header; name or remove it"),
         (GOOD.replace("seconds", "rater"), r"has two columns 'rater'; rename one"),
-        (GOOD.replace("seconds", "Rater"), r"rater and Rater are both rater; keep one"),
+        (GOOD.replace("seconds", "Rater"), r"rater and Rater are both rater; keep one of them"),
         (GOOD.replace("1.5", '"1,234"'), r"seconds is not a number \('1,234'\)"),  # or one and a bit
         (
             "pair_id,dataset,method_a,method_b,fluency,style\n1,d,x,y,x,y\n",
@@ -113,7 +113,7 @@ def test_texts_with_signs_of_csv_are_unchanged(tmp_path):
         ),
     ],
 )
-def test_refusal_names_place_and_remedy(tmp_path, content, message):
+def test_error_names_place_and_remedy(tmp_path, content, message):
     path = write(tmp_path, content)
     with pytest.raises(StudyError, match=message) as caught:
         read(path)

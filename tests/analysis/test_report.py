@@ -262,7 +262,7 @@ def test_answer_names_no_winner_if_all_verdicts_are_ties(tmp_path):
     )
 
 
-def test_answer_without_difference_gives_detectable_share(tmp_path):
+def test_answer_of_no_difference_gives_the_detectable_share(tmp_path):
     """Of 40 ratings half are wins: the error is √(.25/39), and d = 1.96 √(e² + d²/40) + .84 e."""
     summary = analysis.report(table({f"{n}": "x" if n % 2 else "y" for n in range(40)}), tmp_path).summary
     error = (0.25 / 39) ** 0.5

@@ -41,7 +41,7 @@ def test_rows_of_one_item_are_one_independent_unit(item, more):
 
 
 @pytest.mark.parametrize("prompt", ["prompt", "Prompt ID", "question", "context", "persona", "topic"])
-def test_prompt_beside_the_pair_is_used_or_asked_about(prompt):
+def test_prompt_column_is_used_or_must_be_declared(prompt):
     rows = [
         {"pair_id": f"{number}-{copy}", prompt: f"text {number}", **AB, "rater": "r", "verdict": "alpha"}
         for number in range(10)
@@ -163,13 +163,13 @@ def test_word_counts_are_not_wins():
     assert "no column has verdicts" in refusal(table)
 
 
-def test_verdict_with_an_unknown_heading_is_asked_for():
+def test_verdicts_in_unknown_words_must_be_declared():
     """The column is no prompt, though it repeats."""
     table = frame(cycle("Urteil", ["A besser", "B besser", "gleich"]))
     assert "no column has verdicts" in refusal(table)
 
 
-def test_column_that_leaves_rows_out_has_that_role():
+def test_column_that_excludes_rows_has_the_role_filter():
     table = frame([{"winner": "model_a", "Anony": "FALSE" if number < 3 else "TRUE"} for number in range(9)])
     [role] = [
         row
@@ -197,7 +197,7 @@ def test_winner_and_loser_are_read(won, lost):
 
 
 @pytest.mark.parametrize("names", [("win1", "win2"), ("Wins A", "Wins B"), ("votes_a", "votes_b")])
-def test_wins_are_of_separate_pairs_only_if_declared(names):
+def test_counted_wins_are_separate_pairs_only_if_declared(names):
     table = pd.DataFrame([{"player1": "alpha", "player2": "beta", names[0]: 7, names[1]: 3}])
     assert "write: --set columns.pair_id= . If several raters judged a pair, test the numbers" in refusal(
         table
@@ -349,7 +349,7 @@ KEY = pd.DataFrame(
 
 
 @pytest.mark.parametrize("names", [("A", "B"), ("model_a", "model_b"), ("Response A", "Response B")])
-def test_key_may_have_other_headings(tmp_path, names):
+def test_file_of_methods_may_have_other_headings(tmp_path, names):
     answers, key = tmp_path / "answers.csv", tmp_path / "key.csv"
     ANSWERS.to_csv(answers, index=False)
     KEY.rename(columns=dict(zip("AB", names, strict=True))).to_csv(key, index=False)
@@ -359,7 +359,7 @@ def test_key_may_have_other_headings(tmp_path, names):
     assert sorted(verdicts["verdict"]) == sorted(winners)
 
 
-def test_key_without_the_ids_of_the_answers_is_refused(tmp_path):
+def test_file_of_methods_needs_the_ids_of_the_answers(tmp_path):
     answers, key = tmp_path / "answers.csv", tmp_path / "key.csv"
     ANSWERS.to_csv(answers, index=False)
     KEY.assign(stim=KEY["stim"] + 100).to_csv(key, index=False)
@@ -374,14 +374,14 @@ def test_key_without_the_ids_of_the_answers_is_refused(tmp_path):
         (lambda key: key.replace({"A": {"alpha": "Left"}}), "'Left' has the name of a side or a tie"),
     ],
 )
-def test_key_that_names_no_method_of_an_item_is_refused(tmp_path, change, message):
+def test_faulty_file_of_methods_is_refused(tmp_path, change, message):
     answers, key = tmp_path / "answers.csv", tmp_path / "key.csv"
     ANSWERS.to_csv(answers, index=False)
     change(KEY).to_csv(key, index=False)
     assert message in refusal([answers, key])
 
 
-def test_survey_is_read_with_a_key(tmp_path):
+def test_survey_is_read_with_a_file_of_methods(tmp_path):
     survey, key = tmp_path / "survey.csv", tmp_path / "key.csv"
     pd.DataFrame([{"Email": f"p{n}", "Q1": "Response A", "Q2": "Response A"} for n in range(5)]).to_csv(
         survey, index=False
@@ -393,7 +393,7 @@ def test_survey_is_read_with_a_key(tmp_path):
 
 
 @pytest.mark.parametrize("prompt", ["prompt", "topic"])
-def test_prompts_of_a_key_are_the_units(tmp_path, prompt):
+def test_prompts_in_a_file_of_methods_are_the_units(tmp_path, prompt):
     """Twenty questions are about four prompts. A question without a method in the key is not read."""
     survey, key = tmp_path / "survey.csv", tmp_path / "key.csv"
     answers = {f"Q{n}": "A" for n in range(20)}
@@ -438,7 +438,7 @@ def test_unclear_methods_are_refused(columns, message):
     assert message in refusal(pd.DataFrame(rows))
 
 
-def test_refusal_offers_two_headings_as_methods():
+def test_error_suggests_two_columns_as_methods():
     rows = [{"item": n, "tts_a": "xy"[n % 2], "tts_b": "yx"[n % 2], "winner": "x"} for n in range(9)]
     assert "--set columns.method_a=tts_a --set columns.method_b=tts_b" in refusal(pd.DataFrame(rows))
 

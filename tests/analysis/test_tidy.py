@@ -53,7 +53,7 @@ def write(tmp_path: Path, content: str | bytes) -> Path:
         (GOOD.encode() + b"2,d,x,y,anna,coherence,\xc3", r"not UTF-8 \(line 4, byte 132, "),
         (
             GOOD + "2,d,x,y,anna,Coherence ,x\n",
-            "criterion is 'coherence', and 'Coherence ' on line 4; write it",
+            "criterion is 'coherence', and 'Coherence ' on line 4; these names look alike",
         ),
         (GOOD + "2,D,x,y,anna,coherence,x\n", "dataset is 'd', and 'D' on line 4"),
         (GOOD + "2,d,x,Y,anna,coherence,x\n", "method_b is 'y', and 'Y' on line 4"),
@@ -67,7 +67,7 @@ def test_faulty_table_is_refused(tmp_path, content, message):
         read(write(tmp_path, content))
 
 
-def test_message_lists_a_few_lines():
+def test_error_lists_only_the_first_row_numbers():
     rows = [["1", "d", "x", "y", str(i), "c", "?"] for i in range(9)]
     with pytest.raises(StudyError, match="rows 1, 2, 3, 4, 5 and 4 more"):
         check_verdicts(pd.DataFrame(rows, columns=HEADER.split(",")))
@@ -128,9 +128,7 @@ def test_kind_of_rater_can_be_set_for_a_table(tmp_path):
     path = write(tmp_path, partly)
     assert list(read(path)["rater_kind"]) == ["unknown", "model"]
     assert list(read(path, rater_kind="model")["rater_kind"]) == ["model", "model"]
-    with pytest.raises(
-        StudyError, match="itself says rater_kind 'model' on line 3, and 'simulated' was given"
-    ):
+    with pytest.raises(StudyError, match="rater_kind is 'model' on line 3, but 'simulated' is declared"):
         read(path, rater_kind="simulated")
 
 
@@ -222,7 +220,9 @@ def test_similar_names_are_refused_and_ids_may_differ_in_case(tmp_path, column, 
     if column.endswith("_id"):  # a program's ids may differ in case alone
         assert read(path)[column].nunique() == 3
         return
-    with pytest.raises(StudyError, match=rf"{column} is .*, and .* on line 4; write it one way") as caught:
+    with pytest.raises(
+        StudyError, match=rf"{column} is .*, and .* on line 4; these names look alike"
+    ) as caught:
         read(path)
     assert ascii(similar_name) in str(caught.value)
 
@@ -248,7 +248,7 @@ def test_names_of_people_are_not_models(tmp_path):
     assert get_reading(read(table(tmp_path, "rater", *PEOPLE))).notes == ()
 
 
-def test_reading_stays_with_its_table(tmp_path):
+def test_table_keeps_the_warnings_about_its_reading(tmp_path):
     path = write(tmp_path, f"{HEADER},prompt_id\n1,d,x,y,anna,c,x,p\n2,d,x,y,anna,c,x,\n")
     frame = read(path)
     tables = (frame, check_verdicts(frame), unify_method_order(check_verdicts(frame)))

@@ -110,7 +110,7 @@ def test_unnamed_raters_of_several_files_are_numbered(tmp_path):
     assert set(verdicts.groupby("pair_id")["rater"].nunique()) == {2}
 
 
-def test_remedy_of_message_works_on_command_line(tmp_path, monkeypatch):
+def test_remedies_in_errors_work_on_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("v.csv").write_text("Old,New,Picked one,Q,Who\ngpt,olmo,A,q1,ann\ngpt,olmo,tie,q2,ann\n")
     names = ("method_a", "method_b")
@@ -133,7 +133,7 @@ NO_TIES = [line.replace("tie", "GUARD") for line in WIDE]
     ("lines", "heads", "ties"),
     [(WIDE, "columns.headings=rater", 3), (LONG, "", 3), (NO_TIES, "columns.headings=rater", 0)],
 )
-def test_refusal_offers_methods_that_only_cells_name(tmp_path, monkeypatch, lines, heads, ties):
+def test_error_suggests_methods_that_only_cells_name(tmp_path, monkeypatch, lines, heads, ties):
     """Each refusal is followed word by word. Nothing is read before the methods are declared."""
     monkeypatch.chdir(tmp_path)
     Path("v.csv").write_text("\n".join(lines))
@@ -152,7 +152,7 @@ def test_refusal_offers_methods_that_only_cells_name(tmp_path, monkeypatch, line
     assert (row["unit"], row["units"]) == ("prompt", 6)
 
 
-def test_refusal_offers_no_prompts_or_raters_as_methods():
+def test_error_suggests_no_prompts_or_raters_as_methods():
     """Two prompts and two raters are two names each, too."""
     wide = pd.DataFrame({"prompt": ["p1", "p2"], "Anna": ["GUARD", "GUARD"], "Ben": ["top-p", "tie"]})
     long = pd.DataFrame({"prompt": ["p1", "p2"], "rater": ["Anna", "Ben"], "preferred": ["tie", "GUARD"]})
@@ -163,6 +163,6 @@ def test_refusal_offers_no_prompts_or_raters_as_methods():
 
 
 @pytest.mark.parametrize("words", [("yes", "no"), ("1", "2"), ("x", "y", "z")])
-def test_refusal_offers_no_other_words_as_methods(words):
+def test_error_suggests_only_names_as_methods(words):
     table = pd.DataFrame({"prompt": list("abcdef"), "preferred": (words * 3)[:6]})
     assert "If the methods are" not in refusal(table)

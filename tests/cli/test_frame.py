@@ -103,7 +103,7 @@ def test_set_changes_a_setting_for_one_run(tmp_path):
     assert study.settings.generation.strategies == ["greedy", "guard", "acs(q=1)"]
     assert study.settings.judge[0].model == "m"
     assert study.hash != Study.open(tmp_path / "s").hash
-    assert study.command("measure", "--x", "a b").endswith(
+    assert study.format_command("measure", "--x", "a b").endswith(
         "--x 'a b' --set seed=9 --set model.name=gpt2 --set "
         '\'generation.strategies=["greedy", "guard", "acs"]\' --set \'judge[1].model = m\''
     )

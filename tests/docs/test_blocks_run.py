@@ -88,7 +88,7 @@ def test_each_page_makes_my_study_at_most_once():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
-def test_blocks_run_in_the_order_of_the_page(page: str, clone: Path):
+def test_code_blocks_run_in_the_order_of_the_page(page: str, clone: Path):
     path = os.pathsep.join([str(clone / ".venv" / "bin"), os.environ["PATH"]])
     before = {"PATH": path, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg", "HF_HUB_OFFLINE": "1"}
     parts = [

@@ -1,4 +1,4 @@
-"""A plan lists missing texts, the command stores batches, and a refusal stops no other strategy."""
+"""`generate` writes missing texts, stores each batch, and continues if a strategy is refused."""
 
 import json
 from collections import Counter
@@ -23,7 +23,7 @@ REFUSED, WRITTEN = ["contrastive(k=3, alpha=0.6)", "acs(q=1)"], ["greedy", "guar
 
 @pytest.fixture
 def study(tmp_path) -> Study:
-    """A study with a model that cannot run contrastive search, which comes first."""
+    """A study whose model cannot run the first strategy, contrastive search."""
     tiny("xlnet").save_pretrained(tmp_path / "model")
     text = "the cat sat on the mat and the dog ran to the old red house"
     bytes_of([text] * 3, VOCABULARY).save_pretrained(tmp_path / "model")
@@ -42,7 +42,7 @@ def count_texts(study: Study) -> dict[str, int]:
     return {path.stem: len(list(read_continuations(path))) for path in paths}
 
 
-def test_a_refused_strategy_does_not_stop_others(study):
+def test_strategy_that_a_model_cannot_run_does_not_stop_others(study):
     with pytest.raises(StudyError) as refused:
         generate_texts(study)
     assert str(refused.value).startswith(
@@ -55,7 +55,7 @@ def test_a_refused_strategy_does_not_stop_others(study):
     assert count_texts(study) == dict.fromkeys(WRITTEN, 3)
 
 
-def test_a_failing_own_strategy_does_not_stop_others(study, own_registry):
+def test_failing_user_strategy_does_not_stop_others(study, own_registry):
     from guard_eval.generation.strategies import own
 
     own.load_strategies_from_source("mine.py", FAILING)
@@ -80,7 +80,7 @@ def failing(strategy: Failing, logits, context):
 """
 
 
-def test_a_full_disk_stops_the_command(study, monkeypatch):
+def test_full_disk_stops_generate(study, monkeypatch):
     def write(*_arguments):
         raise StudyError("cannot write: no space left on device")
 
@@ -90,7 +90,7 @@ def test_a_full_disk_stops_the_command(study, monkeypatch):
     assert count_texts(study) == {}
 
 
-def test_a_plan_lists_texts_that_no_file_has(study):
+def test_plan_lists_the_texts_not_yet_written(study):
     prompts = read_prompts(study.prompts_path)
     facts = {"revision": None, "dtype": None}
     plan = GenerationPlan(study=study, systems={name: name for name in WRITTEN}, prompts=prompts, facts=facts)
@@ -103,7 +103,7 @@ def test_a_plan_lists_texts_that_no_file_has(study):
 
 
 def test_each_batch_is_stored_before_the_next(study, monkeypatch):
-    """An engine of three lines, which checks the files on disk before each batch."""
+    """A small engine checks before each batch that the earlier batches are on disk."""
     generate_texts(study, strategy=["greedy"])
     texts = [
         text

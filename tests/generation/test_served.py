@@ -63,7 +63,7 @@ def server():
 
 @pytest.fixture
 def study(tmp_path, server):
-    """Return a function that opens a study with one served system and a file."""
+    """Return a function that opens a study with a served system and a system of texts in a file."""
 
     def open_study(more=COMPLETIONS, *, prompts=6, name=NAME, url=None):
         rows = [
@@ -129,7 +129,7 @@ def test_requests_do_not_name_the_system(study, server):
     assert server.bodies[0][2]["messages"] == [{"role": "user", "content": "Once 0"}]
 
 
-def test_equal_texts_of_two_systems_are_reported(study, server):
+def test_two_systems_with_equal_texts_cause_a_warning(study, server):
     server.ignores = {"top_n_sigma"}
     served = f'base_url = "{server.url}"\nmodel = "qwen2.5-7b"\nchat = false\n'
     plain = f'{COMPLETIONS}[[system]]\nname = "plain"\n{served}'
@@ -236,7 +236,7 @@ def test_a_refused_prompt_does_not_stop_others(study, server):
     assert any("1 not written: too_long" in line for line in result.lines)
 
 
-def test_a_dry_run_sends_nothing_and_names_the_price(study, server):
+def test_dry_run_sends_no_request_and_names_the_price(study, server):
     said = "\n".join(generate_texts(study(COMPLETIONS + PRICED), dry_run=True).lines)
     assert f"{NAME}: 6 requests to {server.url}, model qwen2.5-7b for at most $" in said
     assert '"top_n_sigma": 1' in said
@@ -261,7 +261,7 @@ def test_declined_requests_are_reported_as_missing(study, server, monkeypatch):
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     result = generate_texts(study(COMPLETIONS + PRICED))
     assert result.lines == (f"{NAME}: 0 of 6 texts exist", "no request was sent")
-    assert (result.missing, result.next, server.bodies) == (6, (study().command("generate"),), [])
+    assert (result.missing, result.next, server.bodies) == (6, (study().format_command("generate"),), [])
 
 
 def test_paid_requests_need_a_budget_or_confirmation(study, server):
@@ -322,7 +322,7 @@ def test_a_key_is_sent_only_to_allowed_servers(study, server, monkeypatch):
         ("column = 'x'", "column, which has no meaning for a model behind a server"),
     ],
 )
-def test_bad_tables_of_served_systems_are_refused(study, more, words):
+def test_bad_settings_of_served_systems_are_refused(study, more, words):
     with pytest.raises(StudyError) as error:
         study(f"{more}\n")
     assert words in str(error.value)
@@ -338,7 +338,7 @@ generate_texts(Study.open(sys.argv[1]))
 """
 
 
-def test_a_killed_run_pays_twice_for_open_requests(study, server):
+def test_killed_run_pays_twice_only_for_open_requests(study, server):
     opened = study(prompts=40)
     server.delay = 0.1
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(opened.folder)], env=os.environ)

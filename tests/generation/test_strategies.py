@@ -46,7 +46,7 @@ def test_every_signature_is_parsed_back(name):
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1, allow_nan=False), st.floats(1e-300, 1e300))
-def test_signatures_keep_their_values(k, alpha, tau):
+def test_signatures_keep_parameter_values(k, alpha, tau):
     assert parse(signature(ContrastiveSearch(k=k, alpha=alpha))) == ContrastiveSearch(k=k, alpha=alpha)
     assert parse(signature(Temperature(tau=tau))) == Temperature(tau=tau)
 
@@ -54,7 +54,7 @@ def test_signatures_keep_their_values(k, alpha, tau):
 @pytest.mark.parametrize(
     "name", ["min_p(p={})", "contrastive(k=10, alpha={})", "frequency_penalty(penalty={})"]
 )
-def test_minus_zero_is_zero(name):
+def test_signatures_write_minus_zero_as_zero(name):
     assert signature(parse(name.format("-0.0"))) == name.format("0")
 
 
@@ -120,7 +120,7 @@ def test_bad_signatures_are_refused_with_a_remedy(text, says):
         parse(text)
 
 
-def test_chains_are_parsed_back():
+def test_every_signature_of_a_chain_is_parsed_back():
     text = "dry(multiplier=0.8, base=1.75, allowed_length=2) + min_p(p=0.05) + temperature(tau=0.8)"
     chain = Dry() + MinP(p=0.05) + Temperature(tau=0.8)
     assert chain == Chain(steps=(Dry(), MinP(p=0.05), Temperature(tau=0.8)))
@@ -152,7 +152,7 @@ def test_bad_parameters_are_refused_with_a_remedy(make, says):
         make()
 
 
-def test_strategies_accept_numbers_of_numpy():
+def test_strategies_accept_numpy_numbers():
     import numpy as np
 
     assert str(TopK(k=np.int64(3))) == "top_k(k=3)"

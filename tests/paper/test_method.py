@@ -99,7 +99,7 @@ def test_larger_alpha_gives_a_lighter_penalty(claim):
     assert together > 0.99 * len(steps)
 
 
-def test_k_follows_the_sign_of_a_change(claim):
+def test_guards_k_follows_the_sign_of_entropy_changes(claim):
     """“When pronounced uncertainty variations occur … we should select a larger k_t”; “when variations are
     minimal, a smaller k_t value suffices” (subsec:efficiency)"""
     calm = compute_step([2.0] * 20, VOCABULARY)

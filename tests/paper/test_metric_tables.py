@@ -101,7 +101,7 @@ def find_nearest(group):
     return [f for f in group if measure_distance_from_people(f) == least]
 
 
-def test_two_bold_figures_do_not_follow_the_rule(claim):
+def test_two_bold_figures_are_not_closest_to_people(claim):
     """“Scores closest to human highlighted in bold” (tab:ablation_resultglacs)"""
     columns, wrong = group_figures(STRATEGIES, "dataset", "metric"), []
     for (dataset, metric), column in columns.items():

@@ -23,7 +23,7 @@ for label in list_figure_labels():
             WINDOWS[figure_row.model, figure_row.dataset, figure_row.metric][w] = figure_row.number
 
 
-def test_diversity_zigzags_with_the_window(claim):
+def test_diversity_is_not_monotone_in_the_window(claim):
     """“As the value of w increases, the data value decreases; hence, no further experiments are conducted”
     (tab:ablation_selectw)"""
     differ, zigzag, against = Counter(), Counter(), Counter()

@@ -6,7 +6,11 @@ import pandas as pd
 import pytest
 
 from analysis.replication.compare import KEYS, compare_figures_with_paper
-from analysis.replication.measured import make_metric_figures, make_verdict_figures, read_shares_from_counts
+from analysis.replication.measured import (
+    compute_figures_of_verdicts,
+    convert_scores_to_figures,
+    read_shares_from_counts,
+)
 from analysis.replication.paper import find_published_figures
 from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.sources import read
@@ -49,7 +53,9 @@ def by_key(figures):
 def test_figures_of_metrics_have_the_papers_datasets():
     rows = [("wikitext", 90.5), (OVERALL, 90.5), ("book", None)]
     scores = pd.DataFrame(rows, columns=["dataset", "value"])
-    figures = make_metric_figures(scores.assign(metric="diversity", strategy="guard", low=90, high=91, n=3))
+    figures = convert_scores_to_figures(
+        scores.assign(metric="diversity", strategy="guard", low=90, high=91, n=3)
+    )
     assert figures[[*KEYS, "ours", "low", "high", "n"]].to_numpy().tolist() == [
         ["Wikitext", "guard", "", "diversity", 90.5, 90, 91, 3]
     ]
@@ -70,7 +76,7 @@ def verdicts():
 
 
 def test_shares_of_verdicts_equal_hand_arithmetic():
-    figures = by_key(make_verdict_figures(check_verdicts(verdicts())))
+    figures = by_key(compute_figures_of_verdicts(check_verdicts(verdicts())))
     for dataset in ("All", "BookCorpus"):
         assert figures[dataset, "guard", "people.fluency.win"].ours == 75
         assert figures[dataset, "guard", "people.fluency.tie"].ours == 25
@@ -78,11 +84,13 @@ def test_shares_of_verdicts_equal_hand_arithmetic():
         assert figures[dataset, ACS, "people.fluency.share"].ours == 12.5
         assert figures[dataset, "guard", "judge.fluency.win"].ours == 50
         assert figures[dataset, "guard", "both.fluency.agree"].ours == 0  # the judge is undecided
-    for_guard = by_key(make_verdict_figures(check_verdicts(verdicts().replace({"verdict": {ACS: "guard"}}))))
+    for_guard = by_key(
+        compute_figures_of_verdicts(check_verdicts(verdicts().replace({"verdict": {ACS: "guard"}})))
+    )
     assert for_guard["All", ACS, "both.fluency.agree"].ours == 1
     win = figures["All", "guard", "people.fluency.win"]
     assert (win.low, win.high, win.n) == (0, 100, 4)  # 75 ± 12.7 · 25 of two pairs, cut
-    one_prompt = by_key(make_verdict_figures(check_verdicts(verdicts().assign(prompt_id="p"))))
+    one_prompt = by_key(compute_figures_of_verdicts(check_verdicts(verdicts().assign(prompt_id="p"))))
     assert pd.isna(one_prompt["All", "guard", "people.fluency.win"].low)  # the prompt is the unit
 
 
@@ -90,14 +98,14 @@ def test_shares_ignore_simulated_raters_beside_people():
     people = verdicts()[verdicts()["rater_kind"] == "person"]
     simulated = people.assign(rater="s", verdict=ACS, rater_kind="simulated").drop_duplicates(["pair_id"])
     figures = by_key(
-        make_verdict_figures(check_verdicts(pd.concat([verdicts(), simulated], ignore_index=True)))
+        compute_figures_of_verdicts(check_verdicts(pd.concat([verdicts(), simulated], ignore_index=True)))
     )
     assert figures["All", "guard", "people.fluency.win"].ours == 75
     judge = verdicts()[4:].assign(shown_first="guard", presentation=1)
     both_orders = pd.concat(
         [judge, judge.assign(shown_first=ACS, verdict="tie", presentation=2)], ignore_index=True
     )
-    figures = by_key(make_verdict_figures(both_orders))
+    figures = by_key(compute_figures_of_verdicts(both_orders))
     assert (
         figures["All", "guard", "judge.fluency.win"].ours,
         figures["All", ACS, "judge.fluency.win"].n,
@@ -143,7 +151,7 @@ def test_published_verdicts_give_the_judges_tables(label, figures):
         pytest.skip(f"{path} is not here: the published verdicts do not lie in the repository")
     assert read_shares_from_counts(path, who="judge") is None
     compared = compare_figures_with_paper(
-        find_published_figures(label), make_verdict_figures(read(path, rater_kind="model"))
+        find_published_figures(label), compute_figures_of_verdicts(read(path, rater_kind="model"))
     )
     compared = compared[compared["ours"].notna()]
     assert len(compared) == figures

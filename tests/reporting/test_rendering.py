@@ -28,7 +28,7 @@ def test_second_text_column_is_aligned_left():
     assert r"\begin{tabular}{lrl}" in to_latex(TABLE)
 
 
-def test_a_caption_may_be_a_heading():
+def test_table_caption_may_be_a_heading():
     assert to_html(TABLE, heading=True).startswith('<h2 dir="auto">c &amp; d</h2>')
     assert to_markdown(TABLE, heading=True).startswith("## c & d\n\n".replace("&", r"\&"))
 

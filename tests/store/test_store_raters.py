@@ -77,9 +77,9 @@ REFUSED = [
         for name in LIKE_ANN
     ),
     *((invite_rater, [name], "is a model's name") for name in MODELS),
-    (invite_rater, ["Ann"], "'Ann' exists; choose"),
-    (invite_rater, ["ann"], "a rater named 'Ann' exists; choose"),
-    (invite_rater, ["\uff21nn"], "a rater named 'Ann' exists; choose"),
+    (invite_rater, ["Ann"], "'Ann' already exists; choose"),
+    (invite_rater, ["ann"], "a rater named 'Ann' already exists; choose"),
+    (invite_rater, ["\uff21nn"], "a rater named 'Ann' already exists; choose"),
     (get_or_add_rater, ["Ann", "model"], "'Ann' is a person, not a model"),
     (revoke_rater, ["Eve"], "no rater named 'Eve'"),
     (renew_invitation, ["Eve"], "no rater named 'Eve'"),

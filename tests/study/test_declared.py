@@ -2,10 +2,10 @@
 
 import pytest
 
-from guard_eval.records import PEOPLE, name_rater_settings_part
+from guard_eval.records import PEOPLE, find_declared_part_of_rater
 from guard_eval.study.declared import compare_declared_parts
 
-JUDGE = name_rater_settings_part("j", "model")
+JUDGE = find_declared_part_of_rater("j", "model")
 TABLE = "name='j', model='m', criteria=['fluency', 'wit']"
 OWN_WORDING = '[consent]\nlead = "Ahoi"\n'
 

@@ -83,9 +83,12 @@ def test_template_with_wrong_placeholders_is_refused(judge, text, says):
         (lines(EXAMPLE, {**EXAMPLE, "ration": "A"}), "example[2].ration: is not a setting; did you mean 'ra"),
         (lines({"prompt": "p", "a": "x", "verdict": {"wit": "A"}}), "example[1].b: is missing; add it"),
         (lines({**EXAMPLE, "verdict": {"fluency": "a", "wit": "A"}}), "example[1].verdict.fluency: 'a': "),
-        (lines({**EXAMPLE, "verdict": {"fluency": "A"}}), "m: example 1 has no wit, rationale, but"),
+        (
+            lines({**EXAMPLE, "verdict": {"fluency": "A"}}),
+            "m: example 1 has no wit, rationale; add every answer",
+        ),
         (lines({**EXAMPLE, "rationale": "w" * 1001}), "example[1].rationale: "),
-        (lines({**EXAMPLE, "rationale": "so"}, EXAMPLE), "m: example 2 has no rationale, but the judge"),
+        (lines({**EXAMPLE, "rationale": "so"}, EXAMPLE), "m: example 2 has no rationale; add every answer"),
     ],
 )
 def test_examples_are_checked_line_by_line(judge, text, says):

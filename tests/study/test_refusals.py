@@ -29,7 +29,7 @@ TABLES = [
     ),
     ("model.device=3", "'balanced_low_0' or 'sequential', or a valid string, or a valid dictionary"),
     ("generation.batch_size=true", "generation.batch_size: True: input should be a valid integer, or 'auto'"),
-    ("generation.strategies=['greedy', 'acs', 'acs(q=1)']", "has acs(q=1) twice"),
+    ("generation.strategies=['greedy', 'acs', 'acs(q=1)']", "these names occur twice: acs(q=1)"),
     ("generation.strategies=['guard', 'topk']", "strategies[2]: 'topk': unknown strategy 'topk': did you"),
     ("generation.stop=['']", "generation.stop[1]: '': string should have at least 1 character"),
     ("seed=0xffffffffffffffffff", "seed: 4722366482869645213695: input should be less than"),
@@ -38,8 +38,14 @@ TABLES = [
         "pairs.compare=[['guard', 'acs(q=2)']]",
         "which is not in generation.strategies: did you mean 'acs(q=1)'?",
     ),
-    ("pairs.compare=[['guard', 'guard']]", "pairs.compare[1]: ['guard', 'guard']: has guard twice"),
-    ("pairs.compare=[['guard', 'acs'], ['acs(q=1)', 'guard']]", "has acs(q=1) with guard twice"),
+    (
+        "pairs.compare=[['guard', 'guard']]",
+        "pairs.compare[1]: ['guard', 'guard']: these names occur twice: guard",
+    ),
+    (
+        "pairs.compare=[['guard', 'acs'], ['acs(q=1)', 'guard']]",
+        "these names occur twice: acs(q=1) with guard",
+    ),
     (
         f"{THREE}\npairs.design=rounds\npairs.compare=[['guard', 'acs'], ['guard', 'greedy']]",
         'with every other; write pairs.compare = [["acs(q=1)", "greedy", "guard"]]',
@@ -92,11 +98,11 @@ GUARANTEES = [
 ]
 
 JUDGES = [
-    ("model='m'}, {model='m', samples=2", "has m twice; write each once"),
-    ("name='x', model='m'}, {model='x'", "has x twice"),
+    ("model='m'}, {model='m', samples=2", "these names occur twice: m; write each once"),
+    ("name='x', model='m'}, {model='x'", "these names occur twice: x"),
     ("model='m', criteria=['fluency', 'Wit']", "criteria[2]: 'Wit': unknown criterion 'Wit': did you"),
-    (r'model="m", name="a\u001b[31m"', r"judge[1].name: 'a\x1b[31m': it has a character that cannot"),
-    (r'model="m", name="a\u202e"', "it has a character that cannot be printed; remove this character"),
+    (r'model="m", name="a\u001b[31m"', r"judge[1].name: 'a\x1b[31m': the text has a character that cannot"),
+    (r'model="m", name="a\u202e"', "the text has a character that cannot be printed; remove this character"),
     (f"model='m', name='{'m' * 101}'", "judge[1].name: "),
     ("model='m', temperature='hot'", "judge[1].temperature: 'hot': "),
     ("model='m', timeout=inf", "judge[1].timeout: inf: "),
@@ -111,7 +117,7 @@ JUDGES = [
 
 CRITERIA = [
     ("annotation.criteria=['wti']", "criteria[1]: 'wti': unknown criterion 'wti': did you mean 'wit'?"),
-    ("annotation.criteria=['wit', 'wit']", "has wit twice"),
+    ("annotation.criteria=['wit', 'wit']", "these names occur twice: wit"),
     ("criteria.a={title='A'}", "criteria.a.definition: is missing; add it"),
     *(
         (f"criteria.a={{title='{title}', definition='d'}}", "title: ")
@@ -124,14 +130,14 @@ CRITERIA = [
     *(
         (
             f'criteria.a={{title="A{written}", definition="d"}}',
-            f"title: 'A{printed}': it has a character that cannot be printed",
+            f"title: 'A{printed}': the text has a character that cannot be printed",
         )
         for written, printed in ((r"\u202e", r"\u202e"), (r"\u001b[31m", r"\x1b[31m"))
     ),
     (f"criteria={{'A b'={{{A_OR_B}}}}}", "criteria.A b: 'A b': string should match pattern"),
     (f"criteria={{{'a' * 41}={{{A_OR_B}}}}}", "string should match pattern '^[a-z][a-z0-9_]{0,39}$'"),
-    (f"criteria={{rationale={{{A_OR_B}}}}}", "criteria: has rationale twice"),
-    (f"criteria.w_it={{{A_OR_B}}}", "criteria: has wit twice"),
+    (f"criteria={{rationale={{{A_OR_B}}}}}", "criteria: these names occur twice: rationale"),
+    (f"criteria.w_it={{{A_OR_B}}}", "criteria: these names occur twice: wit"),
 ]
 
 ANNOTATION = [

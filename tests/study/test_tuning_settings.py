@@ -59,7 +59,7 @@ PROBLEMS = {
         GRID + RULE + 'where = ["divercity >= 90"]\n' + PAIRS,
         r"tuning.where\[1\].*did you mean 'diversity'",
     ),
-    "no condition": (GRID + RULE + 'where = ["diversity > 90"]\n' + PAIRS, "a condition as: diversity >= 90"),
+    "no condition": (GRID + RULE + 'where = ["diversity > 90"]\n' + PAIRS, "not a condition; write"),
     "no better direction": (GRID + RULE.replace("coherence", "words") + PAIRS, "'words': input should be"),
     "a setting that is compared": (
         GRID + RULE + '[pairs]\ncompare = [["guard", "top_p(p=0.9)"]]\n',
@@ -121,7 +121,7 @@ def choice(study, *, prompts=99, chosen="top_p(p=0.9)", **rule):
     )
 
 
-def test_budgets_are_shown_and_unequal_ones_give_a_warning(study):
+def test_unequal_tuning_budgets_give_a_warning(study):
     chosen = choice(study, where=["diversity >= 9"])
     assert chosen.tuning_budgets_in_words == "Settings tried: top_p 3, guard 1 (nothing to choose)"
     assert chosen.selection_in_words == "coherence chose the settings on 99 separate prompts"

@@ -27,7 +27,7 @@ from guard_eval.reporting.words import (
     KIND_PLACE,
     RATERS,
     count_in_words,
-    find_title,
+    find_criterion_title,
     format_number,
     format_p_in_sentence,
     format_percent,
@@ -135,7 +135,7 @@ def find_redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
     if rows["criterion"].nunique() < 2:
         return
     verdicts = rows.pivot_table(index="showing", columns="criterion", values="side", aggfunc="first")
-    names = [find_title(str(name)) for name in verdicts]
+    names = [find_criterion_title(str(name)) for name in verdicts]
     sides = verdicts.to_numpy(dtype=float)
     kappas = np.full((len(names), len(names)), np.nan)
     for pair in combinations(range(len(names)), 2):

@@ -13,7 +13,7 @@ from analysis.sections.section import ComparisonRow, Section, group_by, make_res
 from analysis.stats.agreement import agreement_by_item
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.words import count_in_words, find_title, format_percent, join_with_and
+from guard_eval.reporting.words import count_in_words, find_criterion_title, format_percent, join_with_and
 
 SHOWN = 10
 """The largest number of pairs that the page shows for people, and for each judge."""
@@ -88,7 +88,9 @@ def _describe_largest_disagreement(rows: Sequence[DisagreementRow]) -> str:
     """
     first = [row for row in rows if row.judge == rows[0].judge]
     worst = max(row.disagreement for row in first)
-    criteria = dict.fromkeys(find_title(row.criterion) for row in first if row.disagreement == worst)
+    criteria = dict.fromkeys(
+        find_criterion_title(row.criterion) for row in first if row.disagreement == worst
+    )
     return f"Up to {format_percent(worst, 0)} disagreement, on {join_with_and(list(criteria))}"
 
 

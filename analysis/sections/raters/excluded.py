@@ -19,7 +19,7 @@ from analysis.sections.section import (
     name_first_method,
     remove_word_simulated,
 )
-from guard_eval.reporting.words import count_in_words, find_title, format_percent, join_with_and
+from guard_eval.reporting.words import count_in_words, find_criterion_title, format_percent, join_with_and
 
 MAX_NAMED = 4
 """The largest number of results that the section's answer names."""
@@ -80,7 +80,7 @@ def _answer_question(raters: Sequence[Exclusion], results: Sequence[WinShareRow]
     answer = f"{len(raters)} excluded, {late} of them after the results were first seen"
     kinds = {rater.rater_kind for rater in raters}
     shares = [
-        f"{find_title(row.criterion)} {format_percent(row.win_share.value, 0)} for {row.method_a}"
+        f"{find_criterion_title(row.criterion)} {format_percent(row.win_share.value, 0)} for {row.method_a}"
         for row in results
         if row.rater_kind in kinds
     ]

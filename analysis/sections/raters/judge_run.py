@@ -19,7 +19,7 @@ from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.words import count_in_words, find_title, join_with_and
+from guard_eval.reporting.words import count_in_words, find_criterion_title, join_with_and
 
 CHECKS = ("identical", "shuffled", "swapped", "padded")
 """The calibration checks, in the order of the report."""
@@ -243,7 +243,7 @@ def make_section(evidence: Evidence) -> Section | None:
             failed,
             lambda row: {
                 "Judge": row.judge,
-                "Failure": find_title(row.kind),
+                "Failure": find_criterion_title(row.kind),
                 "What it means": FAILURES.get(row.kind, NOTHING),
                 "Reason given": row.reason[:MAX_REASON] or NOTHING,
             },
@@ -253,7 +253,11 @@ def make_section(evidence: Evidence) -> Section | None:
         ),
         *make_table_of_first_rows(
             evidence.rows(score_calibration),
-            lambda row: {"Judge": row.judge, "Check": row.check, "Criterion": find_title(row.criterion)},
+            lambda row: {
+                "Judge": row.judge,
+                "Check": row.check,
+                "Criterion": find_criterion_title(row.criterion),
+            },
             lambda row: {
                 "Items": row.items,
                 "As expected": format_share(row.share),

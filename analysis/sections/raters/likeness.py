@@ -8,7 +8,7 @@ from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.likeness import BY_TASTE, JudgeLikeness, describe_signs_of_llm_use, make_likeness_rows
 from analysis.sections.section import Section, make_table_of_first_rows, remove_word_simulated
 from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.words import capitalise, find_title, format_p, format_percent
+from guard_eval.reporting.words import capitalise, find_criterion_title, format_p, format_percent
 
 ITEM = ["method_a", "method_b", "dataset", "pair_id"]
 
@@ -41,7 +41,7 @@ def make_section(evidence: Evidence) -> Section | None:
         lambda row: {
             "Rater": remove_word_simulated(row.rater),
             "Judge": remove_word_simulated(row.judge),
-            "Criterion": capitalise(find_title(row.criterion)),
+            "Criterion": capitalise(find_criterion_title(row.criterion)),
         },
         lambda row: {
             "Pairs": row.pairs,

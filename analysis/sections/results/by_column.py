@@ -26,7 +26,7 @@ from guard_eval.errors import StudyError, suggest_nearest
 from guard_eval.frozen import record
 from guard_eval.reporting.words import (
     count_in_words,
-    find_title,
+    find_criterion_title,
     format_p,
     format_p_in_sentence,
     format_percent,
@@ -286,4 +286,6 @@ def _name_values_with_extreme_share(test: InteractionRow, values: Sequence[Value
         for row in (ranked[-1], ranked[0])
     )
     p = format_p_in_sentence(test.deciding_p)
-    return f"{find_title(test.criterion)}: {test.method_a} has {largest}, {smallest}; interaction {p}"
+    return (
+        f"{find_criterion_title(test.criterion)}: {test.method_a} has {largest}, {smallest}; interaction {p}"
+    )

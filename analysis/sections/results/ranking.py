@@ -37,7 +37,7 @@ from guard_eval.reporting.words import (
     KIND_PLACE,
     capitalise,
     count_in_words,
-    find_title,
+    find_criterion_title,
     format_number,
     format_p_in_sentence,
     format_percent,
@@ -406,7 +406,7 @@ def _make_ranking_table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
             "Left after round": row.left_after,
         },
         csv="ranking",
-        caption=f"{capitalise(find_title(rows[0].criterion))}, judged by {name_raters(rows[0])}",
+        caption=f"{capitalise(find_criterion_title(rows[0].criterion))}, judged by {name_raters(rows[0])}",
         note=_describe_ranking_basis(rows[0]),
     )
 

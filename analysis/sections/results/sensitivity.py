@@ -36,7 +36,7 @@ from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import (
     count_in_words,
-    find_title,
+    find_criterion_title,
     format_p_in_sentence,
     format_share_limits,
     join_first_parts,
@@ -191,7 +191,7 @@ def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
     if not apart:
         return f"Yes: all {len(others)} are on the same side of {alpha:g}"
     differences = [
-        f"{'a' if row.is_significant(alpha) else 'no'} difference on {find_title(row.criterion)} "
+        f"{'a' if row.is_significant(alpha) else 'no'} difference on {find_criterion_title(row.criterion)} "
         f"({format_p_in_sentence(row.deciding_p)}) with {row.analysis.split(',')[0].removeprefix('with ')}"
         for row in apart
     ]
@@ -224,7 +224,7 @@ def _answer_about_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow
 
     def name_result(row: SensitivityRow) -> str:
         against = "" if is_single else f" of {row.method_a} against {row.method_b}"
-        return f"{find_title(row.criterion)}{against}"
+        return f"{find_criterion_title(row.criterion)}{against}"
 
     sure = [name_result(row) for row in estimated if row.is_significant(evidence.plan.alpha)]
     raters = max(row.raters or 0 for row in evidence.rows(count_pairs_and_ratings) if not row.judge)

@@ -117,6 +117,6 @@ def draw_tokens(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
 
 
 def _draw_with_noise_for_every_token(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
-    """Draw one token per row like `draw_tokens`, with noise for every token."""
+    """Draw one token per row as in `draw_tokens`, by computing random noise for every token."""
     ids = torch.arange(log_weights.shape[1], device=keys.device).expand(len(keys), -1)
     return draw_gumbel_noise(keys, step, ids).add_(log_weights).argmax(-1)

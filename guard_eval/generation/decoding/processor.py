@@ -177,7 +177,7 @@ class StrategyProcessor(LogitsProcessor):
         prompt_ids: A name for each row. Default: the prompt's tokens. Rows with the same name are several
             runs of the prompt, with different draws.
         attention_mask: The attention mask of the prompts, `[B, P]`. 0 marks padding.
-        tokenizer: The model's tokenizer. Only DRY with breakers needs it.
+        tokenizer: The model's tokenizer, which only DRY with breakers needs.
 
     Raises:
         StudyError: The strategy needs more than logits. On a call: a row has no probabilities, or the texts

@@ -88,14 +88,16 @@ def pack_linear_layers(model: Model) -> None:
             setattr(parent, name, layer.unpack())
 
 
-def _find_layers_of_class(model: Model, kind: type[nn.Module]) -> Iterator[tuple[nn.Module, str, Model]]:
+def _find_layers_of_class(
+    model: Model, layer_class: type[nn.Module]
+) -> Iterator[tuple[nn.Module, str, Model]]:
     """Yield the parent module, the name in the parent and the layer, for each layer of exactly this class.
 
     The caller can replace a layer. No reference is kept, so the memory of a replaced layer is freed.
     """
     parents = [module for module in model.modules() if next(module.children(), None) is not None]
     for parent in parents:
-        for name in [name for name, layer in parent.named_children() if type(layer) is kind]:
+        for name in [name for name, layer in parent.named_children() if type(layer) is layer_class]:
             yield parent, name, getattr(parent, name)
 
 

@@ -73,7 +73,7 @@ class Abilities:
 
     @property
     def forgets_earlier_texts(self) -> bool:
-        """Whether a prompt of one token has the same logits after another text was read."""
+        """Whether a prompt of one token has the same logits after the model has read another text."""
         return self._does_trial_succeed(TOKENS, "a prompt of one token", self._compare_after_another_text)
 
     def can_use_cache(self, tokens: int, *, static: bool = False) -> bool:

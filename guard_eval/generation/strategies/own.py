@@ -57,9 +57,9 @@ def load_strategies(path: Path) -> None:
 def load_strategies_from_source(path: str, text: str) -> None:
     """Load the strategies from a file's source code `text`. Error messages name the file's `path`."""
     if sources.get(path) != text:
-        for kind in _run_strategy_file(f"{_MODULE}{_hash_text(text)}", path, text):
-            _check_strategy_class(kind, path)
-            _classes[get_strategy_name(kind)] = kind
+        for strategy_class in _run_strategy_file(f"{_MODULE}{_hash_text(text)}", path, text):
+            _check_strategy_class(strategy_class, path)
+            _classes[get_strategy_name(strategy_class)] = strategy_class
         sources[path] = text
 
 
@@ -96,9 +96,9 @@ def refuse_unloaded_strategies(signatures: Iterable[str]) -> None:
         raise StudyError(f"the file that defines your own strategy {name} is not loaded; add --code FILE.py")
 
 
-def find_defining_file(kind: type) -> str:
+def find_defining_file(strategy_class: type) -> str:
     """Return the path of the file that defines a strategy class, or the module's name without a file."""
-    return getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.__module__
+    return getattr(sys.modules.get(strategy_class.__module__), "__file__", None) or strategy_class.__module__
 
 
 def _run_strategy_file(name: str, path: str, text: str) -> list[type[Step]]:
@@ -125,20 +125,20 @@ def _run_strategy_file(name: str, path: str, text: str) -> list[type[Step]]:
     return kinds
 
 
-def _check_strategy_class(kind: type[Step], path: str) -> None:
+def _check_strategy_class(strategy_class: type[Step], path: str) -> None:
     """Raise a `StudyError` if a class is not a complete strategy or has the name of another strategy."""
-    name = get_strategy_name(kind)
-    settings = vars(kind).get("__dataclass_params__")
+    name = get_strategy_name(strategy_class)
+    settings = vars(strategy_class).get("__dataclass_params__")
     if settings is None or not settings.frozen:
         above = "write @dataclass(frozen=True, kw_only=True) above it"
-        raise _make_strategy_file_error(path, f"{kind.__name__} is not a frozen dataclass; {above}")
-    if apply_step.dispatch(kind) is apply_step.dispatch(object):
-        raise _make_strategy_file_error(path, f"no function is registered for {kind.__name__}")
-    other = None if name in STRATEGIES else _classes.get(name, kind)
-    if other is None or other.__module__ != kind.__module__:
+        raise _make_strategy_file_error(path, f"{strategy_class.__name__} is not a frozen dataclass; {above}")
+    if apply_step.dispatch(strategy_class) is apply_step.dispatch(object):
+        raise _make_strategy_file_error(path, f"no function is registered for {strategy_class.__name__}")
+    other = None if name in STRATEGIES else _classes.get(name, strategy_class)
+    if other is None or other.__module__ != strategy_class.__module__:
         owner = find_defining_file(other) if other else "guard-eval"
         raise _make_strategy_file_error(
-            path, f"{name!r} is a strategy of {owner}; rename the class {kind.__name__}"
+            path, f"{name!r} is a strategy of {owner}; rename the class {strategy_class.__name__}"
         )
 
 
@@ -146,15 +146,17 @@ def _make_strategy_file_error(path: str, problem: str) -> StudyError:
     return StudyError(f"{path}: {problem}; see the example in docs/own_strategy.md")
 
 
-def _hash_class_source(kind: type) -> str:
-    if kind.__module__.startswith(_MODULE):
-        return kind.__module__.removeprefix(_MODULE)
+def _hash_class_source(strategy_class: type) -> str:
+    if strategy_class.__module__.startswith(_MODULE):
+        return strategy_class.__module__.removeprefix(_MODULE)
     try:  # a program defines the class, not a file of strategies
-        return _hash_text(inspect.getsource(kind) + inspect.getsource(apply_step.dispatch(kind)))
+        return _hash_text(
+            inspect.getsource(strategy_class) + inspect.getsource(apply_step.dispatch(strategy_class))
+        )
     except (OSError, TypeError) as error:
         raise StudyError(
-            f"the source code of {kind.__name__} cannot be read, but a hash of the code is stored with the "
-            "texts; put the class into a file"
+            f"the source code of {strategy_class.__name__} cannot be read, but a hash of the code is "
+            "stored with the texts; put the class into a file"
         ) from error
 
 

@@ -99,11 +99,11 @@ class _StrategyBase:
 
 
 @cache
-def _make_parameter_checks(kind: type[Any]) -> dict[str, TypeAdapter[object]]:
+def _make_parameter_checks(strategy_class: type[Any]) -> dict[str, TypeAdapter[object]]:
     config = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
-    hints = get_type_hints(kind, include_extras=True)
+    hints = get_type_hints(strategy_class, include_extras=True)
     hints = {name: _Word if hint is str else hint for name, hint in hints.items()}
-    return {field.name: TypeAdapter(hints[field.name], config=config) for field in fields(kind)}
+    return {field.name: TypeAdapter(hints[field.name], config=config) for field in fields(strategy_class)}
 
 
 class Step(_StrategyBase):
@@ -488,10 +488,10 @@ def signature(strategy: Strategy) -> str:
     return f"{name}({', '.join(parameters)})" if parameters else name
 
 
-def get_strategy_name(kind: type) -> str:
+def get_strategy_name(strategy_class: type) -> str:
     """Return a strategy class's name in signatures, such as `top_k` for `TopK`."""
-    snake_case = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
-    return next((name for name, built_in in STRATEGIES.items() if built_in is kind), snake_case)
+    snake_case = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", strategy_class.__name__).lower()
+    return next((name for name, built_in in STRATEGIES.items() if built_in is strategy_class), snake_case)
 
 
 def is_user_defined(strategy: object) -> bool:

@@ -18,7 +18,14 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
-from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, make_content_id, name_rater_settings_part
+from guard_eval.records import (
+    BlindPair,
+    HandOutPlan,
+    Rater,
+    Usage,
+    find_declared_part_of_rater,
+    make_content_id,
+)
 from guard_eval.store import notes
 from guard_eval.store.showings import rounds
 from guard_eval.store.showings.rounds import MOST_ROUNDS, PLAYING
@@ -298,7 +305,7 @@ def read_open_questions(
     """
     rated = {(row.pair_id, row.number) for row in _JUDGED(db, judge=name)}
     failed = {(pair_id, number) for judge, pair_id, number in read_question_failures(db) if judge == name}
-    rows = _PAIRS(db, part=name_rater_settings_part(name, "model"), ahead=ahead)
+    rows = _PAIRS(db, part=find_declared_part_of_rater(name, "model"), ahead=ahead)
     pairs = sorted(rows, key=lambda row: make_content_id(plan.seed, name, row.pair_id))
     questions = [
         _make_question(row, number)
@@ -320,7 +327,7 @@ def read_due_questions(db: Connection, now: datetime, name: str, plan: HandOutPl
     while plan.rounds is not None and failed.issuperset(
         (question.pair_id, question.number) for question in questions
     ):
-        if not rounds.close_round(db, now, name_rater_settings_part(name, "model"), plan.rounds):
+        if not rounds.close_round(db, now, find_declared_part_of_rater(name, "model"), plan.rounds):
             break
         questions = read_open_questions(db, name, plan, ahead=1)
     return questions
@@ -366,7 +373,7 @@ def reserve_requests(
 ) -> list[Reservation]:
     """Insert the rows of requests that may be sent; return the outcome of each request.
 
-    Call this function within a write transaction; there is only one at a time. `limit` is the highest total
+    Call this function within a write transaction. `limit` is the highest total
     cost of all requests of the study, in billionths of a US dollar. `batch` is the batch's name, if the
     requests are in a batch.
     """

@@ -82,7 +82,7 @@ def reserve_slots(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
 
 
 def plan_roster(pairs: _Pairs, people: Sequence[int], *, slots: int, seed: int) -> _Sides:
-    """Make several plans of raters and sides, and return the most even one."""
+    """Plan several rosters with different sides, and return the roster with the most even sides."""
     seats = _assign_raters(pairs, people, slots, seed)
     components = _alternate_sides_in_components(pairs, seats)
     plans = (_balance_component_sides(pairs, components, (seed, attempt)) for attempt in range(_PLANS))
@@ -90,7 +90,7 @@ def plan_roster(pairs: _Pairs, people: Sequence[int], *, slots: int, seed: int) 
 
 
 def _assign_raters(pairs: _Pairs, people: Sequence[int], slots: int, seed: int) -> list[_Seat]:
-    """Choose raters for each pair: those with the fewest pairs of this comparison, then of all pairs."""
+    """Choose raters for each pair: those with the fewest pairs of this comparison, then in total."""
     load: Counter[int] = Counter()
     load_of_comparison: Counter[tuple[int, tuple[str, str]]] = Counter()
     seats = []

@@ -11,7 +11,7 @@ from statistics import fmean
 
 from sqlalchemy import Connection
 
-from guard_eval.records import Contest, Couple, RoundPlan, name_deciding_group
+from guard_eval.records import Contest, Couple, RoundPlan, find_deciding_group
 from guard_eval.store import unblind
 from guard_eval.store.sql.schema import add_rows, query
 
@@ -72,7 +72,7 @@ def read_round_scores(
     sizes = {row.round: row.prompts for row in drawn}
     scores: dict[tuple[int, str, str], dict[Couple, list[int]]] = defaultdict(lambda: defaultdict(list))
     for row in unblind.read_counted_verdicts(db, plan.criterion):
-        if group == name_deciding_group(row.rater, row.rater_kind) and row.prompt_round <= done:
+        if group == find_deciding_group(row.rater, row.rater_kind) and row.prompt_round <= done:
             score = (row.verdict == row.method_a) - (row.verdict == row.method_b)
             scores[row.prompt_round, row.dataset, row.prompt_id][row.method_a, row.method_b].append(score)
     return Contest(

@@ -145,6 +145,6 @@ def explain_missing_texts(study: Study, name: str) -> str:
         if others := describe_mismatched_runs(parts[0]):
             return (
                 f"no run in {study.continuations_folder} matches study.toml: {'; '.join(others)}. Take the "
-                f"change back, or run: {study.command('generate')}"
+                f"change back, or run: {study.format_command('generate')}"
             )
-    return f"run: {study.command('generate')}"
+    return f"run: {study.format_command('generate')}"

@@ -77,7 +77,7 @@ def import_texts(
 
     Args:
         sources: Files or data frames.
-        columns: The names of the columns of texts. A file may have some of them.
+        columns: The names of the columns of texts. A file may lack some of these columns.
         prompts: The prompts, if the files have no prompts.
         common: Take only prompts for which every system has a text.
 

@@ -26,7 +26,7 @@ def test_top_candidates_equal_a_stable_sort_with_ties(vocabulary: int, n: int):
 @given(
     st.lists(st.sampled_from([-torch.inf, -2.5, -0.0, 0.0, 1e-45, 3.25, 3.4e38]), min_size=1, max_size=300)
 )
-def test_top_candidates_order_every_kind_of_float(row: list[float]):
+def test_top_candidates_are_sorted_by_score_and_id(row: list[float]):
     _, ids = find_top_candidates(torch.tensor([row]), 15)
     by_hand = sorted(range(len(row)), key=lambda token: (-row[token], token))
     assert ids[0].tolist() == by_hand[:15]

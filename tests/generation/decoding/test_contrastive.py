@@ -1,4 +1,4 @@
-"""Contrastive decoding at extreme values, and padding, which does not count in the penalty."""
+"""Contrastive decoding at extreme values, and the degeneration penalty with padding."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def test_degeneration_penalty_ignores_padding():
     assert penalty[0].tolist() == pytest.approx([0.6, -0.8])
 
 
-def test_candidates_beyond_k_t_are_not_chosen():
+def test_acs_never_chooses_candidates_beyond_k_t():
     # α = .6: .2 − .54 = −.34, .12 − .24 = −.12, .04 − .18 = −.14
     ids, p, alpha = torch.tensor([[8, 3, 5]]), torch.tensor([[0.5, 0.3, 0.1]]), torch.tensor([0.6]).double()
     penalty = torch.tensor([[0.9, 0.4, 0.3]])
@@ -28,7 +28,7 @@ def test_candidates_beyond_k_t_are_not_chosen():
         assert choose_candidate(Proposal(ids, p, torch.tensor([allowed]), alpha), penalty).tolist() == [best]
 
 
-def test_contrast_ignores_a_shift_of_logits():
+def test_contrastive_scores_ignore_a_shift_of_logits():
     expert = torch.tensor([[1.0, 2.0, 3.0]])
     amateur = torch.tensor([[3.0, 2.0, 1.0]])
     plain = compute_contrastive_scores(expert, amateur, alpha=0.01, amateur_tau=0.5)
@@ -36,14 +36,14 @@ def test_contrast_ignores_a_shift_of_logits():
     assert shifted[0].tolist() == pytest.approx(plain[0].tolist(), abs=1e-5)
 
 
-def test_alpha_one_keeps_only_the_most_likely_token():
+def test_contrastive_alpha_one_keeps_the_likeliest_token():
     scores = compute_contrastive_scores(
         torch.tensor([[1.0, 4.0, 3.9]]), torch.zeros(1, 3), alpha=1.0, amateur_tau=1.0
     )
     assert (scores > -torch.inf).tolist() == [[False, True, False]]
 
 
-def test_contrast_masks_tokens_that_a_model_rules_out():
+def test_contrastive_scores_mask_tokens_with_p_zero():
     expert = torch.tensor([[0.0, -torch.inf, 0.0]])
     amateur = torch.tensor([[0.0, 0.0, -torch.inf]])
     scores = compute_contrastive_scores(expert, amateur, alpha=0.1, amateur_tau=1.0)

@@ -21,7 +21,7 @@ def column(*values: float) -> Tensor:
     return f64(*values)[:, None]
 
 
-def test_adapt_equals_hand_arithmetic():
+def test_guard_parameters_equal_hand_arithmetic():
     """One step with H_t = 3, H_{t−1} = 2, med(1, ½, 2) = 1, H_glob = 2, ln|V| = 8."""
     q = 1 + 1 / 2.000001 + 1 / 1.000001  # r_change = |3 − 2|/2, r_diff = |1 − 2|/1
     d_loc = q * 0.5 * math.log((1 + 2 / 8) / (1 - 2 / 8))  # arctanh x = ½ ln((1 + x)/(1 − x))
@@ -42,7 +42,7 @@ def test_adapt_equals_hand_arithmetic():
     assert adapted.log_alpha.exp().tolist() == pytest.approx([alpha])
 
 
-def test_aggregates_equal_hand_arithmetic():
+def test_entropy_averages_equal_hand_arithmetic():
     window = column(4, 1, 3, 8)
     assert average_entropies(window, "median").tolist() == [3.5]
     assert average_entropies(window, "median", lower_median=True).tolist() == [3]

@@ -34,7 +34,7 @@ def bursty_logits(steps: int, rows: int, vocabulary: int, seed: int) -> Tensor:
 
 
 def some_prompts(rows: int, vocabulary: int) -> Tensor:
-    """Return prompts of 9 positions. The first few are padding."""
+    """Return prompts of 9 positions, some of which begin with padding."""
     prompts = torch.randint(vocabulary, (rows, 9), generator=torch.Generator().manual_seed(rows))
     prompts[torch.arange(9) < (torch.arange(rows) % 4)[:, None]] = -1
     return prompts
@@ -157,7 +157,7 @@ class NoHostCopies(TorchDispatchMode):
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("select", ["argmax", "sample"])
 def test_guard_step_never_waits_for_the_device(formulation: str, select: str):
-    """On a CPU nothing waits, so there must be enough logits to exclude the CPU's short cuts."""
+    """On a CPU nothing waits, so the vocabulary is large enough that no short cut for CPUs is taken."""
     logits = bursty_logits(5, 4, 20_000, seed=7)
     strategy = parse(f"guard(formulation={formulation}, select={select}, window=3)")
     state, tokens = torch.zeros(4, len(make_first_state(strategy))).double(), some_prompts(4, 3000)

@@ -1,4 +1,4 @@
-"""A compiled step of GUARD makes few calls. It is compiled for a CPU, because counting needs no GPU."""
+"""A compiled step of GUARD makes few calls. The step is compiled for a CPU, because counting needs no GPU."""
 
 import re
 
@@ -43,7 +43,7 @@ class Calls(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("formulation", ["equations", "algorithm1", "released"])
-def test_compiled_step_makes_at_most_20_calls(formulation):
+def test_compiled_guard_step_makes_at_most_20_calls(formulation):
     """Calls of compiled code and of PyTorch's sort and topk. Without compilation there are about 100."""
     strategy, source = Guard(formulation=formulation), torch.Generator().manual_seed(2)
     logits = torch.randn(ROWS, VOCABULARY, generator=source) * 3

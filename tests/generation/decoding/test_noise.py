@@ -19,7 +19,7 @@ def keys(*names: str, seed: int = 1) -> torch.Tensor:
     return torch.tensor([make_row_key(seed, name, "top_k(k=50)") for name in names])
 
 
-def test_noise_equals_published_splitmix64():
+def test_random_numbers_equal_published_splitmix64():
     # The first numbers of the stream with seed 1234567, as published with Vigna's splitmix64.c test vectors.
     published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
     ours = compute_splitmix64_numbers(torch.tensor([1234567]), torch.arange(4)[None])[0].tolist()
@@ -27,7 +27,7 @@ def test_noise_equals_published_splitmix64():
 
 
 @pytest.mark.slow
-def test_noise_is_uniform_over_tokens_steps_prompts():
+def test_random_numbers_are_uniform():
     over_tokens = draw_uniform(keys("a", "b"), 0, torch.arange(50_000).expand(2, -1)).flatten()
     over_steps = torch.cat(
         [draw_uniform(keys("a"), step, torch.tensor([[17]])) for step in range(2000)]
@@ -39,13 +39,13 @@ def test_noise_is_uniform_over_tokens_steps_prompts():
         assert stats.kstest(numbers.numpy(), "uniform").pvalue > 0.01
 
 
-def test_uniform_numbers_exclude_zero_and_one():
+def test_uniform_random_numbers_exclude_zero_and_one():
     ends = map_to_unit_interval(torch.tensor([0, 2**12 - 1, 2**12, -1, -(2**63)]))  # -1: every bit set
     assert ends.tolist() == [2**-53, 2**-53, 3 * 2**-53, 1 - 2**-53, 0.5 + 2**-53]
     assert (-(-ends.log()).log()).isfinite().all()
 
 
-def test_noise_is_the_same_in_any_batch():
+def test_random_numbers_do_not_depend_on_the_batch():
     both = draw_uniform(keys("a", "b"), 9, IDS.expand(2, -1))
     assert torch.equal(draw_uniform(keys("b"), 9, IDS)[0], both[1])
     assert torch.equal(draw_uniform(keys("b", "a"), 9, IDS.expand(2, -1)), both.flip(0))
@@ -57,8 +57,8 @@ def test_noise_is_the_same_in_any_batch():
 
 @pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 1.0])
 @pytest.mark.parametrize("rows", [1, 3, 40])
-def test_draw_takes_the_largest_weight_plus_noise(share, rows):
-    """Few or many tokens, in any number of rows: the draw equals one with noise for every token."""
+def test_draw_takes_the_largest_log_weight_plus_gumbel_noise(share, rows):
+    """For few or many tokens, in any number of rows, the draw equals a draw with noise for every token."""
     source = torch.Generator().manual_seed(rows)
     weights = torch.randn(rows, 3000, generator=source)
     weights[torch.rand(rows, 3000, generator=source) > share] = -torch.inf

@@ -1,4 +1,4 @@
-"""Users' own strategies are found in the user's file, run in every engine, and are refused with a remedy."""
+"""Users' own strategies are loaded from files and run in every engine. Bad files are refused."""
 
 import re
 from dataclasses import dataclass
@@ -192,7 +192,7 @@ def test_strategy_defined_in_a_program_works():
     assert len(own.hash_own_source(InAProgram())) == 16
 
 
-def test_trace_numbers_the_values_of_a_state(examples):
+def test_trace_of_a_user_strategy_numbers_the_state_values(examples):
     follower = Follower("wave", torch.tensor([1, 2]))
     for step in torch.randn(3, 2, 9, generator=torch.Generator().manual_seed(1)):
         follower(step)

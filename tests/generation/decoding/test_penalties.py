@@ -98,7 +98,7 @@ def slow_dry(
     allowed=st.integers(1, 4),
     breakers=st.sampled_from([(), (0,), (1, 3)]),
 )
-def test_dry_equals_a_search_in_lists(rows, allowed, breakers):
+def test_dry_equals_a_search_in_python_lists(rows, allowed, breakers):
     width = max(map(len, rows))
     tokens = torch.tensor([[-1] * (width - len(row)) + row for row in rows])
     settings = {"multiplier": 0.8, "base": 1.5, "allowed_length": allowed}

@@ -27,14 +27,14 @@ P = torch.tensor([[0.1, 0.4, 0.05, 0.2, 0.25]])
 NONE = -torch.inf
 
 
-def test_top_p_keeps_sums_that_equal_p():
+def test_top_p_stops_at_a_sum_of_exactly_p():
     # 1/2 + 1/4 reaches 3/4 exactly, so nothing more is needed
     eighths = torch.tensor([[0.5, 0.25, 0.125, 0.125]])
     assert tokens_kept(logits_after("top_p(p=0.75)", eighths.log())) == {0, 1}
     assert tokens_kept(logits_after("top_p(p=0.875)", eighths.log())) == {0, 1, 2}
 
 
-def test_truncations_keep_equal_tokens_by_id():
+def test_truncation_breaks_ties_by_token_id():
     flat = torch.zeros(1, 8)
     assert tokens_kept(logits_after("top_k(k=3)", flat)) == {0, 1, 2}
     assert tokens_kept(logits_after("top_p(p=0.5)", flat)) == {0, 1, 2, 3}
@@ -151,8 +151,8 @@ def test_greedy_takes_the_first_of_equal_tokens():
         "mirostat(temperature={})",
     ],
 )
-def test_temperature_beyond_float32_equals_the_limit(name: str):
-    """Near 0 only the likeliest token is possible. A high one unmasks no token. 1e-46 is 0 in float32."""
+def test_temperature_beyond_float32_gives_the_limit(name: str):
+    """Near 0, only the likeliest token is possible. A high temperature never gives a masked token."""
     logits = torch.tensor([[-torch.inf, 1.0, 3.0, -2.0, 0.5]])
     for key in range(20):
         drawn = [Follower(name.format(tau), torch.tensor([key]))(logits) for tau in (1e-46, 1e39)]

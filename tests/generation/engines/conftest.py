@@ -1,4 +1,4 @@
-"""Models for the tests of engines: two real ones if they are available, and two random ones."""
+"""Models for the tests of engines: two real models if they are available, and two random models."""
 
 from pathlib import Path
 

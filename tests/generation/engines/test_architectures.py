@@ -1,4 +1,4 @@
-"""Each architecture: batches equal single texts, trees equal repeated caches, and static caches are equal."""
+"""For each architecture, searches equal their definitions, and texts do not depend on batches or caches."""
 
 import math
 import statistics
@@ -36,14 +36,14 @@ def generated(model, prompt: list[int], **settings) -> list[int]:
 
 
 @every_kind
-def test_greedy_search_equals_that_of_transformers(kind):
+def test_greedy_search_equals_transformers(kind):
     expected = [generated(tiny(kind), prompt, eos_token_id=list(MANY_ENDS)) for prompt in PROMPTS]
     assert continue_rows(tiny(kind), PROMPTS, "greedy", ends=MANY_ENDS).tokens == expected
 
 
 @every_kind
 @pytest.mark.parametrize(("beams", "power", "ends"), [(5, 1.0, (0,)), (3, -1.0, MANY_ENDS)])
-def test_beam_search_equals_that_of_transformers(kind, beams, power, ends):
+def test_beam_search_equals_transformers(kind, beams, power, ends):
     settings = {"num_beams": beams, "eos_token_id": list(ends), "length_penalty": power}
     expected = [generated(tiny(kind), prompt, early_stopping=False, **settings) for prompt in PROMPTS]
     strategy = f"beam(beams={beams}, length_penalty={power})"
@@ -103,7 +103,7 @@ def test_acs_equals_the_definition(q):
 
 @torch.inference_mode()
 def slow_search(model, follow_a_text) -> list[list[int]]:
-    """Compute everything again at each step. `follow_a_text()` returns a function that gives k and α."""
+    """Write texts by contrastive search without a cache. `follow_a_text()` returns a function for k and α."""
     texts = []
     for prompt in PROMPTS:
         text, adapt = list(prompt), follow_a_text()
@@ -131,7 +131,7 @@ IN_BATCHES = [
 
 
 @pytest.mark.parametrize("kind", [*IN_BATCHES, "rwkv", "trocr"])
-def test_contrastive_search_of_other_kinds_equals_the_definition(kind):
+def test_contrastive_search_of_other_models_equals_definition(kind):
     batches = [PROMPTS] if kind in IN_BATCHES else [[prompt] for prompt in PROMPTS]
     expected = slow_search(tiny(kind), lambda: lambda _p: (4, 0.6))
     decoded = [continue_rows(tiny(kind), batch, "contrastive(k=4, alpha=0.6)") for batch in batches]

@@ -23,7 +23,7 @@ def _no_garbage():
 
 
 class Memory:
-    """A decoder with memory for a number of tokens. It notes the batch sizes that it gets."""
+    """A decoder with memory for a number of tokens, which records the sizes of its batches."""
 
     def __init__(self, tokens):
         self.tokens = tokens
@@ -57,7 +57,7 @@ def test_batches_double_until_memory_runs_out():
     tokens=st.integers(300, 4000),
     max_rows=st.none() | st.integers(1, 40),
 )
-def test_every_row_is_decoded_once_in_order(rows, tokens, max_rows):
+def test_every_prompt_is_decoded_once_in_order(rows, tokens, max_rows):
     rows = sorted(rows, reverse=True)
     memory = Memory(tokens)
     results = run(rows, memory, BatchSizes(max_rows))
@@ -66,14 +66,14 @@ def test_every_row_is_decoded_once_in_order(rows, tokens, max_rows):
     assert all(n <= (max_rows or 10**9) for n in memory.tried)
 
 
-def test_a_single_row_without_memory_is_an_error():
+def test_single_prompt_that_exceeds_memory_is_an_error():
     memory = Memory(100)
     with pytest.raises(torch.OutOfMemoryError):
         run([200, 50], memory, BatchSizes())
     assert memory.tried == [2, 1]
 
 
-def test_other_errors_do_not_shrink_batches():
+def test_only_lack_of_memory_shrinks_batches():
     def broken(rows):
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 

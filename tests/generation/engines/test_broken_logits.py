@@ -17,9 +17,9 @@ VALUES = {"nan": (torch.nan, 3), "+inf": (torch.inf, 3), "nothing": (-torch.inf,
 
 
 class Breaking:
-    """A model's head that gives some rows bad logits from a step on.
+    """A model's output layer that gives bad logits for some rows from a step on.
 
-    What the model can do is tried before, with a text by the strategy.
+    The model's abilities are tried before, with a text by the strategy.
     """
 
     def __init__(self, model, value, column, after, *, strategy, amateur=None):
@@ -59,7 +59,7 @@ def run(model, prompts, strategy, amateur=None):
     ],
 )
 def test_step_with_broken_logits_is_reported(strategy, value, after):
-    """A single text, with NaN from the first or from a later step."""
+    """The logits of a single text are NaN from the first or from a later step on."""
     model, amateur = tiny("llama"), tiny("gpt2")
     Breaking(model, *VALUES[value], after, strategy=strategy, amateur=amateur)
     assert run(model, PROMPTS[:1], strategy, amateur).failed_at == [after]
@@ -69,7 +69,7 @@ def test_step_with_broken_logits_is_reported(strategy, value, after):
     ("strategy", "value"),
     [("greedy", "nan"), ("top_p", "nothing"), ("acs", "+inf"), ("guard", "nan"), ("beam(beams=1)", "nan")],
 )
-def test_a_broken_text_does_not_change_other_texts(strategy, value):
+def test_broken_logits_of_a_text_do_not_change_other_texts(strategy, value):
     whole = run(tiny("llama"), PROMPTS, strategy)
     model = tiny("llama")
     breaking = Breaking(model, *VALUES[value], 2, strategy=strategy)

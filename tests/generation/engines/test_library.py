@@ -25,7 +25,7 @@ of_each_loop = pytest.mark.parametrize(
 
 @a_llama
 @of_each_loop
-def test_generate_writes_the_texts_of_a_study(loaded, strategy):
+def test_generate_writes_the_same_texts_as_a_study(loaded, strategy):
     prompts = [Prompt(id=f"p{n}", dataset="d", text="the cat sat" + " on the mat" * n) for n in range(4)]
     studied = {
         text.prompt_id: text
@@ -56,7 +56,7 @@ def test_show_text_shows_the_tokens_of_the_text(loaded, strategy):
 
 @a_llama
 def test_show_text_has_entropies_and_probabilities(loaded):
-    """Only over the tokenizer's tokens, because the other rows of the model are never written."""
+    """Entropies are over the tokenizer's tokens, because the model's other tokens are never written."""
     first = show_text(loaded, "the cat sat", strategy="greedy", max_new_tokens=2).tokens[0]
     ids = loaded.tokenizer("the cat sat", return_tensors="pt")
     with torch.inference_mode():
@@ -78,7 +78,7 @@ def test_show_text_traces_the_state_of_mirostat(loaded):
 
 
 @a_llama
-def test_show_text_shows_beams_without_tokens(loaded):
+def test_show_text_lists_no_tokens_for_beam_search(loaded):
     result = show_text(loaded, "the cat sat", strategy="beam", max_new_tokens=12)
     assert result.text
     assert result.tokens == ()
@@ -125,7 +125,7 @@ def test_generate_refuses_wrong_values(loaded, options, message):
 
 
 @a_llama
-def test_error_of_a_callback_is_not_blamed_on_the_model(loaded):
+def test_error_in_a_callback_is_not_reported_as_the_models(loaded):
     def fail(_step):
         raise OSError("No space left on device")
 
@@ -141,7 +141,7 @@ def test_measure_refuses_wrong_texts_and_metrics():
 
 
 @a_llama
-def test_generate_accepts_numbers_of_numpy(loaded):
+def test_generate_accepts_numpy_numbers(loaded):
     number = np.int64(3)
     settings = {"seed": number, "max_new_tokens": number, "max_prompt_tokens": number, "batch_size": number}
     texts = generate("the cat sat", TopP(p=0.9), loaded, progress=False, **settings)

@@ -1,4 +1,4 @@
-"""Models that are loaded, their revisions, and models that are refused."""
+"""Models are loaded with their revisions, and incomplete or unsuitable models are refused."""
 
 import hashlib
 import json
@@ -61,14 +61,14 @@ def refused(location: object, match: str, load=load_pretrained, **options: str) 
 
 
 class Program:
-    """A program that a pickle runs when it is read."""
+    """An object whose pickle runs a program when the pickle is read."""
 
     def __reduce__(self):
         return pytest.fail, ("the weights were run",)
 
 
 def name_tokenizer(kind):
-    """Remove the tokenizer's files but the name of its class, which loads without words."""
+    """Keep only the name of the tokenizer's class, with which transformers loads an empty vocabulary."""
     return {"tokenizer*": None, "tokenizer_config.json": json.dumps({"tokenizer_class": kind}).encode()}
 
 
@@ -100,7 +100,7 @@ def give_pickle(content):
     ],
 )
 def test_an_incomplete_folder_is_refused(folder, files, says):
-    """Files are removed (None) or get another content."""
+    """Files of a model are removed (None) or replaced."""
     for pattern, content in files.items():
         for path in folder.glob(pattern):
             path.unlink()
@@ -172,8 +172,8 @@ def test_a_device_map_works_without_gpus(folder, spread):
     assert torch.allclose(ours, theirs, atol=1e-4)  # the mapped model's layers are not packed
 
 
-def test_a_quantised_model_keeps_its_arithmetic(folder):
-    """Without its package, such a model cannot be loaded."""
+def test_dtype_auto_keeps_a_quantised_model_quantised(folder):
+    """A quantised model cannot be loaded without the quantisation's package."""
     change_config(folder, quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True})
     files = ModelFiles.open(str(folder), "main")
     assert files.choose_dtype("auto", "cpu") == "auto"
@@ -223,7 +223,7 @@ def test_a_hub_model_has_its_commit_as_revision(llama_folder, tmp_path):
     assert result.stdout.split() == ["me/tiny", commit, "float32"], result.stderr
 
 
-def test_generate_in_a_program_loads_no_settings_of_studies():
+def test_importing_generate_does_not_import_study_settings():
     result = python("import sys\nfrom guard_eval import generate\nprint(*sys.modules)")
     assert "guard_eval.generation.engines.decode" in result.stdout.split(), result.stderr
     assert not {"guard_eval.study.settings", "guard_eval.texts.continuations"} & set(result.stdout.split())
@@ -243,7 +243,7 @@ def test_import_without_torch_names_the_extra(package):
 
 
 @pytest.mark.parametrize(("setting", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_waiting_threads_keep_no_core_busy(setting, expected, monkeypatch):
+def test_waiting_threads_do_not_keep_cores_busy(setting, expected, monkeypatch):
     """The variable is set before PyTorch is loaded and reads it. A user's own setting stays.
 
     The import loads no heavy library.

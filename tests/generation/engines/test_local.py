@@ -46,8 +46,8 @@ def test_writer_fills_every_field_of_a_continuation(loaded):
 
 
 @a_story
-def test_static_cache_gets_batches_of_one_shape(loaded, monkeypatch):
-    """Batches have 4, 4 and 2 rows. The last one is filled up, and prompts are padded to the longest."""
+def test_static_cache_needs_batches_of_equal_shape(loaded, monkeypatch):
+    """Batches have 4, 4 and 2 prompts. The last batch is filled up, and prompts are padded to one length."""
     shapes = []
 
     def seen(model, batch, strategy, **more):
@@ -85,7 +85,7 @@ def test_a_text_ends_at_the_end_token(loaded, monkeypatch):
 
 @pytest.mark.parametrize("loaded", ["stories260k", "stories3m", "llama", "gpt2"], indirect=True)
 def test_prompt_plus_continuation_is_the_whole_text(loaded):
-    """Tokens are cut at all positions but within a character. Prompt and continuation are the whole text."""
+    """A text is divided at each token, except within a character, into a prompt and a continuation."""
     whole = 'the cat sat on the mat, and Lily said: "naïve café"  twice\nthe end ☕ of it'
     ids = loaded.tokenizer(whole)["input_ids"]
     joined = 0
@@ -116,7 +116,7 @@ def test_prompts_too_long_for_the_model_are_reported(loaded):
 
 @pytest.mark.parametrize("strategy", ["greedy", "guard", "top_k", "contrastive"])
 def test_broken_logits_are_reported_with_prompt_and_step(llama_folder, strategy):
-    """One token's embedding is NaN, so a text breaks as soon as it has that token."""
+    """One token's embedding is NaN, so logits are NaN as soon as a text contains that token."""
     broken = load_pretrained(str(llama_folder))
     broken.tokenizer.eos_token = broken.model.generation_config.eos_token_id = None
     start = broken.tokenizer("the cat")["input_ids"]

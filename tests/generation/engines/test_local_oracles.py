@@ -43,7 +43,7 @@ def coins(seed: int):
 @a_story
 @torch.inference_mode()
 def test_top_p_writes_the_published_story(loaded):
-    """Our truncation with its random numbers: the token at which the sum of weights exceeds it."""
+    """Draw from our top-p truncation with the random numbers of llama2.c."""
     story = published()["top_p_doc"]
     tokens: list[int] = []
     for coin in coins(story["seed"]):

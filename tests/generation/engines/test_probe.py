@@ -1,4 +1,4 @@
-"""Abilities of models are tried: padding, packed layers, other names of the cache, and failing texts."""
+"""Trials find out which models can pad texts, use a cache and pack layers. Failing texts are reported."""
 
 import inspect
 import time
@@ -64,7 +64,7 @@ def test_other_architectures_write_equal_texts_in_batches(kind):
 
 
 @pytest.mark.parametrize("kind", ["rwkv", "xlnet", "prophetnet", "trocr", "cpm-ant"])
-def test_models_that_ignore_padding_write_row_by_row(kind):
+def test_models_that_ignore_padding_write_single_texts(kind):
     with collect_notices() as notices:
         sizes = [len(b) for b in write(load_foreign(kind), PROMPTS, "greedy", batch_size=3, **LIMITS)]
     assert sizes == [1, 1, 1]
@@ -74,7 +74,7 @@ def test_models_that_ignore_padding_write_row_by_row(kind):
 
 @pytest.mark.usefixtures("packing")
 @pytest.mark.parametrize("kind", ["mamba", "falcon-mamba", "jamba"])
-def test_layers_whose_weights_are_read_are_not_packed(kind):
+def test_layers_whose_weights_a_model_reads_are_not_packed(kind):
     plain, model = tiny(kind), tiny(kind)
     pack_linear_layers(model)
     kinds = {name.split(".")[-1]: type(layer) for name, layer in model.named_modules()}
@@ -92,7 +92,7 @@ USUAL = next(
 
 
 class OlderCache(LlamaForCausalLM):
-    """Llama with the name of the cache from before transformers 5.24."""
+    """Llama whose cache argument has its name from before transformers 5.24."""
 
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, **kwargs):
         if past_key_values is not None:
@@ -123,8 +123,8 @@ def test_refusal_of_a_model_names_the_failed_trials():
         check_abilities(tiny("xlnet"), ContrastiveSearch())
 
 
-def test_model_whose_positions_start_elsewhere_is_refused():
-    """RoBERTa counts positions from the one after its padding, and `generate` from 0."""
+def test_model_without_positions_from_zero_is_refused():
+    """RoBERTa counts positions from its padding token's id plus 1, and `generate` counts from 0."""
     sizes = {"num_hidden_layers": 2, "hidden_size": 48, "num_attention_heads": 4, "intermediate_size": 96}
     model = RobertaForCausalLM(
         RobertaConfig(is_decoder=True, vocab_size=VOCABULARY, initializer_range=0.3, **sizes)
@@ -136,7 +136,7 @@ def test_model_whose_positions_start_elsewhere_is_refused():
 
 
 def test_cache_with_wrong_logits_is_not_used():
-    """MiniMax forgets its window: beyond nine tokens a step with the cache has other logits than one pass."""
+    """In MiniMax, a step with a cache gives other logits than one pass for texts of more than nine tokens."""
     model = tiny("minimax")
     expected = []
     for prompt in ROWS:
@@ -151,16 +151,16 @@ def test_cache_with_wrong_logits_is_not_used():
     assert any("a cache failed a trial (logits differ by" in text for text in notices)
 
 
-def test_prompts_are_padded_with_the_models_own_token():
-    """Recurrent states of RecurrentGemma see the padding, whose embedding is zero only for its own token."""
+def test_prompts_are_padded_with_the_models_padding_token():
+    """RecurrentGemma reads padding, which has no effect only if the model's own padding token is used."""
     model = tiny("recurrent-gemma")
     together = continue_rows(model, ROWS, "guard", ends=(1,), limit=8).tokens
     alone = [continue_rows(model, [row], "guard", ends=(1,), limit=8).tokens[0] for row in ROWS]
     assert together == alone
 
 
-def test_a_prompt_of_one_token_is_refused_if_the_model_remembers():
-    """RecurrentGemma keeps its states in its layers between calls when one token comes."""
+def test_prompt_of_one_token_is_refused_by_stateful_models():
+    """RecurrentGemma's layers do not forget the earlier text when a call has only one token."""
     prompts = [Prompt(id="one", dataset="d", text="t"), *PROMPTS]
     assert len(load_foreign("gpt2").tokenizer("t")["input_ids"]) == 1
     assert list(write(load_foreign("gpt2"), prompts, "greedy", **LIMITS))
@@ -170,7 +170,7 @@ def test_a_prompt_of_one_token_is_refused_if_the_model_remembers():
 
 @pytest.mark.parametrize("strategy", ["guard", "beam(beams=2)", "contrastive", "acs"])
 def test_prompts_for_which_a_model_fails_are_reported(strategy):
-    """Its table of positions has 16 rows, and its settings do not say so."""
+    """The model has only 16 positions, but its settings do not say this."""
     loaded = load_foreign("gpt2")
     loaded.model.transformer.wpe = torch.nn.Embedding(16, loaded.model.config.n_embd)
     prompts = [*PROMPTS[:2], Prompt(id="long", dataset="set", text=TEXT)]
@@ -188,7 +188,7 @@ def test_trials_accept_a_tiny_vocabulary(vocabulary):
     assert continue_rows(model, [[0]], "guard", ends=(), limit=3).tokens[0]
 
 
-def test_a_failed_length_is_not_tried_again(monkeypatch):
+def test_trial_of_a_failed_text_length_is_not_repeated(monkeypatch):
     """For Mistral, one cache for all candidates is wrong beyond the window of 24 tokens."""
     model = tiny("mistral", sliding_window=24)
     abilities = Abilities.for_model(model)

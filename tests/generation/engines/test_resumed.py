@@ -1,4 +1,4 @@
-"""`guard-eval generate` keeps only texts that it would write itself. It names the others."""
+"""`guard-eval generate` counts only texts of the same model and settings, and reports other texts."""
 
 import shutil
 from pathlib import Path
@@ -60,7 +60,7 @@ def other_weights(model):
 
 
 def leave_half(folder, study):
-    """Leave the files of a run that was killed halfway."""
+    """Remove half of the texts, as if the run was killed halfway."""
     for strategy in study.settings.generation.strategies:
         (path,) = (folder / "continuations").glob(f"*/{strategy}.jsonl")
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
@@ -70,7 +70,7 @@ def leave_half(folder, study):
     ("change", "finished"),
     [("dtype", True), (other_weights, False), (other_tokenizer, True)],
 )
-def test_changed_settings_write_texts_again(folder, change, finished):
+def test_changed_model_or_dtype_causes_new_texts(folder, change, finished):
     first = study(folder)
     generate_texts(first)
     if not finished:
@@ -104,7 +104,7 @@ def test_changed_settings_write_texts_again(folder, change, finished):
     assert generated_texts(folder) == after
 
 
-def test_a_complete_study_needs_no_model(folder):
+def test_generate_needs_no_model_if_no_text_is_missing(folder):
     first = study(folder)
     generate_texts(first)
     shutil.move(folder / "model", folder / "away")
@@ -114,7 +114,7 @@ def test_a_complete_study_needs_no_model(folder):
     assert len(generated_texts(folder)) == 4
 
 
-def test_a_dry_run_uses_the_template_settings(folder):
+def test_dry_run_uses_the_chat_template_settings(folder):
     (folder / "model" / "chat_template.jinja").write_text("{{ messages[0].content }}{{ brief }}")
     study(folder)
     chat = Study.open(folder, ["generation.chat=true", "generation.chat_template={brief = true}"])

@@ -39,7 +39,7 @@ def encoded(loaded: LoadedModel) -> list[list[int]]:
 @pytest.mark.slow
 @every_model
 def test_chains_equal_chains_of_transformers(loaded):
-    """Transformers' processors in its order, and a draw from their result with our random numbers."""
+    """Compare to transformers' processors, in their order, with a draw by our random numbers."""
     processors = [
         RepetitionPenaltyLogitsProcessor(1.3),
         NoRepeatNGramLogitsProcessor(3),
@@ -63,7 +63,7 @@ def test_chains_equal_chains_of_transformers(loaded):
 
 
 @pytest.mark.parametrize("loaded", ["llama", "gpt2", "stories260k"], indirect=True)
-def test_breakers_are_line_ends_colons_quotes_stars(loaded):
-    """A breaker is the last token of its string after a letter."""
+def test_dry_breakers_are_line_ends_colons_quotes_stars(loaded):
+    """DRY's breakers are the last tokens of the encoded strings "a\\n", "a:", 'a"' and "a*"."""
     decoded = {loaded.tokenizer.decode([token]) for token in find_sequence_breaker_ids(loaded.tokenizer)}
     assert decoded == {"\n", ":", '"', "*"}

@@ -48,7 +48,7 @@ def pieces(texts, seed=1):
 
 @pytest.mark.parametrize("loaded", ["llama", "stories260k"], indirect=True)
 @pytest.mark.parametrize("name", NAMES)
-def test_stop_strings_cut_the_text_written_without_them(loaded, name):
+def test_stop_strings_only_shorten_the_text(loaded, name):
     """Tokens are parts of words and single bytes, so the strings begin and end within tokens."""
     whole = write_texts(loaded, name)
     for size, stop in enumerate(pieces([text.text for text in whole.values()]), start=1):
@@ -63,7 +63,7 @@ def test_stop_strings_cut_the_text_written_without_them(loaded, name):
 
 @pytest.mark.parametrize("loaded", ["llama"], indirect=True)
 def test_a_beam_ends_at_a_stop_string(loaded):
-    """As with an end token, its score is then the sum over its length. No text continues after the string."""
+    """A beam with a stop string is finished and scored as with an end token."""
     whole = write_texts(loaded, "beam(beams=3)")
     for stop in pieces([text.text for text in whole.values()]):
         for text in write_texts(loaded, "beam(beams=3)", stop=[stop]).values():
@@ -118,7 +118,7 @@ def test_a_stop_string_in_the_prompt_ends_no_text(loaded, name):
 
 
 @pytest.mark.parametrize("loaded", ["llama"], indirect=True)
-def test_a_trace_ends_with_its_text(loaded):
+def test_trace_has_one_value_per_token_of_its_text(loaded):
     stop = list(pieces([write_texts(loaded, "guard")["p1"].text]))
     planned = [(prompt, 1) for prompt in PROMPTS]
     (batch,) = write_planned(loaded, planned, "guard", **SETTINGS, stop=stop, batch_size=4, trace=True)

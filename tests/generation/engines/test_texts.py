@@ -1,4 +1,4 @@
-"""Prompts of chat models: they go through the template, which is never cut."""
+"""Prompts of chat models are written into the chat template, which is never cut."""
 
 import random
 from dataclasses import replace
@@ -30,11 +30,11 @@ def read_by_model(loaded, prompt, limit):
     return loaded.tokenizer.decode(encode_prompts(loaded, [prompt], limit, chat=True)[0].ids)
 
 
-def test_chat_sends_the_prompt_as_the_user(chat):
+def test_chat_sends_the_prompt_as_the_users_message(chat):
     assert read_by_model(chat, PROMPT, 64) == f"<|endoftext|>user: {PROMPT.text}\nassistant:"
 
 
-def test_a_long_chat_cuts_the_prompt_only(chat):
+def test_long_chat_prompt_is_cut_without_its_template(chat):
     tokens = chat.tokenizer(PROMPT.text, add_special_tokens=False)["input_ids"]
     for limit in range(1, len(tokens) + 2):
         end = chat.tokenizer.decode(tokens[-limit:])
@@ -57,7 +57,7 @@ def test_chat_reads_control_tokens_in_a_prompt_as_text(chat):
     assert end not in ids[1:]
 
 
-def test_chat_changes_the_recipe_and_the_text(chat):
+def test_chat_setting_changes_the_recipe_and_the_text(chat):
     settings = {"seed": 1, "max_new_tokens": 8, "max_prompt_tokens": 32, "batch_size": 1}
     plain, talked = (next(write(chat, [PROMPT], "greedy", **settings, chat=c))[0] for c in (False, True))
     assert (plain.recipe.chat, talked.recipe.chat) == (False, True)
@@ -65,7 +65,7 @@ def test_chat_changes_the_recipe_and_the_text(chat):
     assert talked.prompt_tokens > plain.prompt_tokens
 
 
-def test_a_template_depends_on_neither_date_nor_chance(chat):
+def test_chat_template_ignores_date_and_randomness(chat):
     chat.tokenizer.chat_template = (
         "{{ strftime_now('%d %b %Y') }} {{ range(999) | random }} {{ messages[0].content }}"
     )
@@ -76,7 +76,7 @@ def test_a_template_depends_on_neither_date_nor_chance(chat):
     assert first.startswith("01 Jan 2025 ")
 
 
-def test_a_template_that_leaves_the_prompt_out_is_refused(chat):
+def test_chat_template_without_the_prompt_is_refused(chat):
     chat.tokenizer.chat_template = (
         "{% for part in messages[0].content %}{{ part.text }}{% endfor %}assistant:"
     )
@@ -84,12 +84,12 @@ def test_a_template_that_leaves_the_prompt_out_is_refused(chat):
         encode_prompts(chat, [PROMPT], 64, chat=True)
 
 
-def test_a_model_without_a_template_is_refused(llama_folder):
+def test_chat_with_a_model_without_template_is_refused(llama_folder):
     with pytest.raises(StudyError, match=r"'plain' has no chat template; set generation.chat = false"):
         encode_prompts(load_pretrained(str(llama_folder), name="plain"), [PROMPT], 8, chat=True)
 
 
-def test_prompt_refused_by_a_template_is_reported(chat):
+def test_prompt_refused_by_a_chat_template_is_reported(chat):
     chat.tokenizer.chat_template = "{{ raise_exception('only pictures here') }}"
     other = replace(PROMPT, id="q")
     with pytest.raises(StudyError, match=r"the prompts 'p', 'q': refused by .*: only pictures here; set gen"):
@@ -108,7 +108,7 @@ def test_all_empty_prompts_are_reported(llama_folder):
 
 
 @pytest.mark.timeout(60)
-def test_an_endless_template_is_stopped(chat, monkeypatch):
+def test_endless_chat_template_is_stopped(chat, monkeypatch):
     monkeypatch.setattr(encoding, "_TEMPLATE_SECONDS", 0.2)
     loop, end = "{% for n in range(100000) %}", "{% endfor %}"
     chat.tokenizer.chat_template = loop * 5 + end * 5
@@ -130,7 +130,7 @@ def test_an_endless_template_is_stopped(chat, monkeypatch):
         ("{{ '' }}", "the model's chat template returns no tokens; set generation.chat = false"),
     ],
 )
-def test_exception_in_a_template_is_reported(chat, template, says):
+def test_exception_in_a_chat_template_is_reported(chat, template, says):
     chat.tokenizer.chat_template = template
     with pytest.raises(StudyError, match=f"the prompt 'p': .*{says}"):
         encode_prompts(chat, [PROMPT], 8, chat=True)

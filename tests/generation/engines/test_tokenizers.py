@@ -1,4 +1,4 @@
-"""Published tokenizers and settings: ends after prompts, unused tokens, unusual settings."""
+"""Tokenizers that add tokens to prompts, have unused tokens or unusual settings work as well."""
 
 import json
 import re
@@ -48,8 +48,8 @@ def write_texts(loaded, strategy="greedy", prompts=PROMPTS, **options):
     return [text for batch in batches for text in batch]
 
 
-def test_a_token_before_every_prompt_stays(folder):
-    """A token after it is removed."""
+def test_begin_token_stays_and_end_token_is_removed(folder):
+    """The tokenizer adds a token before and after each prompt. Only the token before the prompt is kept."""
     loaded = load_pretrained(str(folder))
     plain = encode_prompts(loaded, PROMPTS, 32)[0].ids
     tokenizer = loaded.tokenizer
@@ -74,7 +74,7 @@ def test_a_tokenizer_needs_no_latin_letters(folder):
     assert set(text.text.split()) <= {"ACG", "GGT", "T"}
 
 
-def test_unused_extra_tokens_are_accepted(folder):
+def test_tokenizer_may_have_unused_extra_tokens(folder):
     """The tokenizer gets more tokens than the model's 320, as in fine-tuned models with a padding token."""
     tokenizer = load_pretrained(str(folder)).tokenizer
     tokenizer.add_tokens([f"<extra{number}>" for number in range(40)])
@@ -146,8 +146,8 @@ def test_an_end_token_must_be_a_number(folder, value):
         write_texts(loaded)
 
 
-def test_an_end_token_without_a_spelling_ends_a_text(folder):
-    """The model has 320 tokens and its tokenizer 288. One of the others is a likely end token."""
+def test_end_token_unknown_to_the_tokenizer_ends_a_text(folder):
+    """The model has 320 tokens and its tokenizer 288. A likely end token is unknown to the tokenizer."""
     loaded = load_pretrained(str(folder))
     loaded.model.generation_config.eos_token_id = 310
     assert 310 not in list_ids_without_text(loaded)
@@ -159,7 +159,7 @@ def test_an_end_token_without_a_spelling_ends_a_text(folder):
 
 
 def byte_tokens(kind):
-    """Tokenizers without files: they add an end, or a start and an end."""
+    """Return a tokenizer of bytes, which adds an end token, or a start token and an end token."""
     return {"byt5": ByT5Tokenizer, "canine": CanineTokenizer, "perceiver": PerceiverTokenizer}[kind]()
 
 
@@ -184,7 +184,7 @@ def words():
     ],
     ids=["byt5", "canine", "perceiver", "t5", "bert"],
 )
-def test_only_tokens_before_a_prompt_are_kept(folder, tokenizer, before, after):
+def test_only_automatic_tokens_before_a_prompt_are_kept(folder, tokenizer, before, after):
     """Tokens before a prompt stay, and tokens after it are removed."""
     loaded = replace(load_pretrained(str(folder)), tokenizer=tokenizer)
     loaded.model.config.vocab_size = 60_000

@@ -1,4 +1,4 @@
-"""Ray's workers write the texts of one process, even if a worker dies."""
+"""Ray's workers write the same texts as one process, even if a worker dies."""
 
 import threading
 
@@ -61,7 +61,7 @@ def write_study(folder, prompts=96):
 
 
 def texts_of(study):
-    """Return the fields of all stored texts that must not depend on the machine, sorted."""
+    """Return all stored texts, sorted, with only the fields that must not depend on the machine."""
     return sorted(
         (text.recipe.strategy, text.prompt_id, text.id, text.text, text.new_tokens, text.finish)
         for folder in read_run_folders(study.continuations_folder)
@@ -129,7 +129,7 @@ def cluster(monkeypatch):
 
 
 def test_no_text_is_lost_or_repeated_after_a_machine_fails(tmp_path, cluster):
-    """One of two machines is lost when the first texts are on disk. The other one continues."""
+    """One of two machines fails when the first texts are on disk. The other machine continues."""
     machines = [cluster.add_node(num_cpus=1) for _ in range(2)]
     cluster.wait_for_nodes()
     study = write_study(tmp_path / "many", prompts=192)
@@ -156,7 +156,7 @@ def test_no_text_is_lost_or_repeated_after_a_machine_fails(tmp_path, cluster):
     assert generate_texts(study, engine="ray", strategy=["top_k(k=50)"]).missing == 0
 
 
-def test_cluster_without_room_is_reported(tmp_path, cluster, monkeypatch):
+def test_full_ray_cluster_is_reported(tmp_path, cluster, monkeypatch):
     """Ray still counts a lost machine, so no worker can start, and the command reports it."""
     monkeypatch.setattr(engine, "ROOM_SECONDS", 5.0)
     monkeypatch.setattr(engine, "sum_live_resources", lambda _nodes: {"CPU": 1.0})
@@ -164,7 +164,7 @@ def test_cluster_without_room_is_reported(tmp_path, cluster, monkeypatch):
         generate_texts(write_study(tmp_path / "many", prompts=2), engine="ray", strategy=["guard"])
 
 
-def test_resources_of_lost_machines_are_ignored():
+def test_resources_of_lost_ray_machines_are_ignored():
     nodes = [
         {"Alive": True, "Resources": {"CPU": 2.0, "GPU": 1.0}},
         {"Alive": False, "Resources": {"CPU": 8.0, "GPU": 4.0}},

@@ -64,7 +64,7 @@ def test_vllm_refusal_proposes_the_local_engine(tmp_path, dry_run):
     assert "--strategy 'beam(beams=5)'" in message
 
 
-def test_vllm_writes_all_but_refused_strategies(tmp_path, monkeypatch):
+def test_vllm_writes_the_strategies_that_it_can_run(tmp_path, monkeypatch):
     vllm_study = study(tmp_path / "s", ["guard", "acs", "greedy"])
     lines = generate_texts(vllm_study, engine="vllm", dry_run=True).lines
     assert any(line.startswith("vLLM cannot run acs(q=1), because") for line in lines)
@@ -81,7 +81,7 @@ def test_vllm_writes_all_but_refused_strategies(tmp_path, monkeypatch):
     assert requested == ["guard", "greedy"]
 
 
-def test_vllm_texts_are_stored_apart_and_written_once(tmp_path):
+def test_vllm_texts_are_stored_in_a_separate_file(tmp_path):
     vllm_study = study(tmp_path / "s", ["guard", "greedy"])
     local = made_with(model="bundled", strategy="guard")
     served = replace(local, engine="vllm")
@@ -101,7 +101,7 @@ def test_vllm_texts_are_stored_apart_and_written_once(tmp_path):
         ('device = { "model.embed_tokens" = 0 }', "device = auto or balanced"),
     ],
 )
-def test_vllm_refuses_settings_it_cannot_follow(tmp_path, model, message):
+def test_vllm_refuses_unsupported_device_settings(tmp_path, model, message):
     with pytest.raises(StudyError, match=message):
         run(study(tmp_path / "s", ["guard", "greedy"], model))
 

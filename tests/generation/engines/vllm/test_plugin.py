@@ -63,7 +63,7 @@ def jobs(names: list[str]) -> list[Job]:
 
 
 def alone(job: Job, model: Model) -> list[int]:
-    """Return the expected text of a request: by the reference, or by the steps of the other engines."""
+    """Return the expected text of a request, by the slow reference or by the steps of other engines."""
     extra = job.parameters.extra_args
     if extra is None:
         name, strategy = "", parse("greedy")
@@ -110,7 +110,7 @@ def test_equal_requests_have_separate_states():
     assert [job.written for job in all_jobs] == [alone(all_jobs[0], model)] * 8
 
 
-def test_rows_without_a_strategy_stay_equal_to_the_bit():
+def test_requests_without_a_strategy_keep_their_logits():
     processor = ProcessorForRunnerV1(config(), CPU)
     outputs: list[int] = []
     added = [(1, parameters({"guard_eval": "guard"}), [1], outputs), (0, parameters(), [2], [])]
@@ -124,13 +124,13 @@ def test_rows_without_a_strategy_stay_equal_to_the_bit():
     assert processor.apply(before) is before
 
 
-def test_lost_state_of_a_request_is_an_error():
+def test_restarted_request_without_its_state_is_an_error():
     processor, extra = ProcessorForRunnerV1(config(), CPU), parameters({"guard_eval": "guard"})
     with pytest.raises(RuntimeError, match="was restarted after 3 tokens"):
         processor.update_state(BatchUpdate(1, [], [(0, extra, [1, 2], [5, 6, 7])], []))
 
 
-def test_speculation_is_refused_only_with_a_strategy():
+def test_speculative_decoding_is_refused_with_a_strategy():
     runner = RunnerV2(
         lambda states: ProcessorForRunnerV2(config(speculative=object()), states), Model(), seed=0, at_once=2
     )
@@ -139,7 +139,7 @@ def test_speculation_is_refused_only_with_a_strategy():
         runner.processor.add_request(0, parameters({"guard_eval": "guard"}))
 
 
-def test_several_rows_for_a_request_are_refused():
+def test_speculative_rows_of_a_request_are_refused():
     runner = RunnerV2(lambda states: ProcessorForRunnerV2(config(), states), Model(), seed=0, at_once=2)
     runner._add(Job([1], parameters({"guard_eval": "guard"}), limit=3))
     runner.processor.apply_staged_writes()

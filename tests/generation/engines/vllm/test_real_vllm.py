@@ -1,4 +1,4 @@
-"""The plug-in in vLLM writes the tokens of the transformers engine, in mixed batches, and after a set-back.
+"""vLLM with the plug-in writes the same tokens as transformers, in mixed batches and after preemption.
 
 Needs vLLM, which has an environment of its own: `make test-vllm`.
 """
@@ -96,7 +96,7 @@ def by_transformers(loaded: LoadedModel, rows: list[EncodedPrompt], name: str) -
 
 
 def by_vllm(engine, rows: list[EncodedPrompt], names: list[str]) -> list[list[int]]:
-    """Return vLLM's texts of rows with the strategies `names`, in one run, so that they share batches."""
+    """Return vLLM's texts for rows with the strategies `names`, written in one run with shared batches."""
     llm, described = engine
     settings = GenerationSettings(max_new_tokens=NEW)
     recipes = [described.make_recipe(parse(name), settings, SEED) for name in names]
@@ -109,7 +109,7 @@ def by_vllm(engine, rows: list[EncodedPrompt], names: list[str]) -> list[list[in
 
 
 def count_differences(first: list[list[int]], second: list[list[int]]) -> int:
-    """Count the texts that differ. The engines round differently, so a choice may change."""
+    """Count the texts that differ between two engines, whose rounding errors may change a choice."""
     return sum(a != b for a, b in zip(first, second, strict=True))
 
 
@@ -119,13 +119,13 @@ def test_greedy_and_guard_write_the_tokens_of_transformers(engine, reference, ro
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_vllm_draws_with_the_same_numbers(engine, reference, rows, name):
+def test_vllm_draws_the_tokens_of_transformers(engine, reference, rows, name):
     tokens = by_vllm(engine, rows, [name] * len(rows))
     assert count_differences(tokens, by_transformers(reference, rows, name)) <= 1
 
 
 @pytest.mark.parametrize("stop", [(), (" and", ".")], ids=str)
-def test_vllm_texts_equal_local_texts_but_for_recipes(engine, reference, rows, stop):
+def test_vllm_texts_equal_local_texts_except_recipes(engine, reference, rows, stop):
     llm, described = engine
     limits = {"max_new_tokens": NEW, "max_prompt_tokens": 64, "stop": list(stop)}
     recipe = described.make_recipe(

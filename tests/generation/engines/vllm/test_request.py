@@ -27,7 +27,7 @@ def test_a_request_names_a_strategy_by_signature():
     assert result.key == 0
 
 
-def test_random_key_of_a_request_equals_other_engines():
+def test_random_key_of_a_vllm_request_equals_other_engines():
     arguments = make_extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1")
     assert arguments == {"guard_eval": "top_p(p=0.9)", "guard_eval_seed": 7, "guard_eval_prompt_id": "wiki-1"}
     result = read_strategy_request(parameters(arguments))
