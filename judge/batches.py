@@ -30,7 +30,7 @@ from guard_eval.servers.batch_api import (
 )
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.form import PATHS
-from guard_eval.servers.refusals import explain_failed_line
+from guard_eval.servers.refusals import explain_failed_batch_line
 from guard_eval.store.judging import requests
 from guard_eval.store.judging.requests import (
     LEASE,
@@ -81,10 +81,10 @@ class BatchRun:
         Raises:
             StudyError: Only the user can fix the problem. Earlier answers are saved.
         """
-        asyncio.run(self._ask_rounds(rounds))
+        asyncio.run(self._ask_questions_by_round(rounds))
         return self.journal.counts
 
-    async def _ask_rounds(self, rounds: Iterable[Sequence[Question]]) -> None:
+    async def _ask_questions_by_round(self, rounds: Iterable[Sequence[Question]]) -> None:
         online = self.online
         async with online.connect():
             self._api = BatchApi(online.client, pace=online.workers.pace)
@@ -321,7 +321,7 @@ class BatchRun:
             if key not in rows:
                 continue
             row, _ = rows[key]
-            error = explain_failed_line(self.server, line)
+            error = explain_failed_batch_line(self.server, line)
             if key in settled and settled[key].state == "answered":  # the first answer stays
                 repeated |= {key} if error is None else set()
             elif error is None:

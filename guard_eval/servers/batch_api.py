@@ -66,10 +66,10 @@ class BatchStatus:
     """The status of a batch at its provider.
 
     Attributes:
-        state: Whether the batch is open, or how it ended.
+        state: `open`, or how the batch ended.
         words: The state in the provider's words, with the number of answers.
         files: The names of the files with answers and with errors.
-        error: The reason why the batch failed, if it did.
+        error: The reason of a failure, or an empty text.
     """
 
     state: BatchState
@@ -81,8 +81,8 @@ class BatchStatus:
 class BatchApi:
     """Calls the Batch API of one server.
 
-    A method raises `CallError` if the provider refuses a call. It raises `StudyError` if only the user can
-    fix the problem, or if no answer came.
+    A method raises `CallError` if the provider refuses a call, and `StudyError` if no answer came or if only
+    the user can fix the problem.
 
     Attributes:
         client: The client that sends requests to the server.
@@ -97,7 +97,7 @@ class BatchApi:
     async def find_batch(self, name: str) -> str | None:
         """Return the provider's id of the batch with our name, if there is one.
 
-        The provider's list is read twice, because it may lack the newest batches.
+        The provider's list is read twice, because a list may lack the newest batches.
         """
         batch_id = await self._search_batches(name)
         if batch_id is None:
