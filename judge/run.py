@@ -128,10 +128,10 @@ class OnlineRun:
         Raises:
             StudyError: Only the user can fix the problem. Earlier answers are saved.
         """
-        asyncio.run(self._ask_rounds(rounds))
+        asyncio.run(self._ask_questions_by_round(rounds))
         return self.counts
 
-    async def _ask_rounds(self, rounds: Iterable[Sequence[Question]]) -> None:
+    async def _ask_questions_by_round(self, rounds: Iterable[Sequence[Question]]) -> None:
         size = -(-3 * self.judge.concurrency // 2)  # some workers wait for the disk, or for a retry
         async with self.connect():
             for questions in rounds:

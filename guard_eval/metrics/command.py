@@ -252,7 +252,7 @@ def _measure_texts(
     question: str = "",
     searches: Searches = MappingProxyType({}),
 ) -> MeasurementResult:
-    """Measure texts. If a folder is given, save the results and the cache of scores in it.
+    """Measure texts. If a folder is given, save the results and the cache of scores in this folder.
 
     If `write` is false, only the cache is saved.
     """

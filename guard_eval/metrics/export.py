@@ -15,7 +15,7 @@ from guard_eval.metrics.scores import (
     Difference,
     MeasurementResult,
     Score,
-    find_closest_to_human,
+    find_scores_closest_to_human,
     format_counts,
     format_interval,
     format_level,
@@ -86,7 +86,7 @@ def make_score_table(rows: Sequence[Score], *, intervals: bool = False) -> Table
         rows: The scores. If there is only one dataset, its name is the table's caption.
         intervals: Whether cells also show the intervals.
     """
-    closest = find_closest_to_human(rows)
+    closest = find_scores_closest_to_human(rows)
     names = dict.fromkeys(row.metric for row in rows)
     datasets = list(dict.fromkeys(row.dataset for row in rows))
     lines: dict[tuple[str, str], dict[str, str]] = {}

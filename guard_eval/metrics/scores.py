@@ -165,7 +165,7 @@ class MeasurementResult(Result):
         return pd.DataFrame(list(self.scores))
 
 
-def find_closest_to_human(rows: Sequence[Score]) -> set[tuple[str, str, str]]:
+def find_scores_closest_to_human(rows: Sequence[Score]) -> set[tuple[str, str, str]]:
     """Return metric, dataset and strategy of the scores that are nearest to the human score.
 
     These scores are bold in the paper's main table (`tab:ablation_resultglacs`). For each metric and dataset,
@@ -208,5 +208,5 @@ def format_level(level: float) -> str:
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
-    """Format counts and their names as one line."""
+    """Return named counts as one line, such as `empty: 3; repaired: 1`."""
     return "; ".join(f"{name}: {number}" for name, number in counts.items())

@@ -1,4 +1,4 @@
-"""The models that score texts, and the values that they have already computed.
+"""The models that score texts, and a cache of the computed scores.
 
 A stored value has a key: a hash of everything that can change the value, such as the model's revision, the
 definition and the texts. So a stored value is never out of date. Each batch is committed, so a stopped run
@@ -212,7 +212,7 @@ class MetricTools:
 
         Args:
             definition: The name of the value, which the progress bar shows, and the settings.
-            model: The model. It is loaded only if an item has no stored value.
+            model: The model, which is loaded only if an item has no stored value.
             items: The texts. Texts of about the same length are computed together.
             compute: A function of the model, the tokenizer and a batch of items that returns their values, as
                 JSON or arrays of float32.

@@ -1,7 +1,7 @@
 """`measure --tune`: choose one setting of each strategy by the scores on the tuning prompts.
 
-A score is a function of sums over prompts, so it can be computed for resampled prompts or for a part of the
-prompts. A bad choice does not make the comparison invalid, because the comparison uses other prompts.
+A score is a function of sums over prompts, so a score can be computed for resampled prompts or for a part of
+the prompts. A bad choice does not make the comparison invalid, because the comparison uses other prompts.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class TriedSettings:
         settings = [
             TriedSetting(
                 name=name,
-                scores={score: _average_finite(values[[index]]) for score, values in scores.items()},
+                scores={score: _average_finite_values(values[[index]]) for score, values in scores.items()},
                 meets=bool(np.isfinite(ratings[0, index])),
                 chosen_share=float(np.mean(resampled_choices == index)),
             )
@@ -273,7 +273,7 @@ class TriedSettings:
         for m in range(1, len(self.names) + 1):
             best = find_best_settings(np.where(order < m, ratings, -np.inf))
             scores_of_best = scores[np.arange(RESAMPLES), best]
-            curve.append(_average_finite(scores_of_best[best >= 0]))
+            curve.append(_average_finite_values(scores_of_best[best >= 0]))
         return curve
 
 
@@ -283,7 +283,7 @@ def find_best_settings(ratings: Floats) -> NDArray[np.int64]:
     return np.where(has_candidate, ratings.argmax(axis=1), -1)
 
 
-def _average_finite(values: Floats) -> float | None:
+def _average_finite_values(values: Floats) -> float | None:
     """Return the mean of the finite values, or None if no value is finite."""
     finite = values[np.isfinite(values)]
     return float(finite.mean()) if len(finite) else None

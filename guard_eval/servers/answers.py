@@ -1,4 +1,4 @@
-"""Read a server's answer: its text, how it ended, its token counts, and the model's thinking.
+"""Read a server's answer: the text, the reason why the text ended, the token counts, and the thinking.
 
 Servers return the thinking in separate fields or inside the text.
 """
@@ -35,7 +35,7 @@ class Answer:
 
 
 def load_json_or_none(body: bytes | str) -> object:
-    """Return the JSON value in these bytes; None if they are not JSON."""
+    """Return the JSON value in these bytes, or None if the bytes are not JSON."""
     try:
         value: object = json.loads(body)
     except (ValueError, RecursionError):
@@ -43,7 +43,7 @@ def load_json_or_none(body: bytes | str) -> object:
     return value
 
 
-def dump_json(value: object) -> str:
+def dump_shortened_json(value: object) -> str:
     """Return the beginning of a value's JSON text, or an empty text if the value is nested too deeply."""
     try:
         return json.dumps(value, default=str)[:_MOST_CHARACTERS]
@@ -52,11 +52,11 @@ def dump_json(value: object) -> str:
 
 
 def get_object_or_empty(value: object) -> JsonObject:
-    """Return `value` if it is a JSON object; otherwise an empty object."""
+    """Return `value` if the value is a JSON object. For other values, return an empty object."""
     return value if isinstance(value, dict) else {}
 
 
-def read_json(body: bytes) -> JsonObject:
+def read_json_object(body: bytes) -> JsonObject:
     """Return the JSON object in a response, or in a line of a batch's results. For other bytes, return {}."""
     envelope = get_object_or_empty(load_json_or_none(body))
     if "custom_id" not in envelope:
@@ -71,7 +71,7 @@ def read_json(body: bytes) -> JsonObject:
 
 def read_answer(body: bytes) -> Answer | None:
     """Return the model's answer; None if `body` is not an answer of a known interface."""
-    envelope = read_json(body)
+    envelope = read_json_object(body)
     reader = _read_response if "output" in envelope and "choices" not in envelope else _read_completion
     try:
         return reader(envelope)
@@ -140,7 +140,7 @@ def read_usage(body: bytes) -> Usage:
     Other servers write zero for unknown numbers. A zero therefore means unknown: every request and every
     answer has at least one token.
     """
-    envelope = read_json(body)
+    envelope = read_json_object(body)
     counts = get_object_or_empty(envelope.get("usage"))
     first, second = ("input", "output") if "input_tokens" in counts else ("prompt", "completion")
     prompt, output, total = (read_count(counts.get(f"{name}_tokens")) for name in (first, second, "total"))
@@ -201,8 +201,8 @@ _THINKING = re.compile(
 def remove_thinking(content: str) -> str | None:
     """Return an answer without the model's thinking; None if the thinking never ends.
 
-    If there is a closing tag without an opening tag, the text before it is thinking, too: the chat template
-    may contain the opening tag.
+    If there is a closing tag without an opening tag, the text before the closing tag is also thinking,
+    because the chat template may contain the opening tag.
 
     >>> remove_thinking("<think>B is better</think>A"), remove_thinking("B is better</think>A")
     ('A', 'A')
@@ -231,7 +231,7 @@ def has_model_reasoned(body: bytes) -> bool:
     answer = read_answer(body)
     if answer is not None and answer.text and _THINKING.search(answer.text):
         return True
-    choices = read_json(body).get("choices")
+    choices = read_json_object(body).get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = get_object_or_empty(get_object_or_empty(choice).get("message"))
     names: list[object] = [name for name, value in message.items() if value]

@@ -1,8 +1,8 @@
 """Send one request to a server and return raw bytes, without retries and redirects.
 
-The SDK's own retries are off: they would repeat requests after a quota is used up, and a lost answer would be
-paid but not recorded. Bodies are sent and returned as bytes, so no answer is lost because the SDK cannot
-parse it.
+The SDK's own retries are off, because retries would repeat requests after a quota is used up, and a lost
+answer would be paid but not recorded. Bodies are sent and returned as bytes, so an answer that the SDK cannot
+parse is not lost.
 """
 
 import asyncio

@@ -72,7 +72,7 @@ class Price:
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
         cached = usage.cached_tokens or 0
-        return to_billionths(
+        return convert_to_billionths(
             self.price_tokens(usage.input_tokens, usage.output_tokens, cached=cached, batch=batch)
         )
 
@@ -81,7 +81,9 @@ class Price:
 
         The number of bytes is rounded up to a multiple of 64, so only a few different costs are computed.
         """
-        return to_billionths(self.price_tokens(-(-len(body) // 64) * 64, max_output_tokens, batch=batch))
+        return convert_to_billionths(
+            self.price_tokens(-(-len(body) // 64) * 64, max_output_tokens, batch=batch)
+        )
 
     def __str__(self) -> str:
         """Return the prices of a million tokens, with the source of the prices."""
@@ -146,10 +148,10 @@ def _find_catalogue_price(model: str, url: str) -> Price | None:
     return Price(online=online, batch=batch, source=f"genai-prices {version('genai-prices')}")
 
 
-def to_billionths(usd: float) -> int:
+def convert_to_billionths(usd: float) -> int:
     """Convert US dollars to billionths, rounded up after binary rounding errors are removed.
 
-    >>> to_billionths(0.00052), to_billionths(1e-10)
+    >>> convert_to_billionths(0.00052), convert_to_billionths(1e-10)
     (520000, 1)
     """
     exact = round(usd * BILLION, 3)

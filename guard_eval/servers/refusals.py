@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 
 from guard_eval.frozen import record
 from guard_eval.servers.answers import (
-    dump_json,
+    dump_shortened_json,
     get_object_or_empty,
     load_json_or_none,
     read_answer,
     read_count,
-    read_json,
+    read_json_object,
     read_usage,
     shorten,
 )
@@ -99,7 +99,7 @@ def read_error_message(error: object) -> str:
     >>> read_error_message({"message": "Provider error", "metadata": {"raw": '{"error": "try again"}'}})
     'Provider error: try again'
     """
-    return ": ".join(dict.fromkeys(_find_error_messages(error, 0))) or dump_json(error)
+    return ": ".join(dict.fromkeys(_find_error_messages(error, 0))) or dump_shortened_json(error)
 
 
 _SAYING = (
@@ -177,7 +177,7 @@ def explain_error_with_status_200(server: Server, body: bytes) -> RequestFailure
     Routers forward the errors of other servers with status 200. If the response also has an answer or a token
     count, the model had begun to answer, and the request may cost money.
     """
-    envelope = read_json(body) if b'"error"' in body else {}
+    envelope = read_json_object(body) if b'"error"' in body else {}
     error = envelope.get("error")
     if not error:
         return None
@@ -190,7 +190,7 @@ def explain_error_with_status_200(server: Server, body: bytes) -> RequestFailure
     return replace(refusal, billed=True, change=None) if charged else refusal
 
 
-def explain_failed_line(server: Server, line: bytes) -> RequestFailure | None:
+def explain_failed_batch_line(server: Server, line: bytes) -> RequestFailure | None:
     """Return the failure in a line of a batch's results, or None if the line has an answer.
 
     A line without a status and without an error counts as an answer even if the line cannot be read, because
@@ -199,7 +199,7 @@ def explain_failed_line(server: Server, line: bytes) -> RequestFailure | None:
     entry = get_object_or_empty(load_json_or_none(line))
     response = get_object_or_empty(entry.get("response"))
     status = parse_http_status(response.get("status_code"))
-    error = entry.get("error") or read_json(line).get("error")
+    error = entry.get("error") or read_json_object(line).get("error")
     is_success = status is None or status in range(200, 300)
     if read_answer(line) is not None or (is_success and not error):
         return explain_error_with_status_200(server, line)

@@ -1,8 +1,8 @@
 """Decide which address a model's server has, which key is sent, and whether a proxy may be used.
 
 A stranger may have written the study.toml. So a maker's key is sent only to that maker's server, and
-OPENAI_API_KEY also to the URL in the user's own OPENAI_BASE_URL. Any other key is sent only where the user
-allows it: in the user's trusted.toml, on the command line, or in answer to a question.
+OPENAI_API_KEY also to the URL in the user's own OPENAI_BASE_URL. Any other key is sent only to a server that
+the user has allowed: in the user's trusted.toml, on the command line, or in answer to a question.
 """
 
 import ipaddress

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
-from guard_eval.servers.answers import dump_json
+from guard_eval.servers.answers import dump_shortened_json
 
 _UNITS = {"ms": 0.001, "mi": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 """The seconds in each unit of time, by the first letters of the unit's name. The first match decides."""
@@ -43,7 +43,7 @@ def read_wait_seconds(headers: Mapping[str, str], error: object = None) -> float
     >>> read_wait_seconds({"retry-after": "3"}), read_wait_seconds({"retry-after": "soon"})
     (3.0, None)
     """
-    words = dump_json(error)
+    words = dump_shortened_json(error)
     in_words = _ASKED.search(words)
     milliseconds = _MILLISECONDS.search(words)
     used = _USED_UP.search(headers.get("ratelimit", "")[:_LONGEST_HEADER])

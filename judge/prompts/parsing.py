@@ -11,7 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from guard_eval.records import CHOICES, Choice, JsonObject
 from guard_eval.rubric import remove_case_and_punctuation
-from guard_eval.servers.answers import get_object_or_empty, read_answer, read_json, remove_thinking, shorten
+from guard_eval.servers.answers import (
+    get_object_or_empty,
+    read_answer,
+    read_json_object,
+    remove_thinking,
+    shorten,
+)
 from guard_eval.servers.failures import RequestFailure
 from judge.prompts.prompt import RATIONALE
 from judge.prompts.sanitize import CONTROL_TOKEN
@@ -164,7 +170,7 @@ def parse_response(
     """
     answer = read_answer(body)
     if answer is None:
-        withheld = get_object_or_empty(read_json(body).get("error")).get(
+        withheld = get_object_or_empty(read_json_object(body).get("error")).get(
             "message"
         )  # the model's own text is not JSON
         words = str(withheld or f"no answer: {body.decode(errors='replace')}")

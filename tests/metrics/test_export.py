@@ -22,7 +22,7 @@ from guard_eval.metrics.scores import (
     Difference,
     MeasurementResult,
     Score,
-    find_closest_to_human,
+    find_scores_closest_to_human,
     format_value,
 )
 from guard_eval.texts.generations import HUMAN
@@ -137,7 +137,7 @@ def test_scores_closest_to_human_equal_the_papers_bold_scores():
         score(row.metric, row.number, strategy=row.strategy)
         for row in table[table["dataset"] == "Wikitext"].itertuples()
     ]
-    closest = {metric: strategy for metric, _, strategy in find_closest_to_human(rows)}
+    closest = {metric: strategy for metric, _, strategy in find_scores_closest_to_human(rows)}
     # The paper sets AD's MAUVE of 92.20 in bold, though Temp.'s 92.85 is nearer to 100: by its own caption
     # ("closest to human") that is a slip, and Temp. is what we highlight.
     temperature = dict.fromkeys(("mauve", "coherence"), "temperature(tau=0.9)")
@@ -147,7 +147,7 @@ def test_scores_closest_to_human_equal_the_papers_bold_scores():
 def test_rounded_ties_are_all_closest_to_human():
     values = {HUMAN: 92.98, "below": 92.88, "above": 93.081, "farther": 92.87, "none": None}
     rows = [score(value=value, strategy=name) for name, value in values.items()]
-    closest = find_closest_to_human(rows)
+    closest = find_scores_closest_to_human(rows)
     assert {strategy for _, _, strategy in closest} == {"below", "above"}  # both 0.10 away
 
 

@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 
 
-def compute_in_batches(
+def compute_rows_in_batches(
     rows: Sequence[Item | None],
     count_tokens: Callable[[Item], int],
     read_rows: Callable[[Sequence[Item]], Iterable[Value]],

@@ -18,7 +18,7 @@ from transformers import GPT2Tokenizer, RobertaTokenizer
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.metrics.outcomes import Group, Outcome, make_mean_outcome
-from guard_eval.metrics.scorers.batches import compute_in_batches, pad_rows
+from guard_eval.metrics.scorers.batches import compute_rows_in_batches, pad_rows
 from guard_eval.metrics.scoring_models import MetricTools
 
 LAYERS = {
@@ -87,7 +87,7 @@ def compute_bertscores(
     encoded = [_encode_texts(tokenizer, pair) for pair in pairs]
     cut_pairs = [[_cut_to_token_limit(row, limit) for row in pair] for pair in encoded]
     match = partial(_compute_pair_f1, model, tokenizer, layer)
-    scores = compute_in_batches(cut_pairs, _count_tokens_of_longer_text, match, max_rows=batch_size)
+    scores = compute_rows_in_batches(cut_pairs, _count_tokens_of_longer_text, match, max_rows=batch_size)
     return [
         (score, _count_tokens_of_longer_text(pair) > limit)
         for score, pair in zip(scores, encoded, strict=True)

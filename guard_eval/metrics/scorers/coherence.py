@@ -18,7 +18,7 @@ import torch
 from guard_eval.estimate import divide_sums
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.metrics.outcomes import Facts, Group, Outcome, make_mean_outcome, make_outcome_of_sums
-from guard_eval.metrics.scorers.batches import BATCH_ROWS, compute_in_batches, pad_rows
+from guard_eval.metrics.scorers.batches import BATCH_ROWS, compute_rows_in_batches, pad_rows
 from guard_eval.metrics.scoring_models import MetricTools
 
 MAX_LOGITS = {"cpu": 2**26, "cuda": 2**29}
@@ -83,7 +83,7 @@ def compute_log_likelihoods(
         predicted = max(len(row.ids) for row in scored) + 1 - min(row.first for row in scored)
         room = MAX_LOGITS[device.type] // (predicted * config.vocab_size)
         batch_size = max(1, min(batch_size, room))
-    return compute_in_batches(
+    return compute_rows_in_batches(
         rows, lambda row: len(row.ids), partial(_compute_row_log_likelihoods, model), max_rows=batch_size
     )
 

@@ -26,7 +26,7 @@ from guard_eval.errors import MissingExtraError
 from guard_eval.estimate import Floats
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.metrics.outcomes import Group, Outcome, make_outcome_of_runs
-from guard_eval.metrics.scorers.batches import compute_in_batches, pad_rows
+from guard_eval.metrics.scorers.batches import compute_rows_in_batches, pad_rows
 from guard_eval.metrics.scoring_models import MetricTools, ScoringInput
 from guard_eval.study.settings import MetricSettings
 
@@ -56,7 +56,7 @@ class Mauve:
     """MAUVE of one set of texts.
 
     Attributes:
-        values: The score in percent for each seed of k-means. It is empty if the score is undefined.
+        values: The score in percent for each seed of k-means, or nothing if the score is undefined.
         n: The number of texts or the number of references, whichever is smaller.
         buckets: The number of buckets of the histograms.
         labels: For each seed, the bucket of each reference `[n]` and of each text `[m]`.
@@ -238,7 +238,7 @@ def compute_text_features(
     context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     cut = {} if context is None else {"truncation": True, "max_length": context}
     rows = [None if text is None else tokenizer(text, verbose=False, **cut)["input_ids"] for text in texts]
-    return compute_in_batches(rows, len, partial(_compute_last_token_states, model), max_rows=batch_size)
+    return compute_rows_in_batches(rows, len, partial(_compute_last_token_states, model), max_rows=batch_size)
 
 
 @torch.inference_mode()

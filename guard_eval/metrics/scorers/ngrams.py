@@ -152,7 +152,7 @@ def compute_self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
 
 
 def _find_two_largest_counts(counts: Sequence[Counter[Gram]]) -> dict[Gram, tuple[int, int]]:
-    """Return, for each n-gram, the largest and the second largest of its counts in single texts."""
+    """Return, for each n-gram, the largest and the second largest count in a single text."""
     largest: dict[Gram, tuple[int, int]] = {}
     for grams in counts:
         for gram, count in grams.items():

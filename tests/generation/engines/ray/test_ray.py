@@ -176,8 +176,8 @@ def test_resources_of_lost_ray_machines_are_ignored():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"trace": True}, "--trace is for --engine local"),
-        ({"workers": 99}, "at most"),
+        ({"trace": True}, "--trace works only with --engine local"),
+        ({"workers": 99}, "set --workers .* or less"),
     ],
 )
 def test_ray_refuses_options_that_conflict(tmp_path, options, says):
