@@ -33,7 +33,7 @@ from analysis.verdicts.table import (
     is_metadata_heading,
 )
 from analysis.verdicts.words import find_word_meaning
-from guard_eval.errors import StudyError, suggest_nearest
+from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.reporting.words import join_with_and
 
@@ -149,7 +149,7 @@ def _read_declared_headings(table: Table) -> Mapping[str, str]:
     for name, heading in declared.items():
         start = f"columns.{name}"
         if name not in {*KNOWN, *SHOWN}:
-            raise StudyError(f"{start}: there is no such column; {suggest_nearest(name, sorted(KNOWN))}")
+            raise StudyError(f"{start}: there is no such column; {suggest_nearest_word(name, sorted(KNOWN))}")
         parts = map(str.strip, heading.split(","))
         if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*parts):
             table.join_columns(heading)
@@ -157,7 +157,7 @@ def _read_declared_headings(table: Table) -> Mapping[str, str]:
             table.items = table.items.rename(columns={heading: name})
         elif heading and not table.has_columns(heading):
             raise StudyError(
-                f"{start}={heading}: there is no such heading; {suggest_nearest(heading, table.names)}"
+                f"{start}={heading}: there is no such heading; {suggest_nearest_word(heading, table.names)}"
             )
     return declared
 
