@@ -10,9 +10,10 @@ A batch that is too large for the account is halved. After that, only one batch 
 import asyncio
 import secrets
 import tempfile
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from itertools import islice
 from typing import IO
 
@@ -51,6 +52,12 @@ REQUESTS_AT_ONCE = 200
 POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 60.0
 """Seconds between two checks of a batch: the first pause, and the longest pause."""
 
+MOST_DOWNLOADS = 8
+"""The number of downloads in one run if result files have fewer answers than the provider has counted."""
+
+GIVEN_UP_AFTER = timedelta(days=3)
+"""The age of a batch after which answers that are counted, but in no file, are lost."""
+
 _NEW_NAME = 'give the judge a new name (name = "…")'
 
 NO_ANSWER = RequestFailure(kind="server_error", detail="the batch has neither an answer nor an error")
@@ -71,7 +78,9 @@ class BatchRun:
         self.server = online.server
         self._errors: dict[str, RequestFailure] = {}  # by the request's key
         self._most_requests = MOST_REQUESTS  # in one batch; lower after a batch was too large
-        self._batch_of: dict[str, str] = {}  # our names for batches, by key; empty for another run's batch
+        self._downloads: Counter[str] = Counter()  # by our name for the batch
+        # Our names for batches, by the request's key; empty if the answer comes after this run.
+        self._batch_of: dict[str, str] = {}
 
     def judge_questions(self, rounds: Iterable[Sequence[Question]]) -> RunCounts:
         """Collect the batches of earlier runs, and then ask all other questions, round by round.
@@ -293,8 +302,20 @@ class BatchRun:
                 "Use the key and the address that sent the batch, and run the command again later. "
                 f"If the batch was deleted, {_NEW_NAME}"
             ) from None
-        with self.journal.store.begin_read() as db:
-            size = len(requests.read_open_requests(db, batch.name))
+        with self.journal.store.begin_write() as (db, now):
+            missing = requests.read_open_requests(db, batch.name)
+        size = len(missing)
+        if status.unanswered is not None and size > status.unanswered:
+            self._downloads[batch.name] += 1
+            if self._downloads[batch.name] < MOST_DOWNLOADS:  # a provider may update its files later
+                return False
+            if min(row.sent_at for row in missing.values()) > now - GIVEN_UP_AFTER:
+                progress.warn(
+                    f"the provider has counted {size - status.unanswered} more answers to the batch "
+                    f"{batch.provider_id} than its result files have"
+                )
+                self._batch_of |= dict.fromkeys(missing, "")
+                return True
         ended: JsonObject = {"failure": NO_ANSWER.kind, "detail": NO_ANSWER.detail}
         ended |= {"state": "lost"} if status.state == "completed" else {"state": "unbilled", "cost": 0}
         self._update_batch_requests(batch.name, **ended)
@@ -320,7 +341,7 @@ class BatchRun:
             key = str(get_object_or_empty(load_json_or_none(line)).get("custom_id"))
             if key not in rows:
                 continue
-            row, _ = rows[key]
+            row = rows[key].id
             error = explain_failed_batch_line(self.server, line)
             if key in settled and settled[key].state == "answered":  # the first answer stays
                 repeated |= {key} if error is None else set()
@@ -338,4 +359,4 @@ class BatchRun:
             requests.store_request_results(db, now, list(settled.values()))
         for key, answer in settled.items():
             if answer.state == "answered":
-                self.journal.add_answer_cost(answer, rows[key][1])
+                self.journal.add_answer_cost(answer, rows[key].cost)

@@ -34,7 +34,7 @@ class RunCounts:
     Attributes:
         requests: HTTP requests sent, repeated ones included.
         verdicts: Questions that got a verdict.
-        in_batches: Questions whose request is in another run's batch.
+        in_batches: Questions whose request is in a batch with answers that come after this run.
         failures: Questions without a verdict, by kind and description of the failure.
         cost: The cost of the answers, in billionths of a US dollar.
     """

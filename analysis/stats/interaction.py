@@ -25,7 +25,13 @@ _ROUNDING = 1e-9
 
 
 def run_interaction_test(
-    sums: ArrayLike, sizes: ArrayLike, values: ArrayLike, units: ArrayLike, *, seed: int = 0
+    sums: ArrayLike,
+    sizes: ArrayLike,
+    values: ArrayLike,
+    units: ArrayLike,
+    *,
+    name: str = "prompts",
+    seed: int = 0,
 ) -> Estimate:
     """Test whether the mean depends on a property.
 
@@ -33,7 +39,8 @@ def run_interaction_test(
         sums: The sum of the scores of each part, [parts]. A part is all items of one unit with one value.
         sizes: The number of items of each part, [parts].
         values: The value of each part, numbered from 0, [parts].
-        units: The unit of each part, numbered from 0, [parts].
+        units: The unit of each part, a number or a name, [parts].
+        name: The units' name in the plural.
         seed: The seed of the permutations.
 
     Returns:
@@ -51,7 +58,7 @@ def run_interaction_test(
     labels = np.asarray(values)[order]
     total = np.asarray(sums, dtype=float)[order]
     size = np.asarray(sizes, dtype=float)[order]
-    method = f"permutations of the values {scope} prompts"
+    method = f"permutations of the values {scope} {name}"
     cells = {*zip(strata.tolist(), labels.tolist(), strict=True)}
     if len(cells) == len({*strata.tolist()}):
         return Estimate(n=count, method=method, note="no two values can be exchanged")

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from analysis.verdicts.files import MAX_ROWS
-from analysis.verdicts.methods import suggest_methods_in_cells
+from analysis.verdicts.methods import suggest_method_columns, suggest_methods_in_cells
 from analysis.verdicts.sides import read_first_method
 from analysis.verdicts.table import (
     HEADINGS,
@@ -30,7 +30,9 @@ from analysis.verdicts.words import (
     TIED,
     A,
     B,
+    Word,
     find_word_meaning,
+    find_word_meanings,
     format_set_options,
     format_word_setting,
     is_tie,
@@ -144,14 +146,17 @@ def _do_columns_have_same_verdicts(table: Table, *names: str) -> bool:
     if not table.has_columns(*METHODS):
         return False
 
-    def winner(word: str | None, a: str | None, b: str | None) -> str | None:
-        if word is None or word in {a, b}:
+    meanings = [find_word_meanings(table.list_values(name)) for name in names]
+
+    def winner(word: str | None, words: Mapping[str, Word], a: str | None, b: str | None) -> str | None:
+        if word is None or word in {a, b} or word not in words:
             return word
-        side = find_word_meaning(word)
-        return word if side is None else {A: a, TIED: TIE, B: b}[side.side]
+        return {A: a, TIED: TIE, B: b}[words[word].side]
 
     _, rows = table.find_distinct_rows(*names, *METHODS)
-    return all(winner(first, a, b) == winner(second, a, b) for first, second, a, b in rows)
+    return all(
+        winner(first, meanings[0], a, b) == winner(second, meanings[1], a, b) for first, second, a, b in rows
+    )
 
 
 def _is_count_heading(name: str) -> bool:
@@ -326,7 +331,7 @@ def _is_verdict_column(table: Table, name: str, methods: set[str]) -> bool:
         return False
     # Two unknown names beside ties are methods.
     are_methods = not methods and TIE in texts and len(texts) <= 3
-    words = {*methods, *table.declared.words}
+    words = {*methods, *table.declared.words, *map(table.get_heading, METHODS)}
     is_verdict = [text.strip() in words or find_word_meaning(text) is not None for text in counts.index]
     return are_methods or counts[is_verdict].sum() >= MOSTLY * counts.sum()
 
@@ -430,10 +435,10 @@ def _refuse_verdicts_on_two_orders(table: Table, names: Sequence[str]) -> None:
 def _do_columns_contradict(table: Table, first: str, second: str) -> bool:
     """Return whether two columns name opposite sides in significantly more rows than the same side."""
     numbers, rows = table.find_distinct_rows(first, second)
-    products = []
-    for row in rows:
-        word, other = (find_word_meaning(text or "") for text in row)
-        products.append(word.side * other.side if word and other else 0)
+    words, others = (find_word_meanings(table.list_values(name)) for name in (first, second))
+    unknown = Word(TIED, "")
+    sides = [(words.get(text or "", unknown), others.get(other or "", unknown)) for text, other in rows]
+    products = [word.side * other.side for word, other in sides]
     agreed = np.array(products)[numbers]
     count = int(np.count_nonzero(agreed))
     contradictions = int((agreed < 0).sum())
@@ -483,6 +488,8 @@ def _explain_how_to_declare_headings(table: Table, names: Sequence[str]) -> str:
         roles = [role for role in ("criterion", "rater") if not table.has_columns(role)]
         heads = [f"columns.headings={role}" for role in (*roles, "pair_id")]
         return f"{start}: {format_set_options(*heads, join=' or ')}{methods}"
+    if offer := suggest_method_columns(table):
+        return f"nothing says which methods were compared. {offer}"
     sides = filter(names_side, dict.fromkeys(table.list_values(*names)))
     parts = ["columns.headings=pair_id", f"columns.rater={table.get_heading('rater', 'HEADING')}"]
     parts += [format_word_setting(word, "METHOD") for word in sides]

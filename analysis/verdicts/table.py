@@ -255,8 +255,9 @@ class Table:
 
     @property
     def columns_without_role(self) -> list[str]:
-        """Return the columns that have no role."""
-        return [name for name in self.names if name not in KNOWN and name not in SHOWN]
+        """Return the columns that have no role. A column `left` alone is one of them, without `right`."""
+        known = KNOWN.union(SHOWN) if self.has_columns(*SHOWN) else KNOWN
+        return [name for name in self.names if name not in known]
 
     def has_columns(self, *names: str) -> bool:
         """Return whether the table has all these columns."""

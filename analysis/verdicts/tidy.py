@@ -30,9 +30,10 @@ from analysis.verdicts.table import (
     YES,
     Declarations,
     Table,
+    format_column_options,
     is_metadata_heading,
 )
-from analysis.verdicts.words import find_word_meaning
+from analysis.verdicts.words import find_word_meaning, names_side
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.reporting.words import join_with_and
@@ -312,6 +313,12 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
     if table.has_columns("verdict", *METHODS):
         return
     if table.has_columns(*METHODS):
+        sided = [
+            n for n in table.columns_without_role if len(set(filter(names_side, table.list_values(n)))) > 1
+        ]
+        if sided:
+            offers = format_column_options("verdict", sided)
+            raise StudyError(f"no column has verdicts under a common heading. If one does, write {offers}")
         raise StudyError(
             "no column has verdicts. Say which one does, and what its words mean: --set "
             "columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' (a, b, tie, a method, or nothing)"
@@ -326,8 +333,8 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             "nothing says which methods were compared; add the fields method_a and method_b (and left and "
             "right, where sides changed) to the items, or give a file that has them by id"
         )
-    if columns := suggest_method_columns(table):
-        raise StudyError(f"nothing says which methods were compared. If two columns do, write {columns}")
+    if offer := suggest_method_columns(table):
+        raise StudyError(f"nothing says which methods were compared. {offer}")
     measures = set(HEADINGS["measures"])
     rated = [name for name in table.columns_without_role if measures & set(split_heading_words(name))]
     if rated and not table.has_columns("verdict"):

@@ -20,6 +20,7 @@ from guard_eval.generation import FinishedBatch
 from guard_eval.generation.plan import GenerationPlan, GenerationResult, Problems
 from guard_eval.generation.served import ServedPlan, request_texts
 from guard_eval.generation.strategies import Greedy, own, parse, signature
+from guard_eval.servers.price import check_budget
 from guard_eval.servers.server import parse_send_key_option
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
@@ -128,8 +129,7 @@ def _check_options(*, trace: bool, engine: EngineName, workers: int | None, budg
         raise StudyError(
             f"--workers {workers} must be at least 1, and only --engine ray has workers; leave --workers out"
         )
-    if budget is not None and not 0 < budget < float("inf"):
-        raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
+    check_budget(budget)
 
 
 def _select_systems(study: Study, names: Sequence[str]) -> list[System]:

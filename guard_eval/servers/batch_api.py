@@ -14,7 +14,7 @@ from typing import IO, Literal
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.records import JsonObject
-from guard_eval.servers.answers import get_object_or_empty, load_json_or_none, shorten
+from guard_eval.servers.answers import get_object_or_empty, load_json_or_none, read_count, shorten
 from guard_eval.servers.client import Client
 from guard_eval.servers.failures import ATTEMPTS, LONGEST_WAIT_SECONDS, FailureKind, RequestFailure
 from guard_eval.servers.refusals import read_error_message
@@ -50,6 +50,7 @@ SECOND_LOOK_SECONDS = 5.0
 Call = Callable[[], Awaitable[bytes | RequestFailure]]
 
 _CALLS = 12
+_PROVIDER_ID = re.compile(r"(?!.*\.\.)[\w.:/=-]{1,500}", re.ASCII)
 _BAD_RESPONSE = "the server's answer does not follow the Batch API. Run again later, or without --batch"
 
 
@@ -69,12 +70,14 @@ class BatchStatus:
         state: `open`, or how the batch ended.
         words: The state in the provider's words, with the number of answers.
         files: The names of the files with answers and with errors.
+        unanswered: The number of requests without an answer, by the provider's counts; None if it is unknown.
         error: The reason of a failure, or an empty text.
     """
 
     state: BatchState
     words: str
     files: tuple[str, ...]
+    unanswered: int | None
     error: str
 
 
@@ -156,12 +159,14 @@ class BatchApi:
         """Return the status of a batch."""
         status = await self._call_and_read_json(partial(self.client.get, f"/batches/{batch_id}"))
         state = read_batch_state(status.get("status"))
-        count = get_object_or_empty(status.get("request_counts")).get("completed", 0)
+        counts = get_object_or_empty(status.get("request_counts"))
+        total, answers = read_count(counts.get("total")), read_count(counts.get("completed"))
         files = (status.get("output_file_id"), status.get("error_file_id"))
         return BatchStatus(
             state=state,
-            words=f"{shorten(str(status.get('status')))}, {count} answers",
-            files=tuple(str(name) for name in files if name),
+            words=f"{shorten(str(status.get('status')))}, {answers or 0} answers",
+            files=tuple(_check_provider_id(name) for name in files if name),
+            unanswered=total - answers if total and answers and total >= answers else None,
             error=shorten(read_error_message(status.get("errors") or status.get("error"))),
         )
 
@@ -205,10 +210,14 @@ class BatchApi:
 
 def _read_provider_id(entry: JsonObject) -> str:
     """Return the id in a provider's answer."""
-    name = entry.get("id")
-    if not isinstance(name, str) or not name:
+    return _check_provider_id(entry.get("id"))
+
+
+def _check_provider_id(value: object) -> str:
+    """Return a provider's id if it can be a part of an address: Gemini's is `batches/123`."""
+    if not isinstance(value, str) or not _PROVIDER_ID.fullmatch(value):
         raise StudyError(_BAD_RESPONSE)
-    return name
+    return value
 
 
 def read_batch_state(word: object) -> BatchState:

@@ -144,10 +144,10 @@ def remove_parameters(name: str) -> str:
 
     >>> remove_parameters("top_p(p=0.9)"), remove_parameters("dry(base=2) + top_k(k=[5, 9])")
     ('top_p', 'dry + top_k')
-    >>> remove_parameters("GPT (new)")
-    'GPT (new)'
+    >>> remove_parameters("GPT (new)"), remove_parameters("GPT (new)(T=1 (seed 2))")
+    ('GPT (new)', 'GPT (new)')
     """
-    return re.sub(r"(?<=\w)\([^()]*\)", "", name)
+    return re.sub(r"(?<=\S)\((?:[^()]|\([^()]*\))*\)", "", name)
 
 
 def _parse_numeric_parameters(name: str) -> dict[str, float]:

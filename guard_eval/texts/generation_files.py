@@ -219,7 +219,9 @@ class Fields:
         """Return a strategy's name, followed by the record's setting if the record has one."""
         _, value = self._find_filled_key("setting")
         setting = strategy if value is None else str(value)
-        name = setting if setting.startswith(strategy) else f"{strategy}({setting})"
+        # "top_p(p=0.9)" names its strategy, but "top_p=0.9" only begins with the name of a parameter.
+        is_signature = setting.startswith(f"{strategy}(") and setting.endswith(")")
+        name = setting if is_signature or setting == strategy else f"{strategy}({setting})"
         return " ".join(name.split())
 
     def read_prompt(self) -> str | None:

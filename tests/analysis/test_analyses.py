@@ -400,6 +400,21 @@ def test_more_evidence_never_weakens_a_ranking():
         assert list(frame["possible_best"]) == list(frame["possible_worst"]) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("weights", ["equal", "precision"])
+def test_ranking_weighs_pairs_as_comparisons_do(weights):
+    """With as many pairs in each comparison, a method's expected share is the mean of its two win shares."""
+    frame = drawn_verdicts(compared=COMPARED)
+    is_dropped = frame["pair_id"].str[:3].astype(int).lt(20) & frame["rater"].isin(["bea", "cay"])
+    uneven = evidence(check_verdicts(frame[~is_dropped & (frame["rater"] != "gpt")]), weights=weights)
+    expected = {name: [] for name in "xyz"}
+    for row in rows(shares(uneven)):
+        if row.dataset == ALL:
+            expected[row.method_a].append(row.win_share)
+            expected[row.method_b].append(1 - row.win_share)
+    for row in rows(ranking(uneven)):
+        assert row.expected_share == pytest.approx(sum(expected[row.method]) / 2, abs=1e-9)
+
+
 def test_ranking_for_other_raters_is_less_certain():
     collected = ranked(chosen(3, 0.6, 0.3, 0.1), 30, raters=5)
     (these, *_), (others, *_) = (

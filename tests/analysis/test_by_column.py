@@ -101,6 +101,46 @@ def test_interaction_is_tested_within_prompts_if_values_vary():
     assert row.p == 1
 
 
+def rate_by_taste(shared_pairs=True):
+    """Return the votes of three native raters, who always prefer alpha, and three others, who prefer beta."""
+    rows = [
+        {"item": n if shared_pairs else f"{rater} {n}", "rater": rater, "winner": "AB"[rater > "c"]}
+        | {"model_a": "alpha", "model_b": "beta", "native": rater <= "c", "genre": ("story", "poem")[n >= 5]}
+        | {"site": "vienna" if rater in "ad" else "rome"}
+        for n in range(10)
+        for rater in "abcdef"
+    ]
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize("shared_pairs", [True, False])
+@pytest.mark.parametrize(
+    ("column", "p"),
+    [
+        ("native", 2 / 20),  # of 20 ways to choose three of six raters, two separate the tastes
+        ("site", 1.0),
+        ("genre", None),  # raters may differ in their taste for genres, which no exchange of prompts shows
+    ],
+)
+def test_property_of_sampled_raters_is_exchanged_between_raters(shared_pairs, column, p):
+    votes_of_people = rate_by_taste(shared_pairs).assign(rater_kind="person")
+    [row] = run_interaction_tests(make_evidence(votes_of_people, by=[column], raters="random"))
+    assert row.units == 6
+    assert row.p == (p if p is None else pytest.approx(p, abs=0.01))
+    assert ("remove this setting" in row.note) == (p is None)
+
+
+def test_interaction_is_about_these_raters_by_default():
+    table = rate_by_taste().assign(rater_kind="person")
+    [row] = run_interaction_tests(make_evidence(table, by=["native"]))
+    # All of ten prompts have the same sign: the chance of one exchange is 2 / 2^10.
+    assert row.p == pytest.approx(2 / 2**10, abs=0.002)
+    [row] = run_interaction_tests(make_evidence(table, by=["genre"]))
+    assert row.p == 1
+    [row] = run_interaction_tests(make_evidence(table, by=["rater"], raters="random"))
+    assert row.p < 0.001
+
+
 def test_numbers_are_divided_into_thirds():
     rows = measure_shares_by_value(make_evidence(votes(words=list(range(20))), by=["words"]))
     assert [row.value for row in rows] == ["0 to 6", "7 to 13", "14 to 19"]

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import tomllib
 import zipfile
 
 import pandas as pd
@@ -424,6 +425,31 @@ def test_settings_of_a_model_are_systems(run, tmp_path):
         renamed = [{name if key == "temperature" else key: row[key] for key in row} for row in rows]
         assert run("new", name, "--texts", write(tmp_path, f"{name}.csv", renamed)).code == 0
         assert texts_of(tmp_path / name).keys() == systems
+
+
+@pytest.mark.parametrize(
+    ("strategy", "setting", "name"),
+    [
+        ("top_p", "p=0.9", "top_p(p=0.9)"),
+        ("top_p", "top_p=0.9", "top_p(top_p=0.9)"),
+        ("beam", "beams=5", "beam(beams=5)"),
+        ("temperature", "temperature(0.7) or less", "temperature(temperature(0.7) or less)"),
+        ("GPT (new)", "T=1 (seed 2)", "GPT (new)(T=1 (seed 2))"),
+        ("top_p", "top_p(p=0.9)", "top_p(p=0.9)"),
+    ],
+)
+def test_every_setting_of_a_file_names_its_strategy(run, tmp_path, strategy, setting, name):
+    rows = [
+        {"prompt": question, "system": strategy, "setting": value, "text": f"{value} {question}"}
+        for question in QUESTIONS
+        for value in (setting, f"{strategy}(other)")
+    ]
+    assert run("new", "s", "--texts", write(tmp_path, "all.csv", rows)).code == 0
+    settings = tomllib.loads((tmp_path / "s" / "study.toml").read_text())
+    assert {system["name"]: system["setting_of"] for system in settings["system"]} == {
+        name: strategy,
+        f"{strategy}(other)": strategy,
+    }
 
 
 def test_new_keeps_the_finish_reason(run, tmp_path):

@@ -141,6 +141,70 @@ def test_request_missing_from_batch_results_is_a_failure(*, run, store, pairs, s
     assert run(batch=True).verdicts == 5
 
 
+def _shorten_first_downloads(server, monkeypatch, shorten, count):
+    """Let the first downloads of result files give only a part of the file."""
+    download = BatchApi.download_file
+    shortened = []
+
+    async def download_part(api, file_id):
+        content = await download(api, file_id)
+        shortened.append(file_id)
+        return shorten(content) if len(shortened) <= count else content
+
+    monkeypatch.setattr(BatchApi, "download_file", download_part)
+
+
+@pytest.mark.parametrize(
+    "shorten",
+    [lambda content: b"", lambda content: content[: len(content) // 2], lambda content: content[:-9]],
+    ids=["empty", "half", "last line cut"],
+)
+def test_short_result_file_is_downloaded_again(*, run, pairs, server, monkeypatch, shorten):
+    pairs(4)
+    _shorten_first_downloads(server, monkeypatch, shorten, 2)
+    counts = run(batch=True)
+    assert (counts.verdicts, counts.failures.total()) == (8, 0)
+    assert server.times_paid == {1}
+
+
+def test_result_file_named_later_is_awaited(run, pairs, server):
+    pairs(4)
+    completed = {"id": "x", "status": "completed", "output_file_id": None}
+    server.faults["poll"] = [Response(completed | {"request_counts": {"total": 7, "completed": 7}})] * 3
+    assert run(batch=True).verdicts == 8
+    assert server.times_paid == {1}
+
+
+def test_answers_without_file_stay_open_for_days(*, run, store, pairs, server, monkeypatch):
+    """Seven answers are counted, and the file has six. Only after days is the seventh lost."""
+    pairs(4)
+    _shorten_first_downloads(server, monkeypatch, lambda content: content[content.index(b"\n") :], 100)
+    reporter = Mock()
+    with progress.use_reporter(reporter):
+        for verdicts in (7, 0):
+            counts = run(batch=True)
+            assert (counts.verdicts, counts.in_batches, counts.requests) == (verdicts, 1, verdicts and 8)
+            assert (count_judged_presentations(store), read_spending(store).open) == (7, 1)
+            end_leases(store)
+    assert "1 more answers" in str(reporter.warn.call_args_list)
+    monkeypatch.setattr(judge_batches, "GIVEN_UP_AFTER", judge_batches.timedelta(0))
+    assert run(batch=True).verdicts == 1
+    assert read_spending(store).lost == 1
+
+
+@pytest.mark.parametrize("name", ["b\x000", "b\x1b[31m", "b" * 70_000, "b\ud800", "../files/x", "x?y#z", " "])
+@pytest.mark.parametrize("step", ["create", "upload"])
+def test_provider_id_that_is_no_address_is_never_stored(*, run, store, pairs, server, name, step):
+    pairs(4)
+    server.faults[step] = [Response({"id": name})]
+    with pytest.raises(StudyError, match="does not follow the Batch API"):
+        run(batch=True)
+    end_leases(store)
+    assert run(batch=True).failures.total() == 0
+    assert count_judged_presentations(store) == 8
+    assert server.times_paid == {1}
+
+
 def test_empty_batch_answer_is_paid_and_repeated_twice(run, store, pairs, server):
     pairs(2)
     server.act = lambda ask: Response(None, paid=True) if "number 1" in ask.words else make_verdict(ask)

@@ -280,5 +280,6 @@ class FakeOpenAI(LocalServer):
                 self.files[name] = "\n".join(map(json.dumps, result[::-1])).encode()  # in any order
                 batch[key] = name
         batch["status"] = self.ends
-        batch["request_counts"] = {"total": len(lines), "completed": len(answers), "failed": len(errors)}
+        count = 0 if self.forgets else len(answers)
+        batch["request_counts"] = {"total": len(lines), "completed": count, "failed": len(errors)}
         self.paid += Counter()  # removes counts of 0

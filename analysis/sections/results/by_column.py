@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import ResultKey, group_by_result
+from analysis.scores.scores import ResultKey, group_by_result, score_items
 from analysis.sections.results.shares import (
     CountedRow,
     TestedRow,
@@ -18,12 +18,20 @@ from analysis.sections.results.shares import (
     make_share_cells,
     measure_total_shares,
 )
-from analysis.sections.section import Section, make_result_labels, make_table_of_first_rows, name_first_method
+from analysis.sections.section import (
+    Section,
+    make_result_labels,
+    make_table_of_first_rows,
+    name_first_method,
+    select_notes,
+)
 from analysis.stats.interaction import run_interaction_test
 from analysis.verdicts.reading import get_reading
 from analysis.verdicts.table import KNOWN, STORED, convert_to_texts, has_named_raters
 from guard_eval.errors import StudyError, suggest_nearest_word
+from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
+from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import (
     count_in_words,
     find_criterion_title,
@@ -127,6 +135,10 @@ def suggest_split_columns(frame: pd.DataFrame) -> list[str]:
     return [name for name in names if 1 < frame[name].nunique() <= MAX_VALUES]
 
 
+ONLY_THESE_RATERS = (
+    'with raters = "random" only a property of the raters can be tested; remove this setting for a test that '
+    "is about these raters"
+)
 NO_WEIGHTS = "the test of a column gives every pair the same weight; remove weights, or remove by"
 
 
@@ -148,7 +160,9 @@ def _make_value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
     return ValueRow(**counted | {"p_adjusted": None, "family": 0}, column=column, value=value)
 
 
-@declare_plan_keys("correction", "composite", refuses={"weights": NO_WEIGHTS}, needs=list_split_columns)
+@declare_plan_keys(
+    "correction", "raters", "composite", refuses={"weights": NO_WEIGHTS}, needs=list_split_columns
+)
 def run_interaction_tests(evidence: Evidence) -> list[InteractionRow]:
     """Test for each result and column whether the share depends on the column.
 
@@ -160,12 +174,17 @@ def run_interaction_tests(evidence: Evidence) -> list[InteractionRow]:
     rows = []
     for column in list_split_columns(evidence):
         subsets = [
-            dict(group_by_result(subset.scored.items)) for _, subset in _split_by_value(evidence, column)
+            dict(group_by_result(subset.scored.scores)) for _, subset in _split_by_value(evidence, column)
         ]
-        for key, whole in group_by_result(evidence.scored.items):
+        # The question whether the raters differ is about these raters in any plan.
+        is_about_all = evidence.plan.raters == "random" and column != "rater"
+        for key, whole in group_by_result(evidence.scored.scores):
             rated = [subset[key] for subset in subsets if key in subset]
             if rated:
-                rows.append(_run_interaction_test(key, column, whole, rated, evidence.seed))
+                is_sample = is_about_all and key.rater_kind not in PEOPLE_OF
+                run_test = _test_exchange_of_raters if is_sample else _test_exchange_of_prompts
+                test = run_test(_number_units_and_values(whole, rated), evidence.seed)
+                rows.append(_make_interaction_row(key, column, len(rated), test))
     declared = evidence.context.by
     of_declared = [row for row in rows if row.column in declared]
     of_explored = [row for row in rows if row.column in evidence.context.explored]
@@ -175,21 +194,43 @@ def run_interaction_tests(evidence: Evidence) -> list[InteractionRow]:
     ]
 
 
-def _run_interaction_test(
-    key: ResultKey, column: str, whole: pd.DataFrame, parts: Sequence[pd.DataFrame], seed: int
-) -> InteractionRow:
-    """Test one result: do its items depend on the value of a column?"""
-    unit_of = whole.set_index(["dataset", "pair_id"])["unit"]
-    sums = []
-    for number, items in enumerate(parts):
-        units = unit_of.loc[pd.MultiIndex.from_frame(items[["dataset", "pair_id"]])].to_numpy()
-        by_unit = items["share"].groupby(units).agg(["sum", "size"])
-        sums.append(by_unit.assign(value=number))
-    table = pd.concat(sums)
-    test = run_interaction_test(table["sum"], table["size"], table["value"], table.index, seed=seed)
+def _make_interaction_row(key: ResultKey, column: str, groups: int, test: Estimate) -> InteractionRow:
     return InteractionRow(
-        *key, column=column, groups=len(parts), units=test.n, method=test.method, p=test.p, note=test.note
+        *key, column=column, groups=groups, units=test.n, method=test.method, p=test.p, note=test.note
     )
+
+
+def _number_units_and_values(whole: pd.DataFrame, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return all raters' scores of one result with the number of the column's value.
+
+    Args:
+        whole: The scores of the result, with the units of the whole table.
+        parts: The scores for each value of the column.
+    """
+    unit_of = whole.groupby(list(PAIR), observed=True)["unit"].first()
+    scores = pd.concat([group.assign(value=number) for number, group in enumerate(parts)])
+    return scores.assign(unit=unit_of.loc[pd.MultiIndex.from_frame(scores[list(PAIR)])].to_numpy())
+
+
+def _test_exchange_of_prompts(scores: pd.DataFrame, seed: int) -> Estimate:
+    """Test whether these raters' shares depend on the value, by exchanging values of prompts."""
+    items = [score_items(group).assign(value=value) for value, group in scores.groupby("value")]
+    sums = pd.concat(items).groupby(["value", "unit"])["share"].agg(["sum", "size"]).reset_index()
+    return run_interaction_test(sums["sum"], sums["size"], sums["value"], sums["unit"], seed=seed)
+
+
+def _test_exchange_of_raters(scores: pd.DataFrame, seed: int) -> Estimate:
+    """Test whether the shares of all raters depend on the value, by exchanging values of raters."""
+    values_of_rater = scores.groupby("rater", observed=True)["value"].nunique()
+    by_unit = scores.groupby("unit")[["rater", "value"]].nunique()
+    # Raters with the same value have more in common if they alone rated the same prompts.
+    have_own_prompts = by_unit["rater"].max() > 1 and by_unit["value"].max() == 1
+    if values_of_rater.max() > 1 or have_own_prompts:
+        return Estimate(n=len(values_of_rater), method="no test for all raters", note=ONLY_THESE_RATERS)
+    rated = scores.assign(score=scores["net"] / scores["showings"])
+    sums = rated.groupby(["value", "rater"], observed=True)["score"].agg(["sum", "size"]).reset_index()
+    units = sums["rater"].astype(str)
+    return run_interaction_test(sums["sum"], sums["size"], sums["value"], units, name="raters", seed=seed)
 
 
 def _split_by_value(evidence: Evidence, column: str) -> Iterator[tuple[str, Evidence]]:
@@ -271,6 +312,7 @@ def _describe_split_columns(evidence: Evidence, tests: Sequence[InteractionRow])
     """Describe the test, the omitted verdicts, and the columns that cannot support a claim."""
     methods = join_distinct_names(row.method for row in tests)
     yield f"Interaction: {methods or 'not tested if comparisons stop early'}."
+    yield from select_notes(row.note for row in tests)
     for name in list_split_columns(evidence):
         if missing := convert_to_texts(evidence.frame[name]).isna().sum():
             yield f"{count_in_words(missing, 'verdict')} without {name} are left out."

@@ -140,7 +140,7 @@ _BATCHES = query("""
     WHERE state = 'open' AND rater_id = :rater AND batch IS NOT NULL
 """)
 
-_BATCH = query("SELECT key, id, cost FROM request WHERE state = 'open' AND batch = :batch")
+_BATCH = query("SELECT key, id, cost, sent_at FROM request WHERE state = 'open' AND batch = :batch")
 
 _IN_BATCHES = query("""
     SELECT request.key FROM request JOIN rater ON rater.id = request.rater_id
@@ -498,9 +498,9 @@ def take_over_batches_of_ended_runs(
     return mine, len(rows) - len(mine)
 
 
-def read_open_requests(db: Connection, batch: str) -> dict[str, tuple[int, int | None]]:
-    """Return the row and the highest possible cost of each open request in a batch, by key."""
-    return {row.key: (row.id, row.cost) for row in _BATCH(db, batch=batch)}
+def read_open_requests(db: Connection, batch: str) -> dict[str, SqlRow]:
+    """Return the `id`, the highest possible `cost` and `sent_at` of each open request in a batch, by key."""
+    return {row.key: row for row in _BATCH(db, batch=batch)}
 
 
 def update_open_requests_of_batch(db: Connection, batch: str, **values: str | int) -> None:
