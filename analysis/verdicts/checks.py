@@ -137,7 +137,7 @@ def _refuse_lookalike_names(table: pd.DataFrame) -> None:
         seen: dict[str, str] = {}
         for name in (name for name in names if name in table):
             for text in table[name].dropna().unique():
-                other = seen.setdefault(make_visible_form(text, case=name in _IDS), text)
+                other = seen.setdefault(make_visible_form(text, keep_case=name in _IDS), text)
                 if other != text:
                     where = format_line_numbers((table[name] == text).to_numpy(), table.index)
                     raise StudyError(

@@ -27,7 +27,7 @@ from analysis.verdicts.table import (
     refuse_wrong_rows,
 )
 from analysis.verdicts.tidy import make_tidy
-from guard_eval.errors import StudyError, suggest_nearest
+from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading
 from guard_eval.records import RaterKind
 from guard_eval.reporting.words import join_with_and
@@ -138,7 +138,7 @@ def load_files(files: Sequence[Path], declared: Declarations) -> list[tuple[Path
     """
     if declared.form is not None and declared.form not in FORMATS:
         raise StudyError(
-            f"there is no format {declared.form!r}; {suggest_nearest(declared.form, list(FORMATS))}"
+            f"there is no format {declared.form!r}; {suggest_nearest_word(declared.form, list(FORMATS))}"
         )
     opened = [VerdictFile(path) for path in files]
     described = [file for file in opened if len(files) > 1 and _is_item_record(file.first)]

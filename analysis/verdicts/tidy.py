@@ -37,7 +37,7 @@ from analysis.verdicts.table import (
     is_name_of_aggregate,
 )
 from analysis.verdicts.words import find_word_meaning, names_side
-from guard_eval.errors import StudyError, suggest_nearest
+from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.reporting.words import join_with_and
 
@@ -158,7 +158,8 @@ def _read_declared_headings(table: Table) -> Mapping[str, str]:
     for name, heading in declared.items():
         start = f"columns.{name}"
         if name not in {*KNOWN, *SHOWN, EXCLUDED}:
-            raise StudyError(f"{start}: there is no such column; {suggest_nearest(name, sorted(KNOWN))}")
+            known = sorted({*KNOWN, EXCLUDED})
+            raise StudyError(f"{start}: there is no such column; {suggest_nearest_word(name, known)}")
         parts = map(str.strip, heading.split(","))
         if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*parts):
             table.join_columns(heading)
@@ -166,7 +167,7 @@ def _read_declared_headings(table: Table) -> Mapping[str, str]:
             table.items = table.items.rename(columns={heading: name})
         elif heading and not table.has_columns(heading):
             raise StudyError(
-                f"{start}={heading}: there is no such heading; {suggest_nearest(heading, table.names)}"
+                f"{start}={heading}: there is no such heading; {suggest_nearest_word(heading, table.names)}"
             )
     return declared
 
