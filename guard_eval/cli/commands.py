@@ -62,7 +62,7 @@ COMMANDS = {
     "raters links": Command(
         PEOPLE,
         "guard_eval.store.manage:renew_links",
-        "Make new links for invited people and write them to a file, for example to send them by mail.",
+        "Make new links for invited people, and write the links to a file.",
     ),
     "raters assign": Command(
         PEOPLE,

@@ -13,6 +13,7 @@ import inspect
 import io
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stdout
@@ -47,7 +48,12 @@ SHARED = Group("Options of every command", sort_key=100)
 
 def main() -> None:
     """Run the command line with the arguments of this process, and end the process."""
-    sys.exit(run(sys.argv[1:]))
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # another Ctrl-C, after the first was handled
+        code = find_signal_exit_code([])
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends what the interpreter does at its end
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

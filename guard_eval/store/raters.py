@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
@@ -29,6 +30,7 @@ from guard_eval.store.notes import (
 )
 from guard_eval.store.settings import delete_value, read_setting, read_value, store_value
 from guard_eval.store.showings import slots
+from guard_eval.store.sql import database
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import ERASING, SqlRow, add_rows, check_name, query
 
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 RaterState = Literal["excluded", "revoked", Refusal, "finished", ""]
 
 _SALT = "erasure salt"
+
+_LOCKED = "55P03"
+"""PostgreSQL's code of an error: another program held a table's lock for the whole time-out."""
 
 _PLACEHOLDER = re.compile(
     r"(?i)(undefined|null|none|nan|n/?a|test\w*|unknown|anonymous|example|id|\w+_p?id)"
@@ -548,6 +553,15 @@ def _vacuum_postgres(db: Connection) -> list[str]:
 
     driver = cast("psycopg.Connection", db.connection.driver_connection)
     driver.add_notice_handler(record_vacuum_notice)
-    db.exec_driver_sql("VACUUM (FULL, VERBOSE) rater, token, note, verdict, presentation")
-    driver.remove_notice_handler(record_vacuum_notice)
+    try:
+        # VACUUM would wait without end while another program reads one of the tables.
+        db.exec_driver_sql(f"SET lock_timeout = '{database.BUSY_SECONDS}s'")
+        db.exec_driver_sql("VACUUM (FULL, VERBOSE) rater, token, note, verdict, presentation")
+    except OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) != _LOCKED:
+            raise
+        notices.append(f"WARNING {error.orig}")
+    finally:
+        db.exec_driver_sql("RESET lock_timeout")
+        driver.remove_notice_handler(record_vacuum_notice)
     return notices

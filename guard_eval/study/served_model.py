@@ -43,8 +43,8 @@ def refuse_reserved_names(names: str, added: dict[str, object]) -> dict[str, obj
 
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
 HeaderValue = Annotated[str, Field(pattern=r"^[!-~]([ -~]*[!-~])?$")]
-Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Prices = Annotated[list[Usd], Field(min_length=2, max_length=2)]
+Price = Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)]
+Prices = Annotated[list[Price], Field(min_length=2, max_length=2)]
 
 
 class ServerSettings(SettingsTable):
