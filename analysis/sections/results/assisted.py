@@ -204,6 +204,7 @@ def make_section(evidence: Evidence) -> Section | None:
         lambda row: {
             "People": format_share(row.people_alone),
             "Assisted": format_share(row.people_assisted),
+            "Judge alone": format_share(row.judge_alone),
             "p": NOTHING if row.p is None else format_p(row.p),
             "r": format_number(row.correlation),
             "Ratings gained": format_number(row.ratings_gained, 0),
