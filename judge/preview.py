@@ -106,7 +106,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         if isinstance(step, Send) and builder.make_key(question, step.form, step.sample) not in in_batches:
             unanswered.append((question, step))
     bodies = [
-        builder.build_body(question, send.form, send.sample, max_output_tokens=run.max_output_tokens)
+        builder.build_request_body(question, send.form, send.sample, max_output_tokens=run.max_output_tokens)
         for question, send in unanswered
     ]
     sizes = [len(body) for body in bodies]

@@ -275,7 +275,7 @@ class OnlineRun:
     def plan_request(self, question: Question, send: Send, *, batch: bool = False) -> PlannedRequest:
         """Return a request that asks a question, with the highest possible cost of the request."""
         tokens = self.state.max_output_tokens
-        body = self.builder.build_body(question, send.form, send.sample, max_output_tokens=tokens)
+        body = self.builder.build_request_body(question, send.form, send.sample, max_output_tokens=tokens)
         return PlannedRequest(
             question=question,
             key=self.builder.make_key(question, send.form, send.sample),

@@ -89,7 +89,7 @@ def status(folder: Path, /, *, watch: bool = False, overrides: Sequence[str] = (
     try:
         while watch:
             result = read_status(folder, overrides)
-            progress.show_result(result, clear=True)
+            progress.show_result(result, clear_screen=True)
             progress.show_notice(f"\n{folder}, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC; Ctrl-C ends")
             time.sleep(WATCH_SECONDS)
     except KeyboardInterrupt:

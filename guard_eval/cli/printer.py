@@ -67,10 +67,10 @@ class Printer(Reporter):
         else:
             self.show_result(result)
 
-    def show_result(self, result: Result, *, clear: bool = False) -> None:
+    def show_result(self, result: Result, *, clear_screen: bool = False) -> None:
         """Print a result for a person: lines, tables, warnings and the next commands."""
         console = _make_console(stderr=self.as_json)
-        if clear:
+        if clear_screen:
             console.clear()
         for warning in result.warnings:
             self.warn(warning)

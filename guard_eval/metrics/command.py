@@ -40,7 +40,7 @@ from guard_eval.study.system_settings import locate_model
 from guard_eval.study.toml import apply_overrides, validate_toml_tables
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, make_generation
-from guard_eval.texts.models import HubModels, find_models
+from guard_eval.texts.models import HubModels, find_local_and_hub_models
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems import explain_missing_texts, find_first_texts_of_systems, find_texts
 from guard_eval.texts.systems.cues import describe_unfinished_texts
@@ -263,7 +263,7 @@ def _measure_texts(
     problem = hub.problem
     if dry_run:
         return MeasurementResult(
-            lines=(line, f"metrics: {', '.join(settings.compute)}", *hub.lines),
+            lines=(line, f"metrics: {', '.join(settings.compute)}", *hub.availability_lines),
             warnings=(problem,) if problem else (),
             exit_code=2 if problem else 0,
         )
@@ -336,4 +336,4 @@ def _find_scoring_models(
         is_missing_folder = path.is_absolute() and not path.is_dir()
         if is_needed and (dry_run or not is_missing_folder):
             needed_models[model.name] = (model.location, model.branch)
-    return find_models(needed_models)
+    return find_local_and_hub_models(needed_models)

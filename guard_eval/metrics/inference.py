@@ -25,9 +25,9 @@ from guard_eval.estimate import (
     Estimate,
     Floats,
     Statistic,
-    adjust,
+    adjust_p_values,
     divide_sums,
-    explain_missing_p,
+    explain_unreachable_alpha,
     jackknife,
     join_notes,
 )
@@ -174,7 +174,7 @@ def estimate_differences(
                 _estimate_difference(pairs[scope], level, [setting[scope] for setting in tried])
                 for scope in scopes
             ]
-        differences += _adjust_p_values(family, 1 - level)
+        differences += _adjust_differences_by_holm(family, 1 - level)
     return differences
 
 
@@ -266,14 +266,18 @@ def _compute_prompt_gains(first: Outcome, second: Outcome) -> Floats:
     return np.where(np.abs(gain) <= rounding, 0.0, gain)
 
 
-def _adjust_p_values(family: Sequence[Difference], alpha: float) -> Iterator[Difference]:
+def _adjust_differences_by_holm(family: Sequence[Difference], alpha: float) -> Iterator[Difference]:
     """Yield the differences of one metric with p-values after Holm's correction."""
     p_values = [row.p_value for row in family]
     smallest = [None if row.p_value is None else row.smallest_p for row in family]
     correction = f" after Holm's correction for {len(family)} tests"
-    for row, p_holm, smallest_holm in zip(family, adjust(p_values), adjust(smallest), strict=True):
-        why_no_p_value = explain_missing_p(row.smallest_p, alpha) if p_holm is not None else ""
-        why_no_p_holm = why_no_p_value or explain_missing_p(smallest_holm or 0.0, alpha, after=correction)
+    for row, p_holm, smallest_holm in zip(
+        family, adjust_p_values(p_values), adjust_p_values(smallest), strict=True
+    ):
+        why_no_p_value = explain_unreachable_alpha(row.smallest_p, alpha) if p_holm is not None else ""
+        why_no_p_holm = why_no_p_value or explain_unreachable_alpha(
+            smallest_holm or 0.0, alpha, after_correction=correction
+        )
         yield replace(
             row,
             p_value=None if why_no_p_value else row.p_value,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import parse
-from guard_eval.generation.strategies.own import hash_own_source
+from guard_eval.generation.strategies.own import hash_own_strategy_source
 from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import (
@@ -136,7 +136,7 @@ def _read_texts_of_strategy(
     """Return a strategy's texts in a folder, all by one engine: the one that made the most texts."""
     amateur = study.settings.find_amateur(strategy)
     runs = study.settings.count_texts_per_prompt(strategy)
-    required = {"strategy": strategy, "source": hash_own_source(parse(strategy)), "amateur": amateur}
+    required = {"strategy": strategy, "source": hash_own_strategy_source(parse(strategy)), "amateur": amateur}
     if amateur:
         revision = find_local_revision(study.locate_model(amateur), study.settings.model.amateur_revision)
         required |= {"amateur_revision": revision} if revision else {}

@@ -147,7 +147,7 @@ class HubModels:
     reachable: bool
 
     @property
-    def lines(self) -> list[str]:
+    def availability_lines(self) -> list[str]:
         """Return lines that say which models are on this machine, and which must be downloaded."""
         lines = [f"{name} is on this machine" for name in self.cached]
         return lines + [f"{name} would be downloaded from the Hugging Face Hub" for name in self.missing]
@@ -168,7 +168,7 @@ class HubModels:
             constants.HF_HUB_OFFLINE = before
 
 
-def find_models(models: Mapping[str, tuple[str, str]]) -> HubModels:
+def find_local_and_hub_models(models: Mapping[str, tuple[str, str]]) -> HubModels:
     """Find out which models are on this machine and which must be downloaded.
 
     The Hub is asked at most once, and never if every model is on this machine at a fixed commit.

@@ -53,7 +53,7 @@ class EncodedPrompt:
     run: int = 1
 
 
-def encode_planned_texts(
+def encode_prompts_that_fit(
     loaded: LoadedModel, texts: Sequence[tuple[Prompt, int]], recipe: Recipe
 ) -> tuple[list[EncodedPrompt], str]:
     """Encode prompts. Return the prompts that fit into the model, the longest first, and a message.
@@ -116,7 +116,7 @@ def encode_prompts(
     """
     encode_text = partial(_encode_plain_prompt, loaded.tokenizer, limit=max_prompt_tokens)
     if chat:
-        switches = _read_template_settings(loaded, chat_template)
+        switches = _parse_chat_template_settings(loaded, chat_template)
         encode_text = partial(
             _encode_chat_prompt, loaded.tokenizer, switches=switches, limit=max_prompt_tokens
         )
@@ -148,7 +148,7 @@ def encode_prompts(
     return rows
 
 
-def _read_template_settings(loaded: LoadedModel, settings: str) -> dict[str, object]:
+def _parse_chat_template_settings(loaded: LoadedModel, settings_json: str) -> dict[str, object]:
     """Read the settings of a model's chat template from JSON.
 
     Raises:
@@ -160,7 +160,7 @@ def _read_template_settings(loaded: LoadedModel, settings: str) -> dict[str, obj
             f"generation.chat = true, but the model {loaded.name!r} has no chat template; "
             "set generation.chat = false, or name a model that was trained to chat"
         )
-    switches: dict[str, object] = json.loads(settings or "{}")
+    switches: dict[str, object] = json.loads(settings_json or "{}")
     for name in switches:
         if name in _OPTIONS_OF_TEMPLATES or not re.search(rf"\b{name}\b", str(template)):
             raise StudyError(
@@ -426,49 +426,58 @@ def find_stop_string(text: str, strings: Sequence[str]) -> int | None:
     return min((position for position in positions if position >= 0), default=None)
 
 
-def ends_with_stop_string(tokenizer: Tokenizer, new: Sequence[int], strings: Sequence[str]) -> bool:
+def ends_with_stop_string(tokenizer: Tokenizer, new_ids: Sequence[int], strings: Sequence[str]) -> bool:
     """Return whether the last new token completes one of the strings."""
     # Most tokens have at least one byte, but special tokens have none, and some decoders also need earlier
     # tokens. So more tokens are decoded than the longest string has bytes.
     window = 4 * max((len(string.encode()) for string in strings), default=0) + 8
-    return find_stop_string(_decode_ids(tokenizer, list(new[-window:])), strings) is not None
+    return find_stop_string(_decode_ids(tokenizer, list(new_ids[-window:])), strings) is not None
 
 
 def make_continuation(
-    loaded: LoadedModel, recipe: Recipe, row: EncodedPrompt, new: list[int], *, seconds: float, batch: int
+    loaded: LoadedModel,
+    recipe: Recipe,
+    encoded_prompt: EncodedPrompt,
+    new_ids: list[int],
+    *,
+    seconds: float,
+    batch_size: int,
 ) -> Continuation:
-    """Make a continuation from the tokens `new`, which took `seconds` in a batch of `batch` texts.
+    """Make a continuation from the tokens `new_ids`, which took `seconds` in a batch of `batch_size` texts.
 
     A text ends before the first stop string. Engines may write further tokens, which are cut here. An
     incomplete character at the end is removed.
     """
-    text = decode_continuation(loaded.tokenizer, row.ids, new).rstrip(_REPLACEMENT)
-    finish: Literal["eos", "length", "stop"] = "eos" if new[-1] in list_end_ids(loaded) else "length"
-    if new[-1] in list_stop_ids(loaded.tokenizer, recipe.stop):
+    text = decode_continuation(loaded.tokenizer, encoded_prompt.ids, new_ids).rstrip(_REPLACEMENT)
+    finish: Literal["eos", "length", "stop"] = "eos" if new_ids[-1] in list_end_ids(loaded) else "length"
+    if new_ids[-1] in list_stop_ids(loaded.tokenizer, recipe.stop):
         finish = "stop"
     index = find_stop_string(text, recipe.stop)
-    count = len(new)
+    count = len(new_ids)
     if index is not None:
         finish = "stop"
         count = 1  # the loop finds the smallest number of tokens whose text has the stop string
         while (
-            find_stop_string(decode_continuation(loaded.tokenizer, row.ids, new[:count]), recipe.stop) is None
+            find_stop_string(
+                decode_continuation(loaded.tokenizer, encoded_prompt.ids, new_ids[:count]), recipe.stop
+            )
+            is None
         ):
             count += 1
     return Continuation(
-        id=recipe.make_continuation_id(row.prompt, row.run),
-        prompt_id=row.prompt.id,
-        dataset=row.prompt.dataset,
+        id=recipe.make_continuation_id(encoded_prompt.prompt, encoded_prompt.run),
+        prompt_id=encoded_prompt.prompt.id,
+        dataset=encoded_prompt.prompt.dataset,
         recipe=recipe,
         text=text[:index],
-        prompt_tokens=len(row.ids),
+        prompt_tokens=len(encoded_prompt.ids),
         new_tokens=count,
         finish=finish,
         seconds=seconds,
-        batch=batch,
+        batch=batch_size,
         device=loaded.device,
         versions=loaded.versions,
-        run=row.run,
+        run=encoded_prompt.run,
     )
 
 
