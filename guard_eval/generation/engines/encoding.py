@@ -326,8 +326,8 @@ def _limit_memory(more: int) -> Iterator[None]:
     """Raise a `MemoryError` if the process needs `more` bytes than now while the `with` block runs."""
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
     limit, highest = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = pages * resource.getpagesize() + more
-    lower = wanted if limit == resource.RLIM_INFINITY else min(wanted, limit)
+    in_bytes = pages * resource.getpagesize() + more
+    lower = in_bytes if limit == resource.RLIM_INFINITY else min(in_bytes, limit)
     resource.setrlimit(resource.RLIMIT_AS, (lower, highest))
     try:
         yield
