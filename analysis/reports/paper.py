@@ -197,10 +197,12 @@ def _write_result_sentence(evidence: Evidence) -> str:
     rows = evidence.rows(select_answer_rows)
     ranked = _select_rankings_of_first_raters(evidence)
     test = _describe_tests(rows, ", two-sided")
+    has_test = False
     if ranked:
         covered = [row for row in covered if row.rater_group == ranked[0][0].rater_group]
-        test = ranked[0][0].any_difference_test
-    if len(ranked) > 1:
+        has_test = ranked[0][0].p_any_difference is not None
+        test = ranked[0][0].any_difference_test if has_test else "without a test of any difference"
+    if len(ranked) > 1 and has_test:
         test += f", corrected by {CORRECTION_NAMES[evidence.adjustment]} over {len(ranked)} criteria"
     lines = write_sentences_from_template(
         "sentence",

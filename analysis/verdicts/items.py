@@ -30,10 +30,9 @@ from analysis.verdicts.table import (
     is_name_of_aggregate,
     refuse_wrong_rows,
 )
-from analysis.verdicts.words import find_word_meaning, format_set_options, is_model_name
+from analysis.verdicts.words import format_set_options, is_model_name
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading
-from guard_eval.records import TIE
 from guard_eval.reporting.words import join_with_and
 
 NO_PAIR = "each row is a pair of its own: nothing names what was compared"
@@ -125,16 +124,11 @@ def find_item_columns(
     declared = table.declared.columns
     is_program = form is not None
     rated = [*METHODS, *filter(table.has_columns, ("rater", "criterion"))]
-    methods = {*table.list_values(*METHODS), TIE}
     columns = [*table.columns_without_role, *filter(table.has_columns, ["presentation"])]
     free = [
         name for name in columns if name not in verdict_columns and read_first_method(table, name) is None
     ]
-    free = [
-        name
-        for name in free
-        if not all(text in methods or find_word_meaning(text) for text in table.list_values(name))
-    ]
+    free = [name for name in free if table.list_values(name) and not table.has_only_verdicts(name)]
     named = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
     named = [name for name in named if name in {*free, "prompt_id"} or not table.list_values(name)]
     named = [name for name in named if name not in table.joined]
@@ -452,6 +446,7 @@ def _describe_repeated_verdicts(
     names = [
         name for name in table.columns_without_role if 1 < table.count_distinct_rows(name) < len(table.frame)
     ]
+    names = [name for name in names if not table.has_only_verdicts(name)]
     names = [name for name in names if not any(map(_DECIMAL.fullmatch, table.list_values(name)))]
     turns = [name for name in names if simplify_heading(name) in HEADINGS["turns"]]
     heading = table.get_heading("pair_id")

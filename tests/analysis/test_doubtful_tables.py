@@ -471,7 +471,7 @@ def test_invalid_and_practice_rows_are_left_out(name, cells):
 def test_unclear_exclusion_column_must_be_declared(name):
     rows = [{"prompt": n, **AB, "winner": "alpha", name: n % 2} for n in range(12)]
     assert f"the column '{name}' may say which rows do not count" in refusal(pd.DataFrame(rows))
-    assert counts(pd.DataFrame(rows).assign(**{name: ["a text", ""] * 6})) == ("12/0/0", 12)
+    assert counts(pd.DataFrame(rows).assign(**{name: ["some text", ""] * 6})) == ("12/0/0", 12)
 
 
 @pytest.mark.parametrize("name", ["majority", "consensus", "Gold"])
