@@ -185,7 +185,7 @@ def find_system_column(records: Sequence[Record]) -> str:
     return ""
 
 
-def refuse_doubtful_columns(
+def refuse_ambiguous_columns(
     records: Sequence[Record], columns: Sequence[str], system: str, source: object
 ) -> None:
     """Refuse a column that may divide the texts of one system for one prompt into several prompts or systems.
