@@ -34,7 +34,7 @@ from guard_eval.store import RaterProgress, Store, TidyRow, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
-from guard_eval.study.schema import encode_schema, make_schema_file_name, make_schema_line
+from guard_eval.study.schema import encode_schema, make_schema_comment, make_schema_file_name
 from guard_eval.study.system_settings import System
 
 # fmt: off
@@ -106,7 +106,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     files = {
         "verdicts.csv": make_csv([VERDICT_COLUMNS, *map(attrgetter(*VERDICT_COLUMNS), verdicts)]),
         "pairs.jsonl": "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in texts),
-        FILE_NAME: make_schema_line(FILE_NAME) + tomli_w.dumps(_make_report_settings(study, verdicts)),
+        FILE_NAME: make_schema_comment(FILE_NAME) + tomli_w.dumps(_make_report_settings(study, verdicts)),
         make_schema_file_name(FILE_NAME): encode_schema(TableSettings, FILE_NAME).decode(),
     }
     _check_for_names_and_keys(study, people, allow, files)

@@ -11,7 +11,7 @@ from scipy import special
 
 from analysis.stats.davidson import UTILITIES, ComparedPairs, index_parameter_matrix
 from guard_eval.estimate import ROUNDING, Estimate, Floats, Integers
-from guard_eval.joint_flips import compute_covariance_root, draw_signs, flip_signs_together
+from guard_eval.joint_flips import compute_covariance_root, compute_joint_flip_sums, draw_signs
 from guard_eval.sign_flip import sign_flip
 
 DRAWS = 20_000
@@ -366,7 +366,7 @@ def run_any_difference_test(net_wins: Floats, *, seed: int = 0) -> Estimate:
         why = "every method has as many wins as losses in every unit"
         return Estimate(n=len(net_wins), method=SIGN_FLIP_TEST, note=why, smallest_p=1.0)
     observed = float((scaled.sum(axis=0) ** 2).sum())
-    flipped = flip_signs_together(scaled, seed=seed)
+    flipped = compute_joint_flip_sums(scaled, seed=seed)
     statistics = (flipped.sums**2).sum(axis=1)
     return Estimate(
         value=observed,

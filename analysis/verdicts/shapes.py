@@ -12,6 +12,7 @@ from scipy.stats import binomtest
 
 from analysis.verdicts.files import MAX_ROWS
 from analysis.verdicts.methods import suggest_method_columns, suggest_methods_in_cells
+from analysis.verdicts.reading import WIDE
 from analysis.verdicts.sides import read_first_method
 from analysis.verdicts.table import (
     HEADINGS,
@@ -36,6 +37,7 @@ from analysis.verdicts.words import (
     find_word_meanings,
     format_set_options,
     format_word_setting,
+    is_model_name,
     is_tie,
     names_side,
 )
@@ -55,6 +57,9 @@ _CHANCE = 0.01
 """Two columns contradict each other if a sign test of opposite against equal sides has a smaller p."""
 MAX_OUTCOMES = 3
 """The largest number of different cells in a column that marks ties."""
+_PEOPLE = frozenset({"human", "humans", "person", "people"})
+_MEANINGS = {"criterion": "criteria", "rater": "raters"}
+"""What the headings of several columns of verdicts may mean."""
 _NUMBER = re.compile(r"[+-]?[\d.,]+")
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
@@ -130,10 +135,12 @@ def _refuse_further_verdict_columns(table: Table, names: Sequence[str]) -> None:
     heading = table.get_heading("verdict")
     if names:
         _refuse_verdicts_on_two_orders(table, ["verdict", *names])
+        roles = [(role, what) for role, what in _MEANINGS.items() if not table.has_columns(role)]
+        remedies = [f"If all are {what}, write --set columns.headings={role}. " for role, what in roles]
         raise StudyError(
-            f"{join_with_and(names)} may hold verdicts, too, beside {heading}. If all are criteria, write "
-            f"--set columns.headings=criterion. If {names[0]} says which text was A or on the left, name the "
-            "methods as shown in columns left and right, or the winner by its name. Otherwise write "
+            f"{join_with_and(names)} may hold verdicts, too, beside {heading}. {''.join(remedies)}If "
+            f"{names[0]} says which text was A or on the left, name the methods as shown in columns left and "
+            "right, or the winner by its name. Otherwise write "
             f"{format_column_options('verdict', [heading])}"
         )
 
@@ -197,6 +204,8 @@ def _find_meanings_of_mark_columns(table: Table) -> dict[str, str]:
     noun = "model" if "1" in table.get_heading("method_a") else "response"
     words = {}
     for name in table.columns_without_role:
+        if any(map(find_word_meaning, table.list_values(name))):
+            continue
         parts = split_heading_words(name)
         text = " ".join(token for token in parts if token not in {*winning, *HEADINGS["ignored"]})
         tie = next(filter(is_tie, (text, " ".join(parts[1:]))), "")
@@ -403,7 +412,18 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
         table.notes.append(f"{int(is_empty.sum())} empty cells of a wide table are read as missing verdicts")
     table.set_frame(long[~is_empty].drop(columns="_heading"))
     for role in split:
-        table.use_columns(role, names, "a wide table: its headings")
+        table.use_columns(role, names, WIDE)
+    is_said = table.has_columns("rater_kind") or table.declared.rater_kind is not None
+    if "rater" in split and not is_said and any(map(_find_kind_in_heading, names)):
+        kinds = table.get_cells("rater").map(_find_kind_in_heading)
+        table.use_columns("rater_kind", names, "headings that name a model or people", rater_kind=kinds)
+
+
+def _find_kind_in_heading(heading: str) -> str | None:
+    """Return the kind of rater that a heading names: a model, such as gpt-4o, or people; else None."""
+    if not _PEOPLE.isdisjoint(split_heading_words(heading)):
+        return "person"
+    return "model" if is_model_name(heading) and simplify_heading(heading) != "judge" else None
 
 
 def _split_headings_into_roles(table: Table, names: Sequence[str]) -> Mapping[str, Sequence[str]]:
@@ -420,7 +440,7 @@ def _split_headings_into_roles(table: Table, names: Sequence[str]) -> Mapping[st
             )
         return {table.declared.columns[HEADS]: names}
     matches = [match for name in names if (match := _RATER.fullmatch(name))]
-    missing = [name for name in ("criterion", "rater") if not table.has_columns(name)]
+    missing = [name for name in _MEANINGS if not table.has_columns(name)]
     if len(matches) == len(names) and "rater" in missing:
         raters = [match["rater"].strip(" _") for match in matches]
         criteria = [match["criterion"] or "" for match in matches]
@@ -509,7 +529,7 @@ def _explain_how_to_declare_headings(table: Table, names: Sequence[str]) -> str:
     start = f"verdicts are in {columns} ({listed}), and nothing says what their headings are"
     methods = "" if table.has_columns(*METHODS) else suggest_methods_in_cells(table, names)
     if table.has_columns(*METHODS) or methods:
-        roles = [role for role in ("criterion", "rater") if not table.has_columns(role)]
+        roles = [role for role in _MEANINGS if not table.has_columns(role)]
         heads = [f"columns.headings={role}" for role in (*roles, "pair_id")]
         return f"{start}: {format_set_options(*heads, join=' or ')}{methods}"
     if offer := suggest_method_columns(table):

@@ -31,7 +31,7 @@ from analysis.stats.rank_sets import (
     find_simultaneous_half_width,
     run_any_difference_test,
 )
-from guard_eval.estimate import Estimate, Integers, adjust, explain_missing_p, join_notes
+from guard_eval.estimate import Estimate, Integers, adjust_p_values, explain_unreachable_alpha, join_notes
 from guard_eval.frozen import record
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
@@ -254,9 +254,15 @@ def _adjust_any_difference_p(tables: Sequence[_Ranking], evidence: Evidence) -> 
         smallest = [table.smallest_p for table in family]
         p_values = [table.rows[0].p_any_difference for table in family]
         plan = evidence.plan
-        adjusted = adjust(p_values, evidence.adjustment, smallest=smallest, alpha=plan.alpha)
+        adjusted = adjust_p_values(
+            p_values, evidence.adjustment, smallest_p_values=smallest, alpha=plan.alpha
+        )
         for table, p, value in zip(family, p_values, adjusted, strict=True):
-            why = explain_missing_p(max(smallest), plan.alpha) if p is not None and value is None else ""
+            why = (
+                explain_unreachable_alpha(max(smallest), plan.alpha)
+                if p is not None and value is None
+                else ""
+            )
             for row in table.rows:
                 yield replace(
                     row,
