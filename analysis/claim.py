@@ -15,7 +15,7 @@ from analysis.stats.printed import (
 )
 from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.errors import StudyError
-from guard_eval.estimate import adjust
+from guard_eval.estimate import adjust_p_values
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, make_table
@@ -213,8 +213,8 @@ def _test_comparison_counts(
         for (wins, _, losses), ratings in zip(counts, per_pair, strict=True)
     ]
     unknown = [None] * (tests - len(counts))
-    pooled_adjusted = adjust([*pooled, *unknown])
-    adjusted = adjust([*clustered, *unknown])
+    pooled_adjusted = adjust_p_values([*pooled, *unknown])
+    adjusted = adjust_p_values([*clustered, *unknown])
     return tuple(
         Claim(
             wins=wins,

@@ -66,16 +66,25 @@ def annotate(
         lines = _prepare_serving(study, store, url, invite)
         if not is_local_address(address):
             lines.append(NO_TLS)
-        progress.show_notice("\n".join(lines))  # visitors can connect now: the socket is open
-        if invite:
-            people = {rater.name for rater in raters.read_rater_progress(store) if rater.kind == "person"}
-            with store.begin_write():  # the rater's old link stays valid if the new one cannot be printed
-                _, token = raters.invite_rater(store, invite, renew=invite in people)
-                # the user has asked for the link, so --quiet does not hide it
-                progress.show_result(Result(lines=(f"{invite}: {url}/?invite={token}",)))
+        with store.begin_write():  # the rater's old link stays valid if the new one cannot be printed
+            link = _make_link(store, url, invite) if invite else None
+            progress.show_notice("\n".join(lines))  # visitors can connect now: the socket is open
+            if link is not None:  # the user has asked for the link, so --quiet does not hide it
+                progress.show_result(Result(lines=(f"{invite}: {link}",)))
         with suppress(KeyboardInterrupt):
             server.run_server(opened)
     return ServedStudy(url=url, next=(study.format_command("status"),))
+
+
+def _make_link(store: Store, url: str, name: str) -> str:
+    """Return a new link for a rater, who is added if nobody has this name.
+
+    Raises:
+        StudyError: The rater may not rate.
+    """
+    people = {rater.name for rater in raters.read_rater_progress(store) if rater.kind == "person"}
+    _, token = raters.invite_rater(store, name, renew=name in people)
+    return f"{url}/?invite={token}"
 
 
 def _prepare_serving(study: Study, store: Store, url: str, invite: str | None) -> list[str]:

@@ -141,7 +141,7 @@ def measure(model: Any, options: argparse.Namespace) -> str:
             batch = Batch(prompts=prompts, keys=keys, ends=(), limit=options.new_tokens)
 
             def ours(batch: Batch = batch, name: str = name) -> None:
-                decode_batch(packed, batch, parse(name), static=options.static)
+                decode_batch(packed, batch, parse(name), static_cache=options.static)
 
             for layers in (model, packed):
                 plain = partial(greedy_generate, layers, prompts, options.new_tokens)

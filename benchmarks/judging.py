@@ -77,7 +77,9 @@ def make_pairs(count: int) -> list[Pair]:
 def _body(judge: Judge, prompt: str, first: str, second: str) -> bytes:
     blind = BlindPair(presentation=0, prompt=prompt, text_a=first, text_b=second)
     question = Question(pair_id="p", number=0, blind=blind)
-    return RequestBuilder(judge, seed=1).build_body(question, choose_first_form(judge), max_output_tokens=512)
+    return RequestBuilder(judge, seed=1).build_request_body(
+        question, choose_first_form(judge), max_output_tokens=512
+    )
 
 
 def _judge(store: Store, judge: Judge, *, budget_usd: float | None = None) -> RunCounts:

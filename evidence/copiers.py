@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from simulated_studies import Truth, simulate
 
 from analysis.scores.likeness import ADVANCE, RARE, compare_raters_with_judge
-from guard_eval.estimate import adjust
+from guard_eval.estimate import adjust_p_values
 
 CRITERIA = 2
 
@@ -33,7 +33,7 @@ def flag_raters(labels: NDArray[np.int64], judged: NDArray[np.int64]) -> NDArray
         for index in range(CRITERIA)
     ]
     n, same, expected, p_values = np.moveaxis(np.array(tests), 2, 0)
-    adjusted = np.array(adjust(p_values.ravel().tolist()), dtype=float).reshape(CRITERIA, raters)
+    adjusted = np.array(adjust_p_values(p_values.ravel().tolist()), dtype=float).reshape(CRITERIA, raters)
     ahead = same / n - expected
     return np.asarray(((adjusted <= RARE) & (ahead >= ADVANCE)).any(axis=0))
 

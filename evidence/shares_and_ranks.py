@@ -25,7 +25,7 @@ from analysis.scores.win_share import (
 from analysis.sections.results.ranking import rank_methods
 from analysis.stats.assisted import estimate_assisted_share
 from analysis.verdicts.checks import check_verdicts
-from guard_eval.estimate import adjust
+from guard_eval.estimate import adjust_p_values
 from guard_eval.joint_flips import compute_max_t_p
 from guard_eval.sign_flip import sign_flip
 from guard_eval.study.test_plan import TestPlan
@@ -84,7 +84,7 @@ def compare_corrections(studies: int) -> Iterator[tuple[object, ...]]:
             felt = math.sqrt(correlation) * common + math.sqrt(1 - correlation) * separate
             felt[:, 0] += 1.3 * advantage
             scores = np.sign(np.where(np.abs(felt) > 0.45, felt, 0.0))
-            p_values = adjust([sign_flip(column).p for column in scores.T])
+            p_values = adjust_p_values([sign_flip(column).p for column in scores.T])
             p_values = [1.0 if p is None else p for p in p_values]
             ways = (p_values, np.minimum(p_values, compute_max_t_p(scores)))
             rates[2 * index : 2 * index + 2] += [(way[0] if index else min(way)) <= 0.05 for way in ways]

@@ -56,7 +56,7 @@ def check_database_url(url: str) -> str:
     return url
 
 
-def check_database_location(url: str, folder: Path) -> None:
+def check_database_location(url: str, study_folder: Path) -> None:
     """Check that a study's database is a file in the study's folder, or on a server that the user names.
 
     The author of study.toml chose the server. The first connection would send the user's PGPASSWORD, .pgpass
@@ -68,8 +68,8 @@ def check_database_location(url: str, folder: Path) -> None:
     parts = _PLAIN.fullmatch(check_database_url(url))
     assert parts is not None
     if parts["file"] is not None:
-        if not Path(unquote(parts["file"]) or "/").resolve().is_relative_to(folder.resolve()):
-            raise StudyError(f"database in study.toml is a file outside {folder}; remove that line")
+        if not Path(unquote(parts["file"]) or "/").resolve().is_relative_to(study_folder.resolve()):
+            raise StudyError(f"database in study.toml is a file outside {study_folder}; remove that line")
         return
     pairs = parse_qsl(parts["options"] or "")
     options = dict(pairs)

@@ -42,7 +42,7 @@ def _make_pip_argument(extra: str) -> str:
     return shlex.quote(f"guard-eval[{extra}] @ {url}" if url else f"guard-eval[{extra}]")
 
 
-def suggest_nearest(word: str, options: list[str]) -> str:
+def suggest_nearest_word(word: str, options: list[str]) -> str:
     """Return a suggestion for an unknown word: the nearest known word, or all known words."""
     if near := difflib.get_close_matches(word, options, n=1):
         return f"did you mean {near[0]!r}?"

@@ -75,14 +75,14 @@ class Estimate:
         return self if note in self.note else replace(self, note=join_notes(self.note, note))
 
     def add_t_interval_and_test(
-        self, error: float, df: float, *, null: float | None = None, bounds: Bounds = UNBOUNDED
+        self, standard_error: float, df: float, *, null: float | None = None, bounds: Bounds = UNBOUNDED
     ) -> Estimate:
         """Return a value with its t interval, cut at `bounds`, and its t test against `null`."""
         value = self.value or 0.0
-        half = float(special.stdtrit(df, 0.5 + self.level / 2)) * error
+        half = float(special.stdtrit(df, 0.5 + self.level / 2)) * standard_error
         low, high = max(bounds[0], value - half), min(bounds[1], value + half)
-        p = None if null is None else 2 * float(special.stdtr(df, -abs(value - null) / error))
-        result = replace(self, low=low, high=high, error=error, df=df, p=p)
+        p = None if null is None else 2 * float(special.stdtr(df, -abs(value - null) / standard_error))
+        result = replace(self, low=low, high=high, error=standard_error, df=df, p=p)
         is_cut = low > value - half or high < value + half
         return result.with_note("the interval is cut at the end of the possible range") if is_cut else result
 
@@ -92,18 +92,18 @@ def join_notes(*notes: str) -> str:
     return "; ".join(filter(None, notes))
 
 
-def explain_missing_p(smallest: float, alpha: float, *, after: str = "") -> str:
+def explain_unreachable_alpha(smallest_p: float, alpha: float, *, after_correction: str = "") -> str:
     """Return the reason why a test gives no p: its smallest possible p is above `alpha`. Else, return "".
 
-    >>> explain_missing_p(0.125, 0.05)
+    >>> explain_unreachable_alpha(0.125, 0.05)
     'no p: few units differ, so p is at least 0.125, above 0.05'
     """
-    if smallest <= alpha * (1 + 1e-9):
+    if smallest_p <= alpha * (1 + 1e-9):
         return ""
-    return f"no p{after}: few units differ, so p is at least {smallest:.3g}, above {alpha:.3g}"
+    return f"no p{after_correction}: few units differ, so p is at least {smallest_p:.3g}, above {alpha:.3g}"
 
 
-def sum_by_unit(unit: Integers, *columns: ArrayLike) -> Floats:
+def sum_columns_by_unit(unit: Integers, *columns: ArrayLike) -> Floats:
     """Return the sums of columns over each unit, `[units, columns]`; units are numbered from 0."""
     units = int(unit.max(initial=-1)) + 1
     sums = [np.bincount(unit, weights=np.asarray(column, dtype=float), minlength=units) for column in columns]
@@ -196,11 +196,11 @@ ADJUSTMENTS: Mapping[Adjustment, Callable[[Floats], Floats]] = {
 """The corrections for the number of tests, by name."""
 
 
-def adjust(
+def adjust_p_values(
     p_values: Sequence[float | None],
     method: Adjustment = "holm",
     *,
-    smallest: Sequence[float] | None = None,
+    smallest_p_values: Sequence[float] | None = None,
     alpha: float = 0.05,
 ) -> list[float | None]:
     """Return p-values adjusted for the number of declared tests.
@@ -212,10 +212,11 @@ def adjust(
         p_values: The p-values of the family.
         method: "holm", "bh" (Benjamini and Hochberg), or "by" (Benjamini and Yekutieli), which is valid for
             every dependence between the tests.
-        smallest: The smallest p of each test. An adjusted p that could not have reached `alpha` becomes None.
+        smallest_p_values: The smallest p of each test. An adjusted p that could not have reached `alpha`
+            becomes None.
         alpha: The error rate.
 
-    >>> adjust([0.01, None, 0.03])
+    >>> adjust_p_values([0.01, None, 0.03])
     [0.03, None, 0.06]
     """
     family = np.array([1.0 if p is None else p for p in p_values])
@@ -225,10 +226,10 @@ def adjust(
         raise ValueError(f"the p-value {wrong[0]} is not between 0 and 1")
     adjusted = ADJUSTMENTS[method](family)
     limits: list[float | None] = [0.0] * len(family)
-    if smallest is not None:
-        tests = zip(p_values, smallest, strict=True)
-        limits = adjust([None if p is None else low for p, low in tests], method)
+    if smallest_p_values is not None:
+        tests = zip(p_values, smallest_p_values, strict=True)
+        limits = adjust_p_values([None if p is None else low for p, low in tests], method)
     return [
-        None if p is None or limit is None or explain_missing_p(limit, alpha) else value
+        None if p is None or limit is None or explain_unreachable_alpha(limit, alpha) else value
         for p, limit, value in zip(p_values, limits, adjusted.tolist(), strict=True)
     ]

@@ -42,7 +42,7 @@ class SignFlipSums:
         return 1 / (len(self.sums) + bool(self.drawn))
 
 
-def flip_signs_together(scores: Floats, *, seed: int) -> SignFlipSums:
+def compute_joint_flip_sums(scores: Floats, *, seed: int) -> SignFlipSums:
     """Return the sums of scores, [units, results], if the sign of a unit changes in all results at once.
 
     With few units, all patterns of signs are used. With more units, patterns are drawn at random. With very
@@ -92,7 +92,7 @@ def compute_max_t_p(scores: Floats, *, seed: int = 0) -> list[float]:
     scaled = scores[is_off] / np.where(size > 0, size, 1.0)
     if not len(scaled):
         return [1.0] * scores.shape[1]
-    flipped = flip_signs_together(scaled, seed=seed)
+    flipped = compute_joint_flip_sums(scaled, seed=seed)
     observed = np.abs(scaled.sum(axis=0))
     order = np.argsort(-observed)
     # For each result: the largest statistic of this result and of all results with smaller statistics.

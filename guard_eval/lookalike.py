@@ -10,19 +10,19 @@ _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0") | set(map(chr
 """Invisible characters in Unicode, other than control and format characters."""
 
 
-def make_visible_form(text: str, *, case: bool = False) -> str:
+def make_visible_form(text: str, *, keep_case: bool = False) -> str:
     r"""Return the visible form of a name: two names with the same form count as equal.
 
-    Case (unless `case` is true), white space, Unicode form and invisible characters are ignored.
+    Case (unless `keep_case` is true), white space, Unicode form and invisible characters are ignored.
 
     >>> make_visible_form(" Bob\u200b "), make_visible_form("\uff22\uff4f\uff42")
     ('bob', 'bob')
-    >>> make_visible_form("Bob  B", case=True)
+    >>> make_visible_form("Bob  B", keep_case=True)
     'Bob B'
     """
     visible = unicodedata.normalize("NFKC", text)
     visible = "".join(item for item in visible if item.isspace() or not is_invisible(item))
-    return " ".join((visible if case else unicodedata.normalize("NFKC", visible.casefold())).split())
+    return " ".join((visible if keep_case else unicodedata.normalize("NFKC", visible.casefold())).split())
 
 
 def is_invisible(character: str) -> bool:
@@ -59,7 +59,7 @@ def are_lookalikes(first: str, second: str) -> bool:
 def _replace_lookalikes(name: str) -> str:
     """Replace letters of other scripts in a name by Latin letters that look the same."""
     letters = (
-        unicodedata.normalize("NFD", make_visible_form(name, case=True))
+        unicodedata.normalize("NFD", make_visible_form(name, keep_case=True))
         .translate(_SHAPES)
         .translate(_STROKES)
     )

@@ -30,7 +30,7 @@ class Reporter:
     def warn(self, text: str) -> None:
         """Show a warning."""
 
-    def show_result(self, result: Result, *, clear: bool) -> None:
+    def show_result(self, result: Result, *, clear_screen: bool) -> None:
         """Show the result of a step."""
 
     def print_text(self, text: str, style: str) -> None:
@@ -72,9 +72,9 @@ def warn(text: str) -> None:
     _reporters[-1].warn(text)
 
 
-def show_result(result: Result, *, clear: bool = False) -> None:
-    """Show the result of a step; `clear` clears the terminal's screen first."""
-    _reporters[-1].show_result(result, clear=clear)
+def show_result(result: Result, *, clear_screen: bool = False) -> None:
+    """Show the result of a step; `clear_screen` clears the terminal's screen first."""
+    _reporters[-1].show_result(result, clear_screen=clear_screen)
 
 
 def print_text(text: str, style: str = "") -> None:

@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from guard_eval.errors import StudyError, suggest_nearest
+from guard_eval.errors import StudyError, suggest_nearest_word
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,15 +63,17 @@ def select_criteria(names: Sequence[str], rubric: Mapping[str, Criterion]) -> tu
 def check_criterion(name: str, rubric: Collection[str]) -> None:
     """Check that a criterion with this name exists. The error suggests the nearest name."""
     if name not in rubric:
-        raise StudyError(f"unknown criterion {name!r}: {suggest_nearest(name, list(rubric))}")
+        raise StudyError(f"unknown criterion {name!r}: {suggest_nearest_word(name, list(rubric))}")
 
 
-def describe_reworded_criteria(before: Mapping[str, str], now: Iterable[Criterion]) -> list[str]:
-    """Describe each criterion whose wording now differs from its wording in `before`, if any."""
+def describe_reworded_criteria(
+    earlier_wording: Mapping[str, str], criteria: Iterable[Criterion]
+) -> list[str]:
+    """Describe each criterion whose wording now differs from its wording in `earlier_wording`, if any."""
     return [
-        f"{criterion.name!r} was asked as {before[criterion.name]!r}, and is now {str(criterion)!r}"
-        for criterion in now
-        if before.get(criterion.name, str(criterion)) != str(criterion)
+        f"{criterion.name!r} was asked as {earlier_wording[criterion.name]!r}, and is now {str(criterion)!r}"
+        for criterion in criteria
+        if earlier_wording.get(criterion.name, str(criterion)) != str(criterion)
     ]
 
 

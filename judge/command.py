@@ -13,10 +13,10 @@ from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.records import BILLION, JsonObject
-from guard_eval.reporting.escaping import escape_invisible
+from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
-from guard_eval.servers.price import REMEDY, format_usd
+from guard_eval.servers.price import REMEDY, check_budget, format_usd
 from guard_eval.servers.server import Server, confirm_sending_keys, make_server, parse_send_key_option
 from guard_eval.store import Store, pairs
 from guard_eval.store.judging import usage
@@ -102,8 +102,7 @@ def judge(
     Raises:
         StudyError: A judge could not be asked, or an option makes no sense.
     """
-    if budget is not None and not 0 < budget < float("inf"):
-        raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
+    check_budget(budget)
     if recheck is not None and (recheck < 1 or batch or calibrate):
         raise StudyError(
             "--recheck needs a number of at least 1, such as 40, and excludes --batch and --calibrate"
@@ -347,7 +346,7 @@ class JudgeCommand:
         """Join the errors that stopped judges into one error."""
         if len(self.study.settings.judge) == 1:
             return next(iter(self.errors.values()))
-        lines = [f"{escape_invisible(name)}: {error}" for name, error in self.errors.items()]
+        lines = [f"{escape_invisible_characters(name)}: {error}" for name, error in self.errors.items()]
         return StudyError("\n  ".join(("some judges could not finish:", *lines)))
 
 

@@ -114,7 +114,9 @@ class RequestBuilder:
         where = (question.purpose, question.pair_id, question.number, sample)
         return _hash_as_json(self.settings, form.name, where, (blind.prompt, blind.text_a, blind.text_b))
 
-    def build_body(self, question: Question, form: Form, sample: int = 0, *, max_output_tokens: int) -> bytes:
+    def build_request_body(
+        self, question: Question, form: Form, sample: int = 0, *, max_output_tokens: int
+    ) -> bytes:
         """Return the JSON body of a request. The request's seed depends on the number of the sample."""
         name = f"{self._seed}:{question.number // 2}:{sample}:{question.purpose}"
         digest = hashlib.sha256(name.encode()).digest()
@@ -136,7 +138,7 @@ class RequestBuilder:
             manner=form.describe(),
             prompt=self._prompt.version,
             description=compare_prompt_with_paper(self.judge) or "the paper's prompt",
-            text=format_request(self.build_body(question, form, max_output_tokens=max_output_tokens)),
+            text=format_request(self.build_request_body(question, form, max_output_tokens=max_output_tokens)),
         )
 
     def make_initial_run_state(self, store: Store) -> RunState:

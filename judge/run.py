@@ -33,7 +33,7 @@ from guard_eval.store.judging.requests import (
     RequestResult,
     UnavailableRequest,
 )
-from guard_eval.store.sql.schema import split_chunks
+from guard_eval.store.sql.schema import split_into_sql_chunks
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (
     Failure,
@@ -177,7 +177,7 @@ class OnlineRun:
                 result = history.replies[-1].result if history.replies else None
                 error = result if isinstance(result, RequestFailure) else None
                 unanswered.append(PendingQuestion(question, step, error))
-        for some_concluded in split_chunks(concluded):
+        for some_concluded in split_into_sql_chunks(concluded):
             await asyncio.gather(*(self.record_outcome(question, step) for question, step in some_concluded))
         return unanswered
 
@@ -275,7 +275,7 @@ class OnlineRun:
     def plan_request(self, question: Question, send: Send, *, batch: bool = False) -> PlannedRequest:
         """Return a request that asks a question, with the highest possible cost of the request."""
         tokens = self.state.max_output_tokens
-        body = self.builder.build_body(question, send.form, send.sample, max_output_tokens=tokens)
+        body = self.builder.build_request_body(question, send.form, send.sample, max_output_tokens=tokens)
         return PlannedRequest(
             question=question,
             key=self.builder.make_key(question, send.form, send.sample),

@@ -9,7 +9,7 @@ from statsmodels.genmod.cov_struct import Independence
 from statsmodels.genmod.generalized_estimating_equations import GEE
 from statsmodels.stats.multitest import multipletests
 
-from guard_eval.estimate import adjust, jackknife
+from guard_eval.estimate import adjust_p_values, jackknife
 
 
 def mean(sums):
@@ -89,21 +89,23 @@ def test_undefined_estimate_gives_its_reason(rows, strata, value, words):
 def test_adjusted_p_values_agree_with_statsmodels(method, theirs):
     p_values = np.random.default_rng(3).uniform(0, 0.3, 9).tolist()
     p_values[4] = p_values[2]
-    assert adjust(p_values, method) == pytest.approx(multipletests(p_values, method=theirs)[1], rel=1e-12)
+    assert adjust_p_values(p_values, method) == pytest.approx(
+        multipletests(p_values, method=theirs)[1], rel=1e-12
+    )
 
 
 def test_adjust_refuses_an_unknown_correction():
     with pytest.raises(ValueError, match="no correction is called 'max-t'; choose one of holm, bh, by"):
-        adjust([0.01], "max-t")
+        adjust_p_values([0.01], "max-t")
 
 
 def test_missing_tests_count_in_holms_correction():
-    assert adjust([0.01, None, 0.03]) == pytest.approx([0.03, None, 0.06])
-    assert adjust([0.02, None], "bh") == pytest.approx([0.04, None])
-    assert adjust([]) == adjust([], "bh") == []
+    assert adjust_p_values([0.01, None, 0.03]) == pytest.approx([0.03, None, 0.06])
+    assert adjust_p_values([0.02, None], "bh") == pytest.approx([0.04, None])
+    assert adjust_p_values([]) == adjust_p_values([], "bh") == []
     with pytest.raises(ValueError, match=r"the p-value 1\.5 is not"):
-        adjust([1.5])
+        adjust_p_values([1.5])
 
 
 def test_adjust_keeps_p_if_smallest_p_equals_alpha():
-    assert adjust([0.05], smallest=[0.05]) == [0.05]
+    assert adjust_p_values([0.05], smallest_p_values=[0.05]) == [0.05]

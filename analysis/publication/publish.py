@@ -31,7 +31,7 @@ from guard_eval.frozen import record
 from guard_eval.records import SIMULATED, Pair
 from guard_eval.reporting.escaping import join_lines, make_csv
 from guard_eval.reporting.rendering import render
-from guard_eval.reporting.words import use_titles
+from guard_eval.reporting.words import use_criterion_titles
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
 from guard_eval.rubric import select_criteria
@@ -39,7 +39,7 @@ from guard_eval.store import RaterProgress, Store, TidyRow
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
-from guard_eval.study.schema import encode_schema, make_schema_file_name, make_schema_line
+from guard_eval.study.schema import encode_schema, make_schema_comment, make_schema_file_name
 from guard_eval.study.system_settings import System
 
 # fmt: off
@@ -115,7 +115,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         "verdicts.csv": csv,
         "verdicts.study.json": encode_study_record(facts, settings, csv.encode("utf-8", "replace")).decode(),
         "pairs.jsonl": "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in texts),
-        FILE_NAME: make_schema_line(FILE_NAME) + tomli_w.dumps(settings),
+        FILE_NAME: make_schema_comment(FILE_NAME) + tomli_w.dumps(settings),
         make_schema_file_name(FILE_NAME): encode_schema(TableSettings, FILE_NAME).decode(),
     }
     _check_for_names_and_keys(study, facts, people, allow, files)
@@ -169,7 +169,7 @@ def _remove_identities(
         context.exclusions, key=lambda excluded: (excluded.results, excluded.reason, excluded.verdicts)
     )
     judging = context.judging
-    with use_titles(context.titles):
+    with use_criterion_titles(context.titles):
         shares = describe_shares_with_excluded(evidence)
     return replace(
         context,

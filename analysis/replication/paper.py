@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 from pydantic import TypeAdapter
 
-from guard_eval.errors import StudyError, suggest_nearest
+from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.frozen import record
 from guard_eval.records import JsonObject
 
@@ -85,7 +85,7 @@ def find_paper_table(name: str) -> PaperTable:
     for table in (*read_paper_tables(), SEARCH):
         if name in {table.name, table.label, table.label.rpartition(":")[2]}:
             return table
-    close = suggest_nearest(name, [table.name for table in read_paper_tables()])
+    close = suggest_nearest_word(name, [table.name for table in read_paper_tables()])
     raise StudyError(f"the paper has no table or figure {name!r}: {close} (guard-eval replicate lists them)")
 
 

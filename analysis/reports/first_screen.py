@@ -17,6 +17,7 @@ from analysis.reports.sentences import (
 from analysis.sections.raters.audits import UNBALANCED, run_audits
 from analysis.sections.raters.judge_run import score_calibration
 from analysis.sections.results.answering import select_answer_rows
+from analysis.sections.results.assisted import explain_missing_assistance
 from analysis.sections.results.equivalence import run_equivalence_tests
 from analysis.sections.results.ranking import RankingRow, group_rankings, rank_methods
 from analysis.sections.results.rounds import describe_rounds
@@ -272,6 +273,7 @@ def _write_answer_remarks(
         detectable=_find_detectable_share(unclear, evidence),
         unclear=unclear,
         equivalent=same,
+        unassisted=explain_missing_assistance(evidence),
         judges=[
             _describe_judge_result(rows, evidence, also=any(row.is_significant(alpha) for row in first))
             for rows in judges
@@ -431,7 +433,7 @@ def _describe_test(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_fir
         first=rows[0],
         covered=covered,
         results=rows,
-        ranks_first=ranks_first and not evidence.has_early_stopping,
+        ranks_first=ranks_first and not (evidence.has_early_stopping or evidence.plan.sequential),
         judge=remove_word_simulated(covered.judge),
         raters=count_raters(covered.raters, covered.rater_kind),
         excludes_half=any(

@@ -19,7 +19,7 @@ from analysis.scores.combined import add_composite_results
 from analysis.sections.results.by_column import SPLITTING
 from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
-from guard_eval.errors import StudyError, suggest_nearest
+from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
 from guard_eval.records import PEOPLE_OF, Contest, Pair, RaterKind, find_deciding_group
@@ -318,13 +318,13 @@ def add_split_columns(
             raise StudyError(
                 f"--by {name}: this column of the verdicts cannot split results. If the prompts have "
                 "a column of this name, rename that one; "
-                f"{suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
+                f"{suggest_nearest_word(name, sorted({*SPLITTING, *source_of}))}"
             )
         if name not in source_of:
             raise StudyError(
                 f"--by {name}: no prompt and no trace has this column. To trace existing texts, move the "
                 f"files of {study.continuations_folder} away and run generate --trace, which writes the same "
-                f"texts; {suggest_nearest(name, sorted({*SPLITTING, *source_of}))}"
+                f"texts; {suggest_nearest_word(name, sorted({*SPLITTING, *source_of}))}"
             )
         values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}
         table = table.assign(**{name: table[source_of[name]].astype(object).map(values)})

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import binom
 
 from guard_eval.errors import format_count
-from guard_eval.estimate import Floats, adjust, sum_by_unit
+from guard_eval.estimate import Floats, adjust_p_values, sum_columns_by_unit
 from guard_eval.frozen import record
 
 RARE = 0.001
@@ -98,7 +98,7 @@ def make_likeness_rows(kind: str, people: pd.DataFrame, judged: pd.DataFrame) ->
             for name, (pairs, same, expected, p) in zip(names, figures.tolist(), strict=True)
             if pairs
         ]
-    adjusted = adjust([row.p for row in rows])
+    adjusted = adjust_p_values([row.p for row in rows])
     return [replace(row, p_adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
 
 
@@ -150,7 +150,7 @@ def compare_raters_with_judge(
     agreeing = np.bincount(item, weights=same)[item]
     is_shared = (verdict >= 0) & (counts > 1)
     of_others = (agreeing - same) / np.maximum(1, counts - 1)
-    n, k, expected = sum_by_unit(
+    n, k, expected = sum_columns_by_unit(
         rater,
         is_shared,
         is_shared & same,

@@ -19,7 +19,7 @@ from analysis.scores.combined import (
     add_panel_scores,
 )
 from analysis.verdicts.checks import unify_method_order
-from guard_eval.estimate import Floats, Integers, sum_by_unit
+from guard_eval.estimate import Floats, Integers, sum_columns_by_unit
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
@@ -316,4 +316,4 @@ class UnitScores:
 
     def sum_columns(self, *columns: ArrayLike) -> Floats:
         """Sum columns of the items by unit, [units, columns]."""
-        return sum_by_unit(self.codes, *columns)
+        return sum_columns_by_unit(self.codes, *columns)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from guard_eval.estimate import Estimate, Floats, jackknife, sum_by_unit
+from guard_eval.estimate import Estimate, Floats, jackknife, sum_columns_by_unit
 
 FEWEST_OFF = 5
 """An interval needs at least this number of items with a verdict other than the most frequent verdict.
@@ -223,7 +223,7 @@ def _estimate_coefficient(
         return Estimate(level=level, method=method, note=SAME)
     items = np.arange(len(counts)) if unit is None else unit
     units = np.unique(items, return_inverse=True)[1]
-    sums = sum_by_unit(units, *columns)
+    sums = sum_columns_by_unit(units, *columns)
     # With missing ratings a coefficient may be below −1.
     lowest = -1.0 if function(sums.sum(axis=0)) >= -1 else -np.inf
     estimate = replace(jackknife(sums, function, level=level, bounds=(lowest, 1.0)), method=method)
@@ -252,7 +252,7 @@ def intraclass_correlation(
     """
     index = np.asarray(item, dtype=np.int64)
     y = np.asarray(scores, dtype=float)
-    size, total, squares = sum_by_unit(index, np.ones(len(y)), y, y**2).T
+    size, total, squares = sum_columns_by_unit(index, np.ones(len(y)), y, y**2).T
     method = "ICC(1), jackknife t interval over units"
     if size.max(initial=0) < 2:
         return Estimate(level=level, method=method, note=NOT_PAIRED)
@@ -267,7 +267,7 @@ def intraclass_correlation(
     units = np.unique(unit, return_inverse=True)[1]
     columns = (np.ones(len(size)), size, total, size**2, total**2 / size, squares)
     estimate = jackknife(
-        sum_by_unit(units, *columns),
+        sum_columns_by_unit(units, *columns),
         compute_correlation,
         level=level,
         bounds=(-1.0, 1.0),

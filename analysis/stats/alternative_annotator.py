@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from guard_eval.estimate import Integers, adjust, divide_sums, jackknife, sum_by_unit
+from guard_eval.estimate import Integers, adjust_p_values, divide_sums, jackknife, sum_columns_by_unit
 
 FEWEST_UNITS = 30
 """An annotator with fewer units is left out, because the t test needs a nearly normal mean."""
@@ -51,7 +51,7 @@ def run_alternative_annotator_test(
     for annotator in np.unique(annotators):
         is_own = is_shared & (annotators == annotator)
         units = np.unique(unit[items[is_own]], return_inverse=True)[1]
-        sums = sum_by_unit(units, ahead[is_own], np.ones(len(units)))
+        sums = sum_columns_by_unit(units, ahead[is_own], np.ones(len(units)))
         if len(sums) < FEWEST_UNITS:
             continue
         advantage = jackknife(sums, divide_sums, null=epsilon)
@@ -64,5 +64,5 @@ def run_alternative_annotator_test(
             f"the alternative-annotator test takes {FEWEST_ANNOTATORS} people with {FEWEST_UNITS} prompts "
             f"each, shared with the judge and another person; there are {len(p_values)}"
         )
-    wins = [p for p in adjust(p_values, "by") if p is not None and p <= q]
+    wins = [p for p in adjust_p_values(p_values, "by") if p is not None and p <= q]
     return len(wins) / len(p_values), ""

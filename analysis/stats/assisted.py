@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from guard_eval.estimate import Estimate, Floats, Integers, jackknife, sum_by_unit
+from guard_eval.estimate import Estimate, Floats, Integers, jackknife, sum_columns_by_unit
 from guard_eval.frozen import record
 
 METHOD = "prediction-powered t interval (PPI++), stratified by dataset"
@@ -196,7 +196,7 @@ def _sum_by_unit_and_stratum(
     columns = (rated, y, f, f * f, y * f, y * y, np.ones(len(y)), predictions)
     is_in_stratum = np.eye(int(stratum.max()) + 1)[stratum]
     by_stratum = is_in_stratum[:, :, None] * np.stack(columns, axis=-1)[:, None, :]
-    return sum_by_unit(unit, *by_stratum.reshape(len(y), -1).T)
+    return sum_columns_by_unit(unit, *by_stratum.reshape(len(y), -1).T)
 
 
 def _estimate_mean(sums: Floats, *, weights: Floats, is_tuned: bool) -> Floats:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from guard_eval.estimate import Estimate, Floats, sum_by_unit
+from guard_eval.estimate import Estimate, Floats, sum_columns_by_unit
 
 METHOD = "GEE on log₂ of the length ratio, bias-reduced errors over units, t"
 BEYOND = "the line predicts a share beyond 0 or 1 at equal length"
@@ -49,7 +49,9 @@ def estimate_share_at_equal_length(
     if why := _explain_unfittable_model(design, off, leverage):
         return empty.with_note(why), empty.with_note(why)
     # The residuals of a unit are multiplied by the inverse of one minus the unit's leverage.
-    influence = np.linalg.solve(np.eye(len(r)) - leverage, sum_by_unit(index, *(q.T * off))[:, :, None])
+    influence = np.linalg.solve(
+        np.eye(len(r)) - leverage, sum_columns_by_unit(index, *(q.T * off))[:, :, None]
+    )
     to_coefficients = np.linalg.inv(r)
     df = units - len(r)
     (at_equal, rise, *_) = (to_coefficients @ scores).tolist()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import optimize, special, stats
 from statsmodels.stats.proportion import proportion_confint
 
-from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate, Integers, sum_by_unit
+from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate, Integers, sum_columns_by_unit
 
 _confidence_limits = cache(proportion_confint)  # different raters often have the same numbers
 BINOMIAL = "exact two-sided binomial test on non-tied ratings, taken as independent"
@@ -34,7 +34,7 @@ def estimate_proportion(
     """
     hits = np.asarray(successes, dtype=float)
     index = np.unique(unit, return_inverse=True)[1]
-    by_unit = sum_by_unit(index, hits, np.ones(len(hits)))
+    by_unit = sum_columns_by_unit(index, hits, np.ones(len(hits)))
     trials = len(hits)
     count = len(by_unit)
     method = "Wilson score interval" + (" for the effective number of trials" if count < trials else "")

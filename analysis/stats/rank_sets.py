@@ -11,7 +11,7 @@ from scipy import special
 
 from analysis.stats.davidson import UTILITIES, ComparedPairs, index_parameter_matrix
 from guard_eval.estimate import ROUNDING, Estimate, Floats, Integers
-from guard_eval.joint_flips import compute_covariance_root, draw_signs, flip_signs_together
+from guard_eval.joint_flips import compute_covariance_root, compute_joint_flip_sums, draw_signs
 from guard_eval.sign_flip import sign_flip
 
 DRAWS = 20_000
@@ -44,6 +44,7 @@ class Comparisons:
         second: The number of the second method of each comparison, [n].
         points: 2 if the first method won, 1 for a tie, 0 if the second method won, [n].
         strata: The stratum of each unit, [units].
+        weight: The weight of each comparison, with the mean 1, [n].
     """
 
     unit: Integers
@@ -51,25 +52,27 @@ class Comparisons:
     second: Integers
     points: Integers
     strata: Integers
+    weight: Floats
 
     @cached_property
     def method_count(self) -> int:
         """Return the number of methods."""
         return int(max(self.first.max(), self.second.max())) + 1
 
-    def count_wins_and_ties(self) -> tuple[Floats, Floats]:
-        """Count the wins and the ties of each pair of methods, [K, K] each."""
+    def sum_wins_and_ties(self) -> tuple[Floats, Floats]:
+        """Sum the weights of the wins and of the ties of each pair of methods, [K, K] each."""
         counts = np.zeros((3, self.method_count, self.method_count))
-        np.add.at(counts, (self.points, self.first, self.second), 1)
+        np.add.at(counts, (self.points, self.first, self.second), self.weight)
         lost, tied, won = counts
         return won + lost.T, tied + tied.T
 
     def sum_net_wins(self, unit_or_rater: Integers) -> Floats:
-        """Return wins minus losses of each method in each unit, or by each rater, [units or raters, K]."""
+        """Return each method's weighted wins minus losses by unit, or by rater, [units or raters, K]."""
         groups = int(unit_or_rater.max()) + 1
         net_wins = np.zeros((groups, self.method_count))
-        np.add.at(net_wins, (unit_or_rater, self.first), self.points - 1)
-        np.add.at(net_wins, (unit_or_rater, self.second), 1 - self.points)
+        net_win = self.weight * (self.points - 1)
+        np.add.at(net_wins, (unit_or_rater, self.first), net_win)
+        np.add.at(net_wins, (unit_or_rater, self.second), -net_win)
         return net_wins
 
     def count_units_by_method(self) -> Integers:
@@ -169,8 +172,9 @@ class Comparisons:
         model = ComparedPairs.from_strengths(parameters, self.first, self.second)
         surprise = UTILITIES[2 - self.points] - model.expected
         gradient = np.zeros((units, size))
-        np.add.at(gradient, (self.unit[:, None], model.places), surprise)
-        total = model.sum_information(np.ones(len(self.unit)))
+        np.add.at(gradient, (self.unit[:, None], model.places), self.weight[:, None] * surprise)
+        total = model.sum_information(self.weight)
+        information = self.weight[:, None, None] * model.information
         rows, columns = index_parameter_matrix(model.places)
         influence = np.empty_like(gradient)
         units_at_once = max(1, _MAX_NUMBERS // size**2)
@@ -181,7 +185,7 @@ class Comparisons:
             unit = self.unit[is_inside, None, None] - begin
             cells = (unit, rows[is_inside], columns[is_inside])
             removed = np.zeros((end - begin, size, size))
-            np.add.at(removed, cells, model.information[is_inside])
+            np.add.at(removed, cells, information[is_inside])
             others = total - (1 - _REMAINING) * removed
             influence[block] = np.linalg.solve(others, gradient[block, :, None])[..., 0]
         for stratum in np.unique(self.strata):
@@ -362,7 +366,7 @@ def run_any_difference_test(net_wins: Floats, *, seed: int = 0) -> Estimate:
         why = "every method has as many wins as losses in every unit"
         return Estimate(n=len(net_wins), method=SIGN_FLIP_TEST, note=why, smallest_p=1.0)
     observed = float((scaled.sum(axis=0) ** 2).sum())
-    flipped = flip_signs_together(scaled, seed=seed)
+    flipped = compute_joint_flip_sums(scaled, seed=seed)
     statistics = (flipped.sums**2).sum(axis=1)
     return Estimate(
         value=observed,

@@ -11,7 +11,7 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
+from analysis.verdicts.reading import READING, WIDE, Reading, get_reading, join_readings
 from analysis.verdicts.table import (
     MAX_NUMBERS,
     METHODS,
@@ -86,7 +86,8 @@ def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) 
     table = unify_categories(table, [*METHODS, "verdict", "shown_first"])
     _check_methods_and_verdicts(table)
     if rater_kind is None:
-        _refuse_unnamed_models(table)
+        roles = get_reading(frame).roles
+        _refuse_unnamed_models(table, is_wide=any(role[::2] == ("rater", WIDE) for role in roles))
     table = table.assign(rater_kind=_fill_rater_kinds(table, rater_kind))
     _refuse_contradictory_rows(table)
     if "shown_first" in table:
@@ -136,7 +137,7 @@ def _refuse_lookalike_names(table: pd.DataFrame) -> None:
         seen: dict[str, str] = {}
         for name in (name for name in names if name in table):
             for text in table[name].dropna().unique():
-                other = seen.setdefault(make_visible_form(text, case=name in _IDS), text)
+                other = seen.setdefault(make_visible_form(text, keep_case=name in _IDS), text)
                 if other != text:
                     where = format_line_numbers((table[name] == text).to_numpy(), table.index)
                     raise StudyError(
@@ -221,12 +222,19 @@ def _check_methods_and_verdicts(table: pd.DataFrame) -> None:
     )
 
 
-def _refuse_unnamed_models(table: pd.DataFrame) -> None:
-    """Refuse raters with the name of a model if the table does not say whether raters are models."""
+def _refuse_unnamed_models(table: pd.DataFrame, *, is_wide: bool) -> None:
+    """Refuse raters with the name of a model if the table does not say whether raters are models.
+
+    Args:
+        table: The table of verdicts.
+        is_wide: Whether the raters were the headings of a wide table.
+    """
     named = table["rater"].isin(list(filter(is_model_name, table["rater"].cat.categories)))
     named &= table["rater_kind"].isna()
     names = sorted(table["rater"][named].unique())
     remedy = f"add a column rater_kind with {', '.join(KINDS[:-2])} or {KINDS[-2]} in every row"
+    if is_wide:
+        remedy = f"write a row for each verdict, and {remedy}"
     if named.all():
         remedy = f"write --set rater_kind=model (or person, if people have these names), or {remedy}"
     refuse_wrong_rows(

@@ -10,6 +10,7 @@ from itertools import combinations
 import pandas as pd
 
 from analysis.verdicts.table import (
+    FEWEST_ROWS,
     HEADINGS,
     METHODS,
     NO,
@@ -102,15 +103,31 @@ def suggest_methods_in_cells(table: Table, columns: Sequence[str]) -> str:
 def suggest_method_columns(table: Table) -> str:
     """Return the settings that declare two columns as the methods; empty if no two columns are likely.
 
-    The headings of likely columns differ only in the side, and some names are in both columns.
+    The headings of likely columns differ only in the side, or they are the words of a column of verdicts. The
+    cells are names: they repeat, or the same cell is in both columns, but never in one row.
     """
+    vocabularies = [set(map(simplify_heading, table.list_values(name))) for name in table.names]
     for couple in combinations(table.columns_without_role, 2):
-        first, second = (set(table.list_values(name)) for name in couple)
-        is_number = all(map(str.isdecimal, first | second))
-        if differ_only_in_side(*couple) and first & second and not is_number:
+        are_named = any(words.issuperset(map(simplify_heading, couple)) for words in vocabularies)
+        if (are_named or differ_only_in_side(*couple)) and _may_hold_methods(table, *couple):
             settings = (f"columns.{name}={heading}" for name, heading in zip(METHODS, couple, strict=True))
-            return format_set_options(*settings)
+            offer = f"If two columns do, write {format_set_options(*settings)}"
+            if are_named:
+                options = format_set_options(*(format_word_setting(name, name) for name in couple))
+                offer += f". If {couple[0]!r} and {couple[1]!r} are the methods, write {options}"
+            return offer
     return ""
+
+
+def _may_hold_methods(table: Table, first: str, second: str) -> bool:
+    """Return whether the cells of two columns can be names of methods, not texts, marks or verdicts."""
+    names, others = (set(table.list_values(name)) for name in (first, second))
+    both = names | others
+    is_mark = table.is_boolean(first) and not NO.isdisjoint(map(str.casefold, both))
+    is_other = is_mark or all(map(str.isdecimal, both)) or any(map(find_word_meaning, both))
+    are_different = not (table.get_cells(first) == table.get_cells(second)).any()
+    repeat = not names.isdisjoint(others) or len(both) * FEWEST_ROWS <= len(table.frame)
+    return bool(names and others) and are_different and repeat and not is_other
 
 
 def _find_two_method_names(table: Table, columns: Sequence[str]) -> Couple | None:

@@ -14,6 +14,8 @@ READING = "reading"
 
 _WIDEST = 40
 """The printed columns are padded with spaces up to this number of characters."""
+WIDE = "a wide table: its headings"
+"""The reason for the role of the headings of a wide table."""
 CERTAIN = ("its name", "declared", "the format")
 """The reasons that make a column's role certain. Any other reason is a guess, and the user is warned."""
 

@@ -11,7 +11,8 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from analysis.verdicts.files import MAX_ROWS
-from analysis.verdicts.methods import suggest_methods_in_cells
+from analysis.verdicts.methods import suggest_method_columns, suggest_methods_in_cells
+from analysis.verdicts.reading import WIDE
 from analysis.verdicts.sides import read_first_method
 from analysis.verdicts.table import (
     HEADINGS,
@@ -30,9 +31,12 @@ from analysis.verdicts.words import (
     TIED,
     A,
     B,
+    Word,
     find_word_meaning,
+    find_word_meanings,
     format_set_options,
     format_word_setting,
+    is_model_name,
     is_tie,
     names_side,
 )
@@ -52,6 +56,9 @@ _CHANCE = 0.01
 """Two columns contradict each other if a sign test of opposite against equal sides has a smaller p."""
 MAX_OUTCOMES = 3
 """The largest number of different cells in a column that marks ties."""
+_PEOPLE = frozenset({"human", "humans", "person", "people"})
+_MEANINGS = {"criterion": "criteria", "rater": "raters"}
+"""What the headings of several columns of verdicts may mean."""
 _NUMBER = re.compile(r"[+-]?[\d.,]+")
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
@@ -104,10 +111,12 @@ def _refuse_further_verdict_columns(table: Table, names: Sequence[str]) -> None:
     heading = table.get_heading("verdict")
     if names:
         _refuse_verdicts_on_two_orders(table, ["verdict", *names])
+        roles = [(role, what) for role, what in _MEANINGS.items() if not table.has_columns(role)]
+        remedies = [f"If all are {what}, write --set columns.headings={role}. " for role, what in roles]
         raise StudyError(
-            f"{join_with_and(names)} may hold verdicts, too, beside {heading}. If all are criteria, write "
-            f"--set columns.headings=criterion. If {names[0]} says which text was A or on the left, name the "
-            "methods as shown in columns left and right, or the winner by its name. Otherwise write "
+            f"{join_with_and(names)} may hold verdicts, too, beside {heading}. {''.join(remedies)}If "
+            f"{names[0]} says which text was A or on the left, name the methods as shown in columns left and "
+            "right, or the winner by its name. Otherwise write "
             f"{format_column_options('verdict', [heading])}"
         )
 
@@ -144,14 +153,17 @@ def _do_columns_have_same_verdicts(table: Table, *names: str) -> bool:
     if not table.has_columns(*METHODS):
         return False
 
-    def winner(word: str | None, a: str | None, b: str | None) -> str | None:
-        if word is None or word in {a, b}:
+    meanings = [find_word_meanings(table.list_values(name)) for name in names]
+
+    def winner(word: str | None, words: Mapping[str, Word], a: str | None, b: str | None) -> str | None:
+        if word is None or word in {a, b} or word not in words:
             return word
-        side = find_word_meaning(word)
-        return word if side is None else {A: a, TIED: TIE, B: b}[side.side]
+        return {A: a, TIED: TIE, B: b}[words[word].side]
 
     _, rows = table.find_distinct_rows(*names, *METHODS)
-    return all(winner(first, a, b) == winner(second, a, b) for first, second, a, b in rows)
+    return all(
+        winner(first, meanings[0], a, b) == winner(second, meanings[1], a, b) for first, second, a, b in rows
+    )
 
 
 def _is_count_heading(name: str) -> bool:
@@ -168,6 +180,8 @@ def _find_meanings_of_mark_columns(table: Table) -> dict[str, str]:
     noun = "model" if "1" in table.get_heading("method_a") else "response"
     words = {}
     for name in table.columns_without_role:
+        if any(map(find_word_meaning, table.list_values(name))):
+            continue
         parts = split_heading_words(name)
         text = " ".join(token for token in parts if token not in {*winning, *HEADINGS["ignored"]})
         tie = next(filter(is_tie, (text, " ".join(parts[1:]))), "")
@@ -326,7 +340,7 @@ def _is_verdict_column(table: Table, name: str, methods: set[str]) -> bool:
         return False
     # Two unknown names beside ties are methods.
     are_methods = not methods and TIE in texts and len(texts) <= 3
-    words = {*methods, *table.declared.words}
+    words = {*methods, *table.declared.words, *map(table.get_heading, METHODS)}
     is_verdict = [text.strip() in words or find_word_meaning(text) is not None for text in counts.index]
     return are_methods or counts[is_verdict].sum() >= MOSTLY * counts.sum()
 
@@ -374,7 +388,18 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
         table.notes.append(f"{int(is_empty.sum())} empty cells of a wide table are read as missing verdicts")
     table.set_frame(long[~is_empty].drop(columns="_heading"))
     for role in split:
-        table.use_columns(role, names, "a wide table: its headings")
+        table.use_columns(role, names, WIDE)
+    is_said = table.has_columns("rater_kind") or table.declared.rater_kind is not None
+    if "rater" in split and not is_said and any(map(_find_kind_in_heading, names)):
+        kinds = table.get_cells("rater").map(_find_kind_in_heading)
+        table.use_columns("rater_kind", names, "headings that name a model or people", rater_kind=kinds)
+
+
+def _find_kind_in_heading(heading: str) -> str | None:
+    """Return the kind of rater that a heading names: a model, such as gpt-4o, or people; else None."""
+    if not _PEOPLE.isdisjoint(split_heading_words(heading)):
+        return "person"
+    return "model" if is_model_name(heading) and simplify_heading(heading) != "judge" else None
 
 
 def _split_headings_into_roles(table: Table, names: Sequence[str]) -> Mapping[str, Sequence[str]]:
@@ -391,7 +416,7 @@ def _split_headings_into_roles(table: Table, names: Sequence[str]) -> Mapping[st
             )
         return {table.declared.columns[HEADS]: names}
     matches = [match for name in names if (match := _RATER.fullmatch(name))]
-    missing = [name for name in ("criterion", "rater") if not table.has_columns(name)]
+    missing = [name for name in _MEANINGS if not table.has_columns(name)]
     if len(matches) == len(names) and "rater" in missing:
         raters = [match["rater"].strip(" _") for match in matches]
         criteria = [match["criterion"] or "" for match in matches]
@@ -430,10 +455,10 @@ def _refuse_verdicts_on_two_orders(table: Table, names: Sequence[str]) -> None:
 def _do_columns_contradict(table: Table, first: str, second: str) -> bool:
     """Return whether two columns name opposite sides in significantly more rows than the same side."""
     numbers, rows = table.find_distinct_rows(first, second)
-    products = []
-    for row in rows:
-        word, other = (find_word_meaning(text or "") for text in row)
-        products.append(word.side * other.side if word and other else 0)
+    words, others = (find_word_meanings(table.list_values(name)) for name in (first, second))
+    unknown = Word(TIED, "")
+    sides = [(words.get(text or "", unknown), others.get(other or "", unknown)) for text, other in rows]
+    products = [word.side * other.side for word, other in sides]
     agreed = np.array(products)[numbers]
     count = int(np.count_nonzero(agreed))
     contradictions = int((agreed < 0).sum())
@@ -480,9 +505,11 @@ def _explain_how_to_declare_headings(table: Table, names: Sequence[str]) -> str:
     start = f"verdicts are in {columns} ({listed}), and nothing says what their headings are"
     methods = "" if table.has_columns(*METHODS) else suggest_methods_in_cells(table, names)
     if table.has_columns(*METHODS) or methods:
-        roles = [role for role in ("criterion", "rater") if not table.has_columns(role)]
+        roles = [role for role in _MEANINGS if not table.has_columns(role)]
         heads = [f"columns.headings={role}" for role in (*roles, "pair_id")]
         return f"{start}: {format_set_options(*heads, join=' or ')}{methods}"
+    if offer := suggest_method_columns(table):
+        return f"nothing says which methods were compared. {offer}"
     sides = filter(names_side, dict.fromkeys(table.list_values(*names)))
     parts = ["columns.headings=pair_id", f"columns.rater={table.get_heading('rater', 'HEADING')}"]
     parts += [format_word_setting(word, "METHOD") for word in sides]

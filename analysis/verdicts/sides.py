@@ -28,8 +28,10 @@ from analysis.verdicts.words import (
     B,
     Word,
     find_word_meaning,
+    find_word_meanings,
     format_set_options,
     format_word_setting,
+    names_side,
 )
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading, split_heading_words
@@ -41,11 +43,14 @@ _ABOUT_SIDES = re.compile(
     r"|displayed|shown|invert|mirror|permut|counterbal|arrang|mapping).*"
 )
 """Headings of columns that may give the side of a text. Headings with a word of `no_sides` are excluded."""
-_NAMES_FIRST = re.compile(
-    r"(is)?(shown|presented|displayed|seen)?(first|left)(shown|presented|displayed|seen)?(model|method|system"
-    r"|strategy|response|text|name)*|(model|method|system|strategy)(shown|on|presented|displayed)*(first|left)"
+_SHOWN = "shown|presented|displayed|seen"
+_NAMES_SIDE = (
+    rf"(is)?({_SHOWN})?({{0}})({_SHOWN})?(model|method|system|strategy|response|text|name)*"
+    rf"|(model|method|system|strategy)({_SHOWN}|on)*({{0}})"
 )
-"""Headings of a column that names the method shown first."""
+_NAMES_FIRST = re.compile(_NAMES_SIDE.format("first|left"))
+_NAMES_SECOND = re.compile(_NAMES_SIDE.format("second|right"))
+"""Headings of a column that names the method shown first, or second."""
 _ORDER = re.compile(r".*(order|sides|positions|layout)")
 _NOUN = "method|model|system|strategy|response|text|option|answer"
 _PLACE = r"({0})s?(position|place|side|pos|order)|(position|place|side|pos)(of)?({0})"
@@ -56,6 +61,10 @@ _STRAIGHT = NO | {"none", "nan", "original", ""}
 _SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror|backward).*")
 _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 """Ties that the reader is told about: both texts are bad, or a judge contradicted itself."""
+_WINNING = frozenset((*HEADINGS["marking"], *HEADINGS["names"]["verdict"], "verdict", "best"))
+"""Words in the headings of a column that names the winner."""
+_NONE = re.compile(r"(no|none|nothing)\b", re.IGNORECASE)
+"""The beginning of methods' names that may also mean that there is no verdict."""
 _SIDE_OR_METHOD = (
     "the verdict {verdict!r} on {where} may name a side, or the method {name!r}; rename the method"
 )
@@ -78,8 +87,11 @@ def is_heading_about_sides(heading: str) -> bool:
 def _parse_first_method(heading: str, cell: str, a: str, b: str) -> int | None:
     """Return the method that was shown first according to a cell: `A` or `B`, or None if unknown."""
     word = cell.strip().casefold()
-    if _NAMES_FIRST.fullmatch(heading):
-        return {"a": A, "b": B, a: A, b: B}.get(cell, {"a": A, "b": B}.get(word))
+    for pattern, first, second in ((_NAMES_FIRST, A, B), (_NAMES_SECOND, B, A)):
+        if pattern.fullmatch(heading):
+            return {"a": first, "b": second, a: first, b: second}.get(
+                cell, {"a": first, "b": second}.get(word)
+            )
     letters = "".join(filter(str.isalpha, word))
     if _ORDER.fullmatch(heading) and letters in {"ab", "ba"}:
         return A if letters == "ab" else B
@@ -110,8 +122,8 @@ def replace_words_by_winners(table: Table) -> None:
     """
     verdict = table.get_cells("verdict").str.strip()
     a, b = map(table.get_cells, METHODS)
-    texts = verdict.dropna().unique()
-    words = pd.DataFrame([_interpret_verdict_word(table, text) for text in texts], texts, Word._fields)
+    meanings = _interpret_verdict_words(table)
+    words = pd.DataFrame(meanings.values(), pd.Index(meanings), Word._fields)
     words = words.reindex(verdict).set_axis(verdict.index)
     is_named = (verdict == a) | (verdict == b) | (verdict == TIE)
     all_kinds = words["kind"].fillna("")
@@ -124,6 +136,7 @@ def replace_words_by_winners(table: Table) -> None:
         name: first for name in candidates if (first := read_first_method(table, name)) is not None
     }
     _refuse_methods_named_like_sides(table, word_kinds)
+    _refuse_methods_named_like_no_verdict(table, word_kinds, is_named & (verdict != TIE))
     columns, first = _find_methods_on_first_side(table, word_kinds, first_methods)
     sides = words["side"].fillna(TIED).to_numpy(np.int64)
     # In a study's own table a verdict is a method's name, whatever the method is called.
@@ -139,12 +152,28 @@ def replace_words_by_winners(table: Table) -> None:
     _add_shown_first_column(table, word_kinds, first_methods)
 
 
-def _interpret_verdict_word(table: Table, text: str) -> Word:
-    """Return the declared or the common meaning of a verdict's word. Another word may be a method's name."""
-    name = Word(TIED, "")
-    if text in table.declared.words:
-        return {"a": Word(A, "declared"), "b": Word(B, "declared")}.get(table.declared.words[text], name)
-    return find_word_meaning(text) or name
+def _interpret_verdict_words(table: Table) -> dict[str, Word]:
+    """Return the meaning of each word for a verdict: the declared meaning, or the common meaning.
+
+    The heading of a column of methods means the method in this column. Another word may be a method's name.
+    """
+    texts = table.get_cells("verdict").str.strip().dropna().unique()
+    headings = [table.get_heading(name) for name in METHODS]
+    common = find_word_meanings(texts, headings)
+    # The heading A or left alone may be another side than that of the verdict.
+    columns = {
+        simplify_heading(name): Word(side, "column")
+        for name, side in zip(headings, (A, B), strict=True)
+        if name and (not names_side(name) or len(split_heading_words(name)) > 1)
+    }
+    named = {text: columns[key] for text in texts if (key := simplify_heading(text)) in columns}
+    # With the columns model_1 and model_2, the words model_0 and model_1 are numbers and not headings.
+    if not named.keys() >= {text for text, word in common.items() if word.kind == "column"}:
+        named = {}
+    sides = {"a": Word(A, "declared"), "b": Word(B, "declared")}
+    declared = {text: sides.get(value, Word(TIED, "")) for text, value in table.declared.words.items()}
+    meanings = dict.fromkeys(texts, Word(TIED, "")) | common | named | declared
+    return {text: meanings[text] for text in texts}
 
 
 def _refuse_methods_named_like_sides(table: Table, word_kinds: pd.Series) -> None:
@@ -155,6 +184,29 @@ def _refuse_methods_named_like_sides(table: Table, word_kinds: pd.Series) -> Non
         word = find_word_meaning(name)
         if word and not (is_clear and word.kind == "letter"):
             refuse_wrong_rows(table.get_texts("verdict"), word_kinds != "", _SIDE_OR_METHOD, name=name)
+
+
+def _refuse_methods_named_like_no_verdict(table: Table, word_kinds: pd.Series, is_method: pd.Series) -> None:
+    """Refuse the verdict "none" if a method is called none, and other verdicts name sides."""
+    verdict = table.get_cells("verdict").str.strip()
+    names = [name for name in verdict.unique() if means_no_verdict(str(name)) or _NONE.match(str(name))]
+    is_method &= verdict.isin(names) & ~verdict.isin(table.declared.words)
+    sided = verdict[word_kinds.isin(["letter", "place", "column"])]
+    if is_method.any() and not sided.empty:
+        name = verdict[is_method].iloc[0]
+        options = [format_set_options(format_word_setting(name, value)) for value in (name, "tie", "")]
+        refuse_wrong_rows(
+            table.frame,
+            is_method & (verdict == name),
+            "the verdict {name!r} on {where} is the name of a method, and other verdicts are sides such as "
+            "{side!r}. If it means this method, write {method}. If it is a tie, write {tie}. If it is no "
+            "verdict, write {missing}",
+            name=name,
+            side=sided.iloc[0],
+            method=options[0],
+            tie=options[1],
+            missing=options[2],
+        )
 
 
 def _refuse_ambiguous_side_names(
@@ -207,7 +259,8 @@ def _write_question_about_sides(table: Table, word_kinds: pd.Series) -> str:
 def _format_side_settings(table: Table, word_kinds: pd.Series) -> str:
     """Write the options that declare each word for a side as method_a or method_b."""
     words = table.get_cells("verdict")[word_kinds.isin(["letter", "place"])].unique()
-    sides = ["a" if _interpret_verdict_word(table, text).side == A else "b" for text in words]
+    meanings = _interpret_verdict_words(table)
+    sides = ["a" if meanings[text.strip()].side == A else "b" for text in words]
     return format_set_options(*map(format_word_setting, words, sides))
 
 
@@ -274,7 +327,8 @@ def _mark_possible_swaps(
     """Mark the rows in which an unclear column may say that the texts changed sides.
 
     If the column names methods, rows that name method_a are not marked, and no row is marked if the column
-    always names the winner. Without methods, rows are marked only if the column has at most two values, and
+    always names the winner and its heading says so. (A column with the method at A names all winners, too, if
+    one method always wins.) Without methods, rows are marked only if the column has at most two values, and
     if the heading is about sides or the values are orders, such as A and B, or AB and BA. Rows with "no" are
     not marked.
     """
@@ -282,7 +336,8 @@ def _mark_possible_swaps(
     is_about = is_heading_about_sides(heading) or _says_which_method_is_a(table, heading)
     first = _find_methods_named_in_cells(table, name)
     if (first[sided] != 0).all():
-        is_winner = (table.get_cells(name) == winners)[sided].all()
+        names_winner = (table.get_cells(name) == winners)[sided].all()
+        is_winner = names_winner and not _WINNING.isdisjoint(split_heading_words(heading))
         may_name_first: pd.Series = sided & (first != A)
         return may_name_first & (is_about or not is_winner)
     words = table.get_cells(name).fillna("").str.strip().str.casefold()

@@ -16,6 +16,7 @@ from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings, find
 from analysis.verdicts.programs import FOREIGN, read_program_file
 from analysis.verdicts.reading import READING, get_reading, join_readings, warn_about_reading
 from analysis.verdicts.table import (
+    EXCLUDED,
     HEADINGS,
     METHODS,
     NUMBERED,
@@ -26,7 +27,7 @@ from analysis.verdicts.table import (
     refuse_wrong_rows,
 )
 from analysis.verdicts.tidy import make_tidy
-from guard_eval.errors import StudyError, suggest_nearest
+from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading
 from guard_eval.records import RaterKind
 from guard_eval.reporting.words import join_with_and
@@ -36,6 +37,8 @@ FORMATS: tuple[str, ...] = (*FOREIGN, TABLE)
 """The names that `--set format=` takes."""
 
 _TIDY = {"pair_id", "method_a", "method_b", "rater", "criterion", "verdict"}
+_FOR_PROGRAMS = {"prompt_id", EXCLUDED}
+"""The columns that can be declared for another program's file."""
 _SAMPLES = {"doc_id", "resps", "arguments"}
 """Keys of the samples of lm-evaluation-harness. These files hold texts, not verdicts."""
 _JUDGED = re.compile(
@@ -135,7 +138,7 @@ def load_files(files: Sequence[Path], declared: Declarations) -> list[tuple[Path
     """
     if declared.form is not None and declared.form not in FORMATS:
         raise StudyError(
-            f"there is no format {declared.form!r}; {suggest_nearest(declared.form, list(FORMATS))}"
+            f"there is no format {declared.form!r}; {suggest_nearest_word(declared.form, list(FORMATS))}"
         )
     opened = [VerdictFile(path) for path in files]
     described = [file for file in opened if len(files) > 1 and _is_item_record(file.first)]
@@ -158,7 +161,7 @@ def _load_file(
     with name_file_in_errors(file.path):
         if form == TABLE:
             return make_tidy(file.read_table(), declared, items)
-        columns = {name: heading for name, heading in declared.columns.items() if name == "prompt_id"}
+        columns = {name: text for name, text in declared.columns.items() if name in _FOR_PROGRAMS}
         frame = read_program_file(file, form, items)
         return make_tidy(frame, replace(declared, columns=columns), form=FOREIGN[form])
 
@@ -200,7 +203,7 @@ def recognise_format(file: VerdictFile, columns: Mapping[str, str]) -> str:
         StudyError: The file fits two formats, or it holds texts and no verdicts.
     """
     first = file.first
-    if first.keys() >= _TIDY or columns.keys() - {"prompt_id"}:
+    if first.keys() >= _TIDY or columns.keys() - _FOR_PROGRAMS:
         return TABLE
     if first.keys() >= _SAMPLES:
         raise StudyError(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pandas.api.types import infer_dtype
 
 from analysis.verdicts.reading import Reading, Role
-from analysis.verdicts.words import format_set_options
+from analysis.verdicts.words import find_word_meaning, format_set_options, simplify_word
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading
 from guard_eval.records import RaterKind
@@ -32,13 +32,16 @@ UNKNOWN_RATER = "unknown rater"
 YES = frozenset(HEADINGS["yes"])
 NO = frozenset(HEADINGS["no"])
 
+_NO_MARK = NO | {"", "none"}
 _ASIDE = re.compile(HEADINGS["aside"])
 
 REQUIRED = ("pair_id", "dataset", "method_a", "method_b", "rater", "criterion", "verdict")
 TEXTS = (*REQUIRED, "prompt_id", "rater_kind", "presentation", "slot", "shown_first", "at")
 NUMBERS = ("seconds", "active_seconds", "ends_seen", "length_a", "length_b", "prompt_round")
 KNOWN = frozenset((*TEXTS, *NUMBERS))
-STORED = frozenset({"excluded", "handed_out", "position", "revision", "role", "surplus"})
+EXCLUDED = "excluded"
+"""The column whose cells say why a row does not count; empty or "no" if the row counts."""
+STORED = frozenset({EXCLUDED, "handed_out", "position", "revision", "role", "surplus"})
 """Further columns of a table of verdicts that a study has written."""
 METHODS = ("method_a", "method_b")
 SHOWN = ("left", "right")
@@ -64,6 +67,11 @@ def has_named_raters(frame: pd.DataFrame) -> bool:
 def means_no_verdict(word: str) -> bool:
     """Return whether a cell means that there is no verdict."""
     return word.strip().casefold() in HEADINGS["missing"]
+
+
+def is_mark(cell: str) -> bool:
+    """Return whether a cell marks a row, or holds an answer: it is not no, none, a dash or an error."""
+    return not means_no_verdict(cell) and simplify_word(cell) not in _NO_MARK
 
 
 def is_metadata_heading(heading: str) -> bool:
@@ -255,8 +263,9 @@ class Table:
 
     @property
     def columns_without_role(self) -> list[str]:
-        """Return the columns that have no role."""
-        return [name for name in self.names if name not in KNOWN and name not in SHOWN]
+        """Return the columns that have no role. A column `left` alone is one of them, without `right`."""
+        known = KNOWN.union(SHOWN) if self.has_columns(*SHOWN) else KNOWN
+        return [name for name in self.names if name not in known]
 
     def has_columns(self, *names: str) -> bool:
         """Return whether the table has all these columns."""
@@ -357,6 +366,12 @@ class Table:
     def is_filled(self, name: str) -> bool:
         """Return whether a column has no empty cell."""
         return not self.get_cells(name).isna().any()
+
+    def has_only_verdicts(self, name: str, words: Iterable[str] = ()) -> bool:
+        """Return whether all answers in a column are methods, common words for verdicts, or `words`."""
+        known = {*self.list_values(*METHODS), *words}
+        answers = [text.strip() for text in self.list_values(name) if is_mark(text)]
+        return bool(answers) and all(text in known or find_word_meaning(text) for text in answers)
 
     def is_boolean(self, name: str) -> bool:
         """Return whether all cells of a column mean yes or no."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -22,6 +22,7 @@ from analysis.verdicts.reading import READING, Role, get_reading, join_readings
 from analysis.verdicts.shapes import HEADS, find_verdicts, melt_wide_table
 from analysis.verdicts.sides import replace_words_by_winners
 from analysis.verdicts.table import (
+    EXCLUDED,
     HEADINGS,
     KNOWN,
     METHODS,
@@ -30,17 +31,20 @@ from analysis.verdicts.table import (
     YES,
     Declarations,
     Table,
+    format_column_options,
+    is_mark,
     is_metadata_heading,
+    is_name_of_aggregate,
 )
-from analysis.verdicts.words import find_word_meaning
-from guard_eval.errors import StudyError, suggest_nearest
+from analysis.verdicts.words import find_word_meaning, names_side
+from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.reporting.words import join_with_and
 
 _KINDS = ("pair_id", "rater", "criterion")
 _INDEX = {"", "unnamed0", "rownames"}
 _NUMBER = re.compile(r"[+-]?[\d.,]+")
-_OWN = {simplify_heading(name): name for name in KNOWN}
+_OWN = {simplify_heading(name): name for name in (*KNOWN, EXCLUDED)}
 _DEFAULTS = {"dataset": "all", "criterion": "overall"}
 """Optional columns, and their value if a table lacks the column."""
 
@@ -71,6 +75,7 @@ def make_tidy(
         table.roles = [Role(role, column, "the format") for role, column in form.fields.items()]
     _leave_out_invalid_votes(table)
     find_methods(table)
+    _leave_out_invalid_votes(table)  # a file of items may mark items
     for role in ("rater", "criterion"):
         _use_column_with_common_heading(table, role)
     recognise_model_judges(table)
@@ -79,16 +84,20 @@ def make_tidy(
     refuse_texts_as_methods(table)
     refuse_methods_of_several_settings(table)
     wide = find_verdicts(table)
+    _leave_out_rows_of_other_screens(table)
     has_verdicts = bool(wide) or table.has_columns("verdict")
     if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
         if form is None:
             _refuse_counted_votes(table)
         add_pair_and_prompt_columns(table, wide, form)
+        _refuse_possible_check_questions(table, wide)
     if wide or HEADS in declared.columns:
         melt_wide_table(table, wide)
         find_methods(table)
+        _leave_out_invalid_votes(table)
     if are_pairs and table.has_columns(*METHODS):
         add_pair_and_prompt_columns(table, (), None)
+        _refuse_possible_check_questions(table, ())
     if table.has_columns("verdict", *METHODS):
         _complete_rows(table)
     _refuse_nested_cells(table, frame)
@@ -136,7 +145,7 @@ def _rename_to_standard_columns(table: Table) -> None:
             name_of[heading] = name
     table.set_frame(table.frame.rename(columns=name_of))
     for name, heading in headings.items():
-        if name not in SHOWN:
+        if name not in {*SHOWN, EXCLUDED}:
             table.record_role(name, heading, "declared" if name in declared else "its name")
 
 
@@ -148,8 +157,9 @@ def _read_declared_headings(table: Table) -> Mapping[str, str]:
         raise StudyError(f"columns.headings={heads} is unknown; write {join_with_and(_KINDS)}")
     for name, heading in declared.items():
         start = f"columns.{name}"
-        if name not in {*KNOWN, *SHOWN}:
-            raise StudyError(f"{start}: there is no such column; {suggest_nearest(name, sorted(KNOWN))}")
+        if name not in {*KNOWN, *SHOWN, EXCLUDED}:
+            known = sorted({*KNOWN, EXCLUDED})
+            raise StudyError(f"{start}: there is no such column; {suggest_nearest_word(name, known)}")
         parts = map(str.strip, heading.split(","))
         if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*parts):
             table.join_columns(heading)
@@ -157,7 +167,7 @@ def _read_declared_headings(table: Table) -> Mapping[str, str]:
             table.items = table.items.rename(columns={heading: name})
         elif heading and not table.has_columns(heading):
             raise StudyError(
-                f"{start}={heading}: there is no such heading; {suggest_nearest(heading, table.names)}"
+                f"{start}={heading}: there is no such heading; {suggest_nearest_word(heading, table.names)}"
             )
     return declared
 
@@ -183,13 +193,41 @@ def _use_column_with_common_heading(table: Table, role: str) -> None:
         StudyError: Two different columns can have the role.
     """
     named = table.find_common_headings(role)
+    if role == "rater" and role not in table.declared.columns and _may_hold_verdicts(table, "rater"):
+        raise StudyError("the cells of 'rater' are verdicts, such as A, and not names; rename the column")
     if role == "criterion":  # numbers are ratings, and words such as A are verdicts
         named = [name for name in named if not all(map(_NUMBER.fullmatch, table.list_values(name)))]
         named = [name for name in named if not any(map(find_word_meaning, table.list_values(name)))]
+    else:
+        named = [name for name in named if not _may_hold_verdicts(table, name)]
     varying = [name for name in named if table.count_distinct_rows(name) > 1]
     if named and not table.has_columns(role) and role not in table.declared.columns:
         # If each column has only one value, nothing says which column has the role.
         table.choose_column(role, varying or named, table.group_rows_equally if varying else str.__eq__)
+
+
+def _may_hold_verdicts(table: Table, name: str) -> bool:
+    """Return whether a column with the heading of raters holds verdicts, because all cells are such words.
+
+    Raters may be called A and B if another column names what each of them judged once.
+    """
+    meanings = list(map(find_word_meaning, table.list_values(name)))  # none if there is no such column
+    if not meanings or not all(meanings):
+        return False
+    rows = len(table.frame)
+    are_letters = all(word and word.kind == "letter" for word in meanings)
+    others = [other for other in table.names if table.count_distinct_rows(other) < rows]
+    is_crossed = any(table.count_distinct_rows(other, name) == rows for other in others)
+    if not are_letters or HEADS in table.declared.columns:
+        return not (are_letters and is_crossed)
+    if is_crossed or len(meanings) in {1, rows}:
+        return False
+    cells = join_with_and(list(map(repr, table.list_values(name))))
+    raise StudyError(
+        f"the cells of {name!r} are {cells}: names of raters, or verdicts. If they name raters, write "
+        f"{format_column_options('rater', [name])}. If they are verdicts, write --set columns.headings=rater "
+        "or --set columns.headings=criterion"
+    )
 
 
 def _leave_out_invalid_votes(table: Table) -> None:
@@ -197,6 +235,12 @@ def _leave_out_invalid_votes(table: Table) -> None:
     for why in table.list_values(LEFT_OUT):
         table.leave_out_rows((table.get_cells(LEFT_OUT) == why).to_numpy(), why)
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
+    if table.declared.columns.get(EXCLUDED) and table.has_columns(EXCLUDED):
+        heading = table.declared.columns[EXCLUDED]
+        is_marked = table.get_cells(EXCLUDED).map(is_mark, na_action="ignore").eq(True)
+        table.leave_out_rows(is_marked.to_numpy(), f"declared by the column {heading}")
+        table.set_frame(table.frame.drop(columns=EXCLUDED))
+        table.record_role("filter", heading, "declared")
     for rule in HEADINGS["left_out"]:
         for name in table.columns_without_role:
             words = _find_cells_that_exclude_rows(table, name, rule)
@@ -223,15 +267,53 @@ def _refuse_unclear_exclusion_columns(table: Table) -> None:
         StudyError: A column has both answers, and no rule says which answer excludes a row.
     """
     filters = {role.column for role in table.roles if role.role == "filter"}
-    for name in table.columns_without_role:
+    for name in table.columns_without_role if EXCLUDED not in table.declared.columns else ():
         is_meant = re.fullmatch(HEADINGS["may_leave_out"], simplify_heading(name))
         words = {text.strip().casefold() for text in table.list_values(name)}
         says_both = words <= YES | NO and words & YES and words & NO
         if is_meant and says_both and name not in filters:
             raise StudyError(
-                f"the column {name!r} may say which rows do not count. If it does, call it 'excluded' (yes: "
-                "the row does not count) or 'valid' (no: it does not count). If not, remove it"
+                f"the column {name!r} may say which rows do not count. If rows with yes do not count, write "
+                f"{format_column_options(EXCLUDED, [name])}. If rows with no do not count, call it 'valid'. "
+                f"If all rows count, write {format_column_options(EXCLUDED, [''])}"
             )
+
+
+def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
+    """Refuse a column that is filled for few pairs only: the right answers, or whether an answer was right.
+
+    In a wide table without raters, this column may also be a rater who has judged few pairs.
+
+    Raises:
+        StudyError: Some pairs may be check questions.
+    """
+    names = [name for name in table.columns_without_role if name not in wide or table.has_columns("rater")]
+    names = [name for name in names if not is_name_of_aggregate(name) or "gold" in simplify_heading(name)]
+    for name in names if EXCLUDED not in table.declared.columns else ():
+        cells = table.get_cells(name)
+        remedy = f"write {format_column_options(EXCLUDED, [name])}"
+        if table.is_boolean(name) and not table.is_determined_by(name, ["pair_id"]):
+            is_filled = cells.notna()
+            remedy = "remove them"
+        elif table.has_only_verdicts(name, table.declared.words):
+            is_filled = cells.map(is_mark, na_action="ignore").eq(True)
+        else:
+            continue
+        count = int(is_filled.sum())
+        shares = is_filled.groupby(table.number_rows("pair_id")).mean()
+        if 0 < 2 * count <= len(table.frame) and shares.isin([0, 1]).all():
+            raise StudyError(
+                f"the column {name!r} is filled in {count} of {len(table.frame)} rows. These rows may be "
+                f"check questions with a right answer. If they do not count, {remedy}. If they count, write "
+                f"{format_column_options(EXCLUDED, [''])}"
+            )
+
+
+def _leave_out_rows_of_other_screens(table: Table) -> None:
+    """Leave out rows with neither methods nor a verdict, such as instructions in an experiment's file."""
+    if table.has_columns("verdict", *METHODS):
+        is_other = table.get_texts("verdict", *METHODS).isna().all(axis=1)
+        table.leave_out_rows(is_other.to_numpy(), "no verdict")
 
 
 def _refuse_counted_votes(table: Table) -> None:
@@ -312,6 +394,12 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
     if table.has_columns("verdict", *METHODS):
         return
     if table.has_columns(*METHODS):
+        sided = [
+            n for n in table.columns_without_role if len(set(filter(names_side, table.list_values(n)))) > 1
+        ]
+        if sided:
+            offers = format_column_options("verdict", sided)
+            raise StudyError(f"no column has verdicts under a common heading. If one does, write {offers}")
         raise StudyError(
             "no column has verdicts. Say which one does, and what its words mean: --set "
             "columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' (a, b, tie, a method, or nothing)"
@@ -326,8 +414,8 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             "nothing says which methods were compared; add the fields method_a and method_b (and left and "
             "right, where sides changed) to the items, or give a file that has them by id"
         )
-    if columns := suggest_method_columns(table):
-        raise StudyError(f"nothing says which methods were compared. If two columns do, write {columns}")
+    if offer := suggest_method_columns(table):
+        raise StudyError(f"nothing says which methods were compared. {offer}")
     measures = set(HEADINGS["measures"])
     rated = [name for name in table.columns_without_role if measures & set(split_heading_words(name))]
     if rated and not table.has_columns("verdict"):

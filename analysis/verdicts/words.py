@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from guard_eval.lookalike import make_visible_form
@@ -27,7 +28,7 @@ _DEGREE = f"(?P<degree{{}}>{_STRONG}|{_WEAK})"
 _SIGN = re.compile(r"([a-z ]*?)([ab12]) ?(=+|>+|<+) ?\1([ab12])")
 _PREFERENCE = re.compile(
     rf"(i )?({_DEGREE.format(1)} )?(prefer(s|red|ring)? )?(the )?((?P<noun>{_SYSTEMS}|{_TEXTS}) ?)?"
-    rf"(?P<side>a|b|1|2|left|right|first|second)( (?P<after>{_SYSTEMS}|{_TEXTS}))?"
+    rf"(?P<side>a|b|0|1|2|left|right|first|second)( (?P<after>{_SYSTEMS}|{_TEXTS}))?"
     rf"( is| was)?( {_DEGREE.format(2)})?"
     r"( (the )?(better|preferred|best|wins?|won|winner|stronger|favou?red))?"
     rf"( {_DEGREE.format(3)})?( than .*)?"
@@ -50,6 +51,8 @@ _MODEL = re.compile(
 """A pattern of model names, for use after `make_visible_form`. Names on the Hub have a slash."""
 _ARTICLE = re.compile(r"[Aa] (bit|little|lot)\b.*|a (better|preferred|best|winner|stronger|favou?red)\b.*")
 """Phrases in which "A" is an article and not a text, such as a little better."""
+_ZERO = re.compile(r"(?<!\d)0(?!\d)")
+_ONE = re.compile(r"(?<!\d)1(?!\d)")
 _DROPPED = re.compile(r"[\s_\-.,!()\[\]*:]+")
 
 
@@ -88,16 +91,32 @@ def find_word_meaning(word: str) -> Word | None:
     if match := _SIGN.fullmatch(text):
         return _read_comparison_sign(*match.groups()[1:])
     match = _PREFERENCE.fullmatch(text)
-    if match is None or text in {"1", "2"} or _ARTICLE.fullmatch(word.strip()):
+    if match is None or text.isdecimal() or _ARTICLE.fullmatch(word.strip()):
         return None
     side = match["side"]
     noun = match["noun"] or match["after"] or ""
     degrees = {match[f"degree{number}"] for number in (1, 2, 3)} - {None}
     is_strong = any(re.fullmatch(_STRONG, degree) for degree in degrees)
     kind: Kind = "letter" if side in {"a", "b"} else "place"
-    if re.fullmatch(_SYSTEMS, noun) and side in {"a", "b", "1", "2"}:
+    if re.fullmatch(_SYSTEMS, noun) and side in {"a", "b", "0", "1", "2"}:
         kind = "column"
-    return Word(A if side in {"a", "1", "left", "first"} else B, kind, is_strong)
+    return Word(A if side in {"a", "0", "1", "left", "first"} else B, kind, is_strong)
+
+
+def find_word_meanings(words: Iterable[str], headings: Iterable[str] = ()) -> dict[str, Word]:
+    """Return the meanings of the common words in a column. If numbers begin with 0, 1 means the second text.
+
+    Args:
+        words: The different words in the column.
+        headings: Headings of the methods, which may also show that numbers begin with 0.
+
+    >>> {word: meaning.side for word, meaning in find_word_meanings(["text 0", "text 1"]).items()}
+    {'text 0': 1, 'text 1': -1}
+    """
+    texts = list(words)
+    begins_with_zero = any(_ZERO.search(text) and names_side(text) for text in (*texts, *headings))
+    plain = {text: _ONE.sub("2", text) if begins_with_zero else text for text in texts}
+    return {text: meaning for text in texts if (meaning := find_word_meaning(plain[text]))}
 
 
 def _read_comparison_sign(first: str, sign: str, second: str) -> Word | None:

@@ -62,7 +62,7 @@ COMMANDS = {
     "raters links": Command(
         PEOPLE,
         "guard_eval.store.manage:renew_links",
-        "Make new links for invited people and write them to a file, for example to send them by mail.",
+        "Make new links for invited people, and write the links to a file.",
     ),
     "raters assign": Command(
         PEOPLE,
@@ -87,7 +87,7 @@ COMMANDS = {
     "raters include": Command(
         PEOPLE,
         "guard_eval.store.manage:include_raters",
-        "Let raters rate again who were excluded or revoked, or who failed the check.",
+        "Let raters rate again after an exclusion, a revocation, or a failed check.",
     ),
     "raters erase": Command(
         PEOPLE, "guard_eval.store.manage:erase_raters", "Delete people's identity and comments for good."

@@ -9,7 +9,7 @@ _SIDES = frozenset(
     map(
         frozenset,
         (
-            *("ab", "01", "12"),
+            *("ab", "01", "12", "xy", "аб"),
             *(("left", "right"), ("first", "second"), ("one", "two"), ("won", "lost"), ("winner", "loser")),
             *(("chosen", "rejected"), ("preferred", "rejected"), ("better", "worse"), ("best", "worst")),
         ),

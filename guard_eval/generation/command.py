@@ -20,13 +20,14 @@ from guard_eval.generation import FinishedBatch
 from guard_eval.generation.plan import GenerationPlan, GenerationResult, Problems
 from guard_eval.generation.served import ServedPlan, request_texts
 from guard_eval.generation.strategies import Greedy, own, parse, signature
+from guard_eval.servers.price import check_budget
 from guard_eval.servers.server import parse_send_key_option
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.continuations import WHOLE, Shard, append_continuations, append_traces, reserve_shard
 from guard_eval.texts.current import Known, find_model_revision
 from guard_eval.texts.systems.served_files import TEXTS
-from guard_eval.texts.tuning import TUNE, plan_prompts_of_systems, split_prompts_for_tuning
+from guard_eval.texts.tuning import TUNE, group_systems_by_prompts, split_prompts_for_tuning
 
 EngineName = Literal["local", "ray", "vllm"]
 _OPENERS: dict[EngineName, str] = {
@@ -102,11 +103,11 @@ def generate_texts(
         ):
             own.refuse_unloaded_strategies(plan.missing_texts)
             results.append(
-                _describe_dry_run(plan) if dry_run else _write_missing_texts(plan, engine, problems)
+                _describe_dry_run(plan) if dry_run else _generate_missing_texts(plan, engine, problems)
             )
         plans = [
             ServedPlan(study=study, system=system, prompts=prompts)
-            for names, prompts in (plan_prompts_of_systems(study) if served else ())
+            for names, prompts in (group_systems_by_prompts(study) if served else ())
             for system in served
             if system.name in names
         ]
@@ -128,8 +129,7 @@ def _check_options(*, trace: bool, engine: EngineName, workers: int | None, budg
         raise StudyError(
             f"--workers {workers} must be at least 1, and only --engine ray has workers; leave --workers out"
         )
-    if budget is not None and not 0 < budget < float("inf"):
-        raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
+    check_budget(budget)
 
 
 def _select_systems(study: Study, names: Sequence[str]) -> list[System]:
@@ -184,7 +184,7 @@ def _plan_local_texts(
     **options: Any,  # noqa: ANN401 (fields of `GenerationPlan`)
 ) -> Iterator[GenerationPlan]:
     """Yield a plan for each local model: the texts that this model has to write for these systems."""
-    for model_study, (names, prompts) in product(study.split_by_model(), plan_prompts_of_systems(study)):
+    for model_study, (names, prompts) in product(study.split_by_model(), group_systems_by_prompts(study)):
         model = model_study.settings.model
         planned = {
             str(system.strategy): system.name
@@ -197,12 +197,12 @@ def _plan_local_texts(
                 systems=planned,
                 prompts=[prompt for prompt in prompts if shard.contains(prompt.id)],
                 shard=shard,
-                facts=_find_revision_and_dtype(model_study),
+                facts=_find_model_revision_and_dtype(model_study),
                 **options,
             )
 
 
-def _find_revision_and_dtype(study: Study) -> Known:
+def _find_model_revision_and_dtype(study: Study) -> Known:
     """Find the revision and number format of the study's model without loading the model.
 
     A value that is not known yet is None.
@@ -217,7 +217,7 @@ def _find_revision_and_dtype(study: Study) -> Known:
     return {"revision": revision, "dtype": files.predict_dtype(model.dtype, model.single_device)}
 
 
-def _write_missing_texts(
+def _generate_missing_texts(
     plan: GenerationPlan, engine_name: EngineName, problems: Problems
 ) -> GenerationResult:
     """Write the missing texts of one local model. Each batch is saved before the next batch begins."""
@@ -241,7 +241,9 @@ def _write_missing_texts(
                 continue
             system = plan.systems[name]
             with progress.show_task(system, total=len(texts), unit="texts") as advance:
-                for batch in _yield_batches_until_error(system, engine.write(name, texts), problems):
+                for batch in _yield_batches_until_error(
+                    system, engine.generate_batches(name, texts), problems
+                ):
                     if batch.traces:  # traces are saved before texts, so that each text has its trace
                         append_traces(folder, batch.texts[0].recipe, batch.traces, plan.shard)
                     append_continuations(folder, batch.texts, plan.shard)
@@ -284,20 +286,22 @@ def _describe_dry_run(plan: GenerationPlan) -> GenerationResult:
         return plan.make_result(Counter(), [f"would make 0 continuations with {model.name}"])
     if plan.missing_texts.keys() <= set(plan.refused_strategies):
         raise StudyError(plan.describe_refused_strategies())
-    models = plan.find_models()
+    models = plan.check_models_available()
     location = plan.study.locate_model(model.name)
-    lines = [*models.lines, plan.describe_refused_strategies()]
+    lines = [*models.availability_lines, plan.describe_refused_strategies()]
     revision = plan.facts["revision"]
     if revision is not None and location not in models.missing:
-        from guard_eval.generation.engines.encoding import encode_planned_texts  # noqa: PLC0415 (needs torch)
+        from guard_eval.generation.engines.encoding import encode_prompts_that_fit  # noqa: PLC0415 (needs torch)
         from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
 
         with (
             models.skip_unreachable_hub()
         ):  # transformers would ask the Hub for files of the tokenizer that do not exist
-            described = ModelFiles.open(location, revision).describe_model(model.name)
+            described = ModelFiles.open(location, revision).load_all_but_weights(model.name)
         recipe = described.make_recipe(Greedy(), generation, plan.study.settings.seed)
-        fitting, problem = encode_planned_texts(described, [(prompt, 1) for prompt in plan.prompts], recipe)
+        fitting, problem = encode_prompts_that_fit(
+            described, [(prompt, 1) for prompt in plan.prompts], recipe
+        )
         if problem and not fitting:
             raise StudyError(problem)
         lines.append(problem)

@@ -23,15 +23,15 @@ from guard_eval.generation.engines.loading import LoadedModel, check_shared_voca
 from guard_eval.generation.strategies import (
     Strategy,
     convert_numpy_number,
-    draws_tokens,
+    convert_to_strategy,
+    is_stochastic,
     parse,
-    read_strategy,
 )
 from guard_eval.records import Continuation, Prompt, make_content_id
 from guard_eval.results import Result
 from guard_eval.study.system_settings import BUNDLED, GenerationSettings, locate_model
 from guard_eval.study.toml import validate_toml_tables
-from guard_eval.texts.models import find_models
+from guard_eval.texts.models import find_local_and_hub_models
 
 MAX_PROMPT_TOKENS = 256
 """The default limit of a prompt's length, in tokens. A longer prompt keeps its end."""
@@ -118,8 +118,8 @@ def generate(
     Raises:
         StudyError: The model cannot be loaded or cannot run the strategy, or a prompt or value is not valid.
     """
-    all_prompts = _make_prompts(prompts)
-    strategy = read_strategy(strategy)
+    all_prompts = _convert_to_prompts(prompts)
+    strategy = convert_to_strategy(strategy)
     stops = [stop] if isinstance(stop, str) else stop
     values = {
         "seed": seed,
@@ -138,7 +138,7 @@ def generate(
     if amateur is not None:
         second = load_model(amateur, device=device, dtype=dtype)
         check_shared_vocabulary(loaded, second)
-    repeats = settings.runs if draws_tokens(strategy) else 1
+    repeats = settings.runs if is_stochastic(strategy) else 1
     pairs = [(prompt, 1 + run) for prompt in all_prompts for run in range(repeats)]
     distinct = {(prompt.id, run): (prompt, run) for prompt, run in pairs}
     writer = Writer(
@@ -152,13 +152,13 @@ def generate(
     written: dict[tuple[str, int], Continuation] = {}
     with Progress(disable=not progress, transient=True) as bar:
         task = bar.add_task(str(strategy), total=len(distinct))
-        for batch in writer.write(list(distinct.values())):
+        for batch in writer.generate_batches(list(distinct.values())):
             written |= {(text.prompt_id, text.run): text for text in batch.texts}
             bar.advance(task, len(batch.texts))
     return Texts([prompt for prompt, _ in pairs], [written[prompt.id, run] for prompt, run in pairs])
 
 
-def _make_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt]:
+def _convert_to_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt]:
     if isinstance(prompts, Mapping | pd.DataFrame):  # a loop over one would give the names of its columns
         raise StudyError(f"prompts is of type {type(prompts).__name__}; give a list of its texts")
     items: Iterable[object] = (
@@ -201,7 +201,7 @@ def load_model(
         )
     name = str(model)
     location = locate_model(name, Path())
-    result = find_models({name: (location, "main")})
+    result = find_local_and_hub_models({name: (location, "main")})
     if problem := result.problem:
         raise StudyError(problem)
     with result.skip_unreachable_hub():
@@ -263,7 +263,7 @@ def show_text(
     parse(strategy)  # a wrong signature is reported before the model is loaded
     display.show_notice("loading the model")
     loaded = load_model(model, device=device)
-    prompts = _make_prompts(sys.stdin.read() if prompt is None else prompt)
+    prompts = _convert_to_prompts(sys.stdin.read() if prompt is None else prompt)
     (row,) = encode_prompts(loaded, prompts, MAX_PROMPT_TOKENS, chat=chat)
     ids: list[int] = []
     tokens: list[dict[str, str | float]] = []

@@ -16,7 +16,7 @@ from guard_eval.results import Result
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import WHOLE, Shard
 from guard_eval.texts.current import Known, Texts, describe_mismatched_runs, find_generated_texts
-from guard_eval.texts.models import HubModels, find_models
+from guard_eval.texts.models import HubModels, find_local_and_hub_models
 
 Problems = dict[str, list[str]]
 """For each reason, the names of the systems that could not write all their texts."""
@@ -42,20 +42,21 @@ class Engine(NamedTuple):
 
     Attributes:
         facts: The `revision` and `dtype` of the model.
-        write: A function that yields finished batches of a strategy's planned texts. The function raises a
-            `StudyError` if the strategy cannot write more texts. Other strategies may still work.
+        generate_batches: A function that yields finished batches of a strategy's planned texts. The
+            function raises a `StudyError` if the strategy cannot write more texts. Other strategies may still
+            work.
     """
 
     facts: Known
-    write: Callable[[str, Sequence[PlannedText]], Iterator[FinishedBatch]]
+    generate_batches: Callable[[str, Sequence[PlannedText]], Iterator[FinishedBatch]]
 
 
 def list_missing_texts(
-    study: Study, name: str, prompts: Sequence[Prompt], existing: Container[tuple[str, int]]
+    study: Study, system: str, prompts: Sequence[Prompt], existing_texts: Container[tuple[str, int]]
 ) -> list[PlannedText]:
     """List the missing texts of a system or strategy, in the order of the prompts."""
-    runs = range(1, study.settings.count_texts_per_prompt(name) + 1)
-    return [(prompt, run) for prompt in prompts for run in runs if (prompt.id, run) not in existing]
+    runs = range(1, study.settings.count_texts_per_prompt(system) + 1)
+    return [(prompt, run) for prompt in prompts for run in runs if (prompt.id, run) not in existing_texts]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +87,7 @@ class GenerationPlan:
     def existing_texts(self) -> Mapping[str, Texts]:
         """The texts that are already written, by strategy."""
         return find_generated_texts(
-            self.study, [*self.systems], self.prompts, facts=self.facts, engine=self.engine
+            self.study, [*self.systems], self.prompts, model_facts=self.facts, engine=self.engine
         )
 
     @cached_property
@@ -120,7 +121,7 @@ class GenerationPlan:
             f"Write these texts with: {self.study.format_command('generate', *options)}"
         )
 
-    def find_models(self) -> HubModels:
+    def check_models_available(self) -> HubModels:
         """Check that all models of the study are on this machine or on the Hub. Load no model.
 
         Raises:
@@ -131,7 +132,7 @@ class GenerationPlan:
         models = {model.name: (study.locate_model(model.name), model.revision)}
         for amateur in filter(None, map(study.settings.find_amateur, self.systems)):
             models[amateur] = (study.locate_model(amateur), model.amateur_revision)
-        matches = find_models(models)
+        matches = find_local_and_hub_models(models)
         if matches.problem:
             raise StudyError(matches.problem)
         return matches

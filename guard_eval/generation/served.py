@@ -25,7 +25,7 @@ from guard_eval.errors import StudyError
 from guard_eval.generation import PlannedText
 from guard_eval.generation.plan import GenerationResult, Problems, list_missing_texts
 from guard_eval.records import BILLION, Prompt
-from guard_eval.reporting.escaping import escape_invisible
+from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.servers.answers import has_model_reasoned, read_answer, read_usage, remove_thinking
 from guard_eval.servers.failures import (
     ATTEMPTS,
@@ -83,7 +83,7 @@ def request_texts(
             confirmation and there is no terminal.
     """
     waiting = [plan for plan in plans if plan.missing_texts]
-    servers = _confirm_requests(waiting, budget_usd=budget, send_key=send_key) if waiting else {}
+    servers = _confirm_keys_and_cost(waiting, budget_usd=budget, send_key=send_key) if waiting else {}
     if servers is None:
         return [plan.make_result(0, ["no request was sent"]) for plan in plans]
     limit = math.inf if budget is None else int(budget * BILLION + 1e-3)
@@ -98,7 +98,7 @@ def request_texts(
         with progress.show_task(name, total=len(plan.missing_texts), unit="texts") as advance:
             run = ServedRun(plan, servers[name], account, advance)
             try:
-                asyncio.run(run.write_missing_texts())
+                asyncio.run(run.request_missing_texts())
             except StudyError as error:
                 problems["\n  ".join([str(error), *run.describe_texts_and_failures()])] = [name]
         results.append(run.make_result())
@@ -137,9 +137,9 @@ class ServedPlan:
         served = self.system.served_model
         return find_price(served, find_server_url(served))
 
-    def build_body(self, prompt: Prompt, number: int) -> Fields:
-        """Return the body of the request for a text. `number` counts the prompt's texts: 1, 2, …."""
-        return build_request(self.study, self.system, prompt, number)
+    def build_request_body(self, prompt: Prompt, text_number: int) -> Fields:
+        """Return the body of the request for a text. `text_number` counts the prompt's texts: 1, 2, …."""
+        return build_request(self.study, self.system, prompt, text_number)
 
     def compute_max_cost(self, body: Fields) -> int:
         """Return the highest possible cost of a request, in billionths of a dollar."""
@@ -149,7 +149,7 @@ class ServedPlan:
     @property
     def max_total_cost(self) -> int:
         """The highest possible cost of all requests together, in billionths of a dollar."""
-        return sum(self.compute_max_cost(self.build_body(*text)) for text in self.missing_texts)
+        return sum(self.compute_max_cost(self.build_request_body(*text)) for text in self.missing_texts)
 
     def describe_dry_run(self) -> GenerationResult:
         """Describe the requests, the server and the price. Show the beginning of the first request."""
@@ -160,7 +160,9 @@ class ServedPlan:
         price = "its price is unknown" if self.price is None else f"price: {self.price}"
         cost = "" if self.price is None else f" for at most {format_usd(self.max_total_cost / BILLION)}"
         count = f"{len(self.missing_texts)} requests to {served.base_url}, model {served.model}"
-        example = escape_invisible(json.dumps(self.build_body(*self.missing_texts[0]), ensure_ascii=False))
+        example = escape_invisible_characters(
+            json.dumps(self.build_request_body(*self.missing_texts[0]), ensure_ascii=False)
+        )
         start = "  prompts are sent whole; the first request:"
         lines = [f"{name}: {count}{cost}; {price}", f"{start} {example[:_EXAMPLE_CHARACTERS]}"]
         return self.make_result(0, lines)
@@ -226,7 +228,7 @@ class Budget:
             )
 
 
-def _confirm_requests(
+def _confirm_keys_and_cost(
     plans: Sequence[ServedPlan], *, budget_usd: float | None, send_key: set[tuple[str, str]]
 ) -> dict[str, Server] | None:
     """Return each system's server, or None if the user does not allow the keys or the cost.
@@ -322,7 +324,7 @@ class ServedRun:
                 "before it answers, raise generation.max_new_tokens"
             )
 
-    async def write_missing_texts(self) -> None:
+    async def request_missing_texts(self) -> None:
         """Request the missing texts, and save each answer. After Ctrl-C, answers to open requests are saved.
 
         Raises:
@@ -333,13 +335,15 @@ class ServedRun:
         concurrency = self._plan.system.served_model.concurrency
         queue = deque(self._plan.missing_texts)
         async with Client(self._server, concurrency=concurrency) as self._client:
-            await self._workers.run([self._request_queued_texts(queue, first=True)])
+            await self._workers.run([self._request_queued_texts(queue, stop_after_first=True)])
             size = min(concurrency, len(queue))
             await self._workers.run(self._request_queued_texts(queue) for _ in range(size))
 
-    async def _request_queued_texts(self, queue: deque[PlannedText], *, first: bool = False) -> None:
-        """Request the queued texts one after the other. With `first`, stop after the first written text."""
-        while queue and not self._workers.is_stopped and not (first and self.counts["written"]):
+    async def _request_queued_texts(
+        self, queue: deque[PlannedText], *, stop_after_first: bool = False
+    ) -> None:
+        """Request the queued texts one after the other, or with `stop_after_first` until one is written."""
+        while queue and not self._workers.is_stopped and not (stop_after_first and self.counts["written"]):
             self._count_failure(await self._request_text(*queue.popleft()))
             self._advance(1, note=f"{self.failures.total()} failed")
 
@@ -363,7 +367,7 @@ class ServedRun:
                 "saved. Fix the server or the settings, then run the command again"
             )
 
-    async def _request_text(self, prompt: Prompt, number: int) -> RequestFailure | None:
+    async def _request_text(self, prompt: Prompt, text_number: int) -> RequestFailure | None:
         """Request a text, again after a failure, until an answer is saved. Return the last failure, or None.
 
         Raises:
@@ -371,7 +375,7 @@ class ServedRun:
         """
         failed: Counter[str] = Counter()
         while not self._workers.is_stopped:
-            failure = await self._send_request_once(prompt, number)
+            failure = await self._send_request_once(prompt, text_number)
             if failure is None:
                 return None
             if self._omit_refused_field(failure):
@@ -406,23 +410,23 @@ class ServedRun:
         self._changes.add(change)
         return is_new
 
-    def _build_accepted_body(self, prompt: Prompt, number: int) -> Fields:
+    def _build_accepted_body(self, prompt: Prompt, text_number: int) -> Fields:
         """Return the body of a request, without the fields that the server has refused."""
-        body = self._plan.build_body(prompt, number)
+        body = self._plan.build_request_body(prompt, text_number)
         if "seed" in self._changes:
             del body["seed"]
         if "limit" in self._changes:
             body["max_completion_tokens"] = body.pop("max_tokens")
         return body
 
-    async def _send_request_once(self, prompt: Prompt, number: int) -> RequestFailure | None:
+    async def _send_request_once(self, prompt: Prompt, text_number: int) -> RequestFailure | None:
         """Send a request once, and save the answer. Return the failure if there is no answer."""
         plan = self._plan
         path = "/chat/completions" if plan.system.chat else "/completions"
         async with self._workers.limiter as admitted_at:
             if self._workers.is_stopped:
                 return None
-            body = self._build_accepted_body(prompt, number)
+            body = self._build_accepted_body(prompt, text_number)
             max_cost = plan.compute_max_cost(body)
             while not self._budget.reserve(max_cost):
                 if not await self._workers.pause(_LOOK_SECONDS):
@@ -442,14 +446,14 @@ class ServedRun:
                 return result
             facts = {
                 "id": prompt.id,
-                "number": number,
+                "number": text_number,
                 "seconds": round(time.monotonic() - began, 3),
                 "attempt": attempt,
-                "request": hash_request(plan.system, plan.build_body(prompt, number)),
+                "request": hash_request(plan.system, plan.build_request_body(prompt, text_number)),
             }
-            return self._write_answer(facts, result, max_cost=max_cost)
+            return self._save_answer(facts, result, max_cost=max_cost)
 
-    def _write_answer(self, facts: Fields, body: bytes, *, max_cost: int) -> RequestFailure | None:
+    def _save_answer(self, facts: Fields, body: bytes, *, max_cost: int) -> RequestFailure | None:
         """Save an answer as a line of the file of texts. Return a failure if the answer has no text."""
         plan = self._plan
         answer = read_answer(body)
@@ -483,12 +487,12 @@ class ServedRun:
         return None
 
 
-def _warn_about_equal_systems(texts: Mapping[str, SystemTexts], served: set[str]) -> Iterator[str]:
+def _warn_about_equal_systems(texts: Mapping[str, SystemTexts], served_systems: set[str]) -> Iterator[str]:
     """Yield a warning for each served system that has the same texts as another system for most prompts."""
     for first, second in combinations(texts, 2):
         both = texts[first].keys() & texts[second].keys()
         equal = sum(texts[first][key].text == texts[second][key].text for key in both)
-        if equal > ALIKE * len(both) and served & {first, second}:
+        if equal > ALIKE * len(both) and served_systems & {first, second}:
             yield (
                 f"{first} and {second} wrote the same text for {equal} of {len(both)} prompts: if their "
                 "requests differ in a field, the server may have ignored that field"

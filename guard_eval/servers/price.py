@@ -14,6 +14,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from guard_eval.errors import StudyError
 from guard_eval.records import BILLION, Usage
 from guard_eval.servers.server import classify_address_distance
 from guard_eval.study.served_model import ServedModel
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 REMEDY = "set usd_per_million_tokens in study.toml ([0, 0] if they cost nothing)"
 """The remedy in messages about an unknown price."""
+
+LARGEST_BUDGET = 1e9
+"""The largest budget in US dollars. Budgets are counted in billionths, as integers of 64 bits."""
 
 _CLOSED = ("openai", "anthropic", "google", "x-ai")
 """Makers whose models no other company runs. Services that forward requests charge the maker's price."""
@@ -95,6 +99,15 @@ class Price:
             for way in (False, True)
         )
         return f"{online} per million tokens; in a batch {batch} ({self.source})"
+
+
+def check_budget(budget: float | None) -> None:
+    """Refuse an amount that cannot be a budget in US dollars."""
+    if budget is not None and not 0 < budget <= LARGEST_BUDGET:
+        raise StudyError(
+            f"--budget {budget:g} must be an amount in US dollars above 0, and at most {LARGEST_BUDGET:g}; "
+            "write an amount such as --budget 20"
+        )
 
 
 def find_price(settings: ServedModel, url: str) -> Price | None:

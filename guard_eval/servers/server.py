@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
-from guard_eval.reporting.escaping import escape_invisible
+from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.study.served_model import ServedModel
 from guard_eval.study.toml import read_toml
 
@@ -76,17 +76,25 @@ def find_server_url(settings: ServedModel, environ: Mapping[str, str] = os.envir
         StudyError: The URL cannot be used. The message does not show the URL, which may contain a password.
     """
     url = (settings.base_url or environ.get("OPENAI_BASE_URL") or OPENAI).strip()
-    try:
-        usable = _URL.fullmatch(url) is not None and urlsplit(url).port != 0
-    except ValueError:  # a port beyond 65535
-        usable = False
-    if not usable:
+    if not _is_server_url(url):
         raise StudyError(
             f"the address of the model {settings.model!r} must be http(s)://host/path without user, password "
             "or query; correct base_url in study.toml or OPENAI_BASE_URL, such as http://localhost:8000/v1. "
             "If there is a key, put it into the variable that api_key_env names"
         )
     return url
+
+
+def _is_server_url(url: str) -> bool:
+    """Return whether a text is the address of a server.
+
+    >>> [_is_server_url(url) for url in ("http://[::1]:8000/v1", "http://host:99999", "host")]
+    [True, False, False]
+    """
+    try:
+        return _URL.fullmatch(url) is not None and urlsplit(url).port != 0
+    except ValueError:  # a port beyond 65535
+        return False
 
 
 def find_origin(url: str) -> str:
@@ -210,8 +218,7 @@ def parse_send_key_option(values: Sequence[str]) -> set[tuple[str, str]]:
     pairs = set()
     for value in values:
         variable, _, url = value.partition("=")
-        parts = urlsplit(url)
-        if not variable or parts.scheme not in ("http", "https") or not parts.hostname:
+        if not variable or not _is_server_url(url):
             raise StudyError(
                 f"--send-key {value!r} cannot be read; write a variable and a server, such as "
                 "MY_KEY=https://host"
@@ -267,7 +274,9 @@ def confirm_sending_keys(servers: Iterable[Server], allowed: set[tuple[str, str]
                 f'[[trusted]] to {find_trusted_keys_path()} with server = "{url}" and key = "{variable}"'
             )
         if not progress.confirm(
-            escape_invisible(f"study.toml asks to send the key in {variable} to {url}. Send it there?")
+            escape_invisible_characters(
+                f"study.toml asks to send the key in {variable} to {url}. Send it there?"
+            )
         ):
             return False
     return True

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
-from guard_eval.generation.strategies import RecordedStrategy, draws_tokens, own, signature
+from guard_eval.generation.strategies import RecordedStrategy, is_stochastic, own, signature
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.study.criteria_settings import find_study_file
 
@@ -25,8 +25,8 @@ def record_own_strategies(folder: Path, in_use: Collection[str]) -> None:
     rows = {
         spelling: {
             "text": signature(strategy),
-            "drawn": draws_tokens(strategy),
-            "digest": own.hash_own_source(strategy),
+            "drawn": is_stochastic(strategy),
+            "digest": own.hash_own_strategy_source(strategy),
         }
         for spelling, strategy in strategies.items()
         if signature(strategy) in in_use

@@ -19,8 +19,8 @@ from pydantic import (
 )
 
 from guard_eval.database_url import check_database_url
-from guard_eval.errors import suggest_nearest
-from guard_eval.generation.strategies import ContrastiveDecoding, draws_tokens, parse, parse_grid
+from guard_eval.errors import suggest_nearest_word
+from guard_eval.generation.strategies import ContrastiveDecoding, is_stochastic, parse, parse_grid
 from guard_eval.records import RoundPlan, make_content_id
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
 from guard_eval.study.choice import remove_parameters
@@ -103,7 +103,7 @@ class MetricSettings(SettingsTable):
     level: float = Field(default=0.95, gt=0, lt=1)
 
 
-def _pair_all_systems(groups: list[list[str]]) -> list[list[str]]:
+def _list_couples_in_groups(groups: list[list[str]]) -> list[list[str]]:
     return [list(couple) for group in groups for couple in combinations(group, 2)]
 
 
@@ -125,7 +125,7 @@ class Pairs(SettingsTable):
 
     compare: Annotated[
         list[Group],
-        AfterValidator(_pair_all_systems),
+        AfterValidator(_list_couples_in_groups),
         Field(min_length=1, max_length=10_000),
         AfterValidator(refuse_duplicates),
     ]
@@ -348,7 +348,7 @@ class Settings(SettingsTable):
         """
         system = self.systems.get(name)
         if system is None or system.source == "strategy":
-            drawn = draws_tokens(parse(name if system is None else str(system.strategy)))
+            drawn = is_stochastic(parse(name if system is None else str(system.strategy)))
         else:
             drawn = system.source == "server" and system.temperature != 0
         return self.generation.runs if drawn else 1
@@ -378,7 +378,7 @@ class Settings(SettingsTable):
         table = "generation.strategies or [[system]]" if self.system else "generation.strategies"
         criteria = [*self.annotation.criteria, *chain(*(judge.criteria for judge in self.judge))]
         problems = [
-            f"{key} names {name}, which is not in {table}: {suggest_nearest(name, valid_names)}"
+            f"{key} names {name}, which is not in {table}: {suggest_nearest_word(name, valid_names)}"
             for key, names, table, valid_names in (
                 ("pairs.compare", chain(*self.pairs.compare), table, systems),
                 ("metrics.baseline", filter(None, [self.metrics.baseline]), table, systems),

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from guard_eval.errors import StudyError, format_count, suggest_nearest
+from guard_eval.errors import StudyError, format_count, suggest_nearest_word
 from guard_eval.files.opening import read_text
 from guard_eval.records import JsonObject
 
@@ -144,7 +144,7 @@ def format_validation_problems(error: ValidationError, table: type[BaseModel], d
         if detail["type"] == "missing":
             message = "is missing; add it"
         elif detail["type"] == "extra_forbidden":
-            message = f"is not a setting; {suggest_nearest(str(detail['loc'][-1]), valid_keys)}"
+            message = f"is not a setting; {suggest_nearest_word(str(detail['loc'][-1]), valid_keys)}"
         # The wrong part of a database's URL may be a password, so do not show the URL.
         elif not isinstance(detail["input"], dict | tuple | BaseModel) and not name.startswith("database"):
             value = repr(detail["input"])[:_SHOWN_CHARACTERS]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from guard_eval.errors import suggest_nearest
+from guard_eval.errors import suggest_nearest_word
 from guard_eval.study.criteria_settings import SettingsTable, refuse_duplicates
 
 JUDGE = "judge"
@@ -27,7 +27,7 @@ def _normalise_condition(text: str) -> str:
     if match is None:
         raise ValueError(f"{text!r} is not a condition; write, for example: diversity >= 90")
     if match[1] not in LIMITED:
-        raise ValueError(f"{match[1]} is not a score: {suggest_nearest(match[1], [*LIMITED])}")
+        raise ValueError(f"{match[1]} is not a score: {suggest_nearest_word(match[1], [*LIMITED])}")
     return " ".join(match.groups())
 
 

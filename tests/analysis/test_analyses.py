@@ -17,6 +17,7 @@ from verdicts_by_hand import (
 )
 
 from analysis.evidence import ALL, JudgeUsage
+from analysis.reports.first_screen import build_first_screen
 from analysis.sections import ANALYSES
 from analysis.sections.results.assisted import make_section as make_assisted_section
 from analysis.sections.results.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED
@@ -392,12 +393,50 @@ def test_ranking_puts_the_winner_first():
     assert ranking(evidence(table({"1": "x"}))).empty
 
 
+@pytest.mark.parametrize(
+    ("rated", "judged", "random_part", "reason"),
+    [
+        (range(40), range(20), False, "20 of the 40 pairs that people rated were not judged"),
+        (range(40), range(40), False, "it judged 40 pairs and people rated 40"),
+        (range(8), range(40), False, "people rated 8\u00a0prompts; at least 10 are needed"),
+        (range(0, 40, 2), range(40), True, "people rated no pair of d1"),
+        (range(40), [], False, "gpt has judged no pair that people rated"),
+        (range(20), range(40), False, ""),
+    ],
+)
+def test_missing_assistance_is_explained(rated, judged, random_part, reason):
+    """The first screen has the reason, and its foot names the test of people's ratings alone."""
+    frame = drawn_verdicts()
+    prompt = frame["prompt_id"].str[1:].astype(int)
+    is_judge = frame["rater"] == "gpt"
+    frame = frame[(is_judge & prompt.isin(judged)) | (~is_judge & prompt.isin(rated))]
+    declared = evidence(check_verdicts(frame), assisted_by="gpt", random_part=random_part)
+    screen = build_first_screen(declared)
+    assert reason in screen.more
+    assert ("prediction-powered" in screen.foot) == (not reason)
+
+
 def test_more_evidence_never_weakens_a_ranking():
     """200 prompts that all say x > y > z have one rank each, as they have if one of them holds a tie."""
     for tied in ((), (0, "x", "y")):
         frame = ranking(ranked(lambda *pair, tied=tied: "tie" if pair == tied else pair[1], 200))
         assert list(frame["method"]) == ["x", "y", "z"]
         assert list(frame["possible_best"]) == list(frame["possible_worst"]) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("weights", ["equal", "precision"])
+def test_ranking_weighs_pairs_as_comparisons_do(weights):
+    """With as many pairs in each comparison, a method's expected share is the mean of its two win shares."""
+    frame = drawn_verdicts(compared=COMPARED)
+    is_dropped = frame["pair_id"].str[:3].astype(int).lt(20) & frame["rater"].isin(["bea", "cay"])
+    uneven = evidence(check_verdicts(frame[~is_dropped & (frame["rater"] != "gpt")]), weights=weights)
+    expected = {name: [] for name in "xyz"}
+    for row in rows(shares(uneven)):
+        if row.dataset == ALL:
+            expected[row.method_a].append(row.win_share)
+            expected[row.method_b].append(1 - row.win_share)
+    for row in rows(ranking(uneven)):
+        assert row.expected_share == pytest.approx(sum(expected[row.method]) / 2, abs=1e-9)
 
 
 def test_ranking_for_other_raters_is_less_certain():

@@ -110,7 +110,9 @@ def test_raters_of_separate_units_leave_errors_unchanged():
     rng = np.random.default_rng(4)
     unit = np.repeat(np.arange(30), 3)
     first, second = np.tile([0, 0, 1], 30), np.tile([1, 2, 2], 30)
-    compared = Comparisons(unit, first, second, rng.integers(0, 3, 90), np.zeros(30, dtype=np.int64))
+    compared = Comparisons(
+        unit, first, second, rng.integers(0, 3, 90), np.zeros(30, dtype=np.int64), np.ones(90)
+    )
     parameters = np.array([0.2, 0.0, -0.2, 0.1])
     alone, crossed = compared.estimate_errors(parameters), compared.estimate_errors(parameters, unit)
     assert crossed.variances == pytest.approx(alone.variances)
@@ -145,7 +147,7 @@ def test_p_of_one_difference_agrees_with_student():
 SIZES, WINS = np.array([3, 2, 4, 1, 2]), np.array([3, 1, 2, 1, 1])
 UNITS = np.repeat(np.arange(5), SIZES)
 POINTS = np.concatenate([[2] * won + [0] * (size - won) for won, size in zip(WINS, SIZES, strict=True)])
-TWO = Comparisons(UNITS, 0 * UNITS, 0 * UNITS + 1, POINTS, np.array([0, 0, 0, 1, 1]))
+TWO = Comparisons(UNITS, 0 * UNITS, 0 * UNITS + 1, POINTS, np.array([0, 0, 0, 1, 1]), np.ones(12))
 LOG_ODDS = np.log(2)
 STRENGTHS = np.array([LOG_ODDS / 2, -LOG_ODDS / 2, -np.inf])
 

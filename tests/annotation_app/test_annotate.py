@@ -27,7 +27,7 @@ class RecordingReporter(list):
 
     show_notice = warn = list.append
 
-    def show_result(self, result, *, clear=False):
+    def show_result(self, result, *, clear_screen=False):
         self.extend(result.lines)
 
 
@@ -37,7 +37,7 @@ def run(monkeypatch):
     monkeypatch.setattr(server, "run_server", lambda _socket: None)
 
     def command(folder, *, quiet=False, **options):
-        listener = RecordingReporter()
+        command.printed = listener = RecordingReporter()
         if quiet:
             listener.show_notice = lambda text: None
         with progress.use_reporter(listener):
@@ -64,6 +64,16 @@ def test_raters_add_renews_a_link(study, run):
     with built.open() as store:
         assert raters.find_rater_by_token(store, token).name == "ann"
         assert raters.find_rater_by_token(store, built.tokens["ann"]) is None
+
+
+def test_revoked_rater_gets_no_link_and_nothing_is_served(study, run):
+    built = study(slots=1)
+    with built.open() as store:
+        raters.revoke_rater(store, "ann", "owner")
+    with pytest.raises(StudyError, match="invite the person under another name"):
+        run(built.folder, invite="ann")
+    assert "Serving" not in str(run.printed)
+    assert "Serving" in run(built.folder, invite="ann 2")
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["no pairs", "full output"])

@@ -87,6 +87,24 @@ def test_ctrl_c_during_loading_is_not_reported_as_a_model_error(monkeypatch, cap
     assert "--common needs --texts" in capsys.readouterr().err
 
 
+def test_second_ctrl_c_at_the_end_prints_no_traceback(monkeypatch, capsys):
+    """The second Ctrl-C comes while the first is handled, and a third when the process ends."""
+
+    def stop_again(*_arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(frame, "_call_command", stop_again)
+    monkeypatch.setattr(frame.Printer, "print_error", stop_again)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            frame.main()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (ended.value.code, capsys.readouterr().err) == (130, "")
+
+
 def test_next_command_uses_python_m_without_script(paired, typed):
     """`python -m guard_eval` proposes itself where a shell does not find `guard-eval`."""
     ran = typed("status", "small", PATH="/usr/bin:/bin")

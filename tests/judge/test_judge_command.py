@@ -76,16 +76,17 @@ def test_error_of_one_judge_does_not_stop_the_others(folder, study, guard_eval, 
     )
 
 
+BAD_BUDGETS = ["0", "nan", "inf", "1e+300", "1.1e+09"]
+BAD_ADDRESSES = ["ftp://x", "http://127.0.0.1:99999", "http://[::1", "http://127.0.0.1:abc", "http://a@b"]
 NO_RECHECKS = [("0",), ("5", "--batch"), ("5", "--calibrate")]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--budget", "0"), "--budget 0 must be an amount above 0"),
-        (("--budget", "nan"), "must be an amount above 0"),
+        *((("--budget", budget), f"--budget {budget} must be an amount") for budget in BAD_BUDGETS),
+        *((("--send-key", f"A={address}"), "write a variable and a server") for address in BAD_ADDRESSES),
         (("--send-key", "https://x"), "write a variable and a server"),
-        (("--send-key", "A=ftp://x"), "write a variable and a server"),
         (("--dry-run", "--only", "x"), "the study has no judge 'x'"),
         *((("--recheck", *more), "--recheck needs a number of at least 1") for more in NO_RECHECKS),
         (("--recheck", "5"), "has no verdict to compare yet"),
@@ -94,6 +95,15 @@ NO_RECHECKS = [("0",), ("5", "--batch"), ("5", "--calibrate")]
 def test_judge_refuses_wrong_options(folder, guard_eval, server, arguments, words):
     assert words in guard_eval("judge", "s", "--yes", *arguments).refused()
     assert server.seen == []
+
+
+def test_highest_price_and_budget_are_counted(study, pair, guard_eval):
+    """One request has 512 answer tokens at most, at $0.1 each, and at least 0.1 · 512 is reserved."""
+    study(make_judge_table("dear", usd_per_million_tokens=[100_000, 100_000]), [pair(0)])
+    assert guard_eval("judge", "s", "--yes", "--budget", "1e9").code == 0
+    study(make_judge_table("dearer", usd_per_million_tokens=[1e13, 1e13]), [pair(0)])
+    message = guard_eval("judge", "s", "--yes").refused()
+    assert "judge[1].usd_per_million_tokens[1]: 10000000000000.0: input should be less than" in message
 
 
 def test_study_toml_alone_cannot_send_a_key(folder, guard_eval, server, own_key):

@@ -118,7 +118,9 @@ def test_responses_interface_gives_the_same_verdicts(run, store, pairs, server):
 
 def test_request_seed_depends_on_sample_and_not_on_order(judge, question):
     def seed(asked_question, sample=0):
-        body = RequestBuilder(judge, seed=1).build_body(asked_question, Form(), sample, max_output_tokens=512)
+        body = RequestBuilder(judge, seed=1).build_request_body(
+            asked_question, Form(), sample, max_output_tokens=512
+        )
         return json.loads(body)["seed"]
 
     first = seed(question())

@@ -11,7 +11,7 @@ from simulated_studies import Truth, simulate
 
 from analysis.stats.printed import compute_clustered_p, find_tolerated_icc, round_percentage
 from analysis.stats.proportion import run_pooled_binomial_test
-from guard_eval.estimate import adjust
+from guard_eval.estimate import adjust_p_values
 from guard_eval.sign_flip import sign_flip
 
 pytestmark = pytest.mark.slow
@@ -159,7 +159,7 @@ def test_significance_of_fluency_depends_on_correlation(claim):
         for criterion, limit in zip(CRITERIA, map(find_tolerated_correlation, CRITERIA), strict=True)
     }
     result = "; ".join(f"{c} p = {p_values[c]:.2g}, below .05 {limits[c]}" for c in CRITERIA)
-    corrected = adjust([read_human_counts(*cell).p_value for cell in CELLS])
+    corrected = adjust_p_values([read_human_counts(*cell).p_value for cell in CELLS])
     claim.is_open(f"with κ {KAPPA} for the correlation of ratings of one pair: {result}")
     assert p_values["coherence"] < 0.05 < p_values["fluency"]
     assert sum(p <= 0.05 for p in corrected) == 3

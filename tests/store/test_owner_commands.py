@@ -362,5 +362,5 @@ def test_new_raters_get_pairs_by_the_current_plan(study):
     invite_raters(Study.open(study.folder), "Ben")
     with open_store(study) as store:
         ben = get_or_add_rater(store, "Ben", "person")
-        assert handout.count_rated_and_remaining(store, ben, study.hand_out_plan) == (0, 4)
+        assert handout.count_rated_and_remaining_pairs(store, ben, study.hand_out_plan) == (0, 4)
         assert len(handout.claim_pairs(store, ben, study.hand_out_plan)) == 1

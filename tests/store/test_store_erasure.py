@@ -144,8 +144,11 @@ def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("obstacle", ["an older transaction", "another owner"])
-def test_erase_reports_data_that_postgresql_keeps(postgres_server, postgres_url, make_pairs, plan, obstacle):
+@pytest.mark.parametrize("obstacle", ["an older transaction", "a reader of raters", "another owner"])
+def test_erase_reports_data_that_postgresql_keeps(
+    *, postgres_server, postgres_url, make_pairs, plan, monkeypatch, obstacle
+):
+    monkeypatch.setattr("guard_eval.store.sql.database.BUSY_SECONDS", 0.1)  # else one minute
     with Store.open(postgres_url, create=True) as store:
         add_pairs(store, make_pairs(2))
         leave_traces(store, plan)
@@ -155,7 +158,8 @@ def test_erase_reports_data_that_postgresql_keeps(postgres_server, postgres_url,
             rights = "GRANT ALL ON ALL {} IN SCHEMA public TO {{role}}"
             url = postgres_server.make_role(url, *map(rights.format, ("TABLES", "SEQUENCES")))
         else:
-            db.exec_driver_sql("SELECT count(*) FROM pair")
+            table = "rater" if obstacle == "a reader of raters" else "pair"
+            db.exec_driver_sql(f"SELECT count(*) FROM {table}")
         with (
             Store.open(url) as store,
             pytest.raises(StudyError, match=r"database's files still contain deleted data"),

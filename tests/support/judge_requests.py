@@ -12,7 +12,7 @@ from judge.questions import RequestBuilder
 
 def make_request(judge, question, seed=1):
     """Return the bytes of a request in the judge's first form."""
-    return RequestBuilder(judge, seed=seed).build_body(
+    return RequestBuilder(judge, seed=seed).build_request_body(
         question, choose_first_form(judge), max_output_tokens=512
     )
 

@@ -38,7 +38,7 @@ def write_planned(
         trace=trace,
         on_step=on_step,
     )
-    yield from writer.write(texts)
+    yield from writer.generate_batches(texts)
 
 
 def write(

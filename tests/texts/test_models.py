@@ -14,7 +14,7 @@ from guard_eval.generation.command import generate_texts
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import BUNDLED, locate_model
 from guard_eval.texts import models
-from guard_eval.texts.models import check_model_name, find_models, hash_model_folder
+from guard_eval.texts.models import check_model_name, find_local_and_hub_models, hash_model_folder
 from guard_eval.texts.new import new
 
 constants = pytest.importorskip("huggingface_hub.constants")
@@ -95,14 +95,14 @@ def lay_into(cache, name, model=None, *, weights=True):
 
 
 def find(*names, revision="main"):
-    return find_models({name: (name, revision) for name in names})
+    return find_local_and_hub_models({name: (name, revision) for name in names})
 
 
 def test_models_to_download_are_named(hub, cache):
     lay_into(cache, "here/model")
     lay_into(cache, "half/model", weights=False)  # an interrupted download
     result = find("here/model", "far/model", "half/model")
-    assert result.lines == [
+    assert result.availability_lines == [
         "here/model is on this machine",
         "far/model would be downloaded from the Hugging Face Hub",
         "half/model would be downloaded from the Hugging Face Hub",
@@ -155,7 +155,7 @@ def test_offline_mode_ends_with_its_context(closed_port):
 
 def test_hub_is_not_asked_about_fixed_commits(hub, cache, tmp_path):
     lay_into(cache, "here/model")
-    find_models({"here/model": ("here/model", COMMIT), "folder": (str(tmp_path), "main")})
+    find_local_and_hub_models({"here/model": ("here/model", COMMIT), "folder": (str(tmp_path), "main")})
     assert Hub.paths == []
 
 

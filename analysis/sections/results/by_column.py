@@ -28,7 +28,7 @@ from analysis.sections.section import (
 from analysis.stats.interaction import run_interaction_test
 from analysis.verdicts.reading import get_reading
 from analysis.verdicts.table import KNOWN, STORED, convert_to_texts, has_named_raters
-from guard_eval.errors import StudyError, suggest_nearest
+from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
@@ -97,7 +97,7 @@ def find_split_column(frame: pd.DataFrame, heading: str) -> str:
     allowed = {text: name for text, name in columns.items() if text and name not in RATED_COLUMNS}
     if heading not in columns:
         raise StudyError(
-            f"--by {heading}: the table has no such column; {suggest_nearest(heading, sorted(allowed))}"
+            f"--by {heading}: the table has no such column; {suggest_nearest_word(heading, sorted(allowed))}"
         )
     name = columns[heading]
     is_of_ratings = heading not in allowed or (
@@ -107,7 +107,7 @@ def find_split_column(frame: pd.DataFrame, heading: str) -> str:
     if is_of_ratings:
         raise StudyError(
             f"--by {heading}: this column describes the ratings, not the pairs or the raters, so it cannot "
-            f"split results; {suggest_nearest(heading, sorted(set(allowed) - {heading}))}"
+            f"split results; {suggest_nearest_word(heading, sorted(set(allowed) - {heading}))}"
         )
     if name == "rater" and not has_named_raters(frame):
         raise StudyError(

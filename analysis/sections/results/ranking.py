@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import MIN_RANKED, Evidence, declare_plan_keys
-from analysis.scores.scores import CELL, UnitScores, group_connected_methods
+from analysis.scores.scores import CELL, ITEM, UnitScores, find_item_numbers, group_connected_methods
 from analysis.sections.results.rounds import find_eliminated_systems, summarise_rounds
+from analysis.sections.results.shares import weigh_items_by_plan
 from analysis.sections.section import (
     CriterionRow,
     Section,
@@ -30,7 +31,7 @@ from analysis.stats.rank_sets import (
     find_simultaneous_half_width,
     run_any_difference_test,
 )
-from guard_eval.estimate import Estimate, Integers, adjust, explain_missing_p, join_notes
+from guard_eval.estimate import Estimate, Integers, adjust_p_values, explain_unreachable_alpha, join_notes
 from guard_eval.frozen import record
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
@@ -160,6 +161,7 @@ class _ConnectedGroup:
 @declare_plan_keys(
     "alpha",
     "correction",
+    "weights",
     "sequential",
     "raters",
     "assisted_by",
@@ -252,9 +254,15 @@ def _adjust_any_difference_p(tables: Sequence[_Ranking], evidence: Evidence) -> 
         smallest = [table.smallest_p for table in family]
         p_values = [table.rows[0].p_any_difference for table in family]
         plan = evidence.plan
-        adjusted = adjust(p_values, evidence.adjustment, smallest=smallest, alpha=plan.alpha)
+        adjusted = adjust_p_values(
+            p_values, evidence.adjustment, smallest_p_values=smallest, alpha=plan.alpha
+        )
         for table, p, value in zip(family, p_values, adjusted, strict=True):
-            why = explain_missing_p(max(smallest), plan.alpha) if p is not None and value is None else ""
+            why = (
+                explain_unreachable_alpha(max(smallest), plan.alpha)
+                if p is not None and value is None
+                else ""
+            )
             for row in table.rows:
                 yield replace(
                     row,
@@ -269,10 +277,10 @@ def _rank_group(evidence: Evidence, group: _ConnectedGroup) -> _Ranking:
     level = evidence.plan.level
     is_random = evidence.plan.raters == "random" and not group.judge
     by_unit = UnitScores.from_items(group.scores)
-    compared = _encode_comparisons(group, by_unit)
+    compared = _encode_comparisons(evidence, group, by_unit)
     rater = pd.factorize(group.scores["rater"], sort=True)[0]
     sampled = rater if is_random else None
-    wins, ties = compared.count_wins_and_ties()
+    wins, ties = compared.sum_wins_and_ties()
     why_infinite = explain_infinite_strengths(wins, ties, group.methods)
     is_smoothed = bool(why_infinite)
     # Each method gets half a win in every comparison, so that the strengths are finite.
@@ -337,12 +345,18 @@ def _rank_group(evidence: Evidence, group: _ConnectedGroup) -> _Ranking:
     return _Ranking(rows=rows, smallest_p=difference.smallest_p)
 
 
-def _encode_comparisons(group: _ConnectedGroup, by_unit: UnitScores) -> Comparisons:
-    """Return the comparisons of a group, with methods as numbers."""
+def _encode_comparisons(evidence: Evidence, group: _ConnectedGroup, by_unit: UnitScores) -> Comparisons:
+    """Return the comparisons of a group, with methods as numbers. The ratings of a pair share its weight."""
     numbers = {name: index for index, name in enumerate(group.methods)}
     first, second = (np.asarray(group.scores[side].map(numbers), dtype=np.int64) for side in CELL[:2])
     points = 1 + np.sign(group.scores["net"].to_numpy()).astype(np.int64)
-    return Comparisons(by_unit.codes, first, second, points, by_unit.strata)
+    item, _ = find_item_numbers(group.scores)
+    ratings = np.bincount(item)
+    weight = ratings.mean() / ratings[item]
+    if evidence.plan.weights != "equal":
+        items = pd.concat(weigh_items_by_plan(evidence).values())
+        weight = weight * group.scores[ITEM].merge(items, on=ITEM, how="left")["weight"].to_numpy()
+    return Comparisons(by_unit.codes, first, second, points, by_unit.strata, weight)
 
 
 def _explain_missing_ranks(

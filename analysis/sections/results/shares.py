@@ -37,7 +37,7 @@ from analysis.sections.section import (
     name_first_method,
 )
 from analysis.stats.proportion import run_pooled_binomial_test
-from guard_eval.estimate import Estimate, adjust, explain_missing_p, join_notes
+from guard_eval.estimate import Estimate, adjust_p_values, explain_unreachable_alpha, join_notes
 from guard_eval.frozen import record
 from guard_eval.joint_flips import compute_max_t_p
 from guard_eval.records import PEOPLE_OF
@@ -151,7 +151,7 @@ class SignFlipRow(ShareRow):
 
     def withhold_unreachable_p(self, alpha: float) -> Self:
         """Return the row without p if p could never reach the error rate. A note then gives the reason."""
-        why = "" if self.p is None else explain_missing_p(self.smallest_p, alpha)
+        why = "" if self.p is None else explain_unreachable_alpha(self.smallest_p, alpha)
         return replace(self, p=None, note=join_notes(self.note, why)) if why else self
 
 
@@ -341,7 +341,7 @@ def _make_share_row(
         correction=CORRECTION_NAMES[evidence.plan.correction],
         declared_beforehand=evidence.context.planned is not None,
         win_share_pooled=(wins + ties / 2) / len(scores),
-        p_pooled_binomial=None if explain_missing_p(smallest, evidence.plan.alpha) else pooled.p,
+        p_pooled_binomial=None if explain_unreachable_alpha(smallest, evidence.plan.alpha) else pooled.p,
         score_sum=float(score.sum()),
         score_size=float(np.abs(score).sum()),
         score_squares=float((score**2).sum()),
@@ -385,10 +385,10 @@ def correct_p_values(
     ]
     for family in group_by(declared, lambda index: rows[index].rater_group).values():
         others = round(further * len(family))
-        adjusted = adjust(
+        adjusted = adjust_p_values(
             [*(rows[index].p for index in family), *[None] * others],
             evidence.adjustment,
-            smallest=[*(rows[index].smallest_possible_p for index in family), *[1.0] * others],
+            smallest_p_values=[*(rows[index].smallest_possible_p for index in family), *[1.0] * others],
             alpha=evidence.plan.alpha,
         )
         values = adjusted[: len(family)]
@@ -449,7 +449,7 @@ def choose_conclusion(row: TestedRow, alpha: float) -> str:
     share = row.win_share.value
     if row.smallest_p >= 1 and share is not None and abs(share - 0.5) < 1e-9:
         return BALANCED
-    is_unreachable = explain_missing_p(row.smallest_p, alpha) or "no corrected p" in row.note
+    is_unreachable = explain_unreachable_alpha(row.smallest_p, alpha) or "no corrected p" in row.note
     return TOO_FEW if is_unreachable else NO_TEST
 
 

@@ -37,17 +37,17 @@ def find_top_candidates(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
     width = 1 << max(5, round(math.log2(vocabulary / n) / 2))  # the two searches take about equal time
     chunks = math.ceil(vocabulary / width)
     if n >= chunks:
-        ids = _find_largest_value_indices(logits, torch.arange(vocabulary, device=logits.device), n)
+        ids = _find_indices_of_largest_values(logits, torch.arange(vocabulary, device=logits.device), n)
         return logits.gather(1, ids), ids
     padded = logits.contiguous()
     if chunks * width > vocabulary:
         padded = torch.nn.functional.pad(logits, (0, chunks * width - vocabulary), value=-torch.inf)
     maxima = padded.view(-1, chunks, width).amax(-1)
-    best = _find_largest_value_indices(maxima, torch.arange(chunks, device=logits.device), n)
+    best = _find_indices_of_largest_values(maxima, torch.arange(chunks, device=logits.device), n)
     within = torch.arange(width, device=logits.device)
     ids = (best[:, :, None] * width + within).flatten(1)
     values = padded.gather(1, ids)
-    order = _find_largest_value_indices(values, ids, n)
+    order = _find_indices_of_largest_values(values, ids, n)
     return values.gather(1, order), ids.gather(1, order)
 
 
@@ -62,16 +62,16 @@ def sort_logits(logits: Tensor) -> Tensor:
     return torch.from_numpy(ascending).flip(-1)
 
 
-def keep_largest_logits(logits: Tensor, ordered: Tensor, count: Tensor) -> Tensor:
+def keep_largest_logits(logits: Tensor, sorted_logits: Tensor, count: Tensor) -> Tensor:
     """Keep each row's `count` largest logits, and replace others by −inf. Ties keep the smallest token ids.
 
     Args:
         logits: The logits, `[B, V]`.
-        ordered: The result of `sort_logits`, or at least the first `count` columns of it, `[B, n]`.
+        sorted_logits: The result of `sort_logits`, or at least the first `count` columns of it, `[B, n]`.
         count: The number of tokens that stay in each row, at least 1, `[B]`.
     """
     count = count[:, None]
-    smallest = ordered.gather(1, count - 1)
+    smallest = sorted_logits.gather(1, count - 1)
     removed = logits < smallest
     remaining = logits.shape[-1] - removed.sum(-1, keepdim=True)
     # Ties are always removed, because on a GPU a test for ties would make the host wait.
@@ -94,12 +94,12 @@ def find_best_score_index(scores: Tensor, ids: Tensor) -> Tensor:
     return torch.where(best, ids, torch.iinfo(ids.dtype).max).argmin(-1)
 
 
-def mask_all_except(logits: Tensor, ids: Tensor, values: Tensor) -> Tensor:
-    """Return new logits `[B, V]`: `values` `[B, n]` at the token ids `ids` `[B, n]`, and −inf elsewhere."""
-    return torch.full_like(logits, -torch.inf, dtype=values.dtype).scatter(1, ids, values)
+def set_logits_and_mask_others(logits: Tensor, token_ids: Tensor, values: Tensor) -> Tensor:
+    """Return new logits `[B, V]`: `values` at `token_ids`, `[B, n]` each, and −inf elsewhere."""
+    return torch.full_like(logits, -torch.inf, dtype=values.dtype).scatter(1, token_ids, values)
 
 
-def _find_largest_value_indices(values: Tensor, ids: Tensor, n: int) -> Tensor:
+def _find_indices_of_largest_values(values: Tensor, ids: Tensor, n: int) -> Tensor:
     """Return the indices of the n largest `values` `[B, m]`. Of equal values, smaller `ids` come first."""
     bits = (values + 0.0).view(torch.int32)  # adding zero turns -0.0 into 0.0
     sign = bits >> 31

@@ -50,33 +50,35 @@ class Proposal:
     alpha: Tensor
 
 
-def normalise_vectors(hidden: Tensor) -> Tensor:
+def normalise_vectors(hidden_states: Tensor) -> Tensor:
     """Scale hidden states `[..., D]` to length 1, in float32."""
-    return torch.nn.functional.normalize(hidden.float(), dim=-1)
+    return torch.nn.functional.normalize(hidden_states.float(), dim=-1)
 
 
-def compute_degeneration_penalty(candidates: Tensor, context: Tensor, present: Tensor) -> Tensor:
+def compute_degeneration_penalty(
+    candidate_vectors: Tensor, context_vectors: Tensor, context_mask: Tensor
+) -> Tensor:
     """Return the largest cosine between a candidate's hidden state and that of any token so far.
 
     Args:
-        candidates: The candidates' unit vectors, `[B, k, D]`.
-        context: The unit vectors of the tokens so far, `[B, n, D]`.
-        present: False where the context is padding, `[B, n]`. Each row has at least one token.
+        candidate_vectors: The candidates' unit vectors, `[B, k, D]`.
+        context_vectors: The unit vectors of the tokens so far, `[B, n, D]`.
+        context_mask: False where the context is padding, `[B, n]`. Each row has at least one token.
 
     Returns:
         The penalty of each candidate, `[B, k]`, float32.
     """
-    cosine = candidates @ context.transpose(1, 2)
-    return cosine.masked_fill(~present[:, None, :], -torch.inf).amax(-1)
+    cosine = candidate_vectors @ context_vectors.transpose(1, 2)
+    return cosine.masked_fill(~context_mask[:, None, :], -torch.inf).amax(-1)
 
 
-def choose_candidate(proposal: Proposal, penalty: Tensor) -> Tensor:
-    """Return the index of the best candidate, `[B]`. `penalty` has the degeneration penalties, `[B, k]`.
+def choose_candidate(proposal: Proposal, degeneration_penalty: Tensor) -> Tensor:
+    """Return the index of the best candidate, `[B]`. The penalties are `[B, k]`.
 
     Of equal scores, the smallest token id wins.
     """
     alpha = proposal.alpha[:, None]
-    scores = (1 - alpha) * proposal.probabilities - alpha * penalty
+    scores = (1 - alpha) * proposal.probabilities - alpha * degeneration_penalty
     return find_best_score_index(scores.masked_fill(~proposal.allowed, -torch.inf), proposal.ids)
 
 

@@ -79,11 +79,11 @@ def _subtract_largest_logit(logits: Tensor, largest_logit: Tensor | None) -> tup
     return (logits.float() - largest_logit).clamp_(min=_NOTHING), largest_logit
 
 
-def average_entropies(window: Tensor, aggregation: Aggregation, *, lower_median: bool = False) -> Tensor:
+def average_entropies(entropies: Tensor, aggregation: Aggregation, *, lower_median: bool = False) -> Tensor:
     """Return the average of each text's entropies in a window of steps, `[B]`.
 
     Args:
-        window: The entropies of n ≥ 1 steps, `[n, B]`.
+        entropies: The entropies of n ≥ 1 steps, `[n, B]`.
         aggregation: The median, the mean, or the winsorized mean. The winsorized mean clamps values to the
             10 % and 90 % quantiles, which are interpolated between neighbours: the smallest of seven values
             becomes 0.4 times this value plus 0.6 times the second smallest.
@@ -92,31 +92,31 @@ def average_entropies(window: Tensor, aggregation: Aggregation, *, lower_median:
     """
     match aggregation:
         case "mean":
-            return window.mean(0)
+            return entropies.mean(0)
         case "winsorized":
-            return _compute_winsorized_mean(window.sort(0).values)
+            return _compute_winsorized_mean(entropies.sort(0).values)
         case "median":
-            return _compute_median(window.sort(0).values, lower_median=lower_median)
+            return _compute_median(entropies.sort(0).values, lower_median=lower_median)
         case _:
             assert_never(aggregation)
 
 
-def _compute_winsorized_mean(ordered: Tensor) -> Tensor:
-    n = len(ordered)
+def _compute_winsorized_mean(sorted_values: Tensor) -> Tensor:
+    n = len(sorted_values)
     position = WINSORIZED * (n - 1)
     below = int(position)
     above = min(below + 1, n - 1)
     share = position - below
-    low = ordered[below].lerp(ordered[above], share)
-    high = ordered[-1 - below].lerp(ordered[-1 - above], share)
-    return torch.maximum(torch.minimum(ordered, high), low).mean(0)
+    low = sorted_values[below].lerp(sorted_values[above], share)
+    high = sorted_values[-1 - below].lerp(sorted_values[-1 - above], share)
+    return torch.maximum(torch.minimum(sorted_values, high), low).mean(0)
 
 
-def _compute_median(ordered: Tensor, *, lower_median: bool) -> Tensor:
-    n = len(ordered)
+def _compute_median(sorted_values: Tensor, *, lower_median: bool) -> Tensor:
+    n = len(sorted_values)
     if lower_median or n % 2:
-        return ordered[(n - 1) // 2]
-    return (ordered[n // 2 - 1] + ordered[n // 2]) / 2
+        return sorted_values[(n - 1) // 2]
+    return (sorted_values[n // 2 - 1] + sorted_values[n // 2]) / 2
 
 
 def compute_clamped_arctanh(x: Tensor, limit: float = CLAMP) -> Tensor:
@@ -124,7 +124,7 @@ def compute_clamped_arctanh(x: Tensor, limit: float = CLAMP) -> Tensor:
     return x.clamp(-limit, limit).arctanh()
 
 
-def apply_mapping(x: Tensor, mapping: Mapping, limit: float) -> Tensor:
+def map_entropy_gap(x: Tensor, mapping: Mapping, limit: float) -> Tensor:
     """Return arctanh(x), with `x` clamped to ±`limit`, or for the mapping `log` sign(x) · ln(1 + |x|)."""
     match mapping:
         case "arctanh":

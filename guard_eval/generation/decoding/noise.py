@@ -41,7 +41,7 @@ def advance_keys(keys: Tensor, steps: Tensor) -> Tensor:
     return keys + steps * _GAMMA
 
 
-def draw_uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
+def draw_uniform_numbers(keys: Tensor, step: int, ids: Tensor) -> Tensor:
     """Return uniform random numbers between 0 and 1, without 0 and 1.
 
     Args:
@@ -63,8 +63,8 @@ def map_to_unit_interval(bits: Tensor) -> Tensor:
 
 
 def draw_gumbel_noise(keys: Tensor, step: int, ids: Tensor) -> Tensor:
-    """Return standard Gumbel noise −ln(−ln u), `[B, n]`, float64. Arguments are as in `draw_uniform`."""
-    return draw_uniform(keys, step, ids).log_().neg_().log_().neg_()
+    """Return standard Gumbel noise −ln(−ln u), `[B, n]`, float64. Arguments: see `draw_uniform_numbers`."""
+    return draw_uniform_numbers(keys, step, ids).log_().neg_().log_().neg_()
 
 
 def compute_splitmix64_numbers(seeds: Tensor, index: Tensor) -> Tensor:

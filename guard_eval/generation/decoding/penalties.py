@@ -29,7 +29,7 @@ def apply_repetition_penalty(strategy: RepetitionPenalty, logits: Tensor, contex
     """
     theta = strategy.penalty
     punished = torch.where(logits < 0, logits * theta, logits / theta)
-    return torch.where(_count_tokens(logits, context.tokens) > 0, punished, logits)
+    return torch.where(_count_token_occurrences(logits, context.tokens) > 0, punished, logits)
 
 
 @apply_step.register(FrequencyPenalty | PresencePenalty)
@@ -40,7 +40,9 @@ def apply_count_penalty(
 ) -> Tensor:
     """Subtract α from a token's logit for each occurrence in the text, or only once as a presence penalty."""
     highest_count = 1 if isinstance(strategy, PresencePenalty) else torch.inf
-    return logits - strategy.penalty * _count_tokens(logits, context.written).clamp(max=highest_count)
+    return logits - strategy.penalty * _count_token_occurrences(logits, context.written).clamp(
+        max=highest_count
+    )
 
 
 @apply_step.register
@@ -53,7 +55,7 @@ def mask_repeated_ngrams(strategy: NoRepeatNgram, logits: Tensor, context: Conte
     tokens = torch.nn.functional.pad(
         context.tokens, (1, 0), value=-1
     )  # so the first token follows a position
-    repeats = _count_matching_tokens(tokens, before) == before
+    repeats = _count_matches_with_text_end(tokens, before) == before
     banned = _find_largest_value_per_token(logits, tokens[:, 1:], repeats.long()) > 0
     are_all_masked = (banned | (logits == -torch.inf)).all(-1, keepdim=True)
     return logits.masked_fill(banned & ~are_all_masked, -torch.inf)
@@ -70,7 +72,7 @@ def apply_dry_penalty(strategy: Dry, logits: Tensor, context: Context) -> Tensor
     if strategy.breakers != "none":  # −1 matches no token, so sequences end there
         tokens = tokens.masked_fill(torch.isin(tokens, context.breakers), -1)
     lengths = _find_largest_value_per_token(
-        logits, tokens[:, 1:], _count_matching_tokens(tokens, LONGEST_MATCH)
+        logits, tokens[:, 1:], _count_matches_with_text_end(tokens, LONGEST_MATCH)
     )
     power = (lengths - strategy.allowed_length).double()
     penalty = strategy.multiplier * torch.pow(strategy.base, power)
@@ -78,7 +80,7 @@ def apply_dry_penalty(strategy: Dry, logits: Tensor, context: Context) -> Tensor
     return torch.where(lengths >= strategy.allowed_length, logits - penalty, logits)
 
 
-def _count_tokens(logits: Tensor, tokens: Tensor) -> Tensor:
+def _count_token_occurrences(logits: Tensor, tokens: Tensor) -> Tensor:
     """Count how often each token of the vocabulary occurs in `tokens` `[B, T]`. Return `[B, V]`."""
     size = logits.shape[-1]
     in_vocabulary = (tokens >= 0) & (tokens < size)
@@ -86,7 +88,7 @@ def _count_tokens(logits: Tensor, tokens: Tensor) -> Tensor:
     return counts.scatter_add(1, tokens.clamp(0, size - 1), in_vocabulary.to(logits.dtype))
 
 
-def _count_matching_tokens(tokens: Tensor, longest: int) -> Tensor:
+def _count_matches_with_text_end(tokens: Tensor, longest: int) -> Tensor:
     """Count the tokens before each position that are equal to the last tokens of the text.
 
     Returns:

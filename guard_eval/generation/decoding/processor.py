@@ -17,7 +17,7 @@ from transformers import LogitsProcessor, PreTrainedTokenizerBase
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.decoding import penalties, sampling  # noqa: F401 (they register their functions)
-from guard_eval.generation.decoding.candidates import mask_all_except
+from guard_eval.generation.decoding.candidates import set_logits_and_mask_others
 from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.guard import step as guard_step  # noqa: F401
 from guard_eval.generation.decoding.noise import draw_tokens, make_row_key
@@ -30,12 +30,12 @@ from guard_eval.generation.strategies import (
     Truncation,
     apply_step,
     convert_numpy_number,
-    draws_tokens,
+    convert_to_strategy,
     initial_state,
+    is_stochastic,
     is_user_defined,
-    list_steps,
+    list_strategy_steps,
     list_trace_values,
-    read_strategy,
     signature,
     update_state,
 )
@@ -65,7 +65,7 @@ def choose_tokens(strategy: LogitStrategy, logits: Tensor, context: Context) -> 
             if is_user_defined(step)
             else apply_step(step, logits, step_context)
         )
-    tokens = draw_tokens(logits, context.keys, context.step) if draws_tokens(strategy) else logits.argmax(-1)
+    tokens = draw_tokens(logits, context.keys, context.step) if is_stochastic(strategy) else logits.argmax(-1)
     for (step, state), before in zip(steps, inputs, strict=True):
         if state.shape[1]:
             _call_registered_function(update_state, step, state, before, tokens)
@@ -81,21 +81,21 @@ def make_first_state(strategy: Strategy) -> list[float]:
 def _list_first_states_of_steps(strategy: Strategy) -> list[list[float]]:
     """Return a list of numbers for each step of a strategy: the step's state at the beginning of a text."""
 
-    def read_initial_numbers(step: Step) -> list[float]:
+    def convert_initial_state(step: Step) -> list[float]:
         return list(map(float, initial_state(step)))
 
-    return [_call_registered_function(read_initial_numbers, step) for step in list_steps(strategy)]
+    return [_call_registered_function(convert_initial_state, step) for step in list_strategy_steps(strategy)]
 
 
 def _pair_steps_with_states(strategy: Strategy, state: Tensor) -> list[tuple[Step, Tensor]]:
     """Return pairs of a step of the strategy and the columns of `state` `[B, S]` that belong to the step."""
     sizes = [len(numbers) for numbers in _list_first_states_of_steps(strategy)]
-    return list(zip(list_steps(strategy), torch.split(state, sizes, 1), strict=True))
+    return list(zip(list_strategy_steps(strategy), torch.split(state, sizes, 1), strict=True))
 
 
 def needs_sequence_breakers(strategy: Strategy) -> bool:
     """Return whether a strategy contains DRY with sequence breakers, so that `Context.breakers` is used."""
-    return any(isinstance(step, Dry) and step.breakers != "none" for step in list_steps(strategy))
+    return any(isinstance(step, Dry) and step.breakers != "none" for step in list_strategy_steps(strategy))
 
 
 def collect_adapted_values(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, Tensor]:
@@ -193,7 +193,7 @@ class StrategyProcessor(LogitsProcessor):
         attention_mask: Tensor | None = None,
         tokenizer: PreTrainedTokenizerBase | None = None,
     ) -> None:
-        strategy = read_strategy(strategy)
+        strategy = convert_to_strategy(strategy)
         if not isinstance(strategy, LogitStrategy):
             raise StudyError(f"{strategy} needs more than the model's logits; use guard_eval.generate")
         whole_number = convert_numpy_number(seed)
@@ -239,12 +239,12 @@ class StrategyProcessor(LogitsProcessor):
         tokens = choose_tokens(self.strategy, logits, self._context)
         if self.on_step:
             self.on_step(DecodedStep(scores, tokens, collect_adapted_values(self.strategy, before, state)))
-        return mask_all_except(scores, tokens[:, None], torch.zeros_like(scores[:, :1]))
+        return set_logits_and_mask_others(scores, tokens[:, None], torch.zeros_like(scores[:, :1]))
 
-    def _refuse_rows_without_probabilities(self, broken: Tensor) -> None:
-        """Raise a `StudyError` if `broken` `[B]` marks rows for which the model gave no probabilities."""
-        if broken.any():
-            rows = ", ".join(str(row + 1) for row in broken.nonzero()[:, 0].tolist())
+    def _refuse_rows_without_probabilities(self, is_broken: Tensor) -> None:
+        """Raise a `StudyError` if `is_broken` `[B]` marks rows for which the model gave no probabilities."""
+        if is_broken.any():
+            rows = ", ".join(str(row + 1) for row in is_broken.nonzero()[:, 0].tolist())
             step = self._context.step + 1 if self._context else 1
             raise StudyError(
                 f"row {rows} of the batch has no probabilities (NaN or infinite logits) at step {step}; "

@@ -11,7 +11,11 @@ import math
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.candidates import keep_largest_logits, mask_all_except, sort_logits
+from guard_eval.generation.decoding.candidates import (
+    keep_largest_logits,
+    set_logits_and_mask_others,
+    sort_logits,
+)
 from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.entropy import compute_log_normaliser, shannon_entropy
 from guard_eval.generation.strategies import (
@@ -97,7 +101,7 @@ def apply_typical_sampling(strategy: Typical, logits: Tensor, context: object) -
     p = ordered.exp()
     before = p.cumsum(-1) - p
     removed = before >= strategy.tau * p.sum(-1, keepdim=True)
-    return mask_all_except(logits, ids, ordered.float().masked_fill(removed, -torch.inf))
+    return set_logits_and_mask_others(logits, ids, ordered.float().masked_fill(removed, -torch.inf))
 
 
 @apply_step.register
@@ -113,7 +117,7 @@ def apply_adaptive_decoding(strategy: AdaptiveDecoding, logits: Tensor, context:
     values, ids = torch.sort(logits, dim=-1, descending=True, stable=True)
     admitted = compute_confidence_gains(values.double().softmax(-1)) > strategy.epsilon
     admitted[:, 0] = True
-    return mask_all_except(logits, ids, values.masked_fill(~admitted, -torch.inf))
+    return set_logits_and_mask_others(logits, ids, values.masked_fill(~admitted, -torch.inf))
 
 
 def compute_confidence_gains(p: Tensor) -> Tensor:
@@ -221,9 +225,9 @@ def update_mirostat_state(strategy: Mirostat, state: Tensor, logits: Tensor, tok
 
 
 @list_trace_values.register
-def trace_mirostat_step(strategy: Mirostat, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
+def trace_mirostat_step(strategy: Mirostat, state_before: Tensor, state_after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
     """Return the μ from which Mirostat chose k at a step, in bits, `[B]`."""
-    return {"mu": before[:, 0]}
+    return {"mu": state_before[:, 0]}
 
 
 def _mask_below_limit(logits: Tensor, values: Tensor, limit: Tensor) -> Tensor:

@@ -172,17 +172,21 @@ class DecodedBatch:
     failed_at: list[int | None]
 
     @classmethod
-    def cut_at_end_tokens(cls, batch: Batch, rows: list[list[int]], broken: Sequence[Tensor]) -> DecodedBatch:
+    def cut_at_end_tokens(
+        cls, batch: Batch, new_tokens: list[list[int]], failures_by_step: Sequence[Tensor]
+    ) -> DecodedBatch:
         """Cut each row after the end token, and find the rows without probabilities.
 
         Args:
             batch: The batch, which has the end tokens.
-            rows: The new tokens of each prompt.
-            broken: For each step, whether the model gave no probabilities for a row, `[B]`.
+            new_tokens: The new tokens of each prompt.
+            failures_by_step: For each step, whether the model gave no probabilities for a row, `[B]`.
         """
         decoded = cls(tokens=[], failed_at=[])
-        flags = torch.stack([*broken], 1).tolist()  # values are copied from a GPU only once, at the end
-        for row, row_flags in zip(rows, flags, strict=True):
+        flags = torch.stack(
+            [*failures_by_step], 1
+        ).tolist()  # values are copied from a GPU only once, at the end
+        for row, row_flags in zip(new_tokens, flags, strict=True):
             end = next((index for index, token in enumerate(row, 1) if token in batch.ends), len(row))
             failures = row_flags[: end + 1]
             decoded.tokens.append(row[:end])
@@ -196,7 +200,7 @@ def generate_with_transformers(
     mask: Tensor,
     processor: Callable[[Tensor, Tensor], Tensor],
     *,
-    stops: Sequence[Callable[..., Tensor]] = (),
+    stop_criteria: Sequence[Callable[..., Tensor]] = (),
     **options: object,
 ) -> Output:
     """Continue prompts `[B, P]` with transformers' `generate`, without the model's own settings.
@@ -212,7 +216,7 @@ def generate_with_transformers(
             attention_mask=mask,
             generation_config=config,
             logits_processor=[processor],
-            stopping_criteria=list(stops),
+            stopping_criteria=list(stop_criteria),
         )
     finally:
         model.generation_config = usual

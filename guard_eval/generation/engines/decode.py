@@ -33,7 +33,7 @@ from guard_eval.generation.engines.batch import (
 )
 from guard_eval.generation.engines.encoding import (
     EncodedPrompt,
-    encode_planned_texts,
+    encode_prompts_that_fit,
     join_prompt_names,
     label_prompt,
     list_control_tokens,
@@ -43,7 +43,7 @@ from guard_eval.generation.engines.encoding import (
 )
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.engines.passes import RowPasses
-from guard_eval.generation.engines.probe import Abilities, check_abilities
+from guard_eval.generation.engines.probe import Abilities, check_model_can_run_strategy
 from guard_eval.generation.strategies import (
     AdaptiveContrastiveSearch,
     BeamSearch,
@@ -64,7 +64,7 @@ def decode_batch(
     strategy: Strategy,
     *,
     amateur: Model = None,
-    static: bool = False,
+    static_cache: bool = False,
     on_step: Watch | None = None,
 ) -> DecodedBatch:
     """Continue a batch of prompts with a strategy.
@@ -72,20 +72,20 @@ def decode_batch(
     Args:
         model: A transformers model for causal language modelling.
         batch: The prompts.
-        strategy: The strategy, after `check_abilities` has accepted it.
+        strategy: The strategy, after `check_model_can_run_strategy` has accepted it.
         amateur: The weaker model of contrastive decoding, with the same vocabulary.
-        static: Use a static cache. On a GPU, the model and GUARD's step are also compiled.
+        static_cache: Use a static cache. On a GPU, the model and GUARD's step are also compiled.
         on_step: A function that is called after each step. Strategies with beams do not call it, because
             their texts are known only at the end.
     """
     ids, mask = batch.pad_prompts()
     if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
-        return _search_contrastively(model, batch, strategy, (ids, mask), on_step)
+        return _run_contrastive_search(model, batch, strategy, (ids, mask), on_step)
     broken: list[Tensor] = []
     abilities = Abilities.for_model(model)
     tokens = ids.shape[1] + batch.limit
-    static = static and abilities.can_use_cache(tokens, static=True)
-    options: dict[str, object] = {"use_cache": static or abilities.can_use_cache(tokens)}
+    static_cache = static_cache and abilities.can_use_cache(tokens, static_cache=True)
+    options: dict[str, object] = {"use_cache": static_cache or abilities.can_use_cache(tokens)}
     processor: Callable[[Tensor, Tensor], Tensor]
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
         score = None
@@ -103,15 +103,15 @@ def decode_batch(
         processor.keys = batch.keys
         processor.on_step = on_step
         processor.on_broken = broken.append
-        processor.compiled = static and ids.device.type == "cuda"
-    if static and options["use_cache"]:  # a beam search may run without a cache
+        processor.compiled = static_cache and ids.device.type == "cuda"
+    if static_cache and options["use_cache"]:  # a beam search may run without a cache
         options["cache_implementation"] = "static"
     rows = generate_with_transformers(
         model,
         ids,
         mask,
         processor,
-        stops=[partial(batch.has_reached_stop_string, start=ids.shape[1])] if batch.stop else (),
+        stop_criteria=[partial(batch.has_reached_stop_string, start=ids.shape[1])] if batch.stop else (),
         max_new_tokens=batch.limit,
         eos_token_id=list(batch.ends) or None,
         pad_token_id=batch.ends[0] if batch.ends else 0,
@@ -122,19 +122,19 @@ def decode_batch(
 
 
 def _record_failed_beam_prompts(
-    prompts: int,
-    score: Callable[[Tensor, Tensor], Tensor] | None,
+    prompt_count: int,
+    change_scores: Callable[[Tensor, Tensor], Tensor] | None,
     failures: list[Tensor],
     input_ids: Tensor,
     scores: Tensor,
 ) -> Tensor:
     """Add to `failures` which prompts of a beam search have no valid scores. Return scores without NaN.
 
-    For contrastive decoding, the function `score` changes the scores first.
+    For contrastive decoding, the function `change_scores` changes the scores first.
     """
-    if score is not None:
-        scores = score(input_ids, scores)
-    best = scores.amax(-1).view(prompts, -1)
+    if change_scores is not None:
+        scores = change_scores(input_ids, scores)
+    best = scores.amax(-1).view(prompt_count, -1)
     has_bad_beam = (best.isnan() | (best == torch.inf)).any(-1)
     has_no_beam = (best == -torch.inf).all(-1)
     broken = has_bad_beam | has_no_beam
@@ -163,7 +163,7 @@ class _AmateurScorer:
         if written.shape[1]:
             amateur, _ = self._rows.append_tokens(self._find_parent_beams(written[:, :-1]), written[:, -1:])
         else:
-            amateur, _ = self._rows.read_prompts()
+            amateur, _ = self._rows.process_prompts()
         self._written = written
         # The further rows of the larger embedding are only padding.
         shared = min(scores.shape[1], amateur.shape[1])
@@ -186,18 +186,18 @@ class _AmateurScorer:
         return (first[:, None] + is_parent.int().argmax(-1)).flatten()
 
 
-def _search_contrastively(
+def _run_contrastive_search(
     model: Model,
     batch: Batch,
     strategy: ContrastiveSearch | AdaptiveContrastiveSearch,
-    padded: tuple[Tensor, Tensor],
+    padded_prompts: tuple[Tensor, Tensor],
     on_step: Watch | None,
 ) -> DecodedBatch:
-    """Continue a batch with contrastive search or ACS. `padded` has the prompts' ids and attention mask."""
-    ids, mask = padded
+    """Continue a batch with contrastive search or ACS. `padded_prompts` has ids and the attention mask."""
+    ids, mask = padded_prompts
     start = ids.shape[1]
     propose = Proposer(strategy, len(ids), batch.limit, ids.device)
-    passes_class = Abilities.for_model(model).find_fastest_passes(start + batch.limit)
+    passes_class = Abilities.for_model(model).find_fastest_pass_class(start + batch.limit)
     passes = passes_class(model, ids, mask, batch.limit)
     failures: list[Tensor] = []
     ends = torch.tensor(batch.ends, dtype=torch.long, device=ids.device)
@@ -225,7 +225,7 @@ def _search_contrastively(
             running &= ~batch.has_reached_stop_string(ids, start=start)
         if step + 1 == batch.limit or not running.any():
             break
-        logits = passes.append_candidates(index)
+        logits = passes.append_chosen_candidates(index)
     return DecodedBatch.cut_at_end_tokens(batch, ids[:, start:].tolist(), failures)
 
 
@@ -275,7 +275,7 @@ class Writer:
         self._failed: list[str] = []
         self._errors: dict[str, list[str]] = {}
 
-    def write(self, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
+    def generate_batches(self, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
         """Yield finished batches of texts, the longest prompts first.
 
         Raises:
@@ -287,8 +287,8 @@ class Writer:
             raise StudyError(
                 f"{self.strategy} needs a second, smaller model; set model.amateur, or the argument amateur"
             )
-        check_abilities(self._models[0], self.strategy, *self._models[1:])
-        rows, problem = encode_planned_texts(self.loaded, texts, self._recipe)
+        check_model_can_run_strategy(self._models[0], self.strategy, *self._models[1:])
+        rows, problem = encode_prompts_that_fit(self.loaded, texts, self._recipe)
         single = [label_prompt(row.prompt) for row in rows if len(row.ids) == 1]
         if single and not all(Abilities.for_model(model).forgets_earlier_texts for model in self._models):
             raise StudyError(
@@ -301,13 +301,13 @@ class Writer:
         self._width = len(rows[0].ids) if self.settings.compile and rows else 0
         need_padding = len({len(row.ids) for row in rows}) > 1
         if need_padding and not all(
-            Abilities.for_model(model).can_pad(len(rows[0].ids)) for model in self._models
+            Abilities.for_model(model).can_pad_prompts(len(rows[0].ids)) for model in self._models
         ):
             sizes = BatchSizes(1)
             self._width = 0
         try:
             yield from (
-                batch for _, batch in process_in_batches(rows, self._write_batch, sizes) if batch.texts
+                batch for _, batch in process_in_batches(rows, self._generate_batch, sizes) if batch.texts
             )
         except torch.OutOfMemoryError as error:
             raise StudyError(
@@ -328,7 +328,7 @@ class Writer:
         if problems:
             raise StudyError("; ".join(problems))
 
-    def _write_batch(self, rows: Sequence[EncodedPrompt]) -> FinishedBatch:
+    def _generate_batch(self, rows: Sequence[EncodedPrompt]) -> FinishedBatch:
         """Generate one text per prompt, or no text if the model's probabilities are invalid."""
         began = time.perf_counter()
         steps: list[dict[str, list[float]]] = []
@@ -363,7 +363,7 @@ class Writer:
                 batch,
                 self.strategy,
                 amateur=self.amateur and self.amateur.model,
-                static=self._width > 0,
+                static_cache=self._width > 0,
                 on_step=collect_step if self.trace or self.on_step else None,
             )
         except Exception as error:  # another library's model may raise anything
@@ -373,7 +373,7 @@ class Writer:
                 reason = f"{type(error).__name__}: {get_first_line(error)}"
                 self._errors.setdefault(reason, []).append(label_prompt(rows[0].prompt))
                 return FinishedBatch([], [])
-            single = [self._write_batch([row]) for row in rows]  # the model may fail for a single row
+            single = [self._generate_batch([row]) for row in rows]  # the model may fail for a single row
             return FinishedBatch(
                 [text for finished in single for text in finished.texts],
                 [trace for finished in single for trace in finished.traces],
@@ -395,7 +395,7 @@ class Writer:
                 self._failed.append(f"{label_prompt(row.prompt)} at step {failure + 1}")
                 continue
             text = make_continuation(
-                self.loaded, self._recipe, row, decoded.tokens[index], seconds=seconds, batch=len(rows)
+                self.loaded, self._recipe, row, decoded.tokens[index], seconds=seconds, batch_size=len(rows)
             )
             batch.texts.append(text)
             if steps and steps[0]:

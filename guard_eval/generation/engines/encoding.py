@@ -7,6 +7,7 @@ import json
 import math
 import random
 import re
+import resource
 import signal
 import sys
 import threading
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Literal, NoReturn, Self
 
@@ -37,6 +39,9 @@ _OPTIONS_OF_TEMPLATES = frozenset(inspect.signature(PreTrainedTokenizerBase.appl
 _SHOWN_CHARACTERS = 40
 """The number of characters that an error shows of a prompt's text."""
 _TEMPLATE_SECONDS = 10.0
+_TEMPLATE_BYTES = 2**30
+_TEMPLATE_CHARACTERS = 2**20
+"""The largest number of characters that a chat template may add to a prompt."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class EncodedPrompt:
     run: int = 1
 
 
-def encode_planned_texts(
+def encode_prompts_that_fit(
     loaded: LoadedModel, texts: Sequence[tuple[Prompt, int]], recipe: Recipe
 ) -> tuple[list[EncodedPrompt], str]:
     """Encode prompts. Return the prompts that fit into the model, the longest first, and a message.
@@ -111,7 +116,7 @@ def encode_prompts(
     """
     encode_text = partial(_encode_plain_prompt, loaded.tokenizer, limit=max_prompt_tokens)
     if chat:
-        switches = _read_template_settings(loaded, chat_template)
+        switches = _parse_chat_template_settings(loaded, chat_template)
         encode_text = partial(
             _encode_chat_prompt, loaded.tokenizer, switches=switches, limit=max_prompt_tokens
         )
@@ -125,9 +130,10 @@ def encode_prompts(
             rows.append(EncodedPrompt(prompt, ids))
         except StudyError as error:
             refused[label] = str(error)
-        except TimeoutError:
+        except (TimeoutError, MemoryError) as error:
+            too_much = "takes too long" if isinstance(error, TimeoutError) else "writes too much text"
             raise StudyError(
-                f"{label}: the chat template of {loaded.name!r} takes too long; set generation.chat = false, "
+                f"{label}: the chat template of {loaded.name!r} {too_much}; set generation.chat = false, "
                 "or name another model"
             ) from None
     if refused:
@@ -142,7 +148,7 @@ def encode_prompts(
     return rows
 
 
-def _read_template_settings(loaded: LoadedModel, settings: str) -> dict[str, object]:
+def _parse_chat_template_settings(loaded: LoadedModel, settings_json: str) -> dict[str, object]:
     """Read the settings of a model's chat template from JSON.
 
     Raises:
@@ -154,7 +160,7 @@ def _read_template_settings(loaded: LoadedModel, settings: str) -> dict[str, obj
             f"generation.chat = true, but the model {loaded.name!r} has no chat template; "
             "set generation.chat = false, or name a model that was trained to chat"
         )
-    switches: dict[str, object] = json.loads(settings or "{}")
+    switches: dict[str, object] = json.loads(settings_json or "{}")
     for name in switches:
         if name in _OPTIONS_OF_TEMPLATES or not re.search(rf"\b{name}\b", str(template)):
             raise StudyError(
@@ -243,17 +249,22 @@ def _encode_chat_prompt(
 
     Errors: see `_encode_plain_prompt`.
     """
+    content = _cut_to_last_tokens(tokenizer, text, limit)
+    fill_template = partial(
+        tokenizer.apply_chat_template,
+        [{"role": "user", "content": content}],
+        add_generation_prompt=True,
+        **switches,
+    )
     try:
-        # Control tokens in a prompt are data, not turns of the conversation.
-        with _limit_time(_TEMPLATE_SECONDS), _fix_date_and_randomness():
-            encoded = tokenizer.apply_chat_template(
-                [{"role": "user", "content": _cut_to_last_tokens(tokenizer, text, limit)}],
-                add_generation_prompt=True,
-                return_dict=True,
-                sanitize_control_tokens=True,
-                **switches,
-            )
-    except TimeoutError:
+        with _limit_time(_TEMPLATE_SECONDS):
+            # A tokenizer cannot be interrupted, so the text's length is checked first.
+            with _limit_memory(_TEMPLATE_BYTES), _fix_date_and_randomness():
+                _check_template_length(len(fill_template(tokenize=False)) - len(content))
+            # Control tokens in a prompt are data, not turns of the conversation.
+            with _fix_date_and_randomness():
+                encoded = fill_template(return_dict=True, sanitize_control_tokens=True)
+    except (TimeoutError, MemoryError):
         raise
     except Exception as error:  # a template is a program, so it may raise any exception
         reason = error if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
@@ -265,6 +276,12 @@ def _encode_chat_prompt(
     if not ids:
         raise StudyError("the model's chat template returns no tokens; set generation.chat = false")
     return ids
+
+
+def _check_template_length(characters: int) -> None:
+    """Raise a `MemoryError` if a template has added too many characters to a prompt."""
+    if characters > _TEMPLATE_CHARACTERS:
+        raise MemoryError
 
 
 class _FixedDay(datetime):
@@ -302,6 +319,20 @@ def _limit_time(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, *timer)  # an outer time limit continues
         signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def _limit_memory(more: int) -> Iterator[None]:
+    """Raise a `MemoryError` if the process needs `more` bytes than now while the `with` block runs."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+    limit, highest = resource.getrlimit(resource.RLIMIT_AS)
+    in_bytes = pages * resource.getpagesize() + more
+    lower = in_bytes if limit == resource.RLIM_INFINITY else min(in_bytes, limit)
+    resource.setrlimit(resource.RLIMIT_AS, (lower, highest))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, highest))
 
 
 def _raise_timeout(_signal: int, _frame: FrameType | None) -> NoReturn:
@@ -395,49 +426,58 @@ def find_stop_string(text: str, strings: Sequence[str]) -> int | None:
     return min((position for position in positions if position >= 0), default=None)
 
 
-def ends_with_stop_string(tokenizer: Tokenizer, new: Sequence[int], strings: Sequence[str]) -> bool:
+def ends_with_stop_string(tokenizer: Tokenizer, new_ids: Sequence[int], strings: Sequence[str]) -> bool:
     """Return whether the last new token completes one of the strings."""
     # Most tokens have at least one byte, but special tokens have none, and some decoders also need earlier
     # tokens. So more tokens are decoded than the longest string has bytes.
     window = 4 * max((len(string.encode()) for string in strings), default=0) + 8
-    return find_stop_string(_decode_ids(tokenizer, list(new[-window:])), strings) is not None
+    return find_stop_string(_decode_ids(tokenizer, list(new_ids[-window:])), strings) is not None
 
 
 def make_continuation(
-    loaded: LoadedModel, recipe: Recipe, row: EncodedPrompt, new: list[int], *, seconds: float, batch: int
+    loaded: LoadedModel,
+    recipe: Recipe,
+    encoded_prompt: EncodedPrompt,
+    new_ids: list[int],
+    *,
+    seconds: float,
+    batch_size: int,
 ) -> Continuation:
-    """Make a continuation from the tokens `new`, which took `seconds` in a batch of `batch` texts.
+    """Make a continuation from the tokens `new_ids`, which took `seconds` in a batch of `batch_size` texts.
 
     A text ends before the first stop string. Engines may write further tokens, which are cut here. An
     incomplete character at the end is removed.
     """
-    text = decode_continuation(loaded.tokenizer, row.ids, new).rstrip(_REPLACEMENT)
-    finish: Literal["eos", "length", "stop"] = "eos" if new[-1] in list_end_ids(loaded) else "length"
-    if new[-1] in list_stop_ids(loaded.tokenizer, recipe.stop):
+    text = decode_continuation(loaded.tokenizer, encoded_prompt.ids, new_ids).rstrip(_REPLACEMENT)
+    finish: Literal["eos", "length", "stop"] = "eos" if new_ids[-1] in list_end_ids(loaded) else "length"
+    if new_ids[-1] in list_stop_ids(loaded.tokenizer, recipe.stop):
         finish = "stop"
     index = find_stop_string(text, recipe.stop)
-    count = len(new)
+    count = len(new_ids)
     if index is not None:
         finish = "stop"
         count = 1  # the loop finds the smallest number of tokens whose text has the stop string
         while (
-            find_stop_string(decode_continuation(loaded.tokenizer, row.ids, new[:count]), recipe.stop) is None
+            find_stop_string(
+                decode_continuation(loaded.tokenizer, encoded_prompt.ids, new_ids[:count]), recipe.stop
+            )
+            is None
         ):
             count += 1
     return Continuation(
-        id=recipe.make_continuation_id(row.prompt, row.run),
-        prompt_id=row.prompt.id,
-        dataset=row.prompt.dataset,
+        id=recipe.make_continuation_id(encoded_prompt.prompt, encoded_prompt.run),
+        prompt_id=encoded_prompt.prompt.id,
+        dataset=encoded_prompt.prompt.dataset,
         recipe=recipe,
         text=text[:index],
-        prompt_tokens=len(row.ids),
+        prompt_tokens=len(encoded_prompt.ids),
         new_tokens=count,
         finish=finish,
         seconds=seconds,
-        batch=batch,
+        batch=batch_size,
         device=loaded.device,
         versions=loaded.versions,
-        run=row.run,
+        run=encoded_prompt.run,
     )
 
 

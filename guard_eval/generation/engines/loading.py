@@ -22,7 +22,7 @@ from guard_eval.errors import StudyError, get_first_line
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.generation.engines.packed import pack_linear_layers
 from guard_eval.generation.strategies import ContrastiveDecoding, Strategy, signature
-from guard_eval.generation.strategies.own import hash_own_source
+from guard_eval.generation.strategies.own import hash_own_strategy_source
 from guard_eval.records import Recipe
 from guard_eval.study.system_settings import GenerationSettings
 from guard_eval.texts.models import has_weights, hash_model_folder
@@ -88,7 +88,7 @@ class LoadedModel:
             amateur=second.name if second else None,
             amateur_revision=second.revision if second else None,
             engine=engine,
-            source=hash_own_source(strategy),
+            source=hash_own_strategy_source(strategy),
             **settings.recipe_fields,
         )
 
@@ -143,17 +143,19 @@ class ModelFiles:
         settings: Any = getattr(self.config, "quantization_config", None) or {}
         return settings if isinstance(settings, dict) else dict(settings.to_dict())
 
-    def choose_dtype(self, name: str, device: str) -> torch.dtype | str:
-        """Return the number format `name` for PyTorch. The result `auto` lets transformers choose."""
-        if name == "auto":
+    def choose_dtype(self, dtype_name: str, device: str) -> torch.dtype | str:
+        """Return the number format `dtype_name` for PyTorch. The result `auto` lets transformers choose."""
+        if dtype_name == "auto":
             return torch.float32 if device == "cpu" and self.quantisation is None else "auto"
-        if name not in _DTYPES:
-            raise StudyError(f"model.dtype = {name!r} is unknown; choose from: auto, {', '.join(_DTYPES)}")
-        return _DTYPES[name]
+        if dtype_name not in _DTYPES:
+            raise StudyError(
+                f"model.dtype = {dtype_name!r} is unknown; choose from: auto, {', '.join(_DTYPES)}"
+            )
+        return _DTYPES[dtype_name]
 
-    def predict_dtype(self, name: str, device: str) -> str | None:
+    def predict_dtype(self, dtype_name: str, device: str) -> str | None:
         """Return the number format that the model will have on a device, or None if this is not known yet."""
-        dtype = self.choose_dtype(name, predict_device_kind(device))
+        dtype = self.choose_dtype(dtype_name, predict_device_kind(device))
         if dtype == "auto":
             dtype = self.config.get_text_config().dtype or self.config.dtype
         return None if dtype is None else self.format_dtype_name(dtype)
@@ -206,7 +208,7 @@ class ModelFiles:
             raise StudyError(missing.format("its vocabulary is empty"))
         return tokenizer
 
-    def describe_model(
+    def load_all_but_weights(
         self, name: str, *, dtype: str = "", device: str = "", versions: str = ""
     ) -> LoadedModel:
         """Return the model without its weights, with the same settings as from `load_pretrained`.

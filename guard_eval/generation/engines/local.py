@@ -10,7 +10,7 @@ from guard_eval import progress
 from guard_eval.generation import FinishedBatch, PlannedText
 from guard_eval.generation.engines.decode import Writer
 from guard_eval.generation.engines.loading import LoadedModel, check_shared_vocabulary, load_pretrained
-from guard_eval.generation.engines.probe import check_abilities
+from guard_eval.generation.engines.probe import check_model_can_run_strategy
 from guard_eval.generation.plan import Engine, GenerationPlan
 from guard_eval.generation.strategies import Greedy, parse
 from guard_eval.study.folder import Study
@@ -20,12 +20,12 @@ from guard_eval.study.folder import Study
 def open_local_engine(plan: GenerationPlan) -> Iterator[Engine]:
     """Load the study's model in this process."""
     progress.show_notice("loading the model")
-    with plan.find_models().skip_unreachable_hub():
+    with plan.check_models_available().skip_unreachable_hub():
         models = StudyModels(plan.study, trace=plan.trace)
         # The first steps load code and allocate memory. Otherwise, the first batch would seem too slow.
-        check_abilities(models.loaded.model, Greedy())
+        check_model_can_run_strategy(models.loaded.model, Greedy())
         progress.show_notice(str(models.loaded))
-        yield Engine(models.loaded.revision_and_dtype, models.write)
+        yield Engine(models.loaded.revision_and_dtype, models.generate_batches)
 
 
 class StudyModels:
@@ -60,8 +60,8 @@ class StudyModels:
         progress.show_notice(str(amateur))
         return amateur
 
-    def write(self, strategy: str, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
-        """Yield finished batches of planned texts; see `Writer.write`."""
+    def generate_batches(self, strategy: str, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
+        """Yield finished batches of planned texts; see `Writer.generate_batches`."""
         settings = self._study.settings
         if strategy not in self._writers:
             self._writers[strategy] = Writer(
@@ -72,4 +72,4 @@ class StudyModels:
                 amateur=self.amateur if settings.find_amateur(strategy) else None,
                 trace=self._trace,
             )
-        yield from self._writers[strategy].write(texts)
+        yield from self._writers[strategy].generate_batches(texts)

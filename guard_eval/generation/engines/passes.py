@@ -32,7 +32,7 @@ def run_model(
     mask: Tensor,
     cache: DynamicCache | None = None,
     *,
-    keep: int = 1,
+    logits_to_keep: int = 1,
     **options: object,
 ) -> Output:
     """Run a model on new tokens `[B, n]`, with only the arguments that the model accepts.
@@ -42,21 +42,21 @@ def run_model(
         ids: The new tokens, `[B, n]`.
         mask: The attention mask of the whole text, `[B, T]`. Positions are computed from the mask.
         cache: The cache of the earlier tokens, which is changed in place, or None for a pass without a cache.
-        keep: The number of last tokens for which logits are computed.
+        logits_to_keep: The number of last tokens for which logits are computed.
         options: Further arguments that every model accepts.
     """
     accepted = inspect.signature(model.forward).parameters
     optional = {
         "attention_mask": mask,
         "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :],
-        "logits_to_keep": keep,
+        "logits_to_keep": logits_to_keep,
         "use_cache": cache is not None,
     }
     extras = {name: value for name, value in optional.items() if name in accepted}
-    return model(input_ids=ids, **extras, **_make_cache_argument(model, cache), **options)
+    return model(input_ids=ids, **extras, **_make_cache_keyword_argument(model, cache), **options)
 
 
-def _make_cache_argument(model: Model, cache: DynamicCache | None) -> dict[str, DynamicCache]:
+def _make_cache_keyword_argument(model: Model, cache: DynamicCache | None) -> dict[str, DynamicCache]:
     """Return the cache as a keyword argument of `forward`, under the name that the model accepts."""
     if cache is None:
         return {}
@@ -68,24 +68,24 @@ def _make_cache_argument(model: Model, cache: DynamicCache | None) -> dict[str, 
 
 
 def run_with_hidden_states(
-    model: Model, ids: Tensor, mask: Tensor, cache: DynamicCache | None = None, *, keep: int = 1
+    model: Model, ids: Tensor, mask: Tensor, cache: DynamicCache | None = None, *, logits_to_keep: int = 1
 ) -> tuple[Tensor, Tensor]:
     """Run a model on new tokens as `run_model` does.
 
     Returns:
-        The logits of the last `keep` tokens, `[B, keep, V]`, and the hidden states of the last layer,
-        `[B, n, D]`.
+        The logits of the last `logits_to_keep` tokens, `[B, logits_to_keep, V]`, and the hidden states of
+        the last layer, `[B, n, D]`.
     """
     results: list[Tensor] = []
     hook = model.base_model.register_forward_hook(lambda _model, _inputs, output: results.append(output[0]))
     try:
-        output = run_model(model, ids, mask, cache, keep=keep, output_hidden_states=True)
+        output = run_model(model, ids, mask, cache, logits_to_keep=logits_to_keep, output_hidden_states=True)
     finally:
         hook.remove()
     states: Tensor = output.hidden_states[-1]
     if states.dim() != 3:  # Gemma 3n has several streams, which are joined after the last layer
         states = results[-1]
-    return output.logits[:, -keep:], states
+    return output.logits[:, -logits_to_keep:], states
 
 
 class RowPasses:
@@ -101,12 +101,12 @@ class RowPasses:
         self._texts = ids
         self._mask = mask
 
-    def read_prompts(self) -> tuple[Tensor, Tensor]:
+    def process_prompts(self) -> tuple[Tensor, Tensor]:
         """Read the prompts, and return the last logits `[R, V]` and all hidden states `[R, P, D]`."""
         return self._run_model(self._texts)
 
     def append_tokens(self, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Append `tokens` `[R, 1]` to the texts with the indices `rows` `[R]`. Return as `read_prompts`."""
+        """Append `tokens` `[R, 1]` to the texts at `rows` `[R]`. Return the same as `process_prompts`."""
         self._texts = torch.cat([self._texts[rows], tokens], 1)
         self._mask = pad(self._mask[rows], (0, 1), value=1)
         if self.cache is None:
@@ -143,11 +143,11 @@ class TreePasses:
 
     @cached_property
     def _cache_argument(self) -> dict[str, DynamicCache]:
-        return _make_cache_argument(self._model.base_model, self._rows.cache)
+        return _make_cache_keyword_argument(self._model.base_model, self._rows.cache)
 
     def prefill(self) -> Tensor:
         """Read the prompts `[R, P]`, and return the logits after them, `[R, V]`, float32."""
-        logits, states = self._rows.read_prompts()
+        logits, states = self._rows.process_prompts()
         self._context = pad(normalise_vectors(states), (0, 0, 0, self._limit))
         return logits.float()
 
@@ -159,10 +159,10 @@ class TreePasses:
         present = self._present[:, : self._length]
         return compute_degeneration_penalty(self._directions, context, present)
 
-    def append_candidates(self, index: Tensor) -> Tensor:
+    def append_chosen_candidates(self, index: Tensor) -> Tensor:
         """Append the chosen candidates, `index` `[R]`. Return the logits after them, `[R, V]`, float32."""
         rows = torch.arange(len(index), device=index.device)
-        logits = self._choose_candidates(rows, index)
+        logits = self._keep_chosen_candidates(rows, index)
         self._context[:, self._length] = self._directions[rows, index]
         self._length += 1
         return logits.float()
@@ -185,7 +185,7 @@ class TreePasses:
         )
         return output.last_hidden_state  # type: ignore[no-any-return]
 
-    def _choose_candidates(self, rows: Tensor, index: Tensor) -> Tensor:
+    def _keep_chosen_candidates(self, rows: Tensor, index: Tensor) -> Tensor:
         """Keep only the chosen candidates in the cache, and return the next logits, `[R, V]`."""
         length = self._length
         position = (length + index)[:, None, None, None]
@@ -213,7 +213,7 @@ class RepeatedPasses(TreePasses):
         self._logits = logits.view(rows, k, -1)
         return states[:, -1].view(rows, k, -1)
 
-    def _choose_candidates(self, rows: Tensor, index: Tensor) -> Tensor:
+    def _keep_chosen_candidates(self, rows: Tensor, index: Tensor) -> Tensor:
         self._chosen = rows * self.hidden.shape[1] + index
         logits: Tensor = self._logits[rows, index]
         return logits

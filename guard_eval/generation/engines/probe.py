@@ -69,53 +69,64 @@ class Abilities:
     @property
     def can_continue_text(self) -> bool:
         """Whether the model gives correct logits if the positions of a text start at 0."""
-        return self._does_trial_succeed(TOKENS, "one text", self._compare_default_positions)
+        return self._does_trial_succeed(TOKENS, "one text", self._compare_logits_at_default_positions)
 
     @property
     def forgets_earlier_texts(self) -> bool:
         """Whether a prompt of one token has the same logits after the model has read another text."""
-        return self._does_trial_succeed(TOKENS, "a prompt of one token", self._compare_after_another_text)
+        return self._does_trial_succeed(
+            TOKENS, "a prompt of one token", self._compare_logits_after_another_text
+        )
 
-    def can_use_cache(self, tokens: int, *, static: bool = False) -> bool:
-        """Return whether logits with a cache are correct for texts of up to `tokens` tokens.
+    def can_use_cache(self, text_length: int, *, static_cache: bool = False) -> bool:
+        """Return whether logits with a cache are correct for texts of up to `text_length` tokens.
 
-        With `static`, the cache has fixed shapes.
+        With `static_cache`, the cache has fixed shapes.
         """
-        if static:
+        if static_cache:
             compare = partial(
-                self._compare_cached_steps, tokens, cache_implementation="static", disable_compile=True
+                self._compare_logits_of_cached_steps,
+                text_length,
+                cache_implementation="static",
+                disable_compile=True,
             )
-            return self._does_trial_succeed(tokens, "a static cache", compare, "another cache")
+            return self._does_trial_succeed(text_length, "a static cache", compare, "another cache")
         return self._does_trial_succeed(
-            tokens, "a cache", partial(self._compare_cached_steps, tokens), "no cache"
+            text_length, "a cache", partial(self._compare_logits_of_cached_steps, text_length), "no cache"
         )
 
-    def can_use_cache_as_amateur(self, tokens: int) -> bool:
-        """Return whether the model, as an amateur, can use a cache for texts of up to `tokens` tokens."""
+    def can_use_cache_as_amateur(self, text_length: int) -> bool:
+        """Return whether the model, as an amateur, can use a cache for texts up to this length in tokens."""
         return self._does_trial_succeed(
-            tokens, "rows with a cache", partial(self._compare_exchanged_rows, tokens), "no cache"
+            text_length,
+            "rows with a cache",
+            partial(self._compare_logits_of_exchanged_rows, text_length),
+            "no cache",
         )
 
-    def can_pad(self, tokens: int) -> bool:
-        """Return whether logits of a short text are correct if the text is padded to `tokens` tokens."""
+    def can_pad_prompts(self, text_length: int) -> bool:
+        """Return whether logits of a short text are correct if the text is padded to `text_length` tokens."""
         return self._does_trial_succeed(
-            tokens, "padded rows", partial(self._compare_padded_text, tokens), "single rows"
+            text_length,
+            "padded rows",
+            partial(self._compare_logits_of_padded_text, text_length),
+            "single rows",
         )
 
-    def can_use_cache_for_beams(self, tokens: int) -> bool:
-        """Return whether beam search can use a cache for texts of up to `tokens` tokens."""
-        compare = partial(self._compare_exchanged_beams, tokens)
-        return self._does_trial_succeed(tokens, "beams with a cache", compare, "beams without a cache")
+    def can_use_cache_for_beams(self, text_length: int) -> bool:
+        """Return whether beam search can use a cache for texts up to this length in tokens."""
+        compare = partial(self._compare_logits_of_exchanged_beams, text_length)
+        return self._does_trial_succeed(text_length, "beams with a cache", compare, "beams without a cache")
 
-    def find_fastest_passes(self, tokens: int) -> type[TreePasses]:
-        """Return the fastest kind of passes whose results are correct for texts of up to `tokens` tokens.
+    def find_fastest_pass_class(self, text_length: int) -> type[TreePasses]:
+        """Return the fastest kind of passes whose results are correct for texts up to this length in tokens.
 
         Raises:
             ValueError: No kind of passes gives correct results. The message names the failed trials.
         """
         for kind, trial in _PASSES.items():
             if self._does_trial_succeed(
-                tokens, trial, partial(self._compare_candidate_passes, kind, tokens), "another way"
+                text_length, trial, partial(self._compare_candidate_passes, kind, text_length), "another way"
             ):
                 return kind
         raise ValueError(self.failed_trials)
@@ -126,21 +137,21 @@ class Abilities:
         return "; ".join(f"{trial} ({reason})" for trial, reason in self._reasons.items())
 
     def _does_trial_succeed(
-        self, tokens: int, trial: str, compare: Callable[[], Pairs], fallback: str = ""
+        self, text_length: int, trial: str, compare: Callable[[], Pairs], fallback: str = ""
     ) -> bool:
-        """Return whether a trial succeeds for texts of up to `tokens` tokens. Run the trial if necessary.
+        """Return whether a trial succeeds for texts up to this length in tokens. Run the trial if necessary.
 
         If the trial fails, show one notice to the user: what failed, and what is used instead.
         """
         right, wrong = self._lengths.get(trial, (0, _NO_LIMIT))
-        if right < tokens < wrong:
+        if right < text_length < wrong:
             if problem := self._run_trial(compare):
                 self._reasons[trial] = problem
-                wrong = tokens
+                wrong = text_length
             else:
-                right = tokens
+                right = text_length
             self._lengths[trial] = right, wrong
-        succeeds = tokens <= right
+        succeeds = text_length <= right
         if fallback and not succeeds and trial not in self._told:
             reason = self._reasons[trial]
             progress.show_notice(f"{self._name}: {trial} failed a trial ({reason}); instead: {fallback}")
@@ -160,13 +171,13 @@ class Abilities:
         # NaN is not a failure here, because it is reported later together with the prompt.
         return f"logits differ by {distance:.2g}" if distance > tolerance else ""
 
-    def _compare_default_positions(self) -> Pairs:
+    def _compare_logits_at_default_positions(self) -> Pairs:
         """Compare logits for positions that start at 0 to logits for the model's default positions."""
         ids = self._draw_fixed_ids(TOKENS)
         self._generate_forced_tokens(ids, _force_same_token, 1)
         yield self._run_one_pass(ids)[0], self._model(input_ids=ids).logits[0, -1]
 
-    def _compare_cached_steps(self, tokens: int, **options: object) -> Pairs:
+    def _compare_logits_of_cached_steps(self, tokens: int, **options: object) -> Pairs:
         """Compare the logits of single steps that use a cache to the logits of one pass over the text."""
         # Tokens are not repeated, because repeated tokens could hide an error in a model's recurrent state.
         text = self._draw_fixed_ids(max(tokens, 2 * TOKENS))
@@ -182,20 +193,20 @@ class Abilities:
         )
         yield from zip(torch.cat(steps), self._run_one_pass(text, _STEPS + 1), strict=True)
 
-    def _compare_exchanged_rows(self, tokens: int) -> Pairs:
+    def _compare_logits_of_exchanged_rows(self, tokens: int) -> Pairs:
         """Compare logits of two texts whose rows are exchanged at each step to logits of each text alone."""
         text = self._draw_trial_text(tokens)
         texts = torch.cat([text, text.flip(1)])
         ends = self._draw_fixed_ids(2 * _STEPS).view(_STEPS, 2, 1)
         exchange = torch.tensor([1, 0], device=texts.device)
         passes = RowPasses(self._model, texts, torch.ones_like(texts), cached=True)
-        passes.read_prompts()
+        passes.process_prompts()
         for tokens_of_step in ends:
             logits, _ = passes.append_tokens(exchange, tokens_of_step)
             texts = torch.cat([texts[exchange], tokens_of_step], 1)
             yield logits[0], self._run_one_pass(texts[:1])[0]
 
-    def _compare_padded_text(self, tokens: int) -> Pairs:
+    def _compare_logits_of_padded_text(self, tokens: int) -> Pairs:
         """Compare a short text's logits in a batch with a long text to the short text's logits alone."""
         long = self._draw_trial_text(tokens)
         short = long[:, -_PADDING:].clone()
@@ -212,14 +223,14 @@ class Abilities:
             yield actual[1], expected[0]
         yield run_model(self._model, padded, mask).logits[1, -1], self._run_one_pass(short)[0]
 
-    def _compare_after_another_text(self) -> Pairs:
+    def _compare_logits_after_another_text(self) -> Pairs:
         """Compare the logits of one token before and after another text was read."""
         ids = self._draw_fixed_ids(TOKENS)
         first = self._generate_forced_tokens(ids[:, :1], _force_same_token, 1)[0]
         self._generate_forced_tokens(ids, _force_same_token, _STEPS)
         yield self._generate_forced_tokens(ids[:, :1], _force_same_token, 1)[0], first
 
-    def _compare_exchanged_beams(self, tokens: int) -> Pairs:
+    def _compare_logits_of_exchanged_beams(self, tokens: int) -> Pairs:
         """Compare the logits of two beams whose rows were exchanged to the logits of the same texts alone."""
         ids = self._draw_trial_text(tokens)
         first, second = _choose_forced_tokens(self._vocabulary)
@@ -233,12 +244,12 @@ class Abilities:
         ids = self._draw_trial_text(tokens)
         candidates = self._draw_fixed_ids(2 * _STEPS).view(_STEPS, 1, 2)
         mask = torch.ones_like(ids)
-        padding = _PADDING if self.can_pad(TOKENS) else 0
+        padding = _PADDING if self.can_pad_prompts(TOKENS) else 0
         mask[:, :padding] = 0
         ids[:, :padding] = find_padding_token(self._model)
         text = torch.cat([ids[:, padding:], candidates[:, :, 1].T], 1)
         every_logits, states = run_with_hidden_states(
-            self._model, text, torch.ones_like(text), keep=_STEPS + 1
+            self._model, text, torch.ones_like(text), logits_to_keep=_STEPS + 1
         )
         logits = every_logits[0]
         hidden = states[0, -_STEPS:]
@@ -247,7 +258,7 @@ class Abilities:
         for step in range(_STEPS):
             passes.compute_candidate_penalties(candidates[step])
             yield passes.hidden[0, 1], hidden[step]
-            yield passes.append_candidates(torch.ones_like(ids[:, 0]))[0], logits[step + 1]
+            yield passes.append_chosen_candidates(torch.ones_like(ids[:, 0]))[0], logits[step + 1]
 
     @property
     def _model(self) -> Model:
@@ -257,9 +268,9 @@ class Abilities:
     def _vocabulary(self) -> int:
         return self._model.config.get_text_config().vocab_size  # type: ignore[no-any-return]
 
-    def _draw_fixed_ids(self, tokens: int) -> Tensor:
+    def _draw_fixed_ids(self, count: int) -> Tensor:
         """Return token ids that are the same at every call, `[1, tokens]`."""
-        ids = torch.randint(self._vocabulary, (1, tokens), generator=torch.Generator().manual_seed(1))
+        ids = torch.randint(self._vocabulary, (1, count), generator=torch.Generator().manual_seed(1))
         return ids.to(self._model.device)
 
     def _draw_trial_text(self, tokens: int) -> Tensor:
@@ -272,7 +283,7 @@ class Abilities:
 
     def _run_one_pass(self, ids: Tensor, keep: int = 1) -> Tensor:
         """Run a text `[1, n]` in one pass without a cache, and return the last logits, `[keep, V]`."""
-        output = run_model(self._model, ids, torch.ones_like(ids), keep=keep)
+        output = run_model(self._model, ids, torch.ones_like(ids), logits_to_keep=keep)
         return output.logits[0, -keep:]  # type: ignore[no-any-return]
 
     def _generate_forced_tokens(
@@ -289,7 +300,7 @@ class Abilities:
             ids,
             torch.ones_like(ids) if mask is None else mask,
             force,
-            stops=(),
+            stop_criteria=(),
             pad_token_id=0,
             output_logits=True,
             return_dict_in_generate=True,
@@ -328,7 +339,7 @@ def _compute_relative_distance(actual: Tensor, expected: Tensor) -> float:
     return float((actual.float() - expected).norm() / spread)
 
 
-def check_abilities(model: Model, strategy: Strategy, amateur: Model = None) -> None:
+def check_model_can_run_strategy(model: Model, strategy: Strategy, amateur: Model = None) -> None:
     """Raise an error if a model, or the amateur if there is one, cannot run a strategy.
 
     Raises:
@@ -343,7 +354,7 @@ def check_abilities(model: Model, strategy: Strategy, amateur: Model = None) -> 
             )
     if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
         try:
-            Abilities.for_model(model).find_fastest_passes(TOKENS)
+            Abilities.for_model(model).find_fastest_pass_class(TOKENS)
         except ValueError as error:
             raise StudyError(
                 f"this {type(model).__name__} cannot run contrastive search or ACS, because trials failed: "

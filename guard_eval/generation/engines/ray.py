@@ -84,7 +84,9 @@ def open_ray_engine(plan: GenerationPlan) -> Iterator[Engine]:
         # Each chunk has only full batches.
         chunk = smallest_chunk if size == "auto" else size * math.ceil(smallest_chunk / size)
         workers = _Workers(ray=ray, new_worker=new_worker, count=count, chunk=chunk)
-        yield Engine({**plan.facts, "dtype": plan.facts["dtype"] if on_cpu else None}, workers.write)
+        yield Engine(
+            {**plan.facts, "dtype": plan.facts["dtype"] if on_cpu else None}, workers.generate_batches
+        )
     finally:
         ray.shutdown()
 
@@ -120,11 +122,13 @@ class Worker:
     def confirm_start(self) -> None:
         """Do nothing. The answer shows that the worker has started."""
 
-    def write(self, texts: Sequence[PlannedText]) -> tuple[list[FinishedBatch], str]:
+    def generate_batches(self, texts: Sequence[PlannedText]) -> tuple[list[FinishedBatch], str]:
         """Write planned texts. Return the batches, and the message of an error, or "" without an error."""
         batches: list[FinishedBatch] = []
         try:
-            batches.extend(self._models.write(self._strategy, texts))  # keep the batches before an error
+            batches.extend(
+                self._models.generate_batches(self._strategy, texts)
+            )  # keep the batches before an error
         except StudyError as error:  # Ray would add text to a raised exception
             return batches, str(error)
         return batches, ""
@@ -146,7 +150,7 @@ class _Workers:
     count: int
     chunk: int
 
-    def write(self, strategy: str, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
+    def generate_batches(self, strategy: str, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
         """Yield the batches of each chunk as soon as a worker has written the chunk.
 
         Raises:
@@ -179,7 +183,7 @@ class _Workers:
             raise StudyError("; ".join(problems))
 
     def _distribute_chunks(
-        self, chunks: Sequence[Sequence[PlannedText]], new_worker: Callable[[], RayObject]
+        self, chunks: Sequence[Sequence[PlannedText]], make_worker: Callable[[], RayObject]
     ) -> Iterator[tuple[list[FinishedBatch], str]]:
         """Give each free worker the next chunk. Yield the batches of each chunk, and an error message or "".
 
@@ -193,7 +197,7 @@ class _Workers:
         at_work: dict[RayObject, tuple[RayObject, int | None]] = {}
 
         def start_worker() -> None:
-            worker = new_worker()
+            worker = make_worker()
             at_work[worker.confirm_start.remote()] = worker, None
 
         for _ in chunks[: self.count]:
@@ -216,19 +220,21 @@ class _Workers:
                         yield result
                     if queue:
                         following = queue.popleft()
-                        at_work[worker.write.remote(chunks[following])] = worker, following
+                        at_work[worker.generate_batches.remote(chunks[following])] = worker, following
         finally:
             for worker, _ in at_work.values():
                 self.ray.kill(worker)
 
-    def _wait_for_answers(self, at_work: Mapping[RayObject, tuple[RayObject, int | None]]) -> list[RayObject]:
+    def _wait_for_answers(
+        self, pending_answers: Mapping[RayObject, tuple[RayObject, int | None]]
+    ) -> list[RayObject]:
         """Wait until a worker answers. Return the answers that have arrived.
 
         Raises:
             StudyError: No worker runs, and the cluster has no free place for a worker.
         """
-        answers: list[RayObject] = self.ray.wait(list(at_work), timeout=ROOM_SECONDS)[0]
-        if not answers and all(chunk is None for _, chunk in at_work.values()):
+        answers: list[RayObject] = self.ray.wait(list(pending_answers), timeout=ROOM_SECONDS)[0]
+        if not answers and all(chunk is None for _, chunk in pending_answers.values()):
             raise StudyError(
                 f"the Ray cluster could not start a worker within {ROOM_SECONDS:.0f} seconds. Check with ray "
                 "status whether machines are lost or other programs use them. Then run the same command again"

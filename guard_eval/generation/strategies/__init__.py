@@ -12,7 +12,7 @@ decoding, so these defaults are from the methods' authors. A temperature is appl
 most likely token. `own.py` loads users' own strategies.
 """
 
+from guard_eval.generation.strategies.parsing import convert_to_strategy as convert_to_strategy
 from guard_eval.generation.strategies.parsing import parse as parse
 from guard_eval.generation.strategies.parsing import parse_grid as parse_grid
-from guard_eval.generation.strategies.parsing import read_strategy as read_strategy
 from guard_eval.generation.strategies.values import *  # noqa: F403 (every strategy)

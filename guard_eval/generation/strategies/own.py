@@ -25,7 +25,7 @@ from guard_eval.generation.strategies.values import (
     apply_step,
     get_strategy_name,
     is_user_defined,
-    list_steps,
+    list_strategy_steps,
 )
 
 VARIABLE = "GUARD_EVAL_STRATEGIES"
@@ -75,12 +75,14 @@ def list_own_strategies() -> dict[str, type[Step]]:
     return dict(_classes)
 
 
-def hash_own_source(strategy: Strategy) -> str | None:
+def hash_own_strategy_source(strategy: Strategy) -> str | None:
     """Return a hash of the source code of a strategy's user-defined steps, or None without these steps."""
     if isinstance(strategy, RecordedStrategy):
         return strategy.digest
     return (
-        "+".join(_hash_class_source(type(step)) for step in list_steps(strategy) if is_user_defined(step))
+        "+".join(
+            _hash_class_source(type(step)) for step in list_strategy_steps(strategy) if is_user_defined(step)
+        )
         or None
     )
 

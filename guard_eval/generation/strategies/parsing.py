@@ -9,9 +9,15 @@ from itertools import product
 from math import prod
 from typing import NamedTuple, cast
 
-from guard_eval.errors import StudyError, suggest_nearest
+from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.generation.strategies import own
-from guard_eval.generation.strategies.values import STRATEGIES, Chain, Strategy, is_user_defined, list_steps
+from guard_eval.generation.strategies.values import (
+    STRATEGIES,
+    Chain,
+    Strategy,
+    is_user_defined,
+    list_strategy_steps,
+)
 
 _MOST_CHARACTERS = 500
 _MOST_SETTINGS = 1000
@@ -54,12 +60,12 @@ def parse(text: str) -> Strategy:
             f"cannot read the strategy {text[:40]!r}: write it as name or name(parameter=value, …) with "
             "numbers and words, for example top_k(k=50)"
         ) from error
-    if any(map(is_user_defined, list_steps(strategy))):
+    if any(map(is_user_defined, list_strategy_steps(strategy))):
         own.spellings[text] = strategy
     return strategy
 
 
-def read_strategy(strategy: object) -> Strategy:
+def convert_to_strategy(strategy: object) -> Strategy:
     """Return a strategy that a program gives as an object or as a signature, such as `"top_k(k=50)"`.
 
     Raises:
@@ -102,7 +108,10 @@ def _build_strategy(text: str, tree: ast.expr | None) -> Strategy:
     match tree:
         case ast.BinOp(op=ast.Add(), left=left, right=right):
             return Chain(
-                steps=(*list_steps(_build_strategy(text, left)), *list_steps(_build_strategy(text, right)))
+                steps=(
+                    *list_strategy_steps(_build_strategy(text, left)),
+                    *list_strategy_steps(_build_strategy(text, right)),
+                )
             )
         case ast.Name(id=name):
             keywords: list[ast.keyword] = []
@@ -114,7 +123,7 @@ def _build_strategy(text: str, tree: ast.expr | None) -> Strategy:
     if kind is None:
         names = [*STRATEGIES, *own.list_own_strategies()]
         remedy = "(to load your own strategy, add --code FILE.py)"
-        raise StudyError(f"unknown strategy {name!r}: {suggest_nearest(name, names)} {remedy}")
+        raise StudyError(f"unknown strategy {name!r}: {suggest_nearest_word(name, names)} {remedy}")
     arguments = _read_arguments(name, [field.name for field in fields(kind)], keywords)
     try:
         return cast("Strategy", kind(**arguments))
@@ -132,7 +141,7 @@ def _read_arguments(name: str, parameters: list[str], keywords: list[ast.keyword
         if keyword.arg not in parameters:
             raise StudyError(
                 f"strategy {name!r} has no parameter {keyword.arg!r}: "
-                f"{suggest_nearest(keyword.arg, parameters)}"
+                f"{suggest_nearest_word(keyword.arg, parameters)}"
             )
         if keyword.arg in arguments:
             raise StudyError(f"strategy {name!r} gives {keyword.arg} twice; keep one of them")

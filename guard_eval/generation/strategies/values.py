@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast, dataclass
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from guard_eval.errors import StudyError, suggest_nearest
+from guard_eval.errors import StudyError, suggest_nearest_word
 
 _Tensor: TypeAlias = Any
 """The type of PyTorch's tensors. This module works without PyTorch."""
@@ -74,7 +74,7 @@ class _StrategyBase:
         """
         if not isinstance(other, _StrategyBase):
             return NotImplemented
-        return Chain(steps=(*list_steps(self), *list_steps(other)))
+        return Chain(steps=(*list_strategy_steps(self), *list_strategy_steps(other)))
 
     def __post_init__(self) -> None:
         checks = _make_parameter_checks(cast("Any", type(self)))
@@ -90,7 +90,7 @@ class _StrategyBase:
                     reason += f"; the default is {_format_parameter_value(field.default)}"
                 if first["type"] == "literal_error":
                     words = re.findall(r"'(.+?)'", first["ctx"]["expected"])
-                    reason = f"is unknown: {suggest_nearest(str(argument), words)}"
+                    reason = f"is unknown: {suggest_nearest_word(str(argument), words)}"
                 named = f"{type(self).__name__}: {field.name} = {argument!r:.60}"
                 raise StudyError(f"{named} {reason}") from error
             if value == 0 and isinstance(value, float):
@@ -403,13 +403,13 @@ def update_state(strategy: object, state: _Tensor, logits: _Tensor, tokens: _Ten
 
 
 @singledispatch
-def list_trace_values(strategy: object, before: _Tensor, after: _Tensor) -> dict[str, _Tensor]:  # noqa: ARG001
+def list_trace_values(strategy: object, state_before: _Tensor, state_after: _Tensor) -> dict[str, _Tensor]:  # noqa: ARG001
     """Return the values that a strategy adapted at a step, by name, `[B]` each.
 
-    `before` and `after` are the states `[B, S]` before and after the step.
+    `state_before` and `state_after` are the states `[B, S]` before and after the step.
     """
     name = type(strategy).__name__
-    return {f"{name}.{number + 1}": before[:, number] for number in range(before.shape[1])}
+    return {f"{name}.{number + 1}": state_before[:, number] for number in range(state_before.shape[1])}
 
 
 def convert_numpy_number(value: Any) -> object:  # noqa: ANN401 (a value from the user)
@@ -417,13 +417,13 @@ def convert_numpy_number(value: Any) -> object:  # noqa: ANN401 (a value from th
     return value.item() if getattr(value, "shape", None) == () else value
 
 
-def draws_tokens(strategy: Strategy) -> bool:
+def is_stochastic(strategy: Strategy) -> bool:
     """Return whether a strategy draws tokens at random, so that a second run can write another text."""
     if isinstance(strategy, Guard):
         return strategy.select == "sample"
     if isinstance(strategy, RecordedStrategy):
         return strategy.drawn
-    steps = list_steps(strategy)
+    steps = list_strategy_steps(strategy)
     has_one_candidate = any(isinstance(step, TopK) and step.k == 1 for step in steps)
     return any(step.draws for step in steps) and not has_one_candidate
 
@@ -454,7 +454,7 @@ class Chain(_StrategyBase):
             )
 
 
-def list_steps(strategy: object) -> tuple[Step, ...]:
+def list_strategy_steps(strategy: object) -> tuple[Step, ...]:
     """Return the steps of a chain, or only the strategy if it is not a chain."""
     return strategy.steps if isinstance(strategy, Chain) else (cast("Step", strategy),)
 

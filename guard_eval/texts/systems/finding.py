@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from guard_eval.errors import StudyError, suggest_nearest
+from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.records import Prompt
 from guard_eval.study.criteria_settings import find_study_file
 from guard_eval.study.folder import Study
@@ -126,7 +126,9 @@ def read_texts_of_system(system: System, path: Path) -> list[Generation]:
     for _, text in table.read_texts(columns):
         by_system[text.strategy].append(text)
     if system.name not in by_system and len(by_system) > 1:
-        raise StudyError(f"it has texts of other systems: {suggest_nearest(system.name, list(by_system))}")
+        raise StudyError(
+            f"it has texts of other systems: {suggest_nearest_word(system.name, list(by_system))}"
+        )
     texts = by_system.get(system.name) or next(iter(by_system.values()))
     return [replace(text, strategy=system.name) for text in texts]
 

@@ -7,7 +7,7 @@ from scipy import stats
 from guard_eval.generation.decoding.noise import (
     compute_splitmix64_numbers,
     draw_tokens,
-    draw_uniform,
+    draw_uniform_numbers,
     make_row_key,
     map_to_unit_interval,
 )
@@ -28,11 +28,13 @@ def test_random_numbers_equal_published_splitmix64():
 
 @pytest.mark.slow
 def test_random_numbers_are_uniform():
-    over_tokens = draw_uniform(keys("a", "b"), 0, torch.arange(50_000).expand(2, -1)).flatten()
+    over_tokens = draw_uniform_numbers(keys("a", "b"), 0, torch.arange(50_000).expand(2, -1)).flatten()
     over_steps = torch.cat(
-        [draw_uniform(keys("a"), step, torch.tensor([[17]])) for step in range(2000)]
+        [draw_uniform_numbers(keys("a"), step, torch.tensor([[17]])) for step in range(2000)]
     ).flatten()
-    over_prompts = draw_uniform(keys(*map(str, range(20_000))), 3, torch.full((20_000, 1), 5)).flatten()
+    over_prompts = draw_uniform_numbers(
+        keys(*map(str, range(20_000))), 3, torch.full((20_000, 1), 5)
+    ).flatten()
     for numbers in (over_tokens, over_steps, over_prompts):
         assert numbers.min() > 0
         assert numbers.max() < 1
@@ -46,13 +48,13 @@ def test_uniform_random_numbers_exclude_zero_and_one():
 
 
 def test_random_numbers_do_not_depend_on_the_batch():
-    both = draw_uniform(keys("a", "b"), 9, IDS.expand(2, -1))
-    assert torch.equal(draw_uniform(keys("b"), 9, IDS)[0], both[1])
-    assert torch.equal(draw_uniform(keys("b", "a"), 9, IDS.expand(2, -1)), both.flip(0))
+    both = draw_uniform_numbers(keys("a", "b"), 9, IDS.expand(2, -1))
+    assert torch.equal(draw_uniform_numbers(keys("b"), 9, IDS)[0], both[1])
+    assert torch.equal(draw_uniform_numbers(keys("b", "a"), 9, IDS.expand(2, -1)), both.flip(0))
     shuffled = torch.randperm(2000, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(draw_uniform(keys("a"), 9, shuffled[None])[0], both[0][shuffled])
+    assert torch.equal(draw_uniform_numbers(keys("a"), 9, shuffled[None])[0], both[0][shuffled])
     assert not torch.equal(both[0], both[1])
-    assert not torch.equal(draw_uniform(keys("a", seed=2), 9, IDS), both[:1])
+    assert not torch.equal(draw_uniform_numbers(keys("a", seed=2), 9, IDS), both[:1])
 
 
 @pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 1.0])
@@ -65,5 +67,5 @@ def test_draw_takes_the_largest_log_weight_plus_gumbel_noise(share, rows):
     weights[:, 7] = 0.5
     seeds = keys(*map(str, range(rows)))
     every = torch.arange(3000).expand(rows, -1)
-    expected = (weights.double() - (-draw_uniform(seeds, 4, every).log()).log()).argmax(-1)
+    expected = (weights.double() - (-draw_uniform_numbers(seeds, 4, every).log()).log()).argmax(-1)
     assert torch.equal(draw_tokens(weights, seeds, 4), expected)

@@ -86,10 +86,10 @@ def test_child_processes_load_the_users_strategies(examples, tmp_path, monkeypat
 
 
 def test_source_hash_covers_all_user_defined_steps(examples, tmp_path):
-    first = own.hash_own_source(parse("wave"))
-    assert own.hash_own_source(parse("dry + wave(kind=down)")) == first
-    assert own.hash_own_source(parse("wave + last_tokens")) == f"{first}+{first}"
-    assert own.hash_own_source(parse("dry + top_p")) is None
+    first = own.hash_own_strategy_source(parse("wave"))
+    assert own.hash_own_strategy_source(parse("dry + wave(kind=down)")) == first
+    assert own.hash_own_strategy_source(parse("wave + last_tokens")) == f"{first}+{first}"
+    assert own.hash_own_strategy_source(parse("dry + top_p")) is None
     with pytest.raises(
         StudyError, match=r"'last_tokens' is a strategy of .*mine\.py; rename the class LastTokens"
     ):
@@ -189,7 +189,7 @@ def test_strategy_defined_in_a_program_works():
     chain = Chain(steps=(InAProgram(), InAProgram()))
     assert Follower(chain, torch.tensor([1]))(logits).item() == 0  # neither the best nor the second
     assert torch.equal(logits, before)
-    assert len(own.hash_own_source(InAProgram())) == 16
+    assert len(own.hash_own_strategy_source(InAProgram())) == 16
 
 
 def test_trace_of_a_user_strategy_numbers_the_state_values(examples):

@@ -63,7 +63,7 @@ def test_generation_settings_of_a_model_are_ignored():
 @pytest.mark.parametrize("name", ["guard", "dry + min_p"])
 def test_a_static_cache_writes_equal_texts(kind, name):
     model = tiny(kind)
-    assert continue_rows(model, PROMPTS, name, static=True) == continue_rows(model, PROMPTS, name)
+    assert continue_rows(model, PROMPTS, name, static_cache=True) == continue_rows(model, PROMPTS, name)
 
 
 @every_kind
@@ -72,7 +72,9 @@ def test_contrastive_search_equals_the_definition(kind):
     expected = slow_search(tiny(kind), lambda: lambda _p: (6, 0.6))
     assert continue_rows(model, PROMPTS, "contrastive(k=6, alpha=0.6)").tokens == expected
     windowed = kind in {"mistral", "qwen2-window"}
-    assert Abilities.for_model(model).find_fastest_passes(64) is (RepeatedPasses if windowed else TreePasses)
+    assert Abilities.for_model(model).find_fastest_pass_class(64) is (
+        RepeatedPasses if windowed else TreePasses
+    )
 
 
 @pytest.mark.parametrize("q", [1.0, 3.0])

@@ -15,7 +15,7 @@ from guard_eval.generation.engines import packed
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.engines.packed import PackedLinear, can_pack_weights, pack_linear_layers
 from guard_eval.generation.engines.passes import RepeatedPasses, TreePasses
-from guard_eval.generation.engines.probe import Abilities, check_abilities
+from guard_eval.generation.engines.probe import Abilities, check_model_can_run_strategy
 from guard_eval.generation.library import load_model
 from guard_eval.generation.strategies import ContrastiveSearch, Greedy
 from guard_eval.records import Prompt
@@ -115,12 +115,12 @@ def test_refusal_of_a_model_names_the_failed_trials():
     with pytest.raises(
         StudyError, match=r"LlamaForCausalLM cannot continue a text .*: one text \(mat1 and mat2 .*name"
     ):
-        check_abilities(model, Greedy())
+        check_model_can_run_strategy(model, Greedy())
     with pytest.raises(
         StudyError,
         match=r"XLNetLMHeadModel cannot run contrastive .*a cache for each candidate \(the model accepts no",
     ):
-        check_abilities(tiny("xlnet"), ContrastiveSearch())
+        check_model_can_run_strategy(tiny("xlnet"), ContrastiveSearch())
 
 
 def test_model_without_positions_from_zero_is_refused():
@@ -132,7 +132,7 @@ def test_model_without_positions_from_zero_is_refused():
     with pytest.raises(
         StudyError, match=r"RobertaForCausalLM cannot continue a text .*: one text \(logits differ by"
     ):
-        check_abilities(model.eval(), Greedy())
+        check_model_can_run_strategy(model.eval(), Greedy())
 
 
 def test_cache_with_wrong_logits_is_not_used():
@@ -184,7 +184,7 @@ def test_prompts_for_which_a_model_fails_are_reported(strategy):
 @pytest.mark.parametrize("vocabulary", [1, 2])
 def test_trials_accept_a_tiny_vocabulary(vocabulary):
     model = tiny("llama", vocab_size=vocabulary, eos_token_id=None)
-    check_abilities(model, ContrastiveSearch())
+    check_model_can_run_strategy(model, ContrastiveSearch())
     assert continue_rows(model, [[0]], "guard", ends=(), limit=3).tokens[0]
 
 
@@ -199,7 +199,7 @@ def test_trial_of_a_failed_text_length_is_not_repeated(monkeypatch):
         "_compare_candidate_passes",
         lambda *arguments: tried.append(arguments) or compare(*arguments),
     )
-    kinds = [abilities.find_fastest_passes(tokens) for tokens in (40, 40, 30, 64, 12, 12)]
+    kinds = [abilities.find_fastest_pass_class(tokens) for tokens in (40, 40, 30, 64, 12, 12)]
     assert kinds == [RepeatedPasses] * 4 + [TreePasses] * 2
     assert tried == [
         (TreePasses, 40), (RepeatedPasses, 40), (TreePasses, 30), (RepeatedPasses, 64), (TreePasses, 12)
@@ -212,10 +212,10 @@ def test_trials_of_a_small_model_take_under_a_second():
     began = time.process_time()
     abilities = Abilities(loaded.model)
     assert abilities.can_continue_text
-    assert abilities.find_fastest_passes(296) is TreePasses
+    assert abilities.find_fastest_pass_class(296) is TreePasses
     assert all(
         works(296)
-        for works in (abilities.can_use_cache, abilities.can_pad, abilities.can_use_cache_for_beams)
+        for works in (abilities.can_use_cache, abilities.can_pad_prompts, abilities.can_use_cache_for_beams)
     )
     assert abilities.can_use_cache_as_amateur(296)
     assert time.process_time() - began < 1

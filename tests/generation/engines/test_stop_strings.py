@@ -91,7 +91,7 @@ def test_new_tokens_end_at_the_stop_string(tokens, stops):
     count = next((n for n, text in enumerate(texts, 1) if any(stop in text for stop in stops)), None)
     row = EncodedPrompt(Prompt(id="p", dataset="d", text="x"), prompt)
     by = loaded.make_recipe(parse("greedy"), GenerationSettings(stop=stops), 1)
-    text = make_continuation(loaded, by, row, tokens, seconds=1.0, batch=1)
+    text = make_continuation(loaded, by, row, tokens, seconds=1.0, batch_size=1)
     assert text.new_tokens == (count or len(tokens))
     assert text.finish == ("length" if count is None else "stop")
     assert not any(stop in text.text for stop in stops)

@@ -20,15 +20,15 @@ from torch import Tensor
 from guard_eval.generation.decoding.entropy import average_entropies
 from guard_eval.generation.decoding.guard.equations import (
     AdaptedParameters,
-    amplification,
-    candidate_number,
-    combine_deltas,
-    compute_deltas,
+    combine_entropy_deviations,
+    compute_amplification,
+    compute_candidate_number,
+    compute_entropy_deviations,
     compute_entropy_gaps,
-    local_weight,
-    log_penalty,
-    relative_change,
-    relative_difference,
+    compute_local_weight,
+    compute_log_penalty,
+    compute_relative_change,
+    compute_relative_difference,
 )
 from guard_eval.generation.strategies import Guard
 
@@ -44,15 +44,15 @@ def adapt_parameters(
         difference = torch.zeros_like(global_entropy)
         gaps = torch.stack([torch.zeros_like(entropy), entropy - local])
     else:
-        change = relative_change(entropy, entropies[max(-2, -len(entropies))])
+        change = compute_relative_change(entropy, entropies[max(-2, -len(entropies))])
         # The arguments are exchanged, because H_glob,T is the divisor here.
-        difference = relative_difference(global_entropy, local)
+        difference = compute_relative_difference(global_entropy, local)
         gaps = compute_entropy_gaps(entropy, local, global_entropy)
-    q = amplification(change, difference)
-    both = compute_deltas(q, gaps, log_vocabulary, strategy.mapping)
-    weight = local_weight(both)
-    exponent = combine_deltas(weight, both)
-    k = candidate_number(exponent).floor()
+    q = compute_amplification(change, difference)
+    both = compute_entropy_deviations(q, gaps, log_vocabulary, strategy.mapping)
+    weight = compute_local_weight(both)
+    exponent = combine_entropy_deviations(weight, both)
+    k = compute_candidate_number(exponent).floor()
     return AdaptedParameters(
-        k, log_penalty(exponent * k.log()), q, change, difference, both[0], both[1], weight
+        k, compute_log_penalty(exponent * k.log()), q, change, difference, both[0], both[1], weight
     )

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.entropy import CLAMP, apply_mapping, average_entropies
+from guard_eval.generation.decoding.entropy import CLAMP, average_entropies, map_entropy_gap
 from guard_eval.generation.strategies import Guard, Mapping
 
 EPSILON = 1e-6
@@ -52,17 +52,17 @@ class AdaptedParameters(NamedTuple):
     weight: Tensor
 
 
-def relative_change(entropy: Tensor, previous: Tensor, epsilon: float = EPSILON) -> Tensor:
+def compute_relative_change(entropy: Tensor, previous: Tensor, epsilon: float = EPSILON) -> Tensor:
     """Return r_change, the relative change from H(X)_{t−1} to H(X)_t, `[B]` each. Source: `eq:rchange`."""
     return (entropy - previous).abs() / (previous + epsilon)
 
 
-def relative_difference(local: Tensor, global_entropy: Tensor, epsilon: float = EPSILON) -> Tensor:
+def compute_relative_difference(local: Tensor, global_entropy: Tensor, epsilon: float = EPSILON) -> Tensor:
     """Return r_difference of the window's median and H_glob,t, `[B]` each. Source: `eq:rdiff`."""
     return (local - global_entropy).abs() / (local + epsilon)
 
 
-def amplification(change: Tensor, difference: Tensor) -> Tensor:
+def compute_amplification(change: Tensor, difference: Tensor) -> Tensor:
     """Return the amplification q = 1 + r_change + r_difference, `[B]` each. Source: `eq:q`."""
     return 1 + change + difference
 
@@ -72,7 +72,7 @@ def compute_entropy_gaps(entropy: Tensor, local: Tensor, global_entropy: Tensor)
     return torch.stack([entropy - local, local - global_entropy])
 
 
-def compute_deltas(
+def compute_entropy_deviations(
     q: Tensor,
     gaps: Tensor,
     log_size: Tensor | float,
@@ -90,26 +90,26 @@ def compute_deltas(
 
     Source: `eq:deltaloc`, `eq:deltaglob`.
     """
-    return q * apply_mapping(gaps / log_size, mapping, limit)
+    return q * map_entropy_gap(gaps / log_size, mapping, limit)
 
 
-def local_weight(deltas: Tensor, epsilon: float = EPSILON) -> Tensor:
+def compute_local_weight(deltas: Tensor, epsilon: float = EPSILON) -> Tensor:
     """Return λ_k, the weight of δ_loc, `[B]`, from δ_loc and δ_glob, `[2, B]`. Source: `eq:lanbda`."""
     sizes = deltas.abs()
     return sizes[0] / (sizes.sum(0) + epsilon)
 
 
-def combine_deltas(weight: Tensor, deltas: Tensor) -> Tensor:
+def combine_entropy_deviations(weight: Tensor, deltas: Tensor) -> Tensor:
     """Return λ_k δ_loc + (1 − λ_k) δ_glob, `[B]`, the exponent of `eq:kt` and `eq:alphat`."""
     return deltas[1].lerp(deltas[0], weight)
 
 
-def candidate_number(exponent: Tensor) -> Tensor:
+def compute_candidate_number(exponent: Tensor) -> Tensor:
     """Return the number of candidates k_t before rounding, 10 σ(exponent) + 5, `[B]`. Source: `eq:kt`."""
     return K_RANGE * exponent.sigmoid() + K_MIN
 
 
-def log_penalty(exponent: Tensor) -> Tensor:
+def compute_log_penalty(exponent: Tensor) -> Tensor:
     """Return ln α_t = ln σ(exponent), `[B]`, which is finite even if α_t rounds to 0. Source: `eq:alphat`."""
     return torch.nn.functional.logsigmoid(exponent)
 
@@ -132,13 +132,13 @@ def adapt_parameters(
         local = average_entropies(window, strategy.aggregation)
     else:  # so all differences are 0
         before = local = global_entropy = entropy
-    change = relative_change(entropy, before)
-    difference = relative_difference(local, global_entropy)
-    q = amplification(change, difference)
+    change = compute_relative_change(entropy, before)
+    difference = compute_relative_difference(local, global_entropy)
+    q = compute_amplification(change, difference)
     gaps = compute_entropy_gaps(entropy, local, global_entropy)
-    for_k = compute_deltas(q, gaps, log_vocabulary, strategy.mapping)
-    weight = local_weight(for_k)
-    k = candidate_number(combine_deltas(weight, for_k)).floor()
-    for_alpha = compute_deltas(q, gaps, k.log(), strategy.mapping)
-    log_alpha = log_penalty(combine_deltas(weight, for_alpha))
+    for_k = compute_entropy_deviations(q, gaps, log_vocabulary, strategy.mapping)
+    weight = compute_local_weight(for_k)
+    k = compute_candidate_number(combine_entropy_deviations(weight, for_k)).floor()
+    for_alpha = compute_entropy_deviations(q, gaps, k.log(), strategy.mapping)
+    log_alpha = compute_log_penalty(combine_entropy_deviations(weight, for_alpha))
     return AdaptedParameters(k, log_alpha, q, change, difference, for_k[0], for_k[1], weight)

@@ -25,13 +25,13 @@ from torch import Tensor
 from guard_eval.generation.decoding.entropy import average_entropies
 from guard_eval.generation.decoding.guard.equations import (
     AdaptedParameters,
-    candidate_number,
-    combine_deltas,
-    compute_deltas,
-    local_weight,
-    log_penalty,
-    relative_change,
-    relative_difference,
+    combine_entropy_deviations,
+    compute_candidate_number,
+    compute_entropy_deviations,
+    compute_local_weight,
+    compute_log_penalty,
+    compute_relative_change,
+    compute_relative_difference,
 )
 from guard_eval.generation.strategies import Guard
 
@@ -39,7 +39,7 @@ EPSILON = 1e-4
 CLAMP = 1 - EPSILON
 
 
-def damped_amplification(change: Tensor, difference: Tensor) -> Tensor:
+def compute_damped_amplification(change: Tensor, difference: Tensor) -> Tensor:
     """Return the amplification q, between 1 and 1.2, from r_change and r_difference, `[B]` each."""
     return 0.9 + 0.1 * (1 + change.clamp(0, 1) + difference.clamp(0, 1))
 
@@ -50,7 +50,7 @@ def adapt_parameters(
     """Return k_t, ln α_t and their intermediate values. Arguments are as in `equations.adapt_parameters`."""
     entropy = entropies[-1]
     before = entropies[max(-2, -len(entropies))]  # at the first step, this is the current entropy
-    change = relative_change(entropy, before, EPSILON)
+    change = compute_relative_change(entropy, before, EPSILON)
     if len(entropies) < strategy.window:
         # The shorter window's value is set to H_glob,t, so that δ_glob and r_difference are 0.
         local = average_entropies(entropies, strategy.aggregation, lower_median=True)
@@ -58,15 +58,15 @@ def adapt_parameters(
     else:
         local = average_entropies(entropies[-strategy.window :], strategy.aggregation, lower_median=True)
         shorter = average_entropies(entropies[1 - strategy.window :], strategy.aggregation, lower_median=True)
-    difference = relative_difference(shorter, global_entropy, EPSILON)
-    q = damped_amplification(change, difference)
+    difference = compute_relative_difference(shorter, global_entropy, EPSILON)
+    q = compute_damped_amplification(change, difference)
     gaps = torch.stack([entropy - local, shorter - global_entropy])
-    for_k = compute_deltas(q, gaps, log_vocabulary, strategy.mapping, CLAMP)
-    weight = local_weight(for_k, EPSILON)
-    k = candidate_number(combine_deltas(weight, for_k))
-    for_alpha = compute_deltas(q, gaps, (k + EPSILON).log(), strategy.mapping, CLAMP)
-    weight_for_alpha = local_weight(for_alpha, EPSILON)
-    log_alpha = log_penalty(combine_deltas(weight_for_alpha, for_alpha))
+    for_k = compute_entropy_deviations(q, gaps, log_vocabulary, strategy.mapping, CLAMP)
+    weight = compute_local_weight(for_k, EPSILON)
+    k = compute_candidate_number(combine_entropy_deviations(weight, for_k))
+    for_alpha = compute_entropy_deviations(q, gaps, (k + EPSILON).log(), strategy.mapping, CLAMP)
+    weight_for_alpha = compute_local_weight(for_alpha, EPSILON)
+    log_alpha = compute_log_penalty(combine_entropy_deviations(weight_for_alpha, for_alpha))
     return AdaptedParameters(k.floor(), log_alpha, q, change, difference, for_k[0], for_k[1], weight)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from guard_eval.generation.decoding.candidates import (
     find_best_score_index,
     find_top_candidates,
-    mask_all_except,
+    set_logits_and_mask_others,
 )
 from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.entropy import compute_smoothed_entropy, shannon_entropy
@@ -91,10 +91,10 @@ def mask_all_but_best(
     """
     ids, scores, after = score_candidates(strategy, logits, state, step, tokens)
     if strategy.select == "sample":
-        return mask_all_except(logits, ids, scores.to(logits.dtype)), after
+        return set_logits_and_mask_others(logits, ids, scores.to(logits.dtype)), after
     best = find_best_score_index(scores, ids)[:, None]
     zeros = torch.zeros_like(best, dtype=logits.dtype)
-    return mask_all_except(logits, ids.gather(1, best), zeros), after
+    return set_logits_and_mask_others(logits, ids.gather(1, best), zeros), after
 
 
 @cache
@@ -121,8 +121,8 @@ def make_first_state(strategy: Guard) -> list[float]:
 
 
 @list_trace_values.register
-def trace_guard_step(strategy: Guard, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
+def trace_guard_step(strategy: Guard, state_before: Tensor, state_after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
     """Return GUARD's values at a step by name, such as `k` and `alpha`, `[B]` each."""
-    columns = after[:, WEIGHT + 1 : ENTROPIES].unbind(1)
-    values = {"H": after[:, -1], **dict(zip(_TRACED, columns, strict=True))}
+    columns = state_after[:, WEIGHT + 1 : ENTROPIES].unbind(1)
+    values = {"H": state_after[:, -1], **dict(zip(_TRACED, columns, strict=True))}
     return values | {"alpha": values["alpha"].exp()}

@@ -19,7 +19,7 @@ from guard_eval.errors import MissingExtraError, StudyError, get_first_line
 from guard_eval.generation import FinishedBatch, PlannedText
 from guard_eval.generation.engines.encoding import (
     EncodedPrompt,
-    encode_planned_texts,
+    encode_prompts_that_fit,
     list_end_ids,
     make_continuation,
 )
@@ -64,9 +64,11 @@ def open_vllm_engine(plan: GenerationPlan) -> Iterator[Engine]:
     if find_spec("vllm") is None:
         raise MissingExtraError("vllm", "vllm")
     location = study.locate_model(model.name)
-    described = describe_model(location, name=model.name, revision=model.revision, dtype=model.dtype)
+    described = open_model_without_weights(
+        location, name=model.name, revision=model.revision, dtype=model.dtype
+    )
     texts = [text for texts in plan.missing_texts.values() for text in texts]
-    rows, _ = encode_planned_texts(
+    rows, _ = encode_prompts_that_fit(
         described, texts, described.make_recipe(Greedy(), generation, study.settings.seed)
     )
     progress.show_notice("loading the model")
@@ -82,15 +84,17 @@ def open_vllm_engine(plan: GenerationPlan) -> Iterator[Engine]:
     described = replace(described, dtype=str(llm.llm_engine.model_config.dtype).removeprefix("torch."))
     progress.show_notice(str(described))
     try:
-        yield Engine(described.revision_and_dtype, partial(_write_texts_with_strategy, study, llm, described))
+        yield Engine(
+            described.revision_and_dtype, partial(_generate_texts_with_strategy, study, llm, described)
+        )
     finally:
         llm.llm_engine.engine_core.shutdown()  # otherwise this process waits for vLLM's processes
 
 
-def _write_texts_with_strategy(
+def _generate_texts_with_strategy(
     study: Study,
     llm: VllmObject,
-    described: LoadedModel,
+    loaded: LoadedModel,
     strategy: str,
     texts: Sequence[PlannedText],
 ) -> Iterator[FinishedBatch]:
@@ -99,16 +103,16 @@ def _write_texts_with_strategy(
     Raises:
         StudyError: Some prompts are too long. The error is raised after the last chunk.
     """
-    recipe = described.make_recipe(
+    recipe = loaded.make_recipe(
         parse(strategy), study.settings.generation, study.settings.seed, engine=ENGINE
     )
-    rows, problem = encode_planned_texts(described, texts, recipe)
-    yield from yield_text_chunks(llm, described, rows, recipe)
+    rows, problem = encode_prompts_that_fit(loaded, texts, recipe)
+    yield from generate_text_chunks(llm, loaded, rows, recipe)
     if problem:
         raise StudyError(problem)
 
 
-def describe_model(location: str, *, name: str, revision: str, dtype: str) -> LoadedModel:
+def open_model_without_weights(location: str, *, name: str, revision: str, dtype: str) -> LoadedModel:
     """Return a model's tokenizer, revision, number format and device before vLLM loads the weights."""
     for variable, value in _ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
@@ -118,7 +122,7 @@ def describe_model(location: str, *, name: str, revision: str, dtype: str) -> Lo
     files = ModelFiles.open(location, revision)
     on_cpu = current_platform.is_cpu()
     expected = files.predict_dtype(dtype, "cpu" if on_cpu else "cuda") or "auto"
-    return files.describe_model(
+    return files.load_all_but_weights(
         name,
         dtype=expected.partition(",")[0],  # without the name of a quantisation
         device="cpu" if on_cpu else current_platform.get_device_name(),
@@ -127,7 +131,7 @@ def describe_model(location: str, *, name: str, revision: str, dtype: str) -> Lo
     )
 
 
-def start_vllm(described: LoadedModel, location: str, **options: VllmObject) -> VllmObject:
+def start_vllm(loaded: LoadedModel, location: str, **options: VllmObject) -> VllmObject:
     """Start vLLM with a model. `options` are options of `vllm.LLM`.
 
     Raises:
@@ -136,13 +140,13 @@ def start_vllm(described: LoadedModel, location: str, **options: VllmObject) -> 
     from vllm import LLM  # noqa: PLC0415
 
     settings: dict[str, object] = {
-        "dtype": described.dtype,
+        "dtype": loaded.dtype,
         "generation_config": "vllm",  # the model's own settings would change the strategy
         "disable_log_stats": True,
     }
-    if not described.revision.startswith("sha256:"):
-        settings |= {"revision": described.revision, "tokenizer_revision": described.revision}
-    if described.device == "cpu":  # on a CPU, vLLM uses its older runner, and would take 92 % of all memory
+    if not loaded.revision.startswith("sha256:"):
+        settings |= {"revision": loaded.revision, "tokenizer_revision": loaded.revision}
+    if loaded.device == "cpu":  # on a CPU, vLLM uses its older runner, and would take 92 % of all memory
         import psutil  # type: ignore[import-untyped]  # noqa: PLC0415 (vLLM brings it)
 
         memory = psutil.virtual_memory()
@@ -154,29 +158,29 @@ def start_vllm(described: LoadedModel, location: str, **options: VllmObject) -> 
         return LLM(location, **{**settings, **options})
     except (ValueError, RuntimeError, OSError, NotImplementedError) as error:
         raise StudyError(
-            f"vLLM cannot run the model {described.name!r}: {get_first_line(error)}; "
+            f"vLLM cannot run the model {loaded.name!r}: {get_first_line(error)}; "
             "read vLLM's own messages above, or use --engine local, which runs any causal language model"
         ) from error
 
 
-def yield_text_chunks(
+def generate_text_chunks(
     llm: VllmObject,
-    described: LoadedModel,
-    rows: Sequence[EncodedPrompt],
+    loaded: LoadedModel,
+    prompts: Sequence[EncodedPrompt],
     recipe: Recipe,
 ) -> Iterator[FinishedBatch]:
-    """Generate one text for each encoded prompt in `rows`, and yield the texts in chunks, in the same order.
+    """Generate one text for each encoded prompt, and yield the texts in chunks, in the same order.
 
     Within a chunk, vLLM starts the next prompt as soon as a text is finished.
     """
     at_once = int(llm.llm_engine.vllm_config.scheduler_config.max_num_seqs)
     size = CHUNK_BATCHES * at_once
-    for first in range(0, len(rows), size):
-        chunk = rows[first : first + size]
+    for first in range(0, len(prompts), size):
+        chunk = prompts[first : first + size]
         began = time.perf_counter()
         outputs = llm.generate(
             [{"prompt_token_ids": row.ids} for row in chunk],
-            [make_sampling_params(described, recipe, row) for row in chunk],
+            [make_sampling_params(loaded, recipe, row) for row in chunk],
             use_tqdm=False,
         )
         seconds = (time.perf_counter() - began) / len(chunk)
@@ -184,20 +188,20 @@ def yield_text_chunks(
         texts = []
         for row, output in zip(chunk, outputs, strict=True):
             new = list(output.outputs[0].token_ids)
-            texts.append(make_continuation(described, recipe, row, new, seconds=seconds, batch=batch))
+            texts.append(make_continuation(loaded, recipe, row, new, seconds=seconds, batch_size=batch))
         yield FinishedBatch(texts, [])
 
 
-def make_sampling_params(described: LoadedModel, recipe: Recipe, row: EncodedPrompt) -> VllmObject:
+def make_sampling_params(loaded: LoadedModel, recipe: Recipe, prompt: EncodedPrompt) -> VllmObject:
     """Return vLLM's `SamplingParams` for a prompt."""
     from vllm import SamplingParams  # noqa: PLC0415
 
     strategy = parse(recipe.strategy)
-    ours = make_extra_args(strategy, seed=recipe.seed, prompt_id=row.prompt.id, run=row.run)
+    ours = make_extra_args(strategy, seed=recipe.seed, prompt_id=prompt.prompt.id, run=prompt.run)
     return SamplingParams(
         temperature=0,  # take the likeliest token, because the strategy masks all others
         max_tokens=recipe.max_new_tokens,
-        stop_token_ids=list_end_ids(described, recipe.stop),
+        stop_token_ids=list_end_ids(loaded, recipe.stop),
         stop=list(recipe.stop),
         include_stop_str_in_output=bool(recipe.stop),  # `make_continuation` removes the string
         detokenize=bool(recipe.stop),

@@ -34,7 +34,7 @@ from guard_eval.generation.decoding.processor import (
 )
 from guard_eval.generation.engines.vllm import VllmObject
 from guard_eval.generation.engines.vllm.request import StrategyRequest, read_strategy_request
-from guard_eval.generation.strategies import Guard, LogitStrategy, is_user_defined, list_steps
+from guard_eval.generation.strategies import Guard, LogitStrategy, is_user_defined, list_strategy_steps
 
 PROCESSOR = "guard_eval.generation.engines.vllm.plugin:StrategyProcessor"
 """The value of the entry point or, if that is not installed, of `vllm serve --logits-processors`."""
@@ -94,7 +94,7 @@ class _Requests(ABC):
         return False
 
     def _add_to_batch(
-        self, index: int, strategy_request: StrategyRequest, prompt: Tensor, written: int
+        self, index: int, strategy_request: StrategyRequest, prompt: Tensor, written_count: int
     ) -> Request:
         """Add a request to the batch.
 
@@ -102,13 +102,16 @@ class _Requests(ABC):
             index: The slot or row of the request.
             strategy_request: The request's strategy and key.
             prompt: The prompt's token ids, `[P]`.
-            written: The number of tokens written before, above 0 if vLLM removed the request and restarts it.
+            written_count: The number of tokens written before, above 0 if vLLM restarts a removed request.
 
         Raises:
             RuntimeError: The request is restarted, but its state is no longer remembered.
         """
         self._at[index] = Request(
-            index, strategy_request, prompt, self._find_request_states(strategy_request, prompt, written)
+            index,
+            strategy_request,
+            prompt,
+            self._find_request_states(strategy_request, prompt, written_count),
         )
         return self._at[index]
 
@@ -118,24 +121,24 @@ class _Requests(ABC):
             self._left.append(self._at.pop(index))
 
     @abstractmethod
-    def _read_texts(self, requests: Sequence[Request]) -> Tensor:
+    def _read_prompts_and_texts(self, requests: Sequence[Request]) -> Tensor:
         """Return each request's prompt with the text so far, `[B, T]`, padded on the left with −1."""
 
     def _find_request_states(
-        self, strategy_request: StrategyRequest, prompt: Tensor, written: int
+        self, strategy_request: StrategyRequest, prompt: Tensor, written_count: int
     ) -> dict[int, Tensor]:
         first = torch.tensor(
             make_first_state(strategy_request.strategy), dtype=torch.float64, device=self._device
         )
-        if written == 0 or not len(first):
-            return {written: first}
+        if written_count == 0 or not len(first):
+            return {written_count: first}
         for earlier in [*self._at.values(), *reversed(self._left)]:
-            same = earlier.strategy_request == strategy_request and written in earlier.states
+            same = earlier.strategy_request == strategy_request and written_count in earlier.states
             if same and torch.equal(earlier.prompt, prompt):
                 return dict(earlier.states)
         raise RuntimeError(
-            f"guard-eval: a request for {strategy_request.strategy} was restarted after {written} tokens, "
-            "and its state is lost (vLLM restarts requests if memory is short); "
+            f"guard-eval: a request for {strategy_request.strategy} was restarted after {written_count} "
+            "tokens, and its state is lost (vLLM restarts requests if memory is short); "
             "give vLLM more memory for its cache, or run fewer requests at once (--max-num-seqs)"
         )
 
@@ -148,16 +151,18 @@ class _Requests(ABC):
         groups: dict[tuple[LogitStrategy, int], list[Request]] = {}
         for request in requests:
             strategy = request.strategy_request.strategy
-            groups.setdefault((strategy, _choose_step_for_group(strategy, request.step)), []).append(request)
+            groups.setdefault((strategy, _choose_shared_step_number(strategy, request.step)), []).append(
+                request
+            )
         for (strategy, phase), group in groups.items():
             numbers = [[request.line, request.strategy_request.key, request.step] for request in group]
             lines, keys, steps = copy_to_device(numbers, self._device).T
-            texts = self._read_texts(group)
+            texts = self._read_prompts_and_texts(group)
             longest = max(request.step for request in group)
             age = torch.arange(longest, 0, -1, device=self._device)
             written = texts[:, texts.shape[1] - longest :].masked_fill(age > steps[:, None], -1)
             states = torch.stack([request.states[request.step] for request in group])
-            breakers = self._breakers if needs_sequence_breakers(strategy) else keys[:0]
+            breakers = self._sequence_breaker_ids if needs_sequence_breakers(strategy) else keys[:0]
             context = Context(advance_keys(keys, steps - phase), phase, texts, written, states, breakers)
             tokens = choose_tokens(strategy, logits[lines].float(), context)
             for request, state in zip(group, context.state, strict=True):
@@ -168,7 +173,7 @@ class _Requests(ABC):
         return logits
 
     @cached_property
-    def _breakers(self) -> Tensor:
+    def _sequence_breaker_ids(self) -> Tensor:
         """The tokens at which DRY's sequences end, from the tokenizer of vLLM's model."""
         from transformers import AutoTokenizer  # noqa: PLC0415 (few requests need it)
 
@@ -179,7 +184,7 @@ class _Requests(ABC):
         return copy_to_device(find_sequence_breaker_ids(tokenizer), self._device)
 
 
-def _choose_step_for_group(strategy: LogitStrategy, step: int) -> int:
+def _choose_shared_step_number(strategy: LogitStrategy, step: int) -> int:
     """Return the step number to give to a strategy: the same for requests that can be computed together.
 
     GUARD's first steps have windows of different lengths. All later steps get the same number. A user's own
@@ -187,7 +192,7 @@ def _choose_step_for_group(strategy: LogitStrategy, step: int) -> int:
     """
     if isinstance(strategy, Guard):
         return min(step, strategy.window)
-    return step if any(map(is_user_defined, list_steps(strategy))) else 0
+    return step if any(map(is_user_defined, list_strategy_steps(strategy))) else 0
 
 
 def copy_to_device(values: Sequence[int] | Sequence[Sequence[int]], device: torch.device) -> Tensor:
@@ -248,7 +253,7 @@ class ProcessorForRunnerV2(_Requests):
                 ready.append(request)
         return self._choose_next_tokens(logits, ready)
 
-    def _read_texts(self, requests: Sequence[Request]) -> Tensor:
+    def _read_prompts_and_texts(self, requests: Sequence[Request]) -> Tensor:
         """Read the prompts and texts of requests from vLLM's memory, `[B, T]`, padded on the left with −1."""
         lengths = [len(request.prompt) + request.step for request in requests]
         slots, ends = copy_to_device([[request.slot for request in requests], lengths], self._device)
@@ -294,7 +299,7 @@ class ProcessorForRunnerV1(_Requests):
             request.step = len(request.outputs)
         return self._choose_next_tokens(logits, list(self._at.values()))
 
-    def _read_texts(self, requests: Sequence[Request]) -> Tensor:
+    def _read_prompts_and_texts(self, requests: Sequence[Request]) -> Tensor:
         """Read the prompts and texts of requests from vLLM's lists, `[B, T]`, padded on the left with −1."""
         texts = [[*request.prompt.tolist(), *request.outputs] for request in requests]
         longest = max(map(len, texts))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from guard_eval.errors import StudyError
 from guard_eval.generation.decoding.noise import make_row_key
 from guard_eval.generation.engines.vllm import VllmObject
-from guard_eval.generation.strategies import LogitStrategy, Strategy, draws_tokens, parse, signature
+from guard_eval.generation.strategies import LogitStrategy, Strategy, is_stochastic, parse, signature
 
 STRATEGY = "guard_eval"
 SEED = "guard_eval_seed"
@@ -86,7 +86,7 @@ def read_strategy_request(parameters: VllmObject) -> StrategyRequest | None:
                 f"{name} = {value!r} would change the probabilities from which {strategy} chooses; "
                 f"set {name} = {neutral} (a model's generation_config.json may have set it)"
             )
-    if not draws_tokens(strategy):
+    if not is_stochastic(strategy):
         return StrategyRequest(strategy, 0)
     if SEED not in arguments:
         raise StudyError(f"extra_args: {strategy} draws tokens at random; add {SEED}, a whole number")

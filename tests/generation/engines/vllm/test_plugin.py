@@ -48,7 +48,7 @@ BREAKERS = [3, 7, 11]
 @pytest.fixture(autouse=True)
 def _breakers(monkeypatch, own_registry):
     own.load_strategies_from_source("mine.py", OWN)
-    monkeypatch.setattr(plugin._Requests, "_breakers", torch.tensor(BREAKERS))
+    monkeypatch.setattr(plugin._Requests, "_sequence_breaker_ids", torch.tensor(BREAKERS))
 
 
 def jobs(names: list[str]) -> list[Job]:

@@ -59,7 +59,9 @@ NEW, SEED, AT_ONCE = 80, 3, 4
 
 def start(location: str, tokens: int = 256, **options):
     """Return vLLM with a model, and the description of the model."""
-    described = generation.describe_model(location, name=Path(location).name, revision="main", dtype="auto")
+    described = generation.open_model_without_weights(
+        location, name=Path(location).name, revision="main", dtype="auto"
+    )
     options = {"max_model_len": tokens, "max_num_seqs": AT_ONCE, "enforce_eager": True, **options}
     return generation.start_vllm(described, location, **options), described
 
@@ -143,7 +145,9 @@ def test_vllm_texts_equal_local_texts_except_recipes(engine, reference, rows, st
         for text in batch
     }
     texts = [
-        text for batch in generation.yield_text_chunks(llm, described, rows, recipe) for text in batch.texts
+        text
+        for batch in generation.generate_text_chunks(llm, described, rows, recipe)
+        for text in batch.texts
     ]
     assert sorted(text.prompt_id for text in texts) == sorted(expected)
     for text in texts:

@@ -1,0 +1,136 @@
+"""Tables whose verdicts name sides or columns: which method a word means."""
+
+import shlex
+
+import pandas as pd
+import pytest
+from outcomes import AB, counts, refusal
+
+from guard_eval.study.toml import apply_overrides
+
+# Alpha is better in 12 of 16 pairs for both raters, and is the first method in every other pair.
+ALPHA, BETA, TIES = "24/0/8", "8/0/24", 0
+
+
+def compared(names, words, methods=AB, **columns):
+    """Return a table in which the columns `names` exchange the methods and `words` name these columns."""
+    rows = []
+    for item in range(16):
+        couple = ("alpha", "beta")[:: 1 if item % 2 else -1]
+        is_first = (couple[0] == "alpha") == (item % 4 != 0)
+        cells = {"item": item, **dict(zip(names, couple, strict=True)), "winner": words[not is_first]}
+        rows += [{**cells, "rater": rater} for rater in "uv"]
+    return pd.DataFrame(rows)
+
+
+def read_with_offer(table, start):
+    """Read a table with the options that the message of its refusal offers in the sentence with `start`."""
+    message = refusal(table)
+    [sentence] = [part for part in message.split(". ") if start in part]
+    settings = [word for word in shlex.split(sentence) if word.startswith(("columns.", "verdicts."))]
+    return counts(table, **apply_overrides({}, settings))
+
+
+@pytest.mark.parametrize("noun", ["model", "system", "policy", "method"])
+def test_words_that_count_from_zero_name_columns(noun):
+    names = (f"{noun}_0", f"{noun}_1")
+    for words in (names, (f"{noun.title()} 0", f"{noun.title()} 1")):
+        assert counts(compared(names, words)) == (ALPHA, 16)
+    assert counts(compared((f"{noun}_1", f"{noun}_2"), names)) == (ALPHA, 16)
+
+
+@pytest.mark.parametrize("noun", ["response", "text"])
+def test_offer_for_words_that_count_from_zero(noun):
+    table = compared(("model_0", "model_1"), (f"{noun}_0", f"{noun}_1"))
+    assert read_with_offer(table, "If the first was always") == (ALPHA, 16)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        *(("old", "new"), ("control", "treatment"), ("upper", "lower"), ("red", "blue"), ("sys", "ref")),
+        *(
+            ("story_x", "story_y"),
+            ("candidate_0", "candidate_1"),
+            ("reply1", "reply2"),
+        ),
+    ],
+)
+def test_verdict_that_is_a_heading_names_the_method_in_its_column(names):
+    table = compared(names, names)
+    assert read_with_offer(table, "If two columns do") == (ALPHA, 16)
+    declared = dict(zip(("method_b", "method_a"), names, strict=True))
+    assert counts(table, columns=declared) == (ALPHA, 16)
+
+
+def test_columns_of_texts_are_not_offered_as_methods():
+    """Then the words old and new are the methods: new is better in 4 of 16 pairs."""
+    table = compared(("old", "new"), ("old", "new"))
+    table["old"], table["new"] = (table["item"].map(f"text {{}} {name}".format) for name in ("x", "y"))
+    assert "columns.method_a=old" not in refusal(table)
+    assert read_with_offer(table, "If the methods are") == ("8/0/24", 16)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("Modèle A", "Modèle B"), ("author_A", "author_B"), ("модель_а", "модель_б"), ("arm_1", "arm_2")],
+)
+@pytest.mark.parametrize("verdict", ["winner", "Which one?"])
+def test_columns_of_two_sides_with_one_method_each_are_offered(names, verdict):
+    rows = [
+        {"item": n, **dict(zip(names, AB.values(), strict=True)), "rater": r, verdict: "AB"[n % 4 == 0]}
+        for n in range(16)
+        for r in "uv"
+    ]
+    assert read_with_offer(pd.DataFrame(rows), "If two columns do") == (ALPHA, 16)
+
+
+@pytest.mark.parametrize("verdict", ["key", "response", "Question?"])
+def test_column_of_sides_is_offered_as_the_verdict(verdict):
+    rows = [
+        {"item": n, "left": "alpha", "right": "beta", "rater": r, verdict: ("left", "right")[n % 4 == 0]}
+        for n in range(16)
+        for r in "uv"
+    ]
+    table = pd.DataFrame(rows)
+    expected = read_with_offer(table, "If one does") if verdict == "key" else counts(table)
+    assert expected == (ALPHA, 16)
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [("left", "alpha"), ("right", "beta"), ("Left", "alpha"), ("second_model", "beta")]
+)
+def test_one_column_says_which_method_was_on_a_side(name, first):
+    """Alpha is on the left in even pairs, and better in 12 of 16."""
+    other = {"alpha": "beta", "beta": "alpha"}[first]
+    rows = [
+        {"item": n, **AB, name: other if n % 2 else first, "rater": r, "winner": (n % 2 == 1) != (n % 8 < 2)}
+        for n in range(16)
+        for r in "uv"
+    ]
+    table = pd.DataFrame(rows)
+    placed = table.assign(winner=table["winner"].map({False: "left", True: "right"}))
+    assert counts(placed) == (ALPHA, 16)
+    lettered = table.assign(winner=table["winner"].map({False: "A", True: "B"}))
+    assert f"the column '{name}' may say that sides changed" in refusal(lettered)
+
+
+@pytest.mark.parametrize("name", ["text_1", "option_a", "top", "A", "author", "left"])
+def test_column_with_the_names_of_all_winners_may_be_a_side(name):
+    """Alpha is text 1 in even rows and always better. Read by columns, letters agree with `name`, too."""
+    rows = [{"item": n, **AB, name: ("alpha", "beta")[n % 2], "choice": "AB"[n % 2]} for n in range(12)]
+    assert f"the column '{name}' may say that sides changed" in refusal(pd.DataFrame(rows))
+
+
+@pytest.mark.parametrize("name", ["none", "NA", "skip", "no answer"])
+def test_method_named_like_a_missing_verdict_is_refused(name):
+    """In a quarter of 16 rows the verdict is `name`, A in another quarter, and B in the others."""
+    rows = [
+        {"item": n, "model_a": name, "model_b": "cot", "winner": [name, "A", "B"][n % 4 and 1 + n % 2]}
+        for n in range(16)
+    ]
+    table = pd.DataFrame(rows)
+    assert read_with_offer(table, "is a tie") == ("4/4/8", 16)
+    assert read_with_offer(table, "no verdict, write") == ("4/0/8", 12)
+    named = table.assign(winner=["cot" if n % 4 else name for n in range(16)])
+    assert counts(named) == ("4/0/12", 16)
