@@ -322,8 +322,9 @@ def add_split_columns(
             )
         if name not in source_of:
             raise StudyError(
-                f"--by {name}: no prompt and no trace has this column. To trace existing texts, move the "
-                f"files of {study.continuations_folder} away and run generate --trace, which writes the same "
+                f"--by {name}: no prompt and no trace has this column. If it describes prompts, "
+                f"write it into each line of {study.prompts_path}. To trace existing texts, move the files "
+                f"of {study.continuations_folder} away and run generate --trace, which writes the same "
                 f"texts; {suggest_nearest_word(name, sorted({*SPLITTING, *source_of}))}"
             )
         values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}
