@@ -69,6 +69,25 @@ def write_atomically(
             raise
 
 
+def check_replaceable(path: Path, data: bytes) -> None:
+    """Refuse to replace a file that the user has named, unless guard-eval wrote it as an earlier result.
+
+    An earlier result begins with the same line as `data`, such as a table's header.
+
+    Raises:
+        StudyError: The file has other content.
+    """
+    line = data[: data.find(b"\n") + 1]
+    begin = b""
+    if path.is_file():
+        with _convert_write_errors(path), path.open("rb") as file:
+            begin = file.read(len(line))
+    if begin not in (b"", line):
+        raise StudyError(
+            f"{path} exists, and is no earlier result of this command; move it away, or name another file"
+        )
+
+
 @contextmanager
 def open_to_append(path: Path) -> Iterator[FileIO]:
     """Open a file to append to it without a buffer. The file and its folder are made if they are missing.

@@ -13,7 +13,7 @@ from typing import Literal
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import make_csv
-from guard_eval.reporting.writing import resolve_write_target, write_atomically
+from guard_eval.reporting.writing import check_replaceable, resolve_write_target, write_atomically
 from guard_eval.results import Result
 from guard_eval.store import notes, unblind
 from guard_eval.store.notes import Note
@@ -67,9 +67,11 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
         rows = _TABLES[table](store)
     names = [field.name for field in fields(Note if table == "notes" else TidyRow)]
     # cells that look like a formula begin with an apostrophe, so that no spreadsheet runs them
-    text = make_csv([names, *([_format_cell(getattr(row, name)) for name in names] for row in rows)])
+    table_text = make_csv([names, *([_format_cell(getattr(row, name)) for name in names] for row in rows)])
     # a lone surrogate, which UTF-8 cannot encode, is written as an escape
-    write_atomically(path, text.encode("utf-8", "backslashreplace"), make_folder=True, private=True)
+    content = table_text.encode("utf-8", "backslashreplace")
+    check_replaceable(path, content)
+    write_atomically(path, content, make_folder=True, private=True)
     following = (study.format_command("status"),) if table == "verdicts" else ()
     return ExportResult(lines=(f"{path}: {len(rows)} rows",), next=following, path=path, rows=len(rows))
 
