@@ -60,9 +60,8 @@ def write_exchanges_page(
         format_answer=format_answer,
         format_usd=format_usd,
     )
-    content = page.encode("utf-8", "replace")
-    check_replaceable(path, content)
-    write_atomically(path, content)
+    check_replaceable(path, page.partition("\n")[0])
+    write_atomically(path, page.encode("utf-8", "replace"))
     return sum(len(comparison["orders"]) for comparison in comparisons)
 
 

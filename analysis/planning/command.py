@@ -20,7 +20,7 @@ from guard_eval.reporting.drawing import GUIDE, INK, Drawing, draw_figure, make_
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import count_in_words, format_percent, join_with_and
-from guard_eval.reporting.writing import check_replaceable, write_atomically
+from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
 
 if TYPE_CHECKING:
@@ -149,9 +149,7 @@ def power(
         heading=() if pilot is None else (f"pilot: {pilot.line}",),
     )
     if output is not None:
-        figure = _encode_figure(plan.drawing, output.suffix.lower())
-        check_replaceable(output, figure)
-        write_atomically(output, figure, make_folder=True)
+        write_atomically(output, _encode_figure(plan.drawing, output.suffix.lower()), make_folder=True)
     return plan
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.verdicts.programs import VerdictFormat
-from analysis.verdicts.sides import read_first_method
+from analysis.verdicts.sides import read_sides
 from analysis.verdicts.table import (
     HEADINGS,
     METHODS,
@@ -125,9 +125,7 @@ def find_item_columns(
     is_program = form is not None
     rated = [*METHODS, *filter(table.has_columns, ("rater", "criterion"))]
     columns = [*table.columns_without_role, *filter(table.has_columns, ["presentation"])]
-    free = [
-        name for name in columns if name not in verdict_columns and read_first_method(table, name) is None
-    ]
+    free = [name for name in columns if name not in verdict_columns and not read_sides(table, name).any()]
     free = [name for name in free if table.list_values(name) and not table.has_only_verdicts(name)]
     named = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
     named = [name for name in named if name in {*free, "prompt_id"} or not table.list_values(name)]

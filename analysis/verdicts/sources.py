@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
 import pandas as pd
@@ -26,7 +27,8 @@ from analysis.verdicts.table import (
     Table,
     refuse_wrong_rows,
 )
-from analysis.verdicts.tidy import make_tidy
+from analysis.verdicts.tidy import WORDS, make_tidy
+from analysis.verdicts.words import format_word_setting, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading
 from guard_eval.records import RaterKind
@@ -91,6 +93,7 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declarations)
         is_read = READING in source.attrs and set(REQUIRED) <= set(source.columns)
         if not is_read or declared.columns or declared.words:
             source = make_tidy(_turn_index_into_column(source), declared)
+            _refuse_unknown_words([source], declared)
         return check_verdicts(source, rater_kind=declared.rater_kind)
     if isinstance(source, Path | str):
         source = [source]
@@ -98,7 +101,9 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declarations)
         kind = type(source).__name__
         raise StudyError(f"verdicts must be a data frame or the path of a file, but this is a {kind}")
     tables = []
-    for path, frame in load_files(list(map(Path, source)), declared):
+    loaded = load_files(list(map(Path, source)), declared)
+    _refuse_unknown_words([frame for _, frame in loaded], declared)
+    for path, frame in loaded:
         with name_file_in_errors(path):
             tables.append(check_verdicts(frame, rater_kind=declared.rater_kind))
     if len(tables) == 1:
@@ -117,6 +122,23 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declarations)
         return check_verdicts(whole)
     except StudyError as error:
         raise StudyError(f"{', '.join(map(str, source))} together: {error}") from None
+
+
+def _refuse_unknown_words(frames: Sequence[pd.DataFrame], declared: Declarations) -> None:
+    """Refuse a declared word that no cell has, because a cell such as `A` would keep its common meaning.
+
+    Raises:
+        StudyError: No table has the word, and the word is not the name of a method.
+    """
+    cells = {text for frame in frames for text in frame.attrs.get(WORDS, ())}
+    for word, meaning in declared.words.items():
+        if word not in cells and word != meaning:
+            alike = [text for text in cells if simplify_word(text) == simplify_word(word)]
+            near = next(iter([*alike, *get_close_matches(word, cells, n=1)]), "")
+            raise StudyError(
+                f"verdicts.{word}={meaning}: no cell is {word!r}. Write the word as in the cells"
+                + (f": {format_word_setting(near, meaning)}" if near else "")
+            )
 
 
 def _turn_index_into_column(frame: pd.DataFrame) -> pd.DataFrame:

@@ -69,20 +69,18 @@ def write_atomically(
             raise
 
 
-def check_replaceable(path: Path, data: bytes) -> None:
-    """Refuse to replace a file that the user has named, unless guard-eval wrote it as an earlier result.
-
-    An earlier result begins with the same line as `data`, such as a table's header.
+def check_replaceable(path: Path, beginning: str) -> None:
+    """Refuse to replace a file that the user has named, unless the file has the beginning of our results.
 
     Raises:
-        StudyError: The file has other content.
+        StudyError: The file is not empty and begins differently.
     """
-    line = data[: data.find(b"\n") + 1]
+    expected = beginning.encode()
     begin = b""
     if path.is_file():
         with _convert_write_errors(path), path.open("rb") as file:
-            begin = file.read(len(line))
-    if begin not in (b"", line):
+            begin = file.read(len(expected))
+    if begin not in (b"", expected):
         raise StudyError(
             f"{path} exists, and is no earlier result of this command; move it away, or name another file"
         )

@@ -87,7 +87,7 @@ def renew_links(study: Study, /, *names: str, output: Path, url: str | None = No
         raise StudyError(f"--output {output}: links are written as CSV; give the file the ending .csv")
     if output.exists() and not output.is_file():
         raise StudyError(f"--output {output} is not a regular file; name another file")
-    check_replaceable(output, make_csv([_LINK_COLUMNS]).encode())
+    check_replaceable(output, ",".join(_LINK_COLUMNS))
     draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
     # If the new links cannot be written or stored, the old links stay in the database and in the file.
     try:
