@@ -242,3 +242,17 @@ def test_offers_for_repeated_pairs_name_headings_and_meanings(columns, option):
     meaning = "If a column names the raters" if "rater=" in option else "If other texts were compared"
     assert f"{meaning}, write {option}" in message
     assert message.index("columns.pair_id=") >= message.index(option)
+
+
+@pytest.mark.parametrize(
+    "word", ['"A"', 'A\'s "x"', "a\\b", "a\tb", "50\\50", "a = b", "x]", "101", "1e5", "true"]
+)
+def test_offer_for_a_word_with_signs_works_as_an_option(word):
+    rows = [{"item": n, **AB, "winner": word if n % 4 else "beta"} for n in range(12)]
+    message = refusal(pd.DataFrame(rows))
+    settings = [part for part in shlex.split(message) if part.startswith("verdicts.")]
+    declared = apply_overrides({}, [setting.replace("=SIDE", "=a") for setting in settings])
+    assert counts(pd.DataFrame(rows), **declared) == ("9/0/3", 12)
+    numbered = pd.DataFrame(rows).assign(model_a=word)
+    declared = apply_overrides({}, [setting.replace("=SIDE", f"={word}") for setting in settings])
+    assert counts(numbered, **declared) == (("9/0/3" if word < "beta" else "3/0/9"), 12)
