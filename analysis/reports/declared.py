@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 import pandas as pd
@@ -87,12 +88,15 @@ class TableSettings(SplitPlan):
         )
 
 
-def read_settings(table: Path, overrides: Sequence[str]) -> tuple[TableSettings, Path | None]:
+def read_settings(
+    table: Path, overrides: Sequence[str], recorded: Mapping[str, object] = MappingProxyType({})
+) -> tuple[TableSettings, Path | None]:
     """Read the declarations about a table. Return them with the path of their file, if there is one.
 
     Args:
         table: The table. A report.toml beside it is read.
         overrides: Assignments such as `margin=0.05`, which replace values of the file.
+        recorded: The plan of the study from which the table comes. The file replaces its values.
 
     Raises:
         StudyError: The file cannot be read, or something in it or in the assignments is wrong.
@@ -100,7 +104,8 @@ def read_settings(table: Path, overrides: Sequence[str]) -> tuple[TableSettings,
     path = table.with_name(FILE_NAME)
     filed = dict(read_toml(path)) if path.is_file() else {}
     source = path if filed else None
-    return check_settings(source or Path("--set"), apply_overrides(filed, overrides)), source
+    values = apply_overrides({**recorded, **filed}, overrides)
+    return check_settings(source or Path("--set"), values), source
 
 
 def check_settings(source: Path, values: Mapping[str, object]) -> TableSettings:

@@ -25,6 +25,7 @@ from analysis.sections.results.shares import (
     BALANCED,
     NO_EVIDENCE,
     NO_TEST,
+    NOT_FIXED,
     TOO_FEW,
     ShareRow,
     WinShareRow,
@@ -203,6 +204,11 @@ def _describe_raters(evidence: Evidence) -> Iterator[str]:
 def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
     """Name the first method of each ranking, and the preferred method of each comparison."""
     alpha = evidence.plan.alpha
+    # If comparisons stop early, only one criterion has tests; a sentence covers all other criteria.
+    stopped_early = [
+        row for row in rows if evidence.has_early_stopping and choose_conclusion(row, alpha) == NO_TEST
+    ]
+    rows = [row for row in rows if row not in stopped_early]
     comparisons = [_group_by_conclusion(of, alpha) for of in group_by(rows, lambda row: row.methods).values()]
     clear = [groups for groups in comparisons if [word for word, _ in groups] != [NO_EVIDENCE]]
     unclear = [" and ".join(groups[0][1][0].methods) for groups in comparisons if groups not in clear]
@@ -213,6 +219,8 @@ def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_firs
         comparisons=clear[:MAX_SPELT_OUT],
         further=len(clear) - MAX_SPELT_OUT,
         unclear=join_first_parts(unclear, MAX_NAMED, join=" or between "),
+        untested=[of[0] for of in group_by(stopped_early, lambda row: row.criterion).values()],
+        why_untested=NOT_FIXED,
         list_shares=_list_criteria_with_shares,
     )
 

@@ -8,7 +8,12 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from analysis.verdicts.files import NESTED
-from analysis.verdicts.items import add_pair_and_prompt_columns, assign_raters, recognise_model_judges
+from analysis.verdicts.items import (
+    add_pair_and_prompt_columns,
+    assign_raters,
+    recognise_model_judges,
+    refuse_showings_with_changed_sides,
+)
 from analysis.verdicts.methods import (
     find_methods,
     refuse_methods_of_several_settings,
@@ -401,6 +406,7 @@ def _complete_rows(table: Table) -> None:
         if not table.has_columns(role):
             table.use_columns(role, (), f"the table has none: it is called {value!r}", **{role: value})
     assign_raters(table)
+    refuse_showings_with_changed_sides(table)
 
 
 def _leave_out_other_questions(table: Table) -> None:

@@ -114,7 +114,7 @@ COMMANDS = {
         "analysis.publication.describe:describe",
         "Write one page with the plan of the study and what was collected.",
     ),
-    "export": Command(RESULTS, "guard_eval.store.export:export", "Write the verdicts as a table."),
+    "export": Command(RESULTS, "analysis.publication.export:export", "Write the verdicts as a table."),
     "publish": Command(
         RESULTS,
         "analysis.publication.publish:publish",

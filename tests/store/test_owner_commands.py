@@ -13,6 +13,7 @@ import pytest
 from factories import STUDY_HEAD
 
 from analysis.monitor.rater_list import list_raters
+from analysis.publication.export import export
 from annotation_app.annotate import annotate, make_url
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -24,7 +25,7 @@ from guard_eval.store import (
     settings,
     verdicts,
 )
-from guard_eval.store.export import backup, export
+from guard_eval.store.export import backup
 from guard_eval.store.manage import (
     assign_pairs,
     erase_raters,
