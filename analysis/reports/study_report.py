@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from io import BytesIO
 from itertools import chain
@@ -39,6 +39,7 @@ from guard_eval.study.choice import remove_parameters
 from guard_eval.study.declared import compare_declared_parts
 from guard_eval.study.settings import Settings
 from guard_eval.texts.continuations import read_trace_means
+from guard_eval.texts.pair import count_missing_pairs
 from guard_eval.texts.prompts import read_prompt_columns
 
 METRIC_COLUMNS = ["metric", "dataset", "strategy", "value", "low", "high", "level", "n", "note", "signature"]
@@ -153,7 +154,10 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         ),
         unfinished=()
         if study.hand_out_plan.rounds
-        else _describe_missing_ratings(settings, pairs, with_excluded),
+        else (
+            *_describe_missing_pairs(study, pairs),
+            *_describe_missing_ratings(settings, pairs, with_excluded),
+        ),
         contests=_read_comparison_rounds(store, rows),
         planned=_list_declared_results(settings, rows),
         plan=settings.analysis,
@@ -248,6 +252,12 @@ def _note_only_first_run_compared(settings: Settings) -> tuple[str, ...]:
     verb = "writes" if len(single) == 1 else "write"
     others = f"; {', '.join(single)} {verb} one" if single else ""
     return (f"Of {runs} texts a prompt by each strategy the first was compared{others}.",)
+
+
+def _describe_missing_pairs(study: Study, pairs: Sequence[Pair]) -> Iterator[str]:
+    """Say how many planned pairs were drawn, if a comparison or prompts were added after the draw."""
+    if missing := count_missing_pairs(study, pairs):
+        yield f"{len(pairs)} of {len(pairs) + missing} planned pairs were drawn"
 
 
 def _describe_missing_ratings(

@@ -242,3 +242,19 @@ def test_offers_for_repeated_pairs_name_headings_and_meanings(columns, option):
     meaning = "If a column names the raters" if "rater=" in option else "If other texts were compared"
     assert f"{meaning}, write {option}" in message
     assert message.index("columns.pair_id=") >= message.index(option)
+
+
+@pytest.mark.parametrize("word", ['"A!"', 'A\'s "x"', "a\\b", "a\tb", "50\\50", "a ; b", "x]"])
+def test_offer_for_a_word_with_signs_works_as_an_option(word):
+    table = pd.DataFrame([{"item": n, **AB, "winner": word if n % 4 else "beta"} for n in range(12)])
+    message = refusal(table)
+    options = message[message.index("--set") : message.index(" (a, b, tie")]
+    [_, setting] = shlex.split(options)
+    declared = apply_overrides({}, [setting.replace("=SIDE", "=a")])
+    assert counts(table, **declared) == ("9/0/3", 12)
+
+
+def test_headings_and_methods_in_options_are_texts():
+    settings = ["columns.method_a=1", "columns.method_b=1e5", 'verdicts."X"=101', "verdicts.Y=true"]
+    expected = {"columns": {"method_a": "1", "method_b": "1e5"}, "verdicts": {"X": "101", "Y": "true"}}
+    assert apply_overrides({}, settings) == expected
