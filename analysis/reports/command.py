@@ -170,7 +170,7 @@ def read_table_evidence(
     paths: Sequence[Path], *, overrides: Sequence[str] = (), by: Sequence[str] = ()
 ) -> Evidence:
     """Read tables of verdicts with the declarations in report.toml and in the overrides."""
-    declared, source = read_settings(paths[0], overrides)
+    declared, source = read_settings(paths, overrides)
     table = read_verdicts(paths, declared.select_reading_settings(by))
     where = " and ".join(
         filter(None, (f"in {source.name}" if source else "", "on the command line" if overrides else ""))

@@ -363,9 +363,14 @@ class Table:
         """Return whether a column about text A has a counterpart about text B, or the other way round."""
         return any(differ_only_in_side(name, other) for other in self.names)
 
+    def find_empty_cells(self, name: str) -> pd.Series:
+        """Return which cells of a column are empty, or hold a program's word for this, such as NA."""
+        cells = self.get_cells(name)
+        return cells.isna() | cells.str.strip().str.casefold().isin(HEADINGS["empty"])
+
     def is_filled(self, name: str) -> bool:
         """Return whether a column has no empty cell."""
-        return not self.get_cells(name).isna().any()
+        return not self.find_empty_cells(name).any()
 
     def has_only_verdicts(self, name: str, words: Iterable[str] = ()) -> bool:
         """Return whether all answers in a column are methods, common words for verdicts, or `words`."""

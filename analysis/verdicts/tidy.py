@@ -19,16 +19,14 @@ from analysis.verdicts.methods import (
 )
 from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.reading import READING, Role, get_reading, join_readings
-from analysis.verdicts.shapes import HEADS, find_verdicts, melt_wide_table
+from analysis.verdicts.shapes import HEADS, MAX_OUTCOMES, find_verdicts, melt_wide_table
 from analysis.verdicts.sides import replace_words_by_winners
 from analysis.verdicts.table import (
     EXCLUDED,
     HEADINGS,
     KNOWN,
     METHODS,
-    NO,
     SHOWN,
-    YES,
     Declarations,
     Table,
     format_column_options,
@@ -85,6 +83,7 @@ def make_tidy(
     refuse_methods_of_several_settings(table)
     wide = find_verdicts(table)
     _leave_out_rows_of_other_screens(table)
+    _refuse_unclear_exclusion_columns(table, wide)
     has_verdicts = bool(wide) or table.has_columns("verdict")
     if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
         if form is None:
@@ -95,6 +94,7 @@ def make_tidy(
         melt_wide_table(table, wide)
         find_methods(table)
         _leave_out_invalid_votes(table)
+        _refuse_unclear_exclusion_columns(table, ())
     if are_pairs and table.has_columns(*METHODS):
         add_pair_and_prompt_columns(table, (), None)
         _refuse_possible_check_questions(table, ())
@@ -201,6 +201,9 @@ def _use_column_with_common_heading(table: Table, role: str) -> None:
     else:
         named = [name for name in named if not _may_hold_verdicts(table, name)]
     varying = [name for name in named if table.count_distinct_rows(name) > 1]
+    if role == "rater":  # beside a column that repeats, one that never does has numbers of rows
+        repeated = [name for name in varying if table.count_distinct_rows(name) < len(table.frame)]
+        varying = repeated or varying
     if named and not table.has_columns(role) and role not in table.declared.columns:
         # If each column has only one value, nothing says which column has the role.
         table.choose_column(role, varying or named, table.group_rows_equally if varying else str.__eq__)
@@ -237,7 +240,7 @@ def _leave_out_invalid_votes(table: Table) -> None:
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
     if table.declared.columns.get(EXCLUDED) and table.has_columns(EXCLUDED):
         heading = table.declared.columns[EXCLUDED]
-        is_marked = table.get_cells(EXCLUDED).map(is_mark, na_action="ignore").eq(True)
+        is_marked = table.get_cells(EXCLUDED).isin(_find_marks(table, EXCLUDED))
         table.leave_out_rows(is_marked.to_numpy(), f"declared by the column {heading}")
         table.set_frame(table.frame.drop(columns=EXCLUDED))
         table.record_role("filter", heading, "declared")
@@ -247,7 +250,6 @@ def _leave_out_invalid_votes(table: Table) -> None:
             if words:
                 table.record_role("filter", name, f"it says what is left out: {rule['why']}")
                 table.leave_out_rows(table.get_cells(name).isin(words).to_numpy(), rule["why"])
-    _refuse_unclear_exclusion_columns(table)
 
 
 def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, str]) -> list[str]:
@@ -260,34 +262,47 @@ def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, st
     return [text for text in texts if is_meant(text.strip())] if all(map(is_possible, texts)) else []
 
 
-def _refuse_unclear_exclusion_columns(table: Table) -> None:
-    """Refuse a column of yes and no that may say which rows do not count.
+def _find_marks(table: Table, name: str) -> list[str]:
+    """Return the texts of a column that mark a row: words such as failed, or else all but no and none."""
+    is_meant = re.compile(HEADINGS["cells_left_out"], re.IGNORECASE).fullmatch
+    texts = table.list_values(name)
+    return [text for text in texts if is_meant(text.strip())] or list(filter(is_mark, texts))
+
+
+def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None:
+    """Refuse a column that may say which rows do not count: by yes and no, by a reason, or by a word.
 
     Raises:
-        StudyError: A column has both answers, and no rule says which answer excludes a row.
+        StudyError: A column marks some rows, and no rule says what the marks mean.
     """
-    filters = {role.column for role in table.roles if role.role == "filter"}
+    filters = {*wide, *(role.column for role in table.roles if role.role == "filter")}
     for name in table.columns_without_role if EXCLUDED not in table.declared.columns else ():
-        is_meant = re.fullmatch(HEADINGS["may_leave_out"], simplify_heading(name))
-        words = {text.strip().casefold() for text in table.list_values(name)}
-        says_both = words <= YES | NO and words & YES and words & NO
-        if is_meant and says_both and name not in filters:
+        marks = _find_marks(table, name)
+        answers = list(filter(is_mark, table.list_values(name)))
+        is_part = bool(marks) and not table.get_cells(name).isin(marks).all()
+        heading = simplify_heading(name)
+        may_mark = table.is_boolean(name) and re.fullmatch(HEADINGS["may_leave_out"], heading)
+        has_word = marks != answers and len(table.list_values(name)) <= MAX_OUTCOMES
+        may_exclude = may_mark or has_word or re.fullmatch(HEADINGS["reasons"], heading)
+        if is_part and may_exclude and name not in filters:
+            excluded, none = (format_column_options(EXCLUDED, [heading]) for heading in (name, ""))
             raise StudyError(
-                f"the column {name!r} may say which rows do not count. If rows with yes do not count, write "
-                f"{format_column_options(EXCLUDED, [name])}. If rows with no do not count, call it 'valid'. "
-                f"If all rows count, write {format_column_options(EXCLUDED, [''])}"
+                f"the column {name!r} may say which rows do not count. If rows with {marks[0]!r} do not, "
+                f"write {excluded}. If the others do not, call it 'valid'. If all rows count, write {none}"
             )
 
 
 def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
     """Refuse a column that is filled for few pairs only: the right answers, or whether an answer was right.
 
-    In a wide table without raters, this column may also be a rater who has judged few pairs.
+    In a wide table, the column may also be a criterion, or a rater who has judged few pairs. Only if a pair
+    has several raters, who all have a cell there or none, it is asked about.
 
     Raises:
         StudyError: Some pairs may be check questions.
     """
-    names = [name for name in table.columns_without_role if name not in wide or table.has_columns("rater")]
+    is_repeated = table.has_columns("rater") and table.count_distinct_rows("pair_id") < len(table.frame)
+    names = [name for name in table.columns_without_role if name not in wide or is_repeated]
     names = [name for name in names if not is_name_of_aggregate(name) or "gold" in simplify_heading(name)]
     for name in names if EXCLUDED not in table.declared.columns else ():
         cells = table.get_cells(name)
