@@ -119,40 +119,64 @@ class JudgeUsage:
 
 
 @record
-class Context:
+class StudyFacts:
+    """The facts of a study that change or weaken its answer. They travel beside its table of verdicts.
+
+    Attributes:
+        study_hash: The hash of everything that can change a result.
+        parts: The settings for people and for each judge, with the changes after the first verdict.
+        criteria: The study's own criteria, and the criteria of the paper that the study rewords.
+        reworded: The changes in the words of criteria after the first verdicts on them.
+        declared: Sentences that say what was declared, and where.
+        unfinished: Sentences about the planned ratings that are missing.
+        raters_per_item: The planned number of raters of each kind for a complete item.
+        judging: The facts about the requests to judges; empty without judges.
+        choice: The choice of a setting of each strategy by [tuning]; None without a choice.
+        unknown_searches: The systems whose texts come from files and whose strategy has only one setting in
+            the study.
+        exclusions: The excluded raters.
+        shares_with_excluded: The results with the verdicts of excluded raters, as phrases, if these verdicts
+            themselves are not known.
+        conduct: The number of pairs on which the app counted copies and programs, by rater.
+    """
+
+    study_hash: str | None = None
+    parts: tuple[DeclaredPart, ...] = ()
+    criteria: tuple[Criterion, ...] = ()
+    reworded: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
+    raters_per_item: Mapping[str, int] = field(default_factory=dict)
+    judging: JudgeUsage = field(default_factory=JudgeUsage)
+    choice: Choice | None = None
+    unknown_searches: tuple[str, ...] = ()
+    exclusions: tuple[Exclusion, ...] = ()
+    shares_with_excluded: tuple[str, ...] = ()
+    conduct: Conduct = field(default_factory=dict)
+
+
+@record
+class Context(StudyFacts):
     """Everything that a report states about a study besides the verdicts.
 
     Attributes:
         name: The study's name.
         question: The question of the study.
         seed: The study's seed, if there is one.
-        study_hash: The hash of everything that can change a result.
-        parts: The settings for people and for each judge, with the changes after the first verdict.
-        criteria: The study's own criteria, and the criteria of the paper that the study rewords.
-        reworded: The changes in the words of criteria after the first verdicts on them.
         texts: The kind of compared texts, in the plural.
         ties: Whether raters could choose a tie; None if this is unknown.
-        declared: For a table without a study: sentences that say what was declared, and where.
         planned: The results declared beforehand: (method_a, method_b, criterion); None without a declaration.
-        unfinished: Sentences about the planned ratings that are missing.
         plan: The plan for testing the verdicts.
         compare: The requested comparisons of several methods, which are analysed in every way.
         by: The declared columns for splitting results. The test whether a result depends on such a column
             belongs to the family of the result.
         explored: Further columns, which were chosen later and cannot support a claim.
-        raters_per_item: The planned number of raters of each kind for a complete item.
         contests: The rounds of a study whose comparisons stop early, by the kind of raters and the judge.
         random_part: Whether the pairs that people rated are known to be a random part of the judged pairs.
         metrics: The scores of automatic metrics, with the metrics' meanings.
         examples: The pairs that are shown side by side.
-        judging: The facts about the requests to judges; empty without judges.
-        choice: The choice of a setting of each strategy by [tuning]; None without a choice.
-        unknown_searches: The systems whose texts come from files and whose strategy has only one setting in
-            the study.
-        exclusions: The excluded raters.
         with_excluded: All verdicts, including those of excluded raters; None if nobody was excluded.
         people: The study's facts about the people who rated, for a checklist (`reports.checklist`).
-        conduct: The number of pairs on which the app counted copies and programs, by rater.
         versions: The versions of the software, by name.
         settings: The study's present settings.
         command: The command that writes this report.
@@ -161,31 +185,19 @@ class Context:
     name: str
     question: str = "Which decoding strategy writes better continuations?"
     seed: int | None = None
-    study_hash: str | None = None
-    parts: tuple[DeclaredPart, ...] = ()
-    criteria: tuple[Criterion, ...] = ()
-    reworded: tuple[str, ...] = ()
     texts: str = "continuations"
     ties: bool | None = None
-    declared: tuple[str, ...] = ()
     planned: tuple[tuple[str, str, str], ...] | None = None
-    unfinished: tuple[str, ...] = ()
     plan: TestPlan = field(default_factory=TestPlan)
     compare: tuple[tuple[str, str], ...] = ()
     by: tuple[str, ...] = ()
     explored: tuple[str, ...] = ()
-    raters_per_item: Mapping[str, int] = field(default_factory=dict)
     contests: Mapping[tuple[str, str], Contest] = field(default_factory=dict)
     random_part: bool = False
     metrics: tuple[MetricRow, ...] = ()
     examples: tuple[Pair, ...] = ()
-    judging: JudgeUsage = field(default_factory=JudgeUsage)
-    choice: Choice | None = None
-    unknown_searches: tuple[str, ...] = ()
-    exclusions: tuple[Exclusion, ...] = ()
     with_excluded: pd.DataFrame | None = None
     people: Facts | None = None
-    conduct: Conduct = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=list_software_versions)
     settings: str = ""
     command: str = ""

@@ -237,7 +237,7 @@ def fetch_pair(app: App, visit: Visit) -> None:
 
 def _recount_rater_pairs(app: App, visit: Visit) -> None:
     """Count the rater's pairs. Read the rated ones again if another server stored some."""
-    rated, visit.available = handout.count_rated_and_remaining(app.store, visit.rater, app.plan)
+    rated, visit.available = handout.count_rated_and_remaining_pairs(app.store, visit.rater, app.plan)
     visit.counted = time.monotonic()
     if rated != len(visit.trail):  # rated through another server: a proxy may distribute the tabs
         visit.trail = verdicts.read_rated_presentations(app.store, visit.rater)

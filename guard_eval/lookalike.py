@@ -17,7 +17,7 @@ def make_visible_form(text: str, *, keep_case: bool = False) -> str:
 
     >>> make_visible_form(" Bob\u200b "), make_visible_form("\uff22\uff4f\uff42")
     ('bob', 'bob')
-    >>> make_visible_form("Bob  B", case=True)
+    >>> make_visible_form("Bob  B", keep_case=True)
     'Bob B'
     """
     visible = unicodedata.normalize("NFKC", text)

@@ -13,7 +13,7 @@ from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.records import BILLION, JsonObject
-from guard_eval.reporting.escaping import escape_invisible
+from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
 from guard_eval.servers.price import REMEDY, check_budget, format_usd
@@ -346,7 +346,7 @@ class JudgeCommand:
         """Join the errors that stopped judges into one error."""
         if len(self.study.settings.judge) == 1:
             return next(iter(self.errors.values()))
-        lines = [f"{escape_invisible(name)}: {error}" for name, error in self.errors.items()]
+        lines = [f"{escape_invisible_characters(name)}: {error}" for name, error in self.errors.items()]
         return StudyError("\n  ".join(("some judges could not finish:", *lines)))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from guard_eval.frozen import record
-from guard_eval.reporting.escaping import escape_invisible
+from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.servers.failures import SAMPLES
 from guard_eval.servers.form import PATHS
 from guard_eval.servers.price import REMEDY, Price, find_price, format_usd
@@ -63,13 +63,13 @@ class Preview:
     @property
     def name(self) -> str:
         """The judge's name as a rater. Control characters are escaped."""
-        return escape_invisible(self.judge.rater_name)
+        return escape_invisible_characters(self.judge.rater_name)
 
     def to_json(self) -> dict[str, object]:
         """Return the preview as the JSON object that `--json` prints."""
         return {
             "judge": self.name,
-            "model": escape_invisible(self.judge.model),
+            "model": escape_invisible_characters(self.judge.model),
             "server": find_server_url(self.judge),
             "requests": self.requests,
             "usd": self.costs,
@@ -115,12 +115,12 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     may_reason = not reasons and judge.max_output_tokens is None
     per_request = f" ({longest:,} each, if the model reasons)" if may_reason else ""
     price = find_price(judge, url)
-    name = escape_invisible(judge.rater_name)
+    name = escape_invisible_characters(judge.rater_name)
     special = compare_prompt_with_paper(judge)
-    model = escape_invisible(judge.model)
+    model = escape_invisible_characters(judge.model)
     lines = [
         f"judge: {name} (the model {model}) at {url} (prompt {make_prompt(judge).version})",
-        f"criteria: {escape_invisible(', '.join(judge.criteria))}",
+        f"criteria: {escape_invisible_characters(', '.join(judge.criteria))}",
         f"key: {'none is sent' if variable is None else f'the value of {variable}, if it is set'}",
         f"requests to send: {len(sizes):,}",
         f"prompt tokens: at most {sum(sizes):,} (counted as UTF-8 bytes; the model counts fewer)",
@@ -128,7 +128,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         f"price: {f'unknown; {REMEDY}' if price is None else price}",
     ]
     if special:
-        lines.append(f"asked with {escape_invisible(special)}")
+        lines.append(f"asked with {escape_invisible_characters(special)}")
     if len(sizes) < len(questions):
         lines.append(f"{len(questions) - len(sizes):,} questions are answered or in a batch already")
     costs = {}
@@ -146,7 +146,9 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         )
     example = None
     if bodies:
-        example = escape_invisible(f"[POST {PATHS[run.form.interface]}]\n{format_request(bodies[0])}")
+        example = escape_invisible_characters(
+            f"[POST {PATHS[run.form.interface]}]\n{format_request(bodies[0])}"
+        )
     return Preview(
         judge=judge,
         questions=questions,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BILLION, make_content_id
-from guard_eval.reporting.escaping import escape_invisible
+from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.form import Form
 from guard_eval.servers.price import find_price
@@ -33,7 +33,7 @@ from guard_eval.store.judging.requests import (
     PlannedRequest,
     UnavailableRequest,
 )
-from guard_eval.store.sql.schema import split_chunks
+from guard_eval.store.sql.schema import split_into_sql_chunks
 from guard_eval.study.judge_settings import Judge
 from judge.decide import History
 from judge.preview import ONLINE, Preview
@@ -88,7 +88,7 @@ def draw_requests_to_recheck(store: Store, judge: Judge, count: int, *, seed: in
     """
     pairs = sorted(store_pairs.read_pairs(store), key=lambda pair: make_content_id(seed, "recheck", pair.id))
     drawn: dict[str, Attempt] = {}
-    for some_pairs in split_chunks(pairs):
+    for some_pairs in split_into_sql_chunks(pairs):
         with store.begin_read() as db:
             attempts = requests.read_requests_about_pairs(db, [pair.id for pair in some_pairs])
         for attempt in attempts:
@@ -108,7 +108,7 @@ def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
     """Preview the cost of sending requests again: the earlier cost, and at worst the cost of long answers."""
     url = find_server_url(judge)
     price = find_price(judge, url)
-    model = escape_invisible(judge.model)
+    model = escape_invisible_characters(judge.model)
     costs = {}
     if price is not None:
         worst = sum(price.price_tokens(len(attempt.sent), attempt.max_output_tokens) for attempt in attempts)
@@ -120,7 +120,7 @@ def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
         price=price,
         costs=costs,
         lines=(
-            f"judge: {escape_invisible(judge.rater_name)} (the model {model}) at {url}",
+            f"judge: {escape_invisible_characters(judge.rater_name)} (the model {model}) at {url}",
             f"to ask again: {len(attempts):,} stored requests, byte for byte",
         ),
     )

@@ -33,7 +33,7 @@ from guard_eval.store.judging.requests import (
     RequestResult,
     UnavailableRequest,
 )
-from guard_eval.store.sql.schema import split_chunks
+from guard_eval.store.sql.schema import split_into_sql_chunks
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (
     Failure,
@@ -177,7 +177,7 @@ class OnlineRun:
                 result = history.replies[-1].result if history.replies else None
                 error = result if isinstance(result, RequestFailure) else None
                 unanswered.append(PendingQuestion(question, step, error))
-        for some_concluded in split_chunks(concluded):
+        for some_concluded in split_into_sql_chunks(concluded):
             await asyncio.gather(*(self.record_outcome(question, step) for question, step in some_concluded))
         return unanswered
 

@@ -14,7 +14,7 @@ from statistics import fmean, pvariance
 
 from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE_OF, TIE, Choice, JsonObject, Pair, make_content_id
-from guard_eval.reporting.escaping import Escaped, escape_invisible
+from guard_eval.reporting.escaping import Escaped, escape_invisible_characters
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.servers.answers import read_answer
@@ -55,7 +55,7 @@ def write_exchanges_page(
         own_style=Escaped((_HERE / "view.css").read_text(encoding="utf-8")),
         comparisons=comparisons,
         criteria=titles,
-        visible=escape_invisible,
+        visible=escape_invisible_characters,
         format_request=format_request,
         format_answer=format_answer,
         format_usd=format_usd,

@@ -8,7 +8,7 @@ from functools import cache
 from rich.console import Console
 
 from guard_eval.cli.commands import COMMANDS
-from guard_eval.cli.frame import build_app, register_study_argument, show_whole_docstring
+from guard_eval.cli.frame import build_app, register_study_argument, show_whole_docstring_in_help
 
 WIDTH = 80
 """The width of the help in columns."""
@@ -32,7 +32,7 @@ def _help(name: str) -> str:
     page = io.StringIO()
     line = build_app()
     arguments = [*name.split(), "--help"]
-    show_whole_docstring(line, arguments)
+    show_whole_docstring_in_help(line, arguments)
     line.meta(arguments, console=Console(file=page, width=WIDTH))
     return page.getvalue()
 

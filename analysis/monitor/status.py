@@ -18,7 +18,7 @@ from guard_eval.errors import StudyError, format_count
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE, Pair, Prompt, find_declared_part_of_rater
 from guard_eval.reporting.escaping import NOTHING, join_lines
-from guard_eval.reporting.rendering import render_lines
+from guard_eval.reporting.rendering import render_template_lines
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import capitalise, format_limits, format_number, replace_underscores
 from guard_eval.results import Result
@@ -33,7 +33,7 @@ from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
 from guard_eval.texts.systems.matching import SystemTexts
 from guard_eval.texts.systems.served_files import locate_served_texts
-from guard_eval.texts.tuning import TUNE, plan_prompts_of_systems
+from guard_eval.texts.tuning import TUNE, group_systems_by_prompts
 
 State = Literal["complete", "partial", "missing", "broken"]
 
@@ -133,7 +133,7 @@ def _read_status_with_pairs(
     )
     replaced = _find_outdated_pairs(drawn, texts)
     steps += _read_steps_after_texts(study, store, drawn, everybody, ratings)
-    warnings = render_lines(
+    warnings = render_template_lines(
         _TEMPLATES / "warnings.txt.j2",
         ratings=ratings,
         replaced=replaced,
@@ -186,7 +186,9 @@ def _make_status(
 def _describe_step(step: str, **values: object) -> str:
     """Describe the state of a step in the words of the template."""
     template = _TEMPLATES / "steps.txt.j2"
-    (line,) = render_lines(template, step=step, count=format_count, spaced=replace_underscores, **values)
+    (line,) = render_template_lines(
+        template, step=step, count=format_count, spaced=replace_underscores, **values
+    )
     return line
 
 
@@ -249,7 +251,7 @@ def _count_missing_texts(study: Study, existing: Mapping[str, SystemTexts]) -> t
     """Count the missing texts of each system, and all texts that the study needs."""
     missing: Counter[str] = Counter()
     needed = 0
-    for names, prompts in plan_prompts_of_systems(study):
+    for names, prompts in group_systems_by_prompts(study):
         for name in names:
             runs = range(1, study.settings.count_texts_per_prompt(name) + 1)
             keys = [(prompt.id, run) for prompt in prompts for run in runs]
@@ -415,7 +417,7 @@ def _read_report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
 def describe_rating_progress(ratings: Ratings) -> str:
     """Describe the progress of the ratings in a sentence or two."""
     template = _TEMPLATES / "headline.txt.j2"
-    lines = render_lines(template, ratings=ratings, count=format_count, duration=format_duration)
+    lines = render_template_lines(template, ratings=ratings, count=format_count, duration=format_duration)
     return " ".join(lines)
 
 

@@ -8,18 +8,22 @@ import re
 import secrets
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 
+import pandas as pd
 import tomli_w
 
+from analysis.evidence import Context, Evidence, StudyFacts
 from analysis.reports.command import report
 from analysis.reports.declared import FILE_NAME, TableSettings
 from analysis.reports.preregistration import hash_plan
-from analysis.reports.study_report import explain_missing_verdicts
+from analysis.reports.study_record import encode_study_record, list_added_columns, make_table_settings
+from analysis.reports.study_report import read_counted_verdicts, read_study_for_report
+from analysis.sections.raters.excluded import describe_shares_with_excluded
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.files.rows import MOST_BYTES
@@ -27,14 +31,15 @@ from guard_eval.frozen import record
 from guard_eval.records import SIMULATED, Pair
 from guard_eval.reporting.escaping import join_lines, make_csv
 from guard_eval.reporting.rendering import render
+from guard_eval.reporting.words import use_criterion_titles
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
 from guard_eval.rubric import select_criteria
-from guard_eval.store import RaterProgress, Store, TidyRow, unblind
+from guard_eval.store import RaterProgress, Store, TidyRow
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
-from guard_eval.study.schema import encode_schema, make_schema_file_name, make_schema_line
+from guard_eval.study.schema import encode_schema, make_schema_comment, make_schema_file_name
 from guard_eval.study.system_settings import System
 
 # fmt: off
@@ -93,23 +98,27 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise StudyError(f"{folder} exists and is not an empty folder; name a folder that does not exist yet")
     with Store.open(study.database, declared=study.declared) as store:
-        rows = unblind.read_tidy_rows(store)
+        rows = read_counted_verdicts(study, store)
         people = store_raters.read_rater_progress(store)
         pairs = store_pairs.read_pairs(store)
-        if not rows:
-            raise explain_missing_verdicts(study, store)
-    verdicts = _pseudonymise_verdicts(rows, pairs, {rater.name.casefold() for rater in people})
+    pseudonyms = _choose_pseudonyms(rows, {rater.name.casefold() for rater in people})
+    verdicts = _pseudonymise_verdicts(rows, pairs, pseudonyms)
+    table, context = read_study_for_report(study)
+    settings = make_table_settings(study, context, table)
+    facts = _remove_identities(Evidence.from_verdicts(table, context), people, pseudonyms)
+    csv = _make_verdicts_csv(verdicts, table, context.by)
     judged = {row.pair_id for row in verdicts}
     texts = [asdict(pair) for pair in pairs if pair.id in judged]
     for text in texts:
         del text["position"], text["for_people"], text["round"]
     files = {
-        "verdicts.csv": make_csv([VERDICT_COLUMNS, *map(attrgetter(*VERDICT_COLUMNS), verdicts)]),
+        "verdicts.csv": csv,
+        "verdicts.study.json": encode_study_record(facts, settings, csv.encode("utf-8", "replace")).decode(),
         "pairs.jsonl": "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in texts),
-        FILE_NAME: make_schema_line(FILE_NAME) + tomli_w.dumps(_make_report_settings(study, verdicts)),
+        FILE_NAME: make_schema_comment(FILE_NAME) + tomli_w.dumps(settings),
         make_schema_file_name(FILE_NAME): encode_schema(TableSettings, FILE_NAME).decode(),
     }
-    _check_for_names_and_keys(study, people, allow, files)
+    _check_for_names_and_keys(study, facts, people, allow, files)
     excluded = sum(rater.state == "excluded" and rater.kind == "person" for rater in people)
     counts = {"verdicts.csv": len(verdicts), "pairs.jsonl": len(texts)}
     # The folder gets its final name when it is complete, so an interrupted command leaves no such folder.
@@ -135,9 +144,58 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     )
 
 
-def _pseudonymise_verdicts(rows: Sequence[TidyRow], pairs: Sequence[Pair], names: set[str]) -> list[TidyRow]:
+def _make_verdicts_csv(verdicts: Sequence[TidyRow], table: pd.DataFrame, by: Sequence[str]) -> str:
+    """Return the verdicts as CSV, with the declared columns of prompts or pairs at the end."""
+    added = list_added_columns(table, by)
+    get_cells = attrgetter(*VERDICT_COLUMNS)
+    rows = [
+        [*get_cells(verdict), *(values.get(verdict.pair_id) for values in added.values())]
+        for verdict in verdicts
+    ]
+    return make_csv([[*VERDICT_COLUMNS, *added], *rows])
+
+
+def _remove_identities(
+    evidence: Evidence, people: Sequence[RaterProgress], pseudonyms: Mapping[str, str]
+) -> Context:
+    """Return the study's context without people's names, times, private settings, costs and server messages.
+
+    The verdicts of excluded raters are not published, so the context has the results with them as phrases.
+    """
+    context = evidence.context
+    names = "|".join(re.escape(name) for name in _list_identifying_names(people))
+    hidden = re.compile(rf"(?<!\w)(?:{names})(?!\w)" if names else "(?!)")
+    ordered = sorted(
+        context.exclusions, key=lambda excluded: (excluded.results, excluded.reason, excluded.verdicts)
+    )
+    judging = context.judging
+    with use_criterion_titles(context.titles):
+        shares = describe_shares_with_excluded(evidence)
+    return replace(
+        context,
+        exclusions=tuple(
+            replace(excluded, rater=f"excluded-{number}", at="", reason=hidden.sub("…", excluded.reason))
+            for number, excluded in enumerate(ordered, start=1)
+        ),
+        shares_with_excluded=shares,
+        parts=tuple(
+            replace(declared, changes=tuple(map(_shorten_change, declared.changes)))
+            for declared in context.parts
+        ),
+        conduct={pseudonyms[name]: counts for name, counts in context.conduct.items() if name in pseudonyms},
+        judging=replace(judging, spent=(), failed=tuple({**row, "reason": ""} for row in judging.failed)),
+    )
+
+
+def _shorten_change(change: str) -> str:
+    """Return a change of a setting. Values are removed, except those of the plan of the tests."""
+    return change if change.startswith(("analysis.", "pairs.")) else change.partition(" from ")[0]
+
+
+def _pseudonymise_verdicts(
+    rows: Sequence[TidyRow], pairs: Sequence[Pair], pseudonyms: Mapping[str, str]
+) -> list[TidyRow]:
     """Replace raters by pseudonyms. Sort verdicts, so that their order reveals neither times nor raters."""
-    pseudonyms = _choose_pseudonyms(rows, names)
     positions = {pair.id: pair.position for pair in pairs}
 
     def sort_key(row: TidyRow) -> tuple[str | int, ...]:
@@ -188,22 +246,30 @@ def _make_dataset_card(folder: Path, study: Study, verdicts: Sequence[TidyRow], 
     )
 
 
+def _list_identifying_names(people: Sequence[RaterProgress]) -> set[str]:
+    """Return the names and ids of people. A letter or a small number is very common and identifies nobody."""
+    return {
+        name
+        for rater in people
+        if rater.kind == "person"
+        for name in (rater.name, rater.external_id or "")
+        if len(name) > 1 and not re.fullmatch(r"\d{1,4}|P-\d+", name)  # P-3 is a number from this program
+    }
+
+
 def _check_for_names_and_keys(
-    study: Study, people: Sequence[RaterProgress], allow: Sequence[str], files: dict[str, str]
+    study: Study,
+    facts: StudyFacts,
+    people: Sequence[RaterProgress],
+    allow: Sequence[str],
+    files: dict[str, str],
 ) -> None:
     """Check that no setting contains a person's name or a key, and that no published file contains a key.
 
     Raises:
         StudyError: A name or a key was found. The message lists all of them.
     """
-    names = {
-        name
-        for rater in people
-        if rater.kind == "person"
-        for name in (rater.name, rater.external_id or "")
-        # A letter or a small number is very common and identifies nobody. P-3 is a number from this program.
-        if len(name) > 1 and not re.fullmatch(r"\d{1,4}|P-\d+", name)
-    }
+    names = _list_identifying_names(people)
     settings = study.settings
     problems = []
     harmless = {*settings.authors, *allow}
@@ -223,6 +289,9 @@ def _check_for_names_and_keys(
         "criteria": "\n".join(chain(*criterion_texts)),
         "judge": "\n".join(judge.rater_name for judge in settings.judge),
         "authors": "\n".join(settings.authors),
+        "changes": "\n".join([*facts.reworded, *chain(*(declared.changes for declared in facts.parts))]),
+        "the reason of an exclusion": "\n".join(excluded.reason for excluded in facts.exclusions),
+        "the request of a judge": "\n".join(str(row["text"]) for row in facts.judging.prompts),
     }
     for setting, text in typed.items():
         words = [
@@ -246,20 +315,3 @@ def _list_published_system_texts(system: System) -> list[object]:
     """List the texts in a system's settings that are published: its name, its model, and request fields."""
     served = system.model.name if system.source == "server" and system.model else ""
     return [system.name, served, system.body]
-
-
-def _make_report_settings(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, object]:
-    """Return the content of report.toml for verdicts.csv: the study's title, family and error rate."""
-    settings = study.settings
-    judged = {(row.method_a, row.method_b) for row in verdicts}
-    values = {
-        "title": join_lines(settings.name),
-        "question": join_lines(settings.question),
-        "texts": join_lines(settings.texts),
-        "family": [f"{a} against {b}" for a, b in settings.pairs.compare if (a, b) in judged],
-        "seed": settings.seed,
-        **settings.analysis.model_dump(),
-        "random_part": settings.pairs.human_pairs is not None,
-        "ties": True,
-    }
-    return {name: value for name, value in values.items() if value is not None}

@@ -13,6 +13,12 @@ from analysis.evidence import Evidence
 from analysis.reports.declared import apply_table_settings, format_command_line, read_settings
 from analysis.reports.files import write_report
 from analysis.reports.first_screen import AnswerLine
+from analysis.reports.study_record import (
+    add_study_facts,
+    get_record_path,
+    read_study_record,
+    strip_extensions,
+)
 from analysis.sections.results import by_column
 from analysis.sections.results.by_column import find_split_column
 from analysis.verdicts.reading import Reading, get_reading
@@ -96,7 +102,7 @@ def report(
             )
         evidence, folder = _read_study_evidence(paths[0], overrides, by, paper=paper)
     else:
-        folder = Path(f"{_strip_extensions(paths[0])}-report")
+        folder = Path(f"{strip_extensions(paths[0])}-report")
         evidence = read_table_evidence(paths, overrides=overrides, by=by)
     folder = output or folder
     reading = get_reading(evidence.frame)
@@ -170,23 +176,28 @@ def read_table_evidence(
     paths: Sequence[Path], *, overrides: Sequence[str] = (), by: Sequence[str] = ()
 ) -> Evidence:
     """Read tables of verdicts with the declarations in report.toml and in the overrides."""
-    declared, source = read_settings(paths, overrides)
+    recorded = read_study_record(paths[0])
+    declared, source = read_settings(paths, overrides, recorded.settings if recorded else {})
     table = read_verdicts(paths, declared.select_reading_settings(by))
     where = " and ".join(
-        filter(None, (f"in {source.name}" if source else "", "on the command line" if overrides else ""))
+        filter(
+            None,
+            (
+                f"in {get_record_path(paths[0]).name}" if recorded else "",
+                f"in {source.name}" if source else "",
+                "on the command line" if overrides else "",
+            ),
+        )
     )
     table, context = apply_table_settings(
         table,
         declared,
-        name=_strip_extensions(paths[0]),
+        name=strip_extensions(paths[0]),
         command=format_command_line(paths, overrides),
         source=where,
     )
     if source is not None:
         context = replace(context, settings=read_text(source))
+    if recorded is not None:
+        table, context = add_study_facts(table, context, recorded, declared, paths)
     return Evidence.from_verdicts(table, context)
-
-
-def _strip_extensions(table: Path) -> str:
-    """Return a table's file name without its extensions."""
-    return table.name.removesuffix(".gz").rsplit(".", 1)[0] or table.name

@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 import pandas as pd
@@ -18,7 +19,7 @@ from analysis.sections.results.by_column import find_split_column
 from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
 from analysis.verdicts.table import Declarations
 from guard_eval.errors import StudyError
-from guard_eval.records import RaterKind
+from guard_eval.records import PEOPLE_OF, RaterKind
 from guard_eval.study.test_plan import SplitPlan
 from guard_eval.study.toml import apply_overrides, read_toml, validate_toml_tables
 
@@ -87,12 +88,15 @@ class TableSettings(SplitPlan):
         )
 
 
-def read_settings(tables: Sequence[Path], overrides: Sequence[str]) -> tuple[TableSettings, Path | None]:
+def read_settings(
+    tables: Sequence[Path], overrides: Sequence[str], recorded: Mapping[str, object] = MappingProxyType({})
+) -> tuple[TableSettings, Path | None]:
     """Read the declarations about tables. Return them with the path of their file, if there is one.
 
     Args:
         tables: The tables, which are read as one. A report.toml beside a table is read.
         overrides: Assignments such as `margin=0.05`, which replace values of the file.
+        recorded: The plan of the study from which the table comes. The file replaces its values.
 
     Raises:
         StudyError: A file cannot be read, two files differ, or a declaration is wrong.
@@ -103,7 +107,8 @@ def read_settings(tables: Sequence[Path], overrides: Sequence[str]) -> tuple[Tab
     if different := [path for path, values in files.items() if values != filed]:
         raise StudyError(f"{first} and {different[0]} differ; write the same declarations in both, or in one")
     source = first if filed else None
-    return check_settings(source or Path("--set"), apply_overrides(filed, overrides)), source
+    values = apply_overrides({**recorded, **filed}, overrides)
+    return check_settings(source or Path("--set"), values), source
 
 
 def check_settings(source: Path, values: Mapping[str, object]) -> TableSettings:
@@ -136,6 +141,7 @@ def apply_table_settings(
         StudyError: The unit is the prompt but the table has no prompts, or the family has a result that the
             table does not have.
     """
+    _check_assisting_judge(verdicts, settings)
     verdicts = _drop_prompts_if_unit_is_pair(verdicts, settings.unit)
     composite = None if settings.composite is None else Composite(weights=settings.composite)
     values = settings.model_dump(exclude_unset=True)
@@ -164,6 +170,15 @@ def format_command_line(tables: Sequence[Path], overrides: Sequence[str]) -> str
     """Return the user's command line, quoted for a shell."""
     settings = [word for assignment in overrides for word in ("--set", assignment)]
     return shlex.join(["guard-eval", "report", *(table.name for table in tables), *settings])
+
+
+def _check_assisting_judge(verdicts: pd.DataFrame, settings: TableSettings) -> None:
+    """Check that the table has the judge whose verdicts are declared to assist people's. A panel has none."""
+    judges = sorted(verdicts.loc[verdicts["rater_kind"].isin(PEOPLE_OF), "rater"].unique())
+    if settings.assisted_by in {None, *judges} or settings.panel:
+        return
+    remedy = f"choose from: {', '.join(judges)}" if judges else "say in a column rater_kind who is a model"
+    raise StudyError(f"assisted_by: the table has no judge {settings.assisted_by!r}; {remedy}")
 
 
 def _drop_prompts_if_unit_is_pair(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:

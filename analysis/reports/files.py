@@ -26,7 +26,7 @@ from guard_eval.records import SIMULATED, Pair
 from guard_eval.reporting.data import make_csv_from_frame, to_json
 from guard_eval.reporting.escaping import escape_html
 from guard_eval.reporting.rendering import render
-from guard_eval.reporting.words import find_criterion_title, use_titles
+from guard_eval.reporting.words import find_criterion_title, use_criterion_titles
 from guard_eval.reporting.writing import write_folder
 
 UNKNOWN_RATERS = (
@@ -76,7 +76,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
             unknown.
     """
     context = evidence.context
-    with use_titles(context.titles):
+    with use_criterion_titles(context.titles):
         if paper and any(row.rater_kind == UNKNOWN_KIND for row in evidence.rows(select_answer_rows)):
             raise StudyError(UNKNOWN_RATERS)
         screen = build_first_screen(evidence)

@@ -17,6 +17,7 @@ from analysis.reports.sentences import (
 from analysis.sections.raters.audits import UNBALANCED, run_audits
 from analysis.sections.raters.judge_run import score_calibration
 from analysis.sections.results.answering import select_answer_rows
+from analysis.sections.results.assisted import explain_missing_assistance
 from analysis.sections.results.equivalence import run_equivalence_tests
 from analysis.sections.results.ranking import RankingRow, group_rankings, rank_methods
 from analysis.sections.results.rounds import describe_rounds
@@ -24,6 +25,7 @@ from analysis.sections.results.shares import (
     BALANCED,
     NO_EVIDENCE,
     NO_TEST,
+    NOT_FIXED,
     TOO_FEW,
     ShareRow,
     WinShareRow,
@@ -202,6 +204,11 @@ def _describe_raters(evidence: Evidence) -> Iterator[str]:
 def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
     """Name the first method of each ranking, and the preferred method of each comparison."""
     alpha = evidence.plan.alpha
+    # If comparisons stop early, only one criterion has tests; a sentence covers all other criteria.
+    stopped_early = [
+        row for row in rows if evidence.has_early_stopping and choose_conclusion(row, alpha) == NO_TEST
+    ]
+    rows = [row for row in rows if row not in stopped_early]
     comparisons = [_group_by_conclusion(of, alpha) for of in group_by(rows, lambda row: row.methods).values()]
     clear = [groups for groups in comparisons if [word for word, _ in groups] != [NO_EVIDENCE]]
     unclear = [" and ".join(groups[0][1][0].methods) for groups in comparisons if groups not in clear]
@@ -212,6 +219,8 @@ def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_firs
         comparisons=clear[:MAX_SPELT_OUT],
         further=len(clear) - MAX_SPELT_OUT,
         unclear=join_first_parts(unclear, MAX_NAMED, join=" or between "),
+        untested=[of[0] for of in group_by(stopped_early, lambda row: row.criterion).values()],
+        why_untested=NOT_FIXED,
         list_shares=_list_criteria_with_shares,
     )
 
@@ -264,6 +273,7 @@ def _write_answer_remarks(
         detectable=_find_detectable_share(unclear, evidence),
         unclear=unclear,
         equivalent=same,
+        unassisted=explain_missing_assistance(evidence),
         judges=[
             _describe_judge_result(rows, evidence, also=any(row.is_significant(alpha) for row in first))
             for rows in judges
@@ -423,7 +433,7 @@ def _describe_test(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_fir
         first=rows[0],
         covered=covered,
         results=rows,
-        ranks_first=ranks_first and not evidence.has_early_stopping,
+        ranks_first=ranks_first and not (evidence.has_early_stopping or evidence.plan.sequential),
         judge=remove_word_simulated(covered.judge),
         raters=count_raters(covered.raters, covered.rater_kind),
         excludes_half=any(

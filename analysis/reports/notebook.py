@@ -21,7 +21,7 @@ from analysis.sections.section import Analyse, make_frame
 from analysis.verdicts.reading import Reading, get_reading, warn_about_reading
 from analysis.verdicts.sources import read_verdicts
 from guard_eval.errors import StudyError
-from guard_eval.reporting.words import use_titles
+from guard_eval.reporting.words import use_criterion_titles
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,7 +94,7 @@ def figures(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> dict[
     from analysis.reports.figures import draw_figures  # noqa: PLC0415  matplotlib, which only figures need
 
     evidence = make_evidence(verdicts, **declared)
-    with use_titles(evidence.context.titles):
+    with use_criterion_titles(evidence.context.titles):
         return {name: drawing.figure for name, drawing in draw_figures(evidence).items()}
 
 

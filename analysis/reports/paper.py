@@ -38,7 +38,7 @@ from analysis.sections.section import (
 from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.drawing import shorten_label
-from guard_eval.reporting.escaping import NOTHING, escape_latex, join_lines, replace_unwritable
+from guard_eval.reporting.escaping import NOTHING, escape_latex, join_lines, replace_unwritable_characters
 from guard_eval.reporting.tables import LONG_CELL, Table, to_latex, to_markdown
 from guard_eval.reporting.words import (
     capitalise,
@@ -86,7 +86,7 @@ def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
 
 def _convert_to_latex(text: str) -> str:
     """Return prose as one line of LaTeX, with typographic apostrophes and no break before a percent sign."""
-    words = re.sub(r"[ \n\t]+", " ", replace_unwritable(text))
+    words = re.sub(r"[ \n\t]+", " ", replace_unwritable_characters(text))
     return escape_latex(re.sub(r"(?<=\d) (?=%)", "\u00a0", words).replace("'", "’"))
 
 
@@ -197,10 +197,12 @@ def _write_result_sentence(evidence: Evidence) -> str:
     rows = evidence.rows(select_answer_rows)
     ranked = _select_rankings_of_first_raters(evidence)
     test = _describe_tests(rows, ", two-sided")
+    has_test = False
     if ranked:
         covered = [row for row in covered if row.rater_group == ranked[0][0].rater_group]
-        test = ranked[0][0].any_difference_test
-    if len(ranked) > 1:
+        has_test = ranked[0][0].p_any_difference is not None
+        test = ranked[0][0].any_difference_test if has_test else "without a test of any difference"
+    if len(ranked) > 1 and has_test:
         test += f", corrected by {CORRECTION_NAMES[evidence.adjustment]} over {len(ranked)} criteria"
     lines = write_sentences_from_template(
         "sentence",

@@ -23,7 +23,7 @@ from analysis.sections.section import (
 )
 from analysis.verdicts.reading import get_reading
 from guard_eval.records import SIMULATED
-from guard_eval.reporting.rendering import render_lines
+from guard_eval.reporting.rendering import render_template_lines
 from guard_eval.reporting.words import (
     capitalise,
     count_in_words,
@@ -50,7 +50,7 @@ def write_sentences_from_template(name: str, evidence: Evidence, **facts: object
     ]
     # One sentence lists several rankings without a difference.
     together = unclear if len(unclear) > 1 and not is_mixed else []
-    return render_lines(
+    return render_template_lines(
         TEMPLATES / f"{name}.txt.j2",
         evidence=evidence,
         rows=evidence.rows(select_answer_rows),

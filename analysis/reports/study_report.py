@@ -66,10 +66,10 @@ def read_study_verdicts(study: Study) -> pd.DataFrame:
         StudyError: There are no verdicts.
     """
     with Store.open(study.database) as store:
-        return check_verdicts(make_verdict_table(_read_counted_verdicts(study, store)))
+        return check_verdicts(make_verdict_table(read_counted_verdicts(study, store)))
 
 
-def _read_counted_verdicts(study: Study, store: Store) -> list[TidyRow]:
+def read_counted_verdicts(study: Study, store: Store) -> list[TidyRow]:
     """Return the verdicts of a study that count. Raise an error if no verdict counts."""
     if rows := _drop_open_round_verdicts(store, unblind.read_tidy_rows(store)):
         return rows
@@ -108,7 +108,7 @@ def read_study_for_report(study: Study, by: Sequence[str] = ()) -> tuple[pd.Data
         StudyError: There are no verdicts, a column is unknown, or the tables of metrics cannot be read.
     """
     with Store.open(study.database, declared=study.declared) as store:
-        rows = _read_counted_verdicts(study, store)
+        rows = read_counted_verdicts(study, store)
         context = make_study_context(study, store, rows)
         table = add_split_columns(
             study, check_verdicts(make_verdict_table(rows)), [*context.by, *by], store_pairs.read_pairs(store)
@@ -322,8 +322,9 @@ def add_split_columns(
             )
         if name not in source_of:
             raise StudyError(
-                f"--by {name}: no prompt and no trace has this column. To trace existing texts, move the "
-                f"files of {study.continuations_folder} away and run generate --trace, which writes the same "
+                f"--by {name}: no prompt and no trace has this column. If it describes prompts, "
+                f"write it into each line of {study.prompts_path}. To trace existing texts, move the files "
+                f"of {study.continuations_folder} away and run generate --trace, which writes the same "
                 f"texts; {suggest_nearest_word(name, sorted({*SPLITTING, *source_of}))}"
             )
         values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.verdicts.programs import VerdictFormat
-from analysis.verdicts.sides import read_first_method
+from analysis.verdicts.sides import read_sides
 from analysis.verdicts.table import (
     HEADINGS,
     METHODS,
@@ -152,9 +152,7 @@ def find_item_columns(
     is_program = form is not None
     rated = [*METHODS, *filter(table.has_columns, ("rater", "criterion"))]
     columns = [*table.columns_without_role, *filter(table.has_columns, ["presentation"])]
-    free = [
-        name for name in columns if name not in verdict_columns and read_first_method(table, name) is None
-    ]
+    free = [name for name in columns if name not in verdict_columns and not read_sides(table, name).any()]
     free = [name for name in free if table.list_values(name) and not table.has_only_verdicts(name)]
     named = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
     named = [name for name in named if name in {*free, "prompt_id"} or not table.list_values(name)]
@@ -174,7 +172,7 @@ def find_item_columns(
     else:
         items = _find_items_by_heading(table, named, rated)
     if table.has_columns("prompt_id"):
-        return items._replace(prompt="prompt_id")
+        return items._replace(prompt=_find_shared_text(table, named) or "prompt_id")
     if table.joined and "prompt_id" not in declared:
         return items._replace(prompt=_find_prompt_in_joined_columns(table))
     if not items.prompt and "prompt_id" not in declared and (form is None or form.asks):
@@ -213,10 +211,25 @@ def _find_items_by_heading(table: Table, named: Sequence[str], rated: Sequence[s
     )
 
 
+def _find_shared_text(table: Table, named: Sequence[str]) -> str:
+    """Return the prompt's column whose cells repeat, if the ids of prompts differ in every pair."""
+    ids = table.count_distinct_rows("prompt_id")
+    if "prompt_id" in table.declared.columns or ids < table.count_distinct_rows("prompt_id", *METHODS):
+        return ""
+    if table.has_columns("pair_id") and ids < table.count_distinct_rows("pair_id"):
+        return ""
+    shared = [name for name in named if 1 < table.count_distinct_rows(name) < ids]
+    shared = [name for name in shared if table.is_determined_by(name, ["prompt_id"])]
+    return min(shared, key=table.count_distinct_rows, default="")
+
+
 def _find_prompt_in_joined_columns(table: Table) -> str:
     """Return the column of the prompt if the user has declared that several columns together name the pair.
 
     The declared columns, up to the first column with a prompt's heading, together name the prompt.
+
+    Raises:
+        StudyError: Several pairs have the same cell in a part of the pair's name, which may be their prompt.
     """
     parts = list(table.joined)
     for number, name in enumerate(parts[:-1], start=1):
@@ -225,7 +238,25 @@ def _find_prompt_in_joined_columns(table: Table) -> str:
             if number > 1:
                 table.join_columns(heading)
             return heading
+    collections = {*HEADINGS["collections"], *HEADINGS["groups"]}
+    parts = [name for name in parts if simplify_heading(name) not in collections]
+    pairs = table.count_distinct_rows(*table.joined)
+    shared = [name for name in parts if table.count_distinct_rows(name) < pairs]
+    if len(parts) > 1 and shared:
+        # Numbers count the items of a text. Names may be the text that the items share.
+        names = [name for name in shared if not all(map(str.isdecimal, table.list_values(name)))]
+        raise StudyError(_describe_shared_cells(names or shared))
     return ""
+
+
+def _describe_shared_cells(names: Sequence[str]) -> str:
+    """Ask whether pairs with the same cell in one of these columns share a prompt."""
+    return (
+        f"several pairs have the same {join_with_and(list(map(repr, names[:MAX_OFFERS])))}. If they share a "
+        "prompt, they are not independent: write "
+        f"{format_column_options('prompt_id', names[:MAX_OFFERS])}. If they do not, write "
+        "--set columns.prompt_id="
+    )
 
 
 def _use_pair_column(table: Table, pair: str, others: Sequence[str], why: str) -> ItemColumns:
@@ -302,13 +333,9 @@ def _use_or_refuse_possible_item(
     unknown = [n for n in free if n in likely or (groups_rows and _may_column_group_rows(table, n, rated))]
     if not unknown:
         return items
-    listed = join_with_and(list(map(repr, unknown[:MAX_OFFERS])))
     if not is_row:
-        offers = format_column_options("prompt_id", unknown[:MAX_OFFERS])
-        raise StudyError(
-            f"several pairs have the same {listed}. If they share a prompt, they are not independent: write "
-            f"{offers}. If they do not, write --set columns.prompt_id="
-        )
+        raise StudyError(_describe_shared_cells(unknown))
+    listed = join_with_and(list(map(repr, unknown[:MAX_OFFERS])))
     pairs_by_name = [",".join(names) for names in _find_possible_pair_columns(table, unknown, free, rated)]
     is_alone = len(unknown) == 1 and unknown == likely == pairs_by_name
     is_group = not set(HEADINGS["groups"]).isdisjoint(map(simplify_heading, unknown))

@@ -26,6 +26,7 @@ from analysis.verdicts.table import (
     is_metadata_heading,
     is_name_of_aggregate,
     means_no_verdict,
+    names_worse_text,
 )
 from analysis.verdicts.words import (
     TIED,
@@ -81,6 +82,8 @@ def find_verdicts(table: Table) -> list[str]:
     wide: list[str] = []
     named = [name for name in table.find_common_headings("verdict") if name in table.columns_without_role]
     columns = find_verdict_columns(table)
+    if not named and not table.has_columns("verdict"):
+        _refuse_columns_of_worse_texts(table, columns)
     if not named and set(columns) <= set(table.find_headings(HEADINGS["answers"])):
         named = columns
     if table.has_columns("verdict"):
@@ -91,7 +94,8 @@ def find_verdicts(table: Table) -> list[str]:
         )
         table.unused += named[1:]
         table.set_frame(table.frame.drop(columns=named[1:]))
-        _refuse_further_verdict_columns(table, [name for name in columns if name not in named])
+        further = [name for name in columns if name not in named and not names_worse_text(name)]
+        _refuse_further_verdict_columns(table, further)
     elif not _use_columns_that_mark_winners(table):
         wide = columns
         is_single = len(wide) == 1 and not _RATER.fullmatch(wide[0])
@@ -102,6 +106,26 @@ def find_verdicts(table: Table) -> list[str]:
         _refuse_scores_as_verdicts(table)
     _use_tie_columns(table)
     return wide
+
+
+def _refuse_columns_of_worse_texts(table: Table, names: Sequence[str]) -> None:
+    """Refuse a column of verdicts whose heading says that it names the worse text."""
+    for name in filter(names_worse_text, names):
+        texts = table.list_values(name)
+        methods = sorted(set(table.list_values(*METHODS)))
+        opposite = dict(zip(methods, reversed(methods), strict=True)) if len(methods) == 2 else {}
+        sides = {A: "b", B: "a"}
+        opposite |= {text: sides[word.side] for text, word in find_word_meanings(texts).items() if word.side}
+        words = [format_word_setting(text, opposite[text]) for text in texts if text in opposite]
+        options = format_set_options(f"columns.verdict={name}", *words)
+        others = [other for other in names if not names_worse_text(other)]
+        better = format_column_options("verdict", [name])
+        message = f"{name!r} seems to name the worse text. If it does, write {options}. "
+        message += f"If it names the better text, write {better}"
+        if others:
+            instead = format_column_options("verdict", others[:1])
+            message += f". To read {others[0]!r} instead, write {instead}"
+        raise StudyError(message)
 
 
 def _refuse_further_verdict_columns(table: Table, names: Sequence[str]) -> None:

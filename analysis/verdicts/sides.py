@@ -20,6 +20,7 @@ from analysis.verdicts.table import (
     Table,
     is_name_of_aggregate,
     means_no_verdict,
+    names_worse_text,
     refuse_wrong_rows,
 )
 from analysis.verdicts.words import (
@@ -32,6 +33,7 @@ from analysis.verdicts.words import (
     format_set_options,
     format_word_setting,
     names_side,
+    simplify_word,
 )
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading, split_heading_words
@@ -68,6 +70,8 @@ _NONE = re.compile(r"(no|none|nothing)\b", re.IGNORECASE)
 _SIDE_OR_METHOD = (
     "the verdict {verdict!r} on {where} may name a side, or the method {name!r}; rename the method"
 )
+_NAMES_OF_SIDES = (r"(?<![a-z])[ab]\b", r"\d", r"left|right", r"first|second")
+"""Patterns of words and methods that name a side in the same way."""
 _SIDED = ("letter", "place", "column", "declared")
 """The kinds of words that name one of the two texts."""
 _LISTED = 12
@@ -104,14 +108,20 @@ def _parse_first_method(heading: str, cell: str, a: str, b: str) -> int | None:
     return None
 
 
+def read_sides(table: Table, name: str) -> Numbers:
+    """Read from a column the method shown first in each row: `A`, `B`, or 0 if the cell does not say this."""
+    heading = simplify_heading(name)
+    if not is_heading_about_sides(name):
+        return np.zeros(len(table.frame), dtype=np.int64)
+    numbers, rows = table.find_distinct_rows(name, *METHODS)
+    sides = [_parse_first_method(heading, *map(str, row)) or 0 for row in rows]
+    return np.array(sides, dtype=np.int64)[numbers]
+
+
 def read_first_method(table: Table, name: str) -> Numbers | None:
     """Read from a column the method shown first in each row, `A` or `B`; None if it does not say this."""
-    heading = simplify_heading(name)
-    if not is_heading_about_sides(name) or not table.is_filled(name):
-        return None
-    numbers, rows = table.find_distinct_rows(name, *METHODS)
-    sides = [_parse_first_method(heading, *map(str, row)) for row in rows]
-    return None if None in sides else np.array(sides, dtype=np.int64)[numbers]
+    sides = read_sides(table, name)
+    return sides if (sides != 0).all() else None
 
 
 def replace_words_by_winners(table: Table) -> None:
@@ -135,7 +145,10 @@ def replace_words_by_winners(table: Table) -> None:
     first_methods = {
         name: first for name in candidates if (first := read_first_method(table, name)) is not None
     }
+    if not first_methods and not table.has_columns(*SHOWN):
+        _refuse_incomplete_sides(table, candidates, word_kinds)
     _refuse_methods_named_like_sides(table, word_kinds)
+    _refuse_lone_letter(table, word_kinds)
     _refuse_methods_named_like_no_verdict(table, word_kinds, is_named & (verdict != TIE))
     columns, first = _find_methods_on_first_side(table, word_kinds, first_methods)
     sides = words["side"].fillna(TIED).to_numpy(np.int64)
@@ -176,14 +189,64 @@ def _interpret_verdict_words(table: Table) -> dict[str, Word]:
     return {text: meanings[text] for text in texts}
 
 
+def _refuse_incomplete_sides(table: Table, names: Sequence[str], word_kinds: pd.Series) -> None:
+    """Refuse a column that says only in some rows which text was first, if verdicts name sides."""
+    sided = word_kinds.isin(["letter", "place"])
+    for name in names:
+        sides = read_sides(table, name)
+        if (sides[sided] != 0).any():
+            refuse_wrong_rows(
+                table.frame.assign(cell=table.get_cells(name).fillna("")),
+                sided & (sides == 0),
+                "the column {name!r} says which method was first, but not on {where}, where it has {cell!r}. "
+                "Correct the column, since the verdicts name sides",
+                name=name,
+            )
+
+
 def _refuse_methods_named_like_sides(table: Table, word_kinds: pd.Series) -> None:
-    """Refuse words for sides if a method has the name of a side. With left and right, a method may be A."""
+    """Refuse words for sides that can also be the name of a method, such as A and System A.
+
+    With the columns left and right, a method may be called A.
+    """
     is_clear = table.has_columns(*SHOWN) and set(word_kinds) <= {"", "place", "tie"}
-    methods = pd.concat([table.get_cells(name)[word_kinds != ""] for name in METHODS]).dropna().unique()
+    is_word = ~word_kinds.isin(["", "declared"])
+    verdict = table.get_cells("verdict").str.strip()
+    methods = pd.concat([table.get_cells(name)[is_word] for name in METHODS]).dropna().unique()
     for name in methods:
-        word = find_word_meaning(name)
-        if word and not (is_clear and word.kind == "letter"):
-            refuse_wrong_rows(table.get_texts("verdict"), word_kinds != "", _SIDE_OR_METHOD, name=name)
+        meaning = find_word_meaning(name)
+        if meaning is None or (is_clear and meaning.kind == "letter"):
+            continue
+        is_side = simplify_word(name) in {"a", "b"} or meaning.kind == "tie"
+        alike = [word for word in verdict[is_word].unique() if is_side or _name_sides_alike(word, name)]
+        is_doubtful = is_word & verdict.isin(alike)
+        refuse_wrong_rows(table.get_texts("verdict"), is_doubtful, _SIDE_OR_METHOD, name=name)
+
+
+def _name_sides_alike(word: str, name: str) -> bool:
+    """Return whether both texts name sides with letters, both with numbers, or both with left or first."""
+    texts = [simplify_word(text) for text in (word, name)]
+    return any(all(re.search(pattern, text) for text in texts) for pattern in _NAMES_OF_SIDES)
+
+
+def _refuse_lone_letter(table: Table, word_kinds: pd.Series) -> None:
+    """Refuse the verdict B without the verdict A beside other words: B may mean both."""
+    verdict = table.get_cells("verdict").str.strip()
+    letters = verdict[word_kinds == "letter"]
+    is_bare = letters.map(simplify_word).isin(["a", "b"])
+    meanings = _interpret_verdict_words(table)
+    beside = verdict[word_kinds.isin(["", "declared"])].dropna().unique()
+    others = [text for text in beside if not means_no_verdict(text) and meanings[text].kind != "tie"]
+    if others and is_bare.any() and len({meanings[text].side for text in letters}) == 1:
+        word = letters[is_bare].iloc[0]
+        known = {*table.list_values(*METHODS), *table.declared.words}
+        unknown = [text for text in others if text not in known and not meanings[text].kind]
+        raise StudyError(
+            f"the verdict {word!r} may name a side or mean something else, such as both, because other "
+            f"verdicts are {join_with_and(list(map(repr, others[:3])))}. Declare its meaning: "
+            f"{format_set_options(*map(format_word_setting, [word, *unknown]))} (a, b, tie, a method, or "
+            "nothing)"
+        )
 
 
 def _refuse_methods_named_like_no_verdict(table: Table, word_kinds: pd.Series, is_method: pd.Series) -> None:
@@ -302,6 +365,7 @@ def _refuse_changed_sides(
     if table.get_heading("sides"):  # the format of the file says where the methods stood
         return
     others = [name for name in table.columns_without_role if not is_name_of_aggregate(name)]
+    others = [name for name in others if not names_worse_text(name)]
     others += filter(table.has_columns, ["presentation"])
     for name in dict.fromkeys([*first_methods, *others]):
         if name in first_methods:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
 import pandas as pd
@@ -30,7 +31,8 @@ from analysis.verdicts.table import (
     is_metadata_heading,
     refuse_wrong_rows,
 )
-from analysis.verdicts.tidy import make_tidy
+from analysis.verdicts.tidy import WORDS, make_tidy
+from analysis.verdicts.words import format_word_setting, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading
 from guard_eval.records import RaterKind
@@ -97,6 +99,7 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declarations)
         is_read = READING in source.attrs and set(REQUIRED) <= set(source.columns)
         if not is_read or declared.columns or declared.words:
             source = make_tidy(_turn_index_into_column(source), declared)
+            _refuse_unknown_words([source], declared)
         return check_verdicts(source, rater_kind=declared.rater_kind)
     if isinstance(source, Path | str):
         source = [source]
@@ -104,7 +107,9 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declarations)
         kind = type(source).__name__
         raise StudyError(f"verdicts must be a data frame or the path of a file, but this is a {kind}")
     tables = []
-    for path, frame in load_files(list(map(Path, source)), declared):
+    loaded = load_files(list(map(Path, source)), declared)
+    _refuse_unknown_words([frame for _, frame in loaded], declared)
+    for path, frame in loaded:
         with name_file_in_errors(path):
             tables.append(check_verdicts(frame, rater_kind=declared.rater_kind))
     return tables[0] if len(tables) == 1 else _join_tables(tables, source, declared)
@@ -137,12 +142,8 @@ def _refuse_ids_that_restart_in_files(tables: Sequence[pd.DataFrame], whole: pd.
 
     A file of one rater may also say other things about this rater, so only common headings count there.
     """
-    collections = {
-        *HEADINGS["collections"],
-        *HEADINGS["groups"],
-        *HEADINGS["prompt"],
-        *HEADINGS["attributes"],
-    }
+    kinds = ("collections", "groups", "prompt", "attributes")
+    collections = {heading for kind in kinds for heading in HEADINGS[kind]}
     for name in map(str, whole.columns.difference([*KNOWN, *STORED])):
         parts = [table[name].unique() if name in table else [] for table in tables]
         is_common = simplify_heading(name) in collections
@@ -158,6 +159,23 @@ def _refuse_ids_that_restart_in_files(tables: Sequence[pd.DataFrame], whole: pd.
             raise StudyError(
                 f"each file has one {name}, and {heading} {counts.idxmax()!r} is in several files. If ids "
                 f"begin again in each file, write {joined}. If all are about the same texts, write {alone}"
+            )
+
+
+def _refuse_unknown_words(frames: Sequence[pd.DataFrame], declared: Declarations) -> None:
+    """Refuse a declared word that no cell has, because a cell such as `A` would keep its common meaning.
+
+    Raises:
+        StudyError: No table has the word, and the word is not the name of a method.
+    """
+    cells = {text for frame in frames for text in frame.attrs.get(WORDS, ())}
+    for word, meaning in declared.words.items():
+        if word not in cells and word != meaning:
+            alike = [text for text in cells if simplify_word(text) == simplify_word(word)]
+            near = next(iter([*alike, *get_close_matches(word, cells, n=1)]), "")
+            raise StudyError(
+                f"verdicts.{word}={meaning}: no cell is {word!r}. Write the word as in the cells"
+                + (f": {format_word_setting(near, meaning)}" if near else "")
             )
 
 

@@ -21,7 +21,7 @@ from pandas.api.types import infer_dtype
 from analysis.verdicts.reading import Reading, Role
 from analysis.verdicts.words import find_word_meaning, format_set_options, simplify_word
 from guard_eval.errors import StudyError
-from guard_eval.files.headings import differ_only_in_side, simplify_heading
+from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
 from guard_eval.records import RaterKind
 from guard_eval.reporting.words import join_first_parts, join_with_and
 
@@ -82,6 +82,12 @@ def is_metadata_heading(heading: str) -> bool:
 def is_name_of_aggregate(name: str) -> bool:
     """Return whether a column, or a rater, with this name sums up the verdicts of several raters."""
     return simplify_heading(name) in HEADINGS["aggregates"]
+
+
+def names_worse_text(heading: str) -> bool:
+    """Return whether cells name the worse text according to their heading: loser, but not less_toxic."""
+    words = [word for word in split_heading_words(heading) if word in HEADINGS["worse"]]
+    return len(words) % 2 == 1
 
 
 def format_column_options(role: str, names: Sequence[str]) -> str:

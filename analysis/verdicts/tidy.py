@@ -39,6 +39,8 @@ from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.reporting.words import join_with_and
 
+WORDS = "words"
+"""The key in a table's `attrs` that lists the words for verdicts, if the user has declared words."""
 _KINDS = ("pair_id", "rater", "criterion")
 _INDEX = {"", "unnamed0", "rownames"}
 _NUMBER = re.compile(r"[+-]?[\d.,]+")
@@ -81,6 +83,7 @@ def make_tidy(
         _leave_out_other_questions(table)
     refuse_texts_as_methods(table)
     refuse_methods_of_several_settings(table)
+    words = _list_words(table) if declared.words else []
     wide = find_verdicts(table)
     _leave_out_rows_of_other_screens(table)
     _refuse_unclear_exclusion_columns(table, wide)
@@ -102,7 +105,8 @@ def make_tidy(
         _complete_rows(table)
     _refuse_nested_cells(table, frame)
     _refuse_incomplete_table(table, is_program=form is not None)
-    table.frame.attrs = {**frame.attrs, READING: join_readings([get_reading(frame), table.make_reading()])}
+    reading = join_readings([get_reading(frame), table.make_reading()])
+    table.frame.attrs = {**frame.attrs, READING: reading, WORDS: words}
     return table.frame
 
 
@@ -170,6 +174,12 @@ def _read_declared_headings(table: Table) -> Mapping[str, str]:
                 f"{start}={heading}: there is no such heading; {suggest_nearest_word(heading, table.names)}"
             )
     return declared
+
+
+def _list_words(table: Table) -> list[str]:
+    """Return the texts in all columns that can hold verdicts, and the headings, which can mark verdicts."""
+    columns = [*table.columns_without_role, *filter(table.has_columns, ["verdict"])]
+    return [*table.names, *(text.strip() for text in table.list_values(*columns))]
 
 
 def _leave_out_index_column(table: Table) -> None:

@@ -87,7 +87,7 @@ COMMANDS = {
     "raters include": Command(
         PEOPLE,
         "guard_eval.store.manage:include_raters",
-        "Let raters rate again who were excluded or revoked, or who failed the check.",
+        "Let raters rate again after an exclusion, a revocation, or a failed check.",
     ),
     "raters erase": Command(
         PEOPLE, "guard_eval.store.manage:erase_raters", "Delete people's identity and comments for good."
@@ -114,7 +114,7 @@ COMMANDS = {
         "analysis.publication.describe:describe",
         "Write one page with the plan of the study and what was collected.",
     ),
-    "export": Command(RESULTS, "guard_eval.store.export:export", "Write the verdicts as a table."),
+    "export": Command(RESULTS, "analysis.publication.export:export", "Write the verdicts as a table."),
     "publish": Command(
         RESULTS,
         "analysis.publication.publish:publish",

@@ -58,7 +58,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code."""
-    _prepare_terminal()
+    _prepare_standard_output()
     printer = Printer()
     printer.as_json = "--json" in arguments  # errors in the arguments must be JSON, too
     with stop_on_signals() as signals:
@@ -78,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
             return 2
 
 
-def _prepare_terminal() -> None:
+def _prepare_standard_output() -> None:
     """Prepare standard output so that every character can be printed and no table is too narrow."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdigit() and int(columns) < LEAST_COLUMNS:
@@ -91,11 +91,11 @@ def _prepare_terminal() -> None:
 
 def _call_command(arguments: Sequence[str], printer: Printer) -> int:
     """Call a command, print its result, and return the exit code."""
-    _check_current_folder()
+    _check_current_folder_exists()
     line = build_app(printer)
     if any(word.partition(" ")[0] in arguments for word in COMMANDS):  # also for the help of a command
         register_study_argument()
-        show_whole_docstring(line, arguments)
+        show_whole_docstring_in_help(line, arguments)
     with progress.use_reporter(printer):
         result = line.meta(arguments)
     if isinstance(result, Result):  # --help and --version return none
@@ -106,7 +106,7 @@ def _call_command(arguments: Sequence[str], printer: Printer) -> int:
     return result.exit_code if isinstance(result, Result) else 0
 
 
-def _check_current_folder() -> None:
+def _check_current_folder_exists() -> None:
     """Check that the current folder exists, because relative names need it."""
     try:
         Path.cwd()
@@ -153,7 +153,7 @@ def build_app(printer: Printer | None = None) -> App:
             negative=(),
             show_default=_describe_default,
             parse=re.compile(r"^(?!overrides$)"),
-            converter=_convert_without_rounding,
+            converter=_convert_option_value,
         ),
         help_flags=["--help", "-h"],
         result_action="return_value",
@@ -204,7 +204,7 @@ def build_app(printer: Printer | None = None) -> App:
     return app
 
 
-def _convert_without_rounding(kind: type, tokens: Sequence[Token]) -> object:
+def _convert_option_value(kind: type, tokens: Sequence[Token]) -> object:
     """Convert an option's value. cyclopts itself rounds 43.75 and reads 0x1F where a whole number belongs."""
     if kind in (int, int | None) and not re.fullmatch(r"-?\d+", tokens[0].value, re.ASCII):
         raise ValueError(f"{tokens[0].value!r} is not a whole number")
@@ -243,30 +243,30 @@ def register_study_argument(overrides: tuple[str, ...] = ()) -> None:
     Parameter(converter=open_named_study, accepts_keys=False, n_tokens=1)(Study)
 
 
-def show_whole_docstring(line: App, arguments: Sequence[str]) -> None:
+def show_whole_docstring_in_help(app: App, arguments: Sequence[str]) -> None:
     """Show the named command's whole docstring in its help. Lists of commands show only the first line."""
     words = [word for word in arguments if not word.startswith("-")]  # --help is a command of cyclopts, too
-    *_, command = line.parse_commands(words)[1]
+    *_, command = app.parse_commands(words)[1]
     if command.default_command:
         command.help = None
 
 
 def _call_command_with_overrides(
-    command: Callable[..., object], bound: inspect.BoundArguments, overrides: tuple[str, ...]
+    command: Callable[..., object], bound_arguments: inspect.BoundArguments, overrides: tuple[str, ...]
 ) -> object:
     """Call a command. A function that takes files instead of a study receives `--set` as `overrides`."""
     gc.freeze()  # imported objects live as long as the process, so collections need not check them
     from guard_eval.study import Study  # noqa: PLC0415
 
     reads_overrides = "overrides" in inspect.signature(command).parameters
-    studies = [value.folder for value in bound.arguments.values() if isinstance(value, Study)]
+    studies = [value.folder for value in bound_arguments.arguments.values() if isinstance(value, Study)]
     if overrides and not studies and not reads_overrides:
         raise StudyError(f"--set {overrides[0]}: this command reads no settings; remove --set")
     more = {"overrides": overrides} if reads_overrides else {}
     try:
-        return command(*bound.args, **bound.kwargs, **more)
+        return command(*bound_arguments.args, **bound_arguments.kwargs, **more)
     except StudyError as error:
-        for folder in [*studies, *filter(_is_study_folder, bound.args)][:1]:
+        for folder in [*studies, *filter(_is_study_folder, bound_arguments.args)][:1]:
             error.args = (proposals.insert_study_into_commands(str(error), folder, overrides),)
         raise
 

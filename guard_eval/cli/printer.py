@@ -33,7 +33,7 @@ from guard_eval.progress import Advance, Reporter
 from guard_eval.proposals import replace_pages_by_paths
 from guard_eval.records import JsonObject
 from guard_eval.reporting.data import to_json
-from guard_eval.reporting.escaping import NOTHING, escape_invisible
+from guard_eval.reporting.escaping import NOTHING, escape_invisible_characters
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
 
@@ -94,11 +94,11 @@ class Printer(Reporter):
         )
         if self.as_json:
             sys.stdout.write(json.dumps({"error": message.removeprefix("error: ")}) + "\n")
-        sys.stderr.write(escape_invisible(replace_pages_by_paths(message)) + "\n")
+        sys.stderr.write(escape_invisible_characters(replace_pages_by_paths(message)) + "\n")
 
     def warn(self, text: str) -> None:
         """Print a warning to standard error."""
-        sys.stderr.write(escape_invisible(replace_pages_by_paths(f"warning: {text}")) + "\n")
+        sys.stderr.write(escape_invisible_characters(replace_pages_by_paths(f"warning: {text}")) + "\n")
 
     def show_notice(self, text: str) -> None:
         """Print a line to standard error, unless `quiet` is set."""
@@ -107,11 +107,11 @@ class Printer(Reporter):
 
     def print_text(self, text: str, style: str) -> None:
         """Print part of a line immediately."""
-        _make_console(stderr=self.as_json).print(Text(escape_invisible(text), style=style), end="")
+        _make_console(stderr=self.as_json).print(Text(escape_invisible_characters(text), style=style), end="")
 
     def confirm(self, question: str) -> bool:
         """Ask on standard error. Return whether the answer is yes. Without a user, the answer is no."""
-        sys.stderr.write(escape_invisible(f"{question} [y/N] "))
+        sys.stderr.write(escape_invisible_characters(f"{question} [y/N] "))
         sys.stderr.flush()
         answer = sys.stdin.readline() if sys.stdin is not None else ""
         if not answer.endswith("\n"):
@@ -125,18 +125,18 @@ class Printer(Reporter):
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
-            TextColumn(escape_invisible(unit), markup=False),
+            TextColumn(escape_invisible_characters(unit), markup=False),
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
             TextColumn("{task.fields[note]}", markup=False),
             console=_make_console(stderr=True, quiet=self.quiet),
             speed_estimate_period=SPEED_SECONDS,
         )
         with bars:
-            bar = bars.add_task(escape_invisible(description), total=total, note="")
+            bar = bars.add_task(escape_invisible_characters(description), total=total, note="")
 
             def advance(count: float = 1, /, note: str | None = None) -> None:
                 if note is not None:
-                    bars.update(bar, note=escape_invisible(note))
+                    bars.update(bar, note=escape_invisible_characters(note))
                 bars.advance(bar, count)
 
             yield advance
@@ -220,7 +220,7 @@ def _insert_program_path(command: str) -> str:
 
 def _print_line(console: Console, line: str) -> None:
     """Print a line. On a terminal, break the line between words, unless it has a command to copy."""
-    line = escape_invisible(line)
+    line = escape_invisible_characters(line)
     whole = not console.is_terminal or "guard-eval " in line
     console.print(
         line if whole else "\n".join(_break_line(paragraph, console.width) for paragraph in line.split("\n"))
@@ -240,8 +240,11 @@ def _print_table(console: Console, table: Table) -> None:
 
     If the table is too wide for the words, print each row as lines with heading and cell.
     """
-    columns = [escape_invisible(column) for column in table.columns]
-    rows = [[escape_invisible(NOTHING if cell is None else str(cell)) for cell in row] for row in table.rows]
+    columns = [escape_invisible_characters(column) for column in table.columns]
+    rows = [
+        [escape_invisible_characters(NOTHING if cell is None else str(cell)) for cell in row]
+        for row in table.rows
+    ]
     if table.caption:
         _print_line(console, table.caption)
     cells = [[column, *(row[n] for row in rows)] for n, column in enumerate(columns)]
@@ -266,17 +269,19 @@ def _print_table(console: Console, table: Table) -> None:
 
 
 def _distribute_column_widths(
-    natural: Sequence[int], least: Sequence[int], width: int
+    natural_widths: Sequence[int], least_widths: Sequence[int], width: int
 ) -> tuple[int, list[int]]:
     """Return the gap between columns, and the width of each column: at least the column's longest word.
 
     rich could distribute widths itself, but cuts off words in columns with a least width.
     """
-    gap = 3 if sum(least) + 3 * (len(least) - 1) <= width else 2
-    widths = list(least)
-    room = width - gap * (len(least) - 1)
-    for index in sorted(range(len(least)), key=lambda index: natural[index] - least[index]):
-        widths[index] += max(0, min(natural[index] - widths[index], room - sum(widths)))
+    gap = 3 if sum(least_widths) + 3 * (len(least_widths) - 1) <= width else 2
+    widths = list(least_widths)
+    room = width - gap * (len(least_widths) - 1)
+    for index in sorted(
+        range(len(least_widths)), key=lambda index: natural_widths[index] - least_widths[index]
+    ):
+        widths[index] += max(0, min(natural_widths[index] - widths[index], room - sum(widths)))
     return gap, widths
 
 

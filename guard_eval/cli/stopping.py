@@ -36,7 +36,7 @@ def stop_on_signals() -> Iterator[list[int]]:
             signal.signal(number, handler or signal.SIG_DFL)
 
 
-def is_caused_by_signal(error: BaseException, received: Sequence[int]) -> bool:
+def is_caused_by_signal(error: BaseException, received_signals: Sequence[int]) -> bool:
     """Return whether a signal caused this error, even if a library replaced the error by another one.
 
     A library that loads files in threads may report the stop as its own failure.
@@ -46,9 +46,9 @@ def is_caused_by_signal(error: BaseException, received: Sequence[int]) -> bool:
     while cause is not None and cause not in causes:
         causes.append(cause)
         cause = cause.__cause__ or cause.__context__
-    return bool(received) or any(isinstance(cause, KeyboardInterrupt) for cause in causes)
+    return bool(received_signals) or any(isinstance(cause, KeyboardInterrupt) for cause in causes)
 
 
-def find_signal_exit_code(received: Sequence[int]) -> int:
+def find_signal_exit_code(received_signals: Sequence[int]) -> int:
     """Return the exit code of a stopped command: the first signal's code or, without a signal, Ctrl-C's."""
-    return 128 + (received[0] if received else signal.SIGINT)
+    return 128 + (received_signals[0] if received_signals else signal.SIGINT)

@@ -58,25 +58,28 @@ def judge_all_pairs(store: Store, plan: HandOutPlan, criteria: Sequence[str]) ->
 
 
 def _simulate_choices(
-    blind: BlindPair, criteria: Sequence[str], name: str, plan: HandOutPlan
+    blind_pair: BlindPair, criteria: Sequence[str], rater_name: str, plan: HandOutPlan
 ) -> dict[str, Choice]:
-    return {criterion: simulate_choice(blind, criterion, name=name, seed=plan.seed) for criterion in criteria}
+    return {
+        criterion: simulate_choice(blind_pair, criterion, rater_name=rater_name, seed=plan.seed)
+        for criterion in criteria
+    }
 
 
-def simulate_choice(blind: BlindPair, criterion: str, *, name: str, seed: int) -> Choice:
+def simulate_choice(blind_pair: BlindPair, criterion: str, *, rater_name: str, seed: int) -> Choice:
     """Return a simulated rater's choice. It does not change if the two texts swap sides.
 
     Only the judge prefers the text that is shown first.
     """
-    texts = sorted((blind.text_a, blind.text_b))
+    texts = sorted((blind_pair.text_a, blind_pair.text_b))
     shared = _SHARED_NOISE * _hash_to_normal_number(seed, "pair", criterion, texts)
-    noise = _OWN_NOISE * _hash_to_normal_number(seed, name, criterion, texts)
+    noise = _OWN_NOISE * _hash_to_normal_number(seed, rater_name, criterion, texts)
     difference = measure_text_appeal(texts[1]) - measure_text_appeal(texts[0]) + shared + noise
-    if blind.text_a == texts[0]:
+    if blind_pair.text_a == texts[0]:
         difference = -difference
-    if name == JUDGE:
+    if rater_name == JUDGE:
         difference += _LEAN
-    if blind.text_a == blind.text_b or abs(difference) < _TIE_WITHIN:
+    if blind_pair.text_a == blind_pair.text_b or abs(difference) < _TIE_WITHIN:
         return "tie"
     return "A" if difference > 0 else "B"
 

@@ -27,7 +27,7 @@ from guard_eval.study.system_settings import System
 from guard_eval.texts.continuations import WHOLE, Shard, append_continuations, append_traces, reserve_shard
 from guard_eval.texts.current import Known, find_model_revision
 from guard_eval.texts.systems.served_files import TEXTS
-from guard_eval.texts.tuning import TUNE, plan_prompts_of_systems, split_prompts_for_tuning
+from guard_eval.texts.tuning import TUNE, group_systems_by_prompts, split_prompts_for_tuning
 
 EngineName = Literal["local", "ray", "vllm"]
 _OPENERS: dict[EngineName, str] = {
@@ -107,7 +107,7 @@ def generate_texts(
             )
         plans = [
             ServedPlan(study=study, system=system, prompts=prompts)
-            for names, prompts in (plan_prompts_of_systems(study) if served else ())
+            for names, prompts in (group_systems_by_prompts(study) if served else ())
             for system in served
             if system.name in names
         ]
@@ -184,7 +184,7 @@ def _plan_local_texts(
     **options: Any,  # noqa: ANN401 (fields of `GenerationPlan`)
 ) -> Iterator[GenerationPlan]:
     """Yield a plan for each local model: the texts that this model has to write for these systems."""
-    for model_study, (names, prompts) in product(study.split_by_model(), plan_prompts_of_systems(study)):
+    for model_study, (names, prompts) in product(study.split_by_model(), group_systems_by_prompts(study)):
         model = model_study.settings.model
         planned = {
             str(system.strategy): system.name

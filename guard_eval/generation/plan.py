@@ -87,7 +87,7 @@ class GenerationPlan:
     def existing_texts(self) -> Mapping[str, Texts]:
         """The texts that are already written, by strategy."""
         return find_generated_texts(
-            self.study, [*self.systems], self.prompts, facts=self.facts, engine=self.engine
+            self.study, [*self.systems], self.prompts, model_facts=self.facts, engine=self.engine
         )
 
     @cached_property

@@ -25,7 +25,7 @@ from guard_eval.errors import StudyError
 from guard_eval.generation import PlannedText
 from guard_eval.generation.plan import GenerationResult, Problems, list_missing_texts
 from guard_eval.records import BILLION, Prompt
-from guard_eval.reporting.escaping import escape_invisible
+from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.servers.answers import has_model_reasoned, read_answer, read_usage, remove_thinking
 from guard_eval.servers.failures import (
     ATTEMPTS,
@@ -160,7 +160,7 @@ class ServedPlan:
         price = "its price is unknown" if self.price is None else f"price: {self.price}"
         cost = "" if self.price is None else f" for at most {format_usd(self.max_total_cost / BILLION)}"
         count = f"{len(self.missing_texts)} requests to {served.base_url}, model {served.model}"
-        example = escape_invisible(
+        example = escape_invisible_characters(
             json.dumps(self.build_request_body(*self.missing_texts[0]), ensure_ascii=False)
         )
         start = "  prompts are sent whole; the first request:"

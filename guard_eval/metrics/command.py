@@ -30,7 +30,7 @@ from guard_eval.metrics.measurement import (
 )
 from guard_eval.metrics.scores import MeasurementResult
 from guard_eval.metrics.scoring_models import MetricTools, ScoreCache, ScoringModels
-from guard_eval.metrics.tuning import choose_settings, list_needed_metrics
+from guard_eval.metrics.tuning import choose_settings, list_metrics_of_tuning_rule
 from guard_eval.records import Prompt
 from guard_eval.reporting.writing import claim_results_folder
 from guard_eval.study import Study
@@ -212,7 +212,7 @@ def _tune_study(study: Study, *, dry_run: bool) -> MeasurementResult:
     assert settings.tuning is not None
     prompts, _ = split_prompts_for_tuning(study)
     texts = find_first_texts_of_systems(study, settings.systems, prompts)
-    metrics = {"compute": list_needed_metrics(settings.tuning), "baseline": None}
+    metrics = {"compute": list_metrics_of_tuning_rule(settings.tuning), "baseline": None}
     metric_settings = settings.metrics.model_copy(update=metrics)
     measured = _measure_texts(
         [text for by_prompt in texts.values() for text in by_prompt.values()],
@@ -283,12 +283,12 @@ def _measure_texts(
         by_system.setdefault(text.strategy, []).append(text.text)
     lines = [line, *filter(None, [describe_unfinished_texts(by_system)])]
     lines += [
-        f"{name} ({_shorten_list_of_rows(where)}): {note}"
+        f"{name} ({_shorten_names_of_rows(where)}): {note}"
         for name, where, note in collect_score_notes(undefined)
     ]
     noted = [row for row in differences if row.note]
     lines += [
-        f"{name} against {noted[0].baseline} ({_shorten_list_of_rows(where)}): {note}"
+        f"{name} against {noted[0].baseline} ({_shorten_names_of_rows(where)}): {note}"
         for name, where, note in collect_score_notes(noted)
     ]
     if folder and write:
@@ -306,13 +306,15 @@ def _measure_texts(
     )
 
 
-def _shorten_list_of_rows(places: str) -> str:
+def _shorten_names_of_rows(places: str) -> str:
     """Return the names of the table rows to which a note applies, or the number of rows if there are many.
 
     metrics.html names all rows.
 
-    >>> _shorten_list_of_rows("tales, guard"), _shorten_list_of_rows("a, guard; a, top_k; b, guard; b, top_k")
-    ('tales, guard', '4 rows')
+    >>> _shorten_names_of_rows("tales, guard")
+    'tales, guard'
+    >>> _shorten_names_of_rows("a, guard; a, top_k; b, guard; b, top_k")
+    '4 rows'
     """
     count = places.count("; ") + 1
     return places if count <= MOST_PLACES else f"{count} rows"

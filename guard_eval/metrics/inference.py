@@ -47,12 +47,12 @@ Searches = Mapping[str, Sequence[str]]
 """For each chosen setting of a strategy, all settings of the strategy that were tried."""
 
 
-def compute_contributions(parts: Floats, function: Statistic) -> Floats:
+def compute_prompt_contributions(parts: Floats, function: Statistic) -> Floats:
     """Return the contribution of each prompt to a metric, `[prompts]`. The mean contribution is the metric.
 
     Contributions are the jackknife's pseudo-values, without the jackknife's correction for bias.
 
-    >>> compute_contributions(np.array([[1.0, 1], [2, 1], [6, 1]]), divide_sums)  # of a mean: the values
+    >>> compute_prompt_contributions(np.array([[1.0, 1], [2, 1], [6, 1]]), divide_sums)  # of a mean: values
     array([1., 2., 6.])
     """
     total = parts.sum(axis=0)
@@ -82,13 +82,13 @@ def _make_score(outcomes: Sequence[Outcome], level: float) -> Score:
     note = f"mean over {len(outcomes)} datasets, each of the same weight" if is_mean else first.note
     estimate = Estimate()
     datasets = [
-        compute_contributions(outcome.parts, outcome.function)
+        compute_prompt_contributions(outcome.parts, outcome.function)
         for outcome in outcomes
         if outcome.parts is not None
     ]
     if len(datasets) == len(outcomes):
         bounds = (0.0, 100.0) if METRICS[first.metric].unit == "%" else UNBOUNDED
-        estimate = _estimate_mean(datasets, outcomes, level=level, bounds=bounds)
+        estimate = _estimate_mean_over_datasets(datasets, outcomes, level=level, bounds=bounds)
     return Score(
         metric=first.metric,
         dataset=OVERALL if is_mean else first.dataset,
@@ -116,7 +116,7 @@ def _pool_contributions(datasets: Sequence[Floats]) -> tuple[Floats, NDArray[np.
     return np.concatenate(scaled), np.repeat(np.arange(len(datasets)), sizes)
 
 
-def _estimate_mean(
+def _estimate_mean_over_datasets(
     datasets: Sequence[Floats],
     outcomes: Sequence[Outcome],
     *,
@@ -203,7 +203,7 @@ def _estimate_difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()
         gains = [(ours.value or 0.0) - (theirs.value or 0.0) for ours, theirs in pairs]
         return replace(untested, value=statistics.fmean(gains))
     gained = _compute_gains_by_dataset(pairs)
-    estimate = _estimate_mean(gained, sides, level=level, null=0.0)
+    estimate = _estimate_mean_over_datasets(gained, sides, level=level, null=0.0)
     if estimate.value is None:
         return replace(untested, note=estimate.note)
     if tried:
@@ -258,7 +258,7 @@ def _compute_prompt_gains(first: Outcome, second: Outcome) -> Floats:
     """Return the contribution of each prompt to a difference. Rounding errors become 0."""
     shared = _find_shared_prompts(first, second)
     defined = [(side.parts, side.function) for side in (first, second) if side.parts is not None]
-    sides = [compute_contributions(parts[shared], function) for parts, function in defined]
+    sides = [compute_prompt_contributions(parts[shared], function) for parts, function in defined]
     with np.errstate(invalid="ignore"):
         gain = sides[0] - sides[1]
     largest = max(1.0, *(float(np.abs(side).max()) for side in sides))

@@ -19,7 +19,7 @@ from guard_eval.metrics.outcomes import (
     Group,
     Outcome,
     group_texts,
-    make_outcome_of_runs,
+    make_outcome_from_run_values,
     make_reference_groups,
 )
 from guard_eval.metrics.scores import METRICS, MeasurementResult
@@ -126,7 +126,9 @@ def _score_references(humans: Group, metric: str) -> Outcome:
     """Return 100 %, the references' own score for a metric that compares texts with references."""
     signature = f"{metric}|the references themselves"
     n = len(humans.texts)
-    return make_outcome_of_runs(metric, humans, [100.0], n=n, note="by definition", signature=signature)
+    return make_outcome_from_run_values(
+        metric, humans, [100.0], n=n, note="by definition", signature=signature
+    )
 
 
 def _read_package_versions() -> dict[str, str]:

@@ -166,7 +166,7 @@ class Outcome:
 
 
 class Facts(TypedDict, total=False):
-    """Optional arguments of `make_outcome_of_runs`, which describes each of them."""
+    """Optional arguments of `make_outcome_from_run_values`, which describes each of them."""
 
     n: int
     signature: str
@@ -176,10 +176,10 @@ class Facts(TypedDict, total=False):
     parts: Floats | None
 
 
-def make_outcome_of_runs(
+def make_outcome_from_run_values(
     metric: str,
     group: Group,
-    values: Sequence[float],
+    run_values: Sequence[float],
     function: Statistic = divide_sums,
     *,
     n: int = 0,
@@ -195,7 +195,7 @@ def make_outcome_of_runs(
     Args:
         metric: The metric's name.
         group: The texts.
-        values: The value of each run, or one value for all runs. An undefined value is not a finite number.
+        run_values: The value of each run, or one for all runs. An undefined value is not a finite number.
         function: The metric as a function of the sums of `parts`.
         n: The number of texts with a value.
         signature: The definition of the metric, with the settings.
@@ -205,12 +205,12 @@ def make_outcome_of_runs(
         parts: Each prompt's summands in the sums, `[prompts, m]`. Without parts, there is no interval.
         noise: The variance of the value that does not come from the choice of prompts.
     """
-    defined = [value for value in values if math.isfinite(value)]
+    defined = [value for value in run_values if math.isfinite(value)]
     if not defined:
         n = 0
         parts = None
         note = reason
-    elif len(values) > 1:
+    elif len(run_values) > 1:
         note = join_notes(f"mean of {len(defined)} runs", note)
     return Outcome(
         metric=metric,
@@ -229,10 +229,10 @@ def make_outcome_of_runs(
     )
 
 
-def make_outcome_of_sums(
+def make_outcome_from_sums(
     metric: str,
     group: Group,
-    rows: ArrayLike,
+    text_summands: ArrayLike,
     function: Statistic = divide_sums,
     **facts: Unpack[Facts],
 ) -> Outcome:
@@ -241,19 +241,21 @@ def make_outcome_of_sums(
     Args:
         metric: The metric's name.
         group: The texts.
-        rows: Each text's summands in the sums, `[texts, m]`.
+        text_summands: Each text's summands in the sums, `[texts, m]`.
         function: The metric as a function of the sums.
-        **facts: See `make_outcome_of_runs`.
+        **facts: See `make_outcome_from_run_values`.
     """
-    facts["parts"] = parts = group.average_runs_by_prompt(rows)
+    facts["parts"] = parts = group.average_runs_by_prompt(text_summands)
     values = [float(function(parts.sum(axis=0)))] * len(group.run_indices)
-    return make_outcome_of_runs(metric, group, values, function, **facts)
+    return make_outcome_from_run_values(metric, group, values, function, **facts)
 
 
-def make_mean_outcome(metric: str, group: Group, values: ArrayLike, **facts: Unpack[Facts]) -> Outcome:
-    """Return the outcome of a metric that is the mean of the texts' finite values. `values` is `[texts]`."""
-    numbers = np.asarray(values, dtype=np.float64)
+def make_outcome_from_text_values(
+    metric: str, group: Group, text_values: ArrayLike, **facts: Unpack[Facts]
+) -> Outcome:
+    """Return the outcome of a metric that is the mean of the finite `text_values`, `[texts]`."""
+    numbers = np.asarray(text_values, dtype=np.float64)
     defined = np.isfinite(numbers)
     rows = np.stack([np.where(defined, numbers, 0.0), defined], axis=1)
     facts["n"] = int(defined.sum())
-    return make_outcome_of_sums(metric, group, rows, **facts)
+    return make_outcome_from_sums(metric, group, rows, **facts)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Floats
 from guard_eval.metrics.inference import Outcomes
-from guard_eval.metrics.outcomes import group_texts, make_mean_outcome
+from guard_eval.metrics.outcomes import group_texts, make_outcome_from_text_values
 from guard_eval.metrics.scores import MeasurementResult
 from guard_eval.records import TIE, Prompt, make_content_id
 from guard_eval.reporting.escaping import Cell, make_csv
@@ -49,9 +49,9 @@ FirstTexts = Mapping[str, Mapping[str, Generation]]
 """The first text of each system for each prompt, by system and by the prompt's id."""
 
 
-def list_needed_metrics(rule: Tuning) -> list[str]:
+def list_metrics_of_tuning_rule(tuning_rule: Tuning) -> list[str]:
     """Return the names of the metrics that compute the scores of a tuning rule."""
-    names = [score.partition("_")[0] for score in rule.scores if score != JUDGE]
+    names = [score.partition("_")[0] for score in tuning_rule.scores if score != JUDGE]
     return list(dict.fromkeys(COMPUTED_BY.get(name, name) for name in names))
 
 
@@ -151,7 +151,7 @@ def _compute_win_shares(study: Study, texts: FirstTexts, prompts: Sequence[Promp
     outcomes = {}
     for group in group_texts(text for by_prompt in texts.values() for text in by_prompt.values()):
         scores = [won.get((text.strategy, text.prompt_id), [math.nan]) for text in group.texts]
-        outcome = make_mean_outcome(JUDGE, group, [fmean(points) for points in scores])
+        outcome = make_outcome_from_text_values(JUDGE, group, [fmean(points) for points in scores])
         outcomes[JUDGE, group.dataset, group.strategy] = outcome
     return outcomes, 0
 
@@ -205,7 +205,7 @@ class TriedSettings:
         ratings = self.compute_ratings(once)
         chosen = 0 if len(self.names) == 1 else find_best_settings(ratings)[0]
         resampled_choices = find_best_settings(self.compute_ratings(resampled))
-        scores = {name: self.average_scores(name, once)[0] for name in self.rule.scores}
+        scores = {name: self.average_metric_over_datasets(name, once)[0] for name in self.rule.scores}
         settings = [
             TriedSetting(
                 name=name,
@@ -222,7 +222,7 @@ class TriedSettings:
             expected_best=self.estimate_expected_best_score(rng),
         )
 
-    def average_scores(self, metric: str, weights: Weights) -> Floats:
+    def average_metric_over_datasets(self, metric: str, weights: Weights) -> Floats:
         """Return a metric's mean over datasets, `[resamples, settings]`. An undefined score is NaN."""
         resamples = len(next(iter(weights.values())))
         scores = np.zeros((resamples, len(self.names)))
@@ -241,10 +241,10 @@ class TriedSettings:
 
         A setting that violates a condition has −∞.
         """
-        best = self.average_scores(self.rule.maximize, weights)
+        best = self.average_metric_over_datasets(self.rule.maximize, weights)
         meets = np.isfinite(best)
         for name, sign, limit in self.rule.conditions:
-            values = self.average_scores(name, weights)
+            values = self.average_metric_over_datasets(name, weights)
             if sign == ">=":
                 meets &= values >= limit
             else:
@@ -268,7 +268,7 @@ class TriedSettings:
             scoring[dataset] = (ranks < max(1, n // FOLDS)).astype(float)
         choosing = {dataset: 1 - weight for dataset, weight in scoring.items()}
         ratings = self.compute_ratings(choosing)
-        scores = self.average_scores(self.rule.maximize, scoring)
+        scores = self.average_metric_over_datasets(self.rule.maximize, scoring)
         curve = []
         for m in range(1, len(self.names) + 1):
             best = find_best_settings(np.where(order < m, ratings, -np.inf))

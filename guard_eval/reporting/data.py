@@ -48,9 +48,9 @@ def to_json_value(value: Any) -> Any:  # noqa: ANN401, PLR0911 (whatever a resul
     return None if type(value).__name__ in {"NaTType", "NAType"} else to_json_value(str(value))
 
 
-def make_csv_from_records(kind: type, records: Iterable[object]) -> str:
+def make_csv_from_records(record_class: type, records: Iterable[object]) -> str:
     """Return records of a dataclass as CSV without spreadsheet formulas. Each field is a column."""
-    names = [field.name for field in fields(kind)]
+    names = [field.name for field in fields(record_class)]
     rows = [[_make_csv_cell(getattr(record, name)) for name in names] for record in records]
     return join_escaped_csv([names, *rows])
 

@@ -84,7 +84,7 @@ class Drawing:
     @property
     def png(self) -> bytes:
         """Return the figure for slides, on white."""
-        return _render_figure_file(self.figure, "png", self.name, ground="white")
+        return _render_figure_file(self.figure, "png", self.name, background="white")
 
     @property
     def pdf(self) -> bytes:
@@ -238,17 +238,23 @@ def make_standalone_svg(drawing: Drawing) -> str:
 
 
 @contextmanager
-def use_figure_style(salt: str) -> Iterator[None]:
-    """Set the style of figures inside the block. Ids within an SVG are made from `salt`."""
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
+def use_figure_style(id_salt: str) -> Iterator[None]:
+    """Set the style of figures inside the block. Ids within an SVG are made from `id_salt`."""
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": id_salt}), warnings.catch_warnings():
         # The reader's browser has the letters that the measuring font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
 
-def _render_figure_file(figure: Figure, kind: str, name: str, *, ground: str = "auto") -> bytes:
+def _render_figure_file(figure: Figure, file_format: str, name: str, *, background: str = "auto") -> bytes:
     """Return the figure as a file without the date and the name of the program."""
     data = io.BytesIO()
     with use_figure_style(name):
-        figure.savefig(data, format=kind, dpi=DPI, facecolor=ground, metadata=dict.fromkeys(_ORIGIN[kind]))
+        figure.savefig(
+            data,
+            format=file_format,
+            dpi=DPI,
+            facecolor=background,
+            metadata=dict.fromkeys(_ORIGIN[file_format]),
+        )
     return data.getvalue()

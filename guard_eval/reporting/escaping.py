@@ -27,7 +27,7 @@ class Escaped(str):
     __slots__ = ()
 
 
-def replace_unwritable(text: str) -> str:
+def replace_unwritable_characters(text: str) -> str:
     """Replace characters that are invalid in files by U+FFFD, and line breaks by line feeds.
 
     The replaced characters are control characters, lone surrogates, and noncharacters of Unicode.
@@ -45,15 +45,15 @@ def _is_unwritable(character: str) -> bool:
 
 def join_lines(text: str) -> str:
     """Return `text` with unwritable characters replaced and each run of white space as one space."""
-    return " ".join(replace_unwritable(text).split())
+    return " ".join(replace_unwritable_characters(text).split())
 
 
-def escape_invisible(text: str) -> str:
+def escape_invisible_characters(text: str) -> str:
     r"""Return `text` for a terminal, with control characters, direction marks and similar characters escaped.
 
     Line breaks, tabs, spaces of any width, and the joiners that scripts and emoji need are kept.
 
-    >>> escape_invisible("red \x1b[31m\nnext")
+    >>> escape_invisible_characters("red \x1b[31m\nnext")
     'red \\x1b[31m\nnext'
     """
     if text.isprintable():
@@ -73,7 +73,7 @@ def escape_html(value: object) -> str:
     return (
         value
         if isinstance(value, Escaped)
-        else html.escape(replace_unwritable(_convert_cell_to_text(value)), quote=True)
+        else html.escape(replace_unwritable_characters(_convert_cell_to_text(value)), quote=True)
     )
 
 
@@ -115,7 +115,7 @@ def escape_latex(value: object) -> str:
     if isinstance(value, Escaped):
         return value
     # Clean text has no control characters, so two of them can mark places in the text.
-    text = _LIGATURE.sub("\\g<0>\x01", replace_unwritable(_convert_cell_to_text(value)))
+    text = _LIGATURE.sub("\\g<0>\x01", replace_unwritable_characters(_convert_cell_to_text(value)))
     text = _LONG_WORD.sub(lambda word: "\x00".join(_PART.findall(word[0])), text)
     return "".join(map(_escape_latex_character, text)).replace("]}{[", r"]}\allowbreak{}{[")
 

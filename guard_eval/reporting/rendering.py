@@ -12,7 +12,7 @@ from guard_eval.reporting.escaping import (
     escape_html,
     escape_latex,
     escape_markdown,
-    replace_unwritable,
+    replace_unwritable_characters,
 )
 from guard_eval.reporting.tables import to_html, to_latex, to_markdown
 from guard_eval.reporting.words import (
@@ -67,7 +67,7 @@ def render(template: Path, **values: object) -> str:
     )
 
 
-def render_lines(template: Path, **values: object) -> tuple[str, ...]:
+def render_template_lines(template: Path, **values: object) -> tuple[str, ...]:
     """Return the sentences of a template such as `methods.txt.j2`, one for each line."""
     return tuple(filter(None, render(template, **values).split("\n")))
 
@@ -100,7 +100,7 @@ def _make_jinja_environment(folder: Path, ending: str) -> jinja2.Environment:
 
 def _make_markdown_code_block(text: str) -> Escaped:
     """Return `text` as a Markdown code block whose fence is longer than any run of backticks in it."""
-    body = replace_unwritable(text).rstrip("\n")
+    body = replace_unwritable_characters(text).rstrip("\n")
     fence = "```"
     while fence in body:
         fence += "`"

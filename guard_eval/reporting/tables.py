@@ -117,10 +117,10 @@ def to_html(table: Table, *, heading: bool = False) -> Escaped:
 
 
 def _make_html_cells(row: tuple[Cell, ...], table: Table) -> str:
-    cells = [f'<th scope="row" dir="auto"{_make_long_cell_class(row[0])}>{escape_html(row[0])}</th>']
+    cells = [f'<th scope="row" dir="auto"{_make_cell_class_attribute(row[0])}>{escape_html(row[0])}</th>']
     for index, cell in enumerate(row[1:], start=1):
         kind = (
-            f' dir="auto"{_make_long_cell_class(cell)}'
+            f' dir="auto"{_make_cell_class_attribute(cell)}'
             if table.is_text_column(index)
             else _make_number_cell_attribute(index, table)
         )
@@ -134,7 +134,7 @@ def _make_number_cell_attribute(column: int, table: Table) -> str:
     return "" if table.is_text_column(column) else ' class="figure"'
 
 
-def _make_long_cell_class(cell: Cell) -> str:
+def _make_cell_class_attribute(cell: Cell) -> str:
     return ' class="long"' if len(str(cell)) > LONG_CELL else ""
 
 

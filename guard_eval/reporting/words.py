@@ -189,7 +189,7 @@ _TITLES: ContextVar[Mapping[str, str]] = ContextVar("titles", default=MappingPro
 
 
 @contextmanager
-def use_titles(titles: Mapping[str, str]) -> Iterator[None]:
+def use_criterion_titles(titles: Mapping[str, str]) -> Iterator[None]:
     """Make `find_criterion_title` use the study's own titles of criteria inside the block."""
     token = _TITLES.set(titles)
     try:
@@ -201,7 +201,7 @@ def use_titles(titles: Mapping[str, str]) -> Iterator[None]:
 def find_criterion_title(name: str) -> str:
     """Return a criterion's name for readers: the study's title of the criterion, or the words of the name.
 
-    >>> with use_titles({"toxicity": "Toxicity"}):
+    >>> with use_criterion_titles({"toxicity": "Toxicity"}):
     ...     find_criterion_title("toxicity"), find_criterion_title("story_development")
     ('Toxicity', 'story development')
     """

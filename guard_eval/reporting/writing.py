@@ -52,8 +52,8 @@ def write_atomically(
     Raises:
         StudyError: The file cannot be written, or `resolve_write_target` refuses it. The old content stays.
     """
-    with _open_folder_of(path, within, make=make_folder) as (folder, name), _convert_write_errors(path):
-        _check_missing_or_regular(path, folder, name)
+    with _open_parent_folder(path, within, make=make_folder) as (folder, name), _convert_write_errors(path):
+        _check_file_missing_or_regular(path, folder, name)
         temporary = f".{name[:100]}.{secrets.token_hex(6)}"
         try:
             mode = 0o600 if private else 0o666
@@ -76,8 +76,8 @@ def open_to_append(path: Path) -> Iterator[FileIO]:
     Raises:
         StudyError: The file cannot be opened, or `resolve_write_target` refuses it.
     """
-    with _open_folder_of(path, make=True) as (folder, name), _convert_write_errors(path):
-        _check_missing_or_regular(path, folder, name, alone=True)
+    with _open_parent_folder(path, make=True) as (folder, name), _convert_write_errors(path):
+        _check_file_missing_or_regular(path, folder, name, refuse_hard_link=True)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         handle = os.open(name, flags, 0o666, dir_fd=folder)
     with os.fdopen(handle, "ab", buffering=0) as file:
@@ -157,8 +157,8 @@ def _remove_file(path: Path, within: Path) -> None:
     """Remove a file of earlier results, if the file still exists."""
     if not path.exists():
         return
-    with _open_folder_of(path, within, make=False) as (folder, name), _convert_write_errors(path):
-        _check_missing_or_regular(path, folder, name)
+    with _open_parent_folder(path, within, make=False) as (folder, name), _convert_write_errors(path):
+        _check_file_missing_or_regular(path, folder, name)
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
 
@@ -197,12 +197,12 @@ def check_database_file(path: Path) -> None:
         beside = path.with_name(path.name + ending)
         _, target = resolve_write_target(beside)
         if target.parent.is_dir():
-            with _open_folder_of(beside, make=False) as (folder, name):
-                _check_missing_or_regular(beside, folder, name, alone=True)
+            with _open_parent_folder(beside, make=False) as (folder, name):
+                _check_file_missing_or_regular(beside, folder, name, refuse_hard_link=True)
 
 
 @contextmanager
-def _open_folder_of(path: Path, within: Path | None = None, *, make: bool) -> Iterator[tuple[int, str]]:
+def _open_parent_folder(path: Path, within: Path | None = None, *, make: bool) -> Iterator[tuple[int, str]]:
     """Open the folder of a file. Yield its handle and the file's name; no link is followed later."""
     root, target = resolve_write_target(path, within)
     with _convert_write_errors(path):
@@ -222,15 +222,17 @@ def _open_folder_of(path: Path, within: Path | None = None, *, make: bool) -> It
             os.close(folder)
 
 
-def _check_missing_or_regular(path: Path, folder: int, name: str, *, alone: bool = False) -> None:
-    """Check that a file is missing or regular. With `alone`, also check that it has no second name."""
+def _check_file_missing_or_regular(
+    path: Path, folder: int, name: str, *, refuse_hard_link: bool = False
+) -> None:
+    """Check that a file is missing or regular and, with `refuse_hard_link`, that it has no second name."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return
     if not stat.S_ISREG(status.st_mode):
         raise StudyError(f"{path} exists and is not a regular file; name another file, or move it away")
-    if alone and status.st_nlink > 1:
+    if refuse_hard_link and status.st_nlink > 1:
         raise StudyError(
             f"{path} has a second name (a hard link), and both would change; replace the link by a copy"
         )

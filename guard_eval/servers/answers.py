@@ -10,7 +10,7 @@ from typing import Literal, cast, get_args
 
 from guard_eval.frozen import record
 from guard_eval.records import JsonObject, Usage
-from guard_eval.reporting.escaping import escape_invisible
+from guard_eval.reporting.escaping import escape_invisible_characters
 
 _DETAIL = 200
 _MOST_CHARACTERS = 10_000
@@ -18,7 +18,7 @@ _MOST_CHARACTERS = 10_000
 
 def shorten(text: str, longest: int = _DETAIL) -> str:
     """Shorten `text` to one printable line of at most `longest` characters."""
-    line = " ".join(escape_invisible(text[: 4 * longest]).split())
+    line = " ".join(escape_invisible_characters(text[: 4 * longest]).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
@@ -72,7 +72,11 @@ def read_json_object(body: bytes) -> JsonObject:
 def read_answer(body: bytes) -> Answer | None:
     """Return the model's answer; None if `body` is not an answer of a known interface."""
     envelope = read_json_object(body)
-    reader = _read_response if "output" in envelope and "choices" not in envelope else _read_completion
+    reader = (
+        _read_responses_answer
+        if "output" in envelope and "choices" not in envelope
+        else _read_completions_answer
+    )
     try:
         return reader(envelope)
     except (TypeError, KeyError, IndexError, AttributeError):
@@ -88,17 +92,17 @@ _ENDINGS: Mapping[str, str] = {
 """For each ending of an answer, a pattern of the words that servers use. All other words mean `stop`."""
 
 
-def classify_answer_ending(word: object) -> str:
+def classify_answer_ending(reason: object) -> str:
     """Return how an answer ended: stop, length, content_filter, refusal or error.
 
     >>> [classify_answer_ending(word) for word in ("MAX_TOKENS", "model_length", "SAFETY", "end_turn", None)]
     ['length', 'length', 'content_filter', 'stop', 'stop']
     """
-    words = str(word).lower()
+    words = str(reason).lower()
     return next((ending for ending, pattern in _ENDINGS.items() if re.search(pattern, words)), "stop")
 
 
-def _read_completion(envelope: JsonObject) -> Answer | None:
+def _read_completions_answer(envelope: JsonObject) -> Answer | None:
     """Read an answer of the interface chat completions or completions."""
     choice = envelope["choices"][0]
     ending = classify_answer_ending(choice.get("finish_reason") or choice.get("stop_reason"))
@@ -111,7 +115,7 @@ def _read_completion(envelope: JsonObject) -> Answer | None:
     return _make_answer(text, message.get("refusal"), ending)
 
 
-def _read_response(envelope: JsonObject) -> Answer | None:
+def _read_responses_answer(envelope: JsonObject) -> Answer | None:
     """Read an answer of the interface responses."""
     status = str(envelope.get("status", "completed")).lower()
     if status not in ("completed", "incomplete"):
@@ -143,8 +147,10 @@ def read_usage(body: bytes) -> Usage:
     envelope = read_json_object(body)
     counts = get_object_or_empty(envelope.get("usage"))
     first, second = ("input", "output") if "input_tokens" in counts else ("prompt", "completion")
-    prompt, output, total = (read_count(counts.get(f"{name}_tokens")) for name in (first, second, "total"))
-    reasoning = read_count(
+    prompt, output, total = (
+        parse_token_count(counts.get(f"{name}_tokens")) for name in (first, second, "total")
+    )
+    reasoning = parse_token_count(
         get_object_or_empty(counts.get(f"{second}_tokens_details")).get("reasoning_tokens")
     )
     if output is not None and prompt is not None and total is not None and total - prompt > output:
@@ -155,13 +161,13 @@ def read_usage(body: bytes) -> Usage:
     if output == 0 and not is_filtered:
         output = None
     if output is not None and reasoning is not None and reasoning > output:
-        output = read_count(output + reasoning)  # the sum may be too large to be a count
+        output = parse_token_count(output + reasoning)  # the sum may be too large to be a count
     return Usage(
         model=_read_text(envelope.get("model")),
         fingerprint=_read_text(envelope.get("system_fingerprint")),
         input_tokens=prompt or None,
         output_tokens=output,
-        cached_tokens=read_count(
+        cached_tokens=parse_token_count(
             get_object_or_empty(counts.get(f"{first}_tokens_details")).get("cached_tokens")
         ),
         reasoning_tokens=reasoning,
@@ -172,16 +178,16 @@ def _read_text(value: object) -> str | None:
     return shorten(value) if isinstance(value, str) else None
 
 
-def read_count(value: object) -> int | None:
+def parse_token_count(value: object) -> int | None:
     """Return a count, which may be written as a float or a string; None for all other values.
 
-    >>> read_count(100.0), read_count("100"), read_count(-1), read_count(True)
+    >>> parse_token_count(100.0), parse_token_count("100"), parse_token_count(-1), parse_token_count(True)
     (100, 100, None, None)
     """
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,10}", value):
-        return read_count(int(value))
+        return parse_token_count(int(value))
     if isinstance(value, float) and value.is_integer():
-        return read_count(int(value))
+        return parse_token_count(int(value))
     return value if type(value) is int and 0 <= value < 2**31 else None
 
 

@@ -14,7 +14,7 @@ from typing import IO, Literal
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.records import JsonObject
-from guard_eval.servers.answers import get_object_or_empty, load_json_or_none, read_count, shorten
+from guard_eval.servers.answers import get_object_or_empty, load_json_or_none, parse_token_count, shorten
 from guard_eval.servers.client import Client
 from guard_eval.servers.failures import ATTEMPTS, LONGEST_WAIT_SECONDS, FailureKind, RequestFailure
 from guard_eval.servers.refusals import read_error_message
@@ -160,7 +160,7 @@ class BatchApi:
         status = await self._call_and_read_json(partial(self.client.get, f"/batches/{batch_id}"))
         state = read_batch_state(status.get("status"))
         counts = get_object_or_empty(status.get("request_counts"))
-        total, answers = read_count(counts.get("total")), read_count(counts.get("completed"))
+        total, answers = parse_token_count(counts.get("total")), parse_token_count(counts.get("completed"))
         files = (status.get("output_file_id"), status.get("error_file_id"))
         return BatchStatus(
             state=state,
@@ -220,7 +220,7 @@ def _check_provider_id(value: object) -> str:
     return value
 
 
-def read_batch_state(word: object) -> BatchState:
+def read_batch_state(provider_state: object) -> BatchState:
     """Return a batch's state that a provider's word means. An unknown word means `open`.
 
     >>> [read_batch_state(word) for word in ("COMPLETED", "in_progress", "JOB_STATE_SUCCEEDED", "TIMEOUT")]
@@ -228,11 +228,11 @@ def read_batch_state(word: object) -> BatchState:
     >>> [read_batch_state(word) for word in ("cancelling", "canceled", "Failed", "validating", None)]
     ['open', 'cancelled', 'failed', 'open', 'open']
     """
-    words = str(word).lower()
+    words = str(provider_state).lower()
     return next((state for state, pattern in _STATES.items() if re.search(pattern, words)), "open")
 
 
-def is_batch_too_large(words: str, kind: FailureKind | None = None) -> bool:
+def is_batch_too_large(message: str, failure_kind: FailureKind | None = None) -> bool:
     """Return whether a refusal means that the batch is too large for the account or the server.
 
     Most rate limits and outages are temporary. So a refusal of these kinds counts only if the words mention a
@@ -245,5 +245,5 @@ def is_batch_too_large(words: str, kind: FailureKind | None = None) -> bool:
     >>> is_batch_too_large("HTTP 429: too many requests", "rate_limited")
     False
     """
-    pattern = _QUEUE_FULL if kind in ATTEMPTS else _TOO_LARGE
-    return re.search(pattern, words, re.IGNORECASE | re.DOTALL) is not None
+    pattern = _QUEUE_FULL if failure_kind in ATTEMPTS else _TOO_LARGE
+    return re.search(pattern, message, re.IGNORECASE | re.DOTALL) is not None

@@ -15,7 +15,7 @@ from typing import IO, Self
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.servers.answers import load_json_or_none
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
-from guard_eval.servers.redaction import remove_key
+from guard_eval.servers.redaction import remove_key_from_answer
 from guard_eval.servers.refusals import (
     explain_error_with_status_200,
     explain_lost_request,
@@ -185,7 +185,7 @@ class Client:
 
     def _read_response(self, response: httpx2.Response) -> bytes | RequestFailure:
         """Return a response's body without the key, or the failure if the server refused the request."""
-        content = remove_key(response.content, self.server.key)
+        content = remove_key_from_answer(response.content, self.server.key)
         headers = response.headers
         page = is_web_page(headers.get("content-type", ""), content)
         if response.is_success and not page:

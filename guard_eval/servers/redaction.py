@@ -37,23 +37,25 @@ _BASES = (16, 16, 16, 8, 16, 16, 10)
 _SILENT = bytes(code for code in range(256) if code > 127 or not chr(code).isalnum())
 
 
-def remove_key(content: bytes, key: str) -> bytes:
+def remove_key_from_answer(content: bytes, key: str) -> bytes:
     r"""Return an answer without the key, and without the lines that contain the key in another encoding.
 
     Keys without digits are not removed. The keys of local servers are often ordinary words, such as
     `not-needed`, and an answer may contain these words.
 
-    >>> remove_key(b"Incorrect key sk-secret99", "sk-secret99"), remove_key(b"A tie, at index 1", "e")
-    (b'Incorrect key [key]', b'A tie, at index 1')
-    >>> remove_key(b"SK%2DSECRET99\nand c2stc2VjcmV0OTk=\nand no key", "sk-secret99")
+    >>> remove_key_from_answer(b"Incorrect key sk-secret99", "sk-secret99")
+    b'Incorrect key [key]'
+    >>> remove_key_from_answer(b"A tie, at index 1", "e")
+    b'A tie, at index 1'
+    >>> remove_key_from_answer(b"SK%2DSECRET99\nand c2stc2VjcmV0OTk=\nand no key", "sk-secret99")
     b'[key]\n[key]\nand no key'
     """
-    return _remove_key(content, key) if re.search(r"\d", key) else content
+    return _remove_key_from_bytes(content, key) if re.search(r"\d", key) else content
 
 
 def remove_key_from_text(text: str, key: str) -> str:
     """Remove the key, parts of the key, and words that look like a key from a server's message."""
-    redacted = _remove_key(text.encode(errors="replace"), key).decode(errors="replace")
+    redacted = _remove_key_from_bytes(text.encode(errors="replace"), key).decode(errors="replace")
     redacted = _KEY_LIKE.sub("[key]", redacted)
     if len(key) < _LONG_KEY or not re.search(r"\d", key):
         return redacted
@@ -62,7 +64,7 @@ def remove_key_from_text(text: str, key: str) -> str:
     return "".join("[key]" if any(piece in word for piece in pieces) else word for word in words)
 
 
-def _remove_key(content: bytes, key: str) -> bytes:
+def _remove_key_from_bytes(content: bytes, key: str) -> bytes:
     """Return the bytes without the key, and without the lines that contain the key in another encoding."""
     if len(key) < SHORTEST_KEY:
         return content

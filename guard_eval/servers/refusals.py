@@ -18,8 +18,8 @@ from guard_eval.servers.answers import (
     dump_shortened_json,
     get_object_or_empty,
     load_json_or_none,
+    parse_token_count,
     read_answer,
-    read_count,
     read_json_object,
     read_usage,
     shorten,
@@ -213,7 +213,7 @@ def parse_http_status(value: object) -> int | None:
     >>> parse_http_status("200"), parse_http_status(0), parse_http_status("rate_limit_exceeded")
     (200, None, None)
     """
-    status = read_count(value)
+    status = parse_token_count(value)
     return status if status is not None and 100 <= status < 600 else None
 
 

@@ -1,18 +1,19 @@
-"""The commands `guard-eval export` (write a table of the study) and `backup` (copy the database)."""
+"""Write a table of the study as CSV, and copy the database (the command `guard-eval backup`)."""
 
 import os
 import secrets
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.frozen import record
-from guard_eval.reporting.escaping import make_csv
+from guard_eval.reporting.escaping import Cell, make_csv
 from guard_eval.reporting.writing import resolve_write_target, write_atomically
 from guard_eval.results import Result
 from guard_eval.store import notes, unblind
@@ -40,18 +41,20 @@ class ExportResult(Result):
     rows: int
 
 
-def export(study: Study, /, *, output: Path | None = None, table: TableName = "verdicts") -> ExportResult:
-    """Write the verdicts as a table.
-
-    Each row is a rater's verdict on one criterion of a pair, with the method that the verdict prefers.
-    `guard-eval report` and other programs read this table. Other tables: all (adds verdicts that do not
-    count; the columns `excluded` and `surplus` mark them), history (each revision of each verdict, with gold
-    pairs and repeats), notes (consent, comments, decisions).
+def write_table(
+    study: Study,
+    *,
+    output: Path | None = None,
+    table: TableName = "verdicts",
+    columns: Mapping[str, Mapping[str, Cell]] = MappingProxyType({}),
+) -> ExportResult:
+    """Write a table of the study as CSV (see `analysis.publication.export`).
 
     Args:
-        study: The study's folder.
+        study: The study.
         output: The CSV file to write. Default: verdicts.csv in the study, or the table's name.
         table: The table to write.
+        columns: Further columns of verdicts: the value of each pair, by the heading and the pair's id.
 
     Raises:
         StudyError: The file has another ending or cannot be written, or there is no database.
@@ -66,15 +69,19 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
     with Store.open(study.database) as store:
         rows = _TABLES[table](store)
     names = [field.name for field in fields(Note if table == "notes" else TidyRow)]
+    cells: list[list[Cell]] = [[_format_cell(getattr(row, name)) for name in names] for row in rows]
+    for values in columns.values():
+        for line, row in zip(cells, rows, strict=True):
+            line.append(values.get(row.pair_id) if isinstance(row, TidyRow) else None)
     # cells that look like a formula begin with an apostrophe, so that no spreadsheet runs them
-    text = make_csv([names, *([_format_cell(getattr(row, name)) for name in names] for row in rows)])
+    text = make_csv([[*names, *columns], *cells])
     # a lone surrogate, which UTF-8 cannot encode, is written as an escape
     write_atomically(path, text.encode("utf-8", "backslashreplace"), make_folder=True, private=True)
     following = (study.format_command("status"),) if table == "verdicts" else ()
     return ExportResult(lines=(f"{path}: {len(rows)} rows",), next=following, path=path, rows=len(rows))
 
 
-def _format_cell(value: str | float | datetime | None) -> str | float | None:
+def _format_cell(value: Cell | datetime) -> Cell:
     """Convert a time to ISO 8601 with milliseconds. Return any other value unchanged."""
     return value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else value
 

@@ -13,7 +13,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, Rater, Role, make_content_id
 from guard_eval.store import notes
 from guard_eval.store.showings import rounds, slots
-from guard_eval.store.showings.sides import DRAWS, choose_slot, compute_imbalance_change
+from guard_eval.store.showings.sides import DRAWS, choose_slot_and_side, compute_imbalance_change
 from guard_eval.store.sql.database import Store
 from guard_eval.store.sql.schema import query
 
@@ -124,7 +124,7 @@ def read_blind_pairs(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
     return [blind_pairs[number] for number in numbers]
 
 
-def count_rated_and_remaining(store: Store, rater: Rater, plan: HandOutPlan) -> tuple[int, int]:
+def count_rated_and_remaining_pairs(store: Store, rater: Rater, plan: HandOutPlan) -> tuple[int, int]:
     """Return the number of presentations that the rater has rated, and the number still to be rated.
 
     Without a quota, future presentations are counted only up to `MOST_COUNTED`.
@@ -155,7 +155,7 @@ def find_end_of_rater_wait(store: Store, rater: Rater, plan: HandOutPlan) -> dat
             return None
         next_end = slots.find_next_lease_end(db, hand_out.pool, rater.id, now)
         closed = rounds.count_closed_rounds(db, hand_out.pool)
-        if next_end is None and rounds.count_active_pairs(db, hand_out.pool, after=closed + 1):
+        if next_end is None and rounds.count_active_pairs(db, hand_out.pool, after_round=closed + 1):
             next_end = now + plan.lease
         # at most one lease after the rater's last action, because others can renew their leases for ever
         last_act = _LAST_ACT(db, rater=rater.id).scalar_one() or now
@@ -261,7 +261,7 @@ class _HandOut:
             self.db, self.pool, self.rater.id, self.plan, self.now, start=start
         )
         coin = self._draw_number_below(DRAWS, "side", self.rater.name, self.seen_pairs)
-        choice = choose_slot(open_slots, self.lead, coin)
+        choice = choose_slot_and_side(open_slots, self.lead, coin)
         if choice is None:
             return None
         chosen, side = choice
@@ -329,6 +329,6 @@ class _HandOut:
             start = 1
         return start + every * index + self._draw_number_below(every, role, self.rater.name, index)
 
-    def _draw_number_below(self, below: int, *key: object) -> int:
-        """Return a number from 0 to `below` - 1 that only the study's seed and the key decide."""
-        return int(make_content_id(self.plan.seed, *key), 16) % below
+    def _draw_number_below(self, limit: int, *key: object) -> int:
+        """Return a number from 0 to `limit` - 1 that only the study's seed and the key decide."""
+        return int(make_content_id(self.plan.seed, *key), 16) % limit

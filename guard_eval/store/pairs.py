@@ -42,7 +42,7 @@ _LAST_LEASE = query("SELECT max(leased_until) AS leased_until FROM slot WHERE le
 
 
 def add_pairs(
-    store: Store, new: Sequence[Pair], plan: HandOutPlan | None = None, *, replace_all: bool = False
+    store: Store, new_pairs: Sequence[Pair], plan: HandOutPlan | None = None, *, replace_all: bool = False
 ) -> int:
     """Add the pairs that are not stored yet; return their number.
 
@@ -61,7 +61,7 @@ def add_pairs(
             for statement in _REMOVE:
                 statement(db)
         taken = set(_POSITIONS(db).scalars())
-        rows = _select_new_pairs(db, [asdict(pair) | {"expected": None} for pair in new])
+        rows = _select_new_pairs(db, [asdict(pair) | {"expected": None} for pair in new_pairs])
         filled = taken | {row["position"] for row in rows}
         free = itertools.filterfalse(filled.__contains__, itertools.count())
         for row in sorted(rows, key=lambda row: row["position"]):
@@ -74,7 +74,7 @@ def add_pairs(
         return len(rows)
 
 
-def add_gold_pairs(store: Store, new: Sequence[Gold]) -> int:
+def add_gold_pairs(store: Store, new_pairs: Sequence[Gold]) -> int:
     """Add the gold pairs that are not stored yet; return their number.
 
     Raises:
@@ -83,7 +83,7 @@ def add_gold_pairs(store: Store, new: Sequence[Gold]) -> int:
     """
     with store.begin_write() as (db, _):
         rows = _select_new_pairs(
-            db, [asdict(entry.pair) | {"expected": dict(entry.expected)} for entry in new]
+            db, [asdict(entry.pair) | {"expected": dict(entry.expected)} for entry in new_pairs]
         )
         add_rows(db, "pair", rows)
         return len(rows)

@@ -20,7 +20,7 @@ from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.lookalike import are_lookalikes, is_invisible, is_model_name
 from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind
-from guard_eval.reporting.escaping import escape_invisible
+from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.store.notes import (
     Refusal,
     check_rater_not_revoked,
@@ -32,7 +32,7 @@ from guard_eval.store.settings import delete_value, read_setting, read_value, st
 from guard_eval.store.showings import slots
 from guard_eval.store.sql import database
 from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import ERASING, SqlRow, add_rows, check_name, query
+from guard_eval.store.sql.schema import ERASING, SqlRow, add_rows, query, refuse_blank_or_long_name
 
 if TYPE_CHECKING:
     import psycopg
@@ -219,8 +219,8 @@ def enrol_rater(
     Raises:
         StudyError: The id or the source is empty or too long, or the id is a placeholder.
     """
-    check_name("external id", external_id)
-    check_name("source", source)
+    refuse_blank_or_long_name("external id", external_id)
+    refuse_blank_or_long_name("source", source)
     external_id = _normalize_id(source, external_id)
     if not is_plausible_external_id(source, external_id):
         raise StudyError(
@@ -337,7 +337,7 @@ def exclude_or_include_rater(
         StudyError: The rater is unknown or was erased, the decision would change nothing, or the name of the
             person who decides, or the reason, is missing.
     """
-    check_name("name of the person who decides", by)
+    refuse_blank_or_long_name("name of the person who decides", by)
     if not reason.strip():
         raise StudyError(
             f"the reason to {decision} {name!r} is empty; write a reason, which the report will show"
@@ -434,8 +434,8 @@ def _add_rater(
     external_id: str | None = None,
 ) -> Rater:
     """Add a rater, whose name must not look like another rater's name."""
-    check_name("rater's name", name)
-    if any(map(is_invisible, name)) or escape_invisible(name) != name or name != name.strip():
+    refuse_blank_or_long_name("rater's name", name)
+    if any(map(is_invisible, name)) or escape_invisible_characters(name) != name or name != name.strip():
         raise StudyError(f"the rater's name {name!a} has invisible characters or outer blanks; remove them")
     other = _find_lookalike_name(db, name)
     if other is not None:

@@ -16,7 +16,7 @@ from guard_eval.store.judging.requests import Question, check_judge_may_rate
 from guard_eval.store.settings import store_declared_settings
 from guard_eval.store.showings import slots
 from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import add_rows, check_name, query
+from guard_eval.store.sql.schema import add_rows, query, refuse_blank_or_long_name
 
 _SHOWN = query("""
     SELECT presentation.slot_id, presentation.first, presentation.handed_out, presentation.rated_at,
@@ -158,7 +158,7 @@ def _check_choices(choices: Mapping[str, Choice]) -> None:
     if not choices:
         raise StudyError("the verdict has no choice; choose A, B or tie for at least one criterion")
     for criterion, choice in choices.items():
-        check_name("criterion", criterion)
+        refuse_blank_or_long_name("criterion", criterion)
         if choice not in CHOICES:
             raise StudyError(
                 f"{choice!r} is not a choice for {criterion!r}; choose from: {', '.join(CHOICES)}"

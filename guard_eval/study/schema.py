@@ -37,7 +37,7 @@ def make_schema_file_name(file: str) -> str:
     return f"{Path(file).stem}.schema.json"
 
 
-def make_schema_line(file: str) -> str:
+def make_schema_comment(file: str) -> str:
     """Return the comment that begins a settings file and names its schema for editors."""
     return f"#:schema ./{make_schema_file_name(file)}\n"
 
@@ -47,7 +47,7 @@ def write_study_toml(folder: Path, settings: bytes) -> None:
     write_atomically(
         folder / make_schema_file_name(STUDY_TOML), encode_schema(Settings, STUDY_TOML), make_folder=True
     )
-    write_atomically(folder / STUDY_TOML, make_schema_line(STUDY_TOML).encode() + settings)
+    write_atomically(folder / STUDY_TOML, make_schema_comment(STUDY_TOML).encode() + settings)
 
 
 def encode_schema(table: type[BaseModel], file: str) -> bytes:

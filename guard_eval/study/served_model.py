@@ -30,10 +30,12 @@ _REFUSED_VALUE = re.compile(
 """A pattern of refused values: secrets, and service tiers with higher prices, such as `priority`."""
 
 
-def refuse_reserved_names(names: str, added: dict[str, object]) -> dict[str, object]:
+def refuse_reserved_names(reserved_names: str, added: dict[str, object]) -> dict[str, object]:
     """Return extra fields or headers unchanged, or refuse reserved names. `-` equals `_`; case is ignored."""
     for name, value in added.items():
-        if re.fullmatch(names, re.sub("[_-]", "", name.lower())) or _REFUSED_VALUE.search(str(value)):
+        if re.fullmatch(reserved_names, re.sub("[_-]", "", name.lower())) or _REFUSED_VALUE.search(
+            str(value)
+        ):
             remedy = "remove it"
             if _SECRET_NAME.search(name):
                 remedy = "name a key's variable in api_key_env, or remove it"

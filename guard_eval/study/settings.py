@@ -103,7 +103,7 @@ class MetricSettings(SettingsTable):
     level: float = Field(default=0.95, gt=0, lt=1)
 
 
-def _pair_all_systems(groups: list[list[str]]) -> list[list[str]]:
+def _list_couples_in_groups(groups: list[list[str]]) -> list[list[str]]:
     return [list(couple) for group in groups for couple in combinations(group, 2)]
 
 
@@ -125,7 +125,7 @@ class Pairs(SettingsTable):
 
     compare: Annotated[
         list[Group],
-        AfterValidator(_pair_all_systems),
+        AfterValidator(_list_couples_in_groups),
         Field(min_length=1, max_length=10_000),
         AfterValidator(refuse_duplicates),
     ]

@@ -80,16 +80,16 @@ class Model(SettingsTable):
     @property
     def amateur_name(self) -> str | None:
         """Return the amateur's id on the Hub, or its folder."""
-        return self._parse_amateur_part(1)
+        return self._get_amateur_part(1)
 
     @property
     def amateur_revision(self) -> str:
         """Return the wanted branch, tag or commit of the amateur."""
-        return self._parse_amateur_part(2) or "main"
+        return self._get_amateur_part(2) or "main"
 
-    def _parse_amateur_part(self, number: int) -> str | None:
+    def _get_amateur_part(self, index: int) -> str | None:
         parts = re.match(_AMATEUR, self.amateur or "")
-        return parts and parts[number]
+        return parts and parts[index]
 
     @property
     def single_device(self) -> str:

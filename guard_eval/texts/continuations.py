@@ -238,7 +238,7 @@ def list_continuation_files(folder: Path, strategy: str) -> list[Path]:
     return [path for path in sorted(folder.glob("*.jsonl")) if name.fullmatch(path.name)]
 
 
-def _name_continuations_file(recipe: Recipe, shard: Shard) -> str:
+def _make_continuations_file_name(recipe: Recipe, shard: Shard) -> str:
     """Return the name of the file for a recipe's texts: the strategy, its variant, and the shard."""
     variant = (recipe.amateur, recipe.amateur_revision, recipe.source)
     engine = f".{recipe.engine}" if recipe.engine else ""
@@ -257,7 +257,9 @@ def append_continuations(continuations: Path, batch: Sequence[Continuation], sha
         if not (folder / "recipe.json").exists():
             content = json.dumps(_get_run_fields(recipe), indent=2, ensure_ascii=False) + "\n"
             write_atomically(folder / "recipe.json", content.encode(), make_folder=True)
-        append_lines(folder / f"{_name_continuations_file(recipe, shard)}.jsonl", map(_make_text_row, texts))
+        append_lines(
+            folder / f"{_make_continuations_file_name(recipe, shard)}.jsonl", map(_make_text_row, texts)
+        )
 
 
 Trace = dict[str, Any]
@@ -270,7 +272,10 @@ def append_traces(continuations: Path, recipe: Recipe, batch: Iterable[Trace], s
     Write traces before their texts, so that every text has a trace. After a crash between the two writes, a
     trace exists twice, with the same values.
     """
-    path = locate_run_folder(continuations, recipe) / f"{_name_continuations_file(recipe, shard)}.trace.jsonl"
+    path = (
+        locate_run_folder(continuations, recipe)
+        / f"{_make_continuations_file_name(recipe, shard)}.trace.jsonl"
+    )
     append_lines(path, batch)
 
 

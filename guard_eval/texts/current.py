@@ -33,7 +33,7 @@ def find_generated_texts(
     strategies: Sequence[str],
     prompts: Iterable[Prompt],
     *,
-    facts: Known | None = None,
+    model_facts: Known | None = None,
     engine: str | None = ANY,
 ) -> dict[str, Texts]:
     """Return the existing texts that match the study's settings, by strategy.
@@ -44,7 +44,7 @@ def find_generated_texts(
         study: The study.
         strategies: The signatures of the strategies.
         prompts: The prompts whose texts are needed.
-        facts: The known facts about the model. By default, the model's weights are read only if study.toml
+        model_facts: The known facts about the model. By default, weights are read only if study.toml
             alone does not identify the run.
         engine: If no engine has made all texts, return texts by this engine: a `Recipe.engine`, or None for
             transformers. Default: the engine with the most texts.
@@ -53,16 +53,16 @@ def find_generated_texts(
         StudyError: Several runs match study.toml.
     """
     by_id = {prompt.id: prompt for prompt in prompts}
-    folder = _find_matching_run(study, facts)
+    folder = _find_matching_run(study, model_facts)
     return {
         name: _read_texts_of_strategy(folder, study, name, by_id, engine=engine) if folder else {}
         for name in strategies
     }
 
 
-def describe_mismatched_runs(study: Study, facts: Known | None = None) -> list[str]:
+def describe_mismatched_runs(study: Study, model_facts: Known | None = None) -> list[str]:
     """Describe the runs that do not match study.toml: a line of differences for each."""
-    required = _get_required_recipe_fields(study, facts or {"revision": find_model_revision(study)})
+    required = _get_required_recipe_fields(study, model_facts or {"revision": find_model_revision(study)})
     differences = {
         folder.name: _describe_recipe_differences(recipe, required)
         for folder, recipe in read_run_folders(study.continuations_folder).items()
@@ -70,10 +70,13 @@ def describe_mismatched_runs(study: Study, facts: Known | None = None) -> list[s
     return [f"{name} has {', '.join(parts)}" for name, parts in differences.items() if parts]
 
 
-def find_model_revision(study: Study, *, hashes_folder: bool = True) -> str | None:
-    """Return the revision of the study's model if it is on this machine. `hashes_folder` reads its files."""
+def find_model_revision(study: Study, *, may_hash_files: bool = True) -> str | None:
+    """Return the revision of the study's model if it is on this machine.
+
+    If `may_hash_files` is false, the files of the model are not read.
+    """
     model = study.settings.model
-    return find_local_revision(study.locate_model(model.name), model.revision, hashes_folder=hashes_folder)
+    return find_local_revision(study.locate_model(model.name), model.revision, may_hash_files=may_hash_files)
 
 
 def _find_matching_run(study: Study, facts: Known | None) -> Path | None:
@@ -83,9 +86,9 @@ def _find_matching_run(study: Study, facts: Known | None) -> Path | None:
     """
     runs = read_run_folders(study.continuations_folder)
     matching: list[Path] = []
-    for hashes_folder in (False, True) if runs else ():
+    for may_hash_files in (False, True) if runs else ():
         required = _get_required_recipe_fields(
-            study, facts or {"revision": find_model_revision(study, hashes_folder=hashes_folder)}
+            study, facts or {"revision": find_model_revision(study, may_hash_files=may_hash_files)}
         )
         matching = [
             path for path, recipe in runs.items() if not _describe_recipe_differences(recipe, required)

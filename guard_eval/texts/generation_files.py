@@ -33,7 +33,7 @@ from guard_eval.texts.rows import (
     flatten_harness_sample,
     read_data_frame,
     read_rows,
-    refuse_doubtful_columns,
+    refuse_ambiguous_columns,
     refuse_side_columns,
 )
 
@@ -159,7 +159,7 @@ class TextTable:
             refuse_side_columns(set(self.records[0].row).difference(columns), (), self.name)
         columns = columns or find_text_columns(self.records, self.name)
         systems = "" if columns else find_system_column(self.records)
-        refuse_doubtful_columns(self.records, columns, systems, self.name)
+        refuse_ambiguous_columns(self.records, columns, systems, self.name)
         for position, record in enumerate(self.records, start=1):
             for column in columns or ("",):
                 fields = Fields(record, column)

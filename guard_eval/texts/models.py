@@ -88,16 +88,16 @@ def _hash_file(path: Path, _changed: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def find_local_revision(location: str, revision: str, *, hashes_folder: bool = True) -> str | None:
+def find_local_revision(location: str, revision: str, *, may_hash_files: bool = True) -> str | None:
     """Return a model's revision if it can be found without the network, else None.
 
     Args:
         location: What `locate_model` returns: a folder's path or a Hub id.
         revision: A branch, tag or commit of the Hub; without meaning for a folder.
-        hashes_folder: Hash the files of a folder. Otherwise, a folder's revision is None.
+        may_hash_files: Hash the files of a folder. Otherwise, a folder's revision is None.
     """
     if Path(location).is_absolute():
-        return hash_model_folder(Path(location)) if hashes_folder and Path(location).is_dir() else None
+        return hash_model_folder(Path(location)) if may_hash_files and Path(location).is_dir() else None
     if _COMMIT.fullmatch(revision):
         return revision
     snapshot = _find_hub_snapshot(location, revision)
@@ -191,7 +191,7 @@ def find_local_and_hub_models(models: Mapping[str, tuple[str, str]]) -> HubModel
     problem = ""
     reachable = True
     for name in [*missing, *floating][:1]:
-        reason, reachable = _ask_hub(*models[name])
+        reason, reachable = _check_model_on_hub(*models[name])
         if reason and missing:
             problem = (
                 f"cannot get {name} from the Hugging Face Hub ({reason}). Not on this machine: "
@@ -202,7 +202,7 @@ def find_local_and_hub_models(models: Mapping[str, tuple[str, str]]) -> HubModel
     return HubModels(cached=cached, missing=missing, problem=problem, reachable=reachable)
 
 
-def _ask_hub(name: str, revision: str) -> tuple[str, bool]:
+def _check_model_on_hub(name: str, revision: str) -> tuple[str, bool]:
     """Ask the Hub for a model. Return the reason if it is unavailable, and whether the Hub answered."""
     try:
         from huggingface_hub import HfApi  # noqa: PLC0415 (an extra brings it)

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
 
 from guard_eval.errors import StudyError, format_count
 from guard_eval.files.opening import read_bytes
-from guard_eval.records import Prompt
+from guard_eval.records import Prompt, clean_for_raters
 from guard_eval.reporting.escaping import join_lines
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
@@ -26,11 +27,14 @@ from guard_eval.study.settings import MetricSettings
 from guard_eval.study.system_settings import BUNDLED, locate_model
 from guard_eval.study.toml import parse_toml
 from guard_eval.texts.models import check_model_name, find_local_revision
-from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.prompts import read_prompt_properties, read_prompts
 from guard_eval.texts.systems.cues import describe_unfinished_texts
 from guard_eval.texts.systems.imported import ImportedSystem, import_texts
 
 PROMPTS = "prompts.jsonl"
+
+Properties = Mapping[str, Mapping[str, object]]
+"""The columns that describe prompts, such as the genre: prompt → column → value."""
 
 _TEMPLATE = Path(__file__).with_name("study.toml.in").read_text(encoding="utf-8")
 """The study.toml of a new study, with placeholders such as `{question}`."""
@@ -125,18 +129,24 @@ def new(
     folder = Path(folder)
     paths = [Path(file) for file in ([prompts] if isinstance(prompts, str | Path) else prompts)]
     if texts is not None:
-        return _make_study_of_texts(folder, *_import_prompts_and_systems(texts, paths, column, common=common))
+        sources = _list_sources(texts)
+        imported, systems = import_texts(sources, columns=column, prompts=read_prompts(*paths), common=common)
+        names = {system.name for system in systems}
+        properties = read_prompt_properties(paths or sources, systems={*names, *column})
+        return _make_study_of_texts(folder, imported, properties, systems)
     if column or common:
         option = "--column" if column else "--common"
         raise StudyError(f"{option} needs --texts; add --texts with the files, or leave {option} out")
     location = locate_model(model, Path())
     check_model_name(model, location)
     copied = read_prompts(*(paths or [_EXAMPLES]))
-    lines = [_describe_prompt_counts(folder, copied) + ("" if paths else ", examples to replace")]
+    properties = read_prompt_properties(paths)
+    counts = _describe_prompt_counts(folder, copied, properties)
+    lines = [counts + ("" if paths else ", examples to replace")]
     if find_local_revision(location, "main") is None:
         lines.append(f"{model} is no folder. A Hugging Face model of this name is not on this machine yet")
     study = _write_study(
-        folder, {PROMPTS: format_prompts(copied)}, _format_study_toml_for_model(folder, model)
+        folder, {PROMPTS: format_prompts(copied, properties)}, _format_study_toml_for_model(folder, model)
     )
     return NewStudy(
         folder=folder,
@@ -146,26 +156,26 @@ def new(
     )
 
 
-def _describe_prompt_counts(folder: Path, prompts: Sequence[Prompt]) -> str:
-    """Return a line such as "study/prompts.jsonl: 20 prompts (10 news, 10 tales)"."""
+def _describe_prompt_counts(folder: Path, prompts: Sequence[Prompt], properties: Properties) -> str:
+    """Return a line such as "study/prompts.jsonl: 20 prompts (10 news, 10 tales), with genre"."""
     counts = Counter(prompt.dataset for prompt in prompts)
     parts = f" ({', '.join(f'{count} {name}' for name, count in counts.items())})" if len(counts) > 1 else ""
-    return f"{folder / PROMPTS}: {format_count(len(prompts), 'prompt')}{parts}"
+    columns = ", ".join(dict.fromkeys(name for row in properties.values() for name in row))
+    more = f", with {columns}" if columns else ""
+    return f"{folder / PROMPTS}: {format_count(len(prompts), 'prompt')}{parts}{more}"
 
 
-def _import_prompts_and_systems(
-    texts: Sequence[Source], prompts: Sequence[Path], columns: Sequence[str], *, common: bool
-) -> tuple[list[Prompt], list[ImportedSystem]]:
-    """Return the prompts and the systems that files or data frames contain."""
+def _list_sources(texts: Source | Sequence[Source]) -> list[Source]:
+    """Return the files and data frames of `--texts`."""
     items = [texts] if isinstance(texts, str | Path) or hasattr(texts, "itertuples") else texts
     sources = [Path(item) if isinstance(item, str) else item for item in items]
     if not sources:
         raise StudyError("--texts has no file; name the files with the texts of two systems or more")
-    return import_texts(sources, columns=columns, prompts=read_prompts(*prompts), common=common)
+    return sources
 
 
 def _make_study_of_texts(
-    folder: Path, prompts: Sequence[Prompt], systems: Sequence[ImportedSystem]
+    folder: Path, prompts: Sequence[Prompt], properties: Properties, systems: Sequence[ImportedSystem]
 ) -> NewStudy:
     """Make a study with texts that already exist."""
     if len({system.file.casefold() for system in systems}) < len(systems):
@@ -180,7 +190,7 @@ def _make_study_of_texts(
     # A name in the files may be an invalid system name.
     check_settings(parse_toml(content, folder / STUDY_TOML), folder)
     files = {system.file: system.lines() for system in systems}
-    study = _write_study(folder, files | {PROMPTS: format_prompts(prompts)}, content)
+    study = _write_study(folder, files | {PROMPTS: format_prompts(prompts, properties)}, content)
     compared = f"{format_count(len(couples), 'comparison')} of {len(systems)} systems"
     endings = describe_unfinished_texts(
         {system.name: [text.text for text in system.texts] for system in systems}
@@ -191,7 +201,7 @@ def _make_study_of_texts(
         systems={system.name: len(system.texts) for system in systems},
         lines=(
             f"{folder / STUDY_TOML}: the settings to edit: {compared}",
-            _describe_prompt_counts(folder, prompts),
+            _describe_prompt_counts(folder, prompts, properties),
             *(system.line for system in systems),
             "to show raters and judges what the texts should do, set task in study.toml",
             *filter(None, [endings]),
@@ -224,13 +234,14 @@ def _refuse_existing_file(path: Path) -> None:
         raise StudyError(f"{path} exists already and would be overwritten; move it, or name another folder")
 
 
-def format_prompts(prompts: Iterable[Prompt]) -> bytes:
-    """Return prompts as the lines of a prompts.jsonl."""
+def format_prompts(prompts: Iterable[Prompt], properties: Properties = MappingProxyType({})) -> bytes:
+    """Return prompts as the lines of a prompts.jsonl, with the columns of `read_prompt_properties`."""
     lines = []
     for prompt in prompts:
-        row = {"id": prompt.id, "dataset": prompt.dataset, "prompt": prompt.text}
+        row: dict[str, object] = {"id": prompt.id, "dataset": prompt.dataset, "prompt": prompt.text}
         if prompt.reference is not None:
             row["reference"] = prompt.reference
+        row |= properties.get(clean_for_raters(prompt.text), {})
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     return "".join(lines).encode("utf-8", "replace")
 

@@ -145,7 +145,7 @@ def _check_existing_pairs(
             "ones, or begin a new study"
         )
 
-    def explain_change(pair: Pair) -> str:
+    def explain_missing_pair(pair: Pair) -> str:
         if (pair.method_a, pair.method_b) not in couples:
             return f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
         if pair.prompt_id not in prompts:
@@ -156,7 +156,7 @@ def _check_existing_pairs(
             return "pairs.human_pairs gives people other pairs"
         return f"{pair.method_a} or {pair.method_b} wrote other texts, or other runs are compared"
 
-    causes = dict.fromkeys(map(explain_change, changed))
+    causes = dict.fromkeys(map(explain_missing_pair, changed))
     if changed:
         raise StudyError(
             f"these settings no longer give {len(changed)} of {len(existing)} pairs in the database: "

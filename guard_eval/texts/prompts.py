@@ -7,17 +7,23 @@ one prompt per line.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.records import Prompt
+from guard_eval.records import Prompt, clean_for_raters
 from guard_eval.study.folder import Study
-from guard_eval.texts.generation_files import Fields
-from guard_eval.texts.rows import Record, read_rows
+from guard_eval.texts.generation_files import Fields, TextTable
+from guard_eval.texts.rows import KEYS, TEXT, Record, read_rows
+
+_NO_PROPERTIES = {*TEXT, *KEYS, *chain(*KEYS.values()), "dataset", "", "Unnamed: 0"}
+_LONGEST_PROPERTY = 100
+"""The largest number of characters of a value that describes a prompt, such as its genre."""
 
 
 def read_prompts(*paths: Path, dataset: str | None = None) -> list[Prompt]:
@@ -89,6 +95,39 @@ def read_prompt_columns(path: Path) -> dict[str, dict[str, object]]:
         prompt.id: {"prompt_length": len(prompt.text), **record.row}
         for prompt, record in _read_prompts_with_rows(path)
     }
+
+
+def read_prompt_properties(
+    sources: Sequence[Path | Any], *, systems: Collection[str] = ()
+) -> dict[str, dict[str, object]]:
+    """Return the columns that describe prompts, such as the genre: prompt → column → value.
+
+    A column describes prompts if every file has this column, each prompt has one short value there, and not
+    all values are the same. The prompts are as raters see them.
+
+    Args:
+        sources: Files of prompts or texts, or data frames.
+        systems: Columns that contain texts.
+    """
+    tables = [TextTable.open(source) for source in sources]
+    values: defaultdict[str, dict[str, object]] = defaultdict(dict)  # by column and prompt
+    unsuitable = {*_NO_PROPERTIES, *systems}
+    for record in chain.from_iterable(table.records for table in tables):
+        prompt = clean_for_raters(Fields(record).read_prompt() or "")
+        for column, value in record.row.items():
+            if value in (None, "") or column in unsuitable:
+                continue
+            is_short = isinstance(value, str | int | float) and len(str(value)) <= _LONGEST_PROPERTY
+            if not is_short or values[column].setdefault(prompt, value) != value:
+                unsuitable.add(column)
+    in_all_files = [column for column in values if all(column in table.records[0].row for table in tables)]
+    columns = [column for column in in_all_files if len(set(values[column].values())) > 1]
+    properties: defaultdict[str, dict[str, object]] = defaultdict(dict)
+    for column in columns:
+        if column not in unsuitable:
+            for prompt, value in values[column].items():
+                properties[prompt][column] = value
+    return dict(properties)
 
 
 def _read_prompts_with_rows(path: Path, dataset: str | None = None) -> Iterator[tuple[Prompt, Record]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from guard_eval.errors import StudyError, format_count
@@ -126,6 +127,7 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
     faults = {
         key: _describe_column_fault(key, [record.row.get(key) for record in records]) for key in candidates
     }
+    faults |= _describe_short_columns(records, [key for key, fault in faults.items() if not fault])
     doubtful = ", ".join(f"{key!r} holds {fault}" for key, fault in faults.items() if fault)
     texts = [key for key, fault in faults.items() if not fault]
     refuse_side_columns(keys, texts, source)
@@ -136,9 +138,9 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
             f"{source} has no column of texts: {doubtful}. Write the texts in a column 'text', and their "
             "systems in a column 'system'"
         )
-    options = " ".join(f"--column {key!r}" for key in texts)
+    options = " ".join(f"--column {key!r}" for key in (texts if len(texts) > 1 else candidates))
     raise StudyError(
-        f"{source} has no column named text. Each column could be a system, but some have no texts: "
+        f"{source} has no column named text. Each column could be a system, but some may have no texts: "
         f"{doubtful}. Name the columns that are systems, such as {options}"
     )
 
@@ -183,7 +185,7 @@ def find_system_column(records: Sequence[Record]) -> str:
     return ""
 
 
-def refuse_doubtful_columns(
+def refuse_ambiguous_columns(
     records: Sequence[Record], columns: Sequence[str], system: str, source: object
 ) -> None:
     """Refuse a column that may divide the texts of one system for one prompt into several prompts or systems.
@@ -259,6 +261,20 @@ def _describe_column_fault(key: str, values: Sequence[object]) -> str:
         "single words": is_long and all(len(str(value).split()) == 1 for value in filled),
     }
     return next((fault for fault, applies in faults.items() if applies), "")
+
+
+def _describe_short_columns(records: Sequence[Record], columns: Sequence[str]) -> dict[str, str]:
+    """Return the columns with far shorter texts than another column, such as authors, each with the fault."""
+    words = {
+        column: median(len(str(record.row.get(column) or "").split()) for record in records)
+        for column in columns
+    }
+    longest = max(words.values(), default=0)
+    return {
+        column: f"far shorter texts, such as {_find_filled_value(records[0].row, [column])[:40]!r}"
+        for column, count in words.items()
+        if 4 * count <= longest or (count <= _LEAST_WORDS and 2 * count <= longest)
+    }
 
 
 def _is_number(value: object) -> bool:

@@ -54,7 +54,7 @@ def list_compared_systems(study: Study) -> list[str]:
     return [name for name in study.settings.systems if name not in tried]
 
 
-def plan_prompts_of_systems(study: Study) -> list[tuple[list[str], list[Prompt]]]:
+def group_systems_by_prompts(study: Study) -> list[tuple[list[str], list[Prompt]]]:
     """Return groups of systems, each with the prompts that these systems continue.
 
     All settings continue the prompts for tuning. After the choice, the compared systems continue all prompts.

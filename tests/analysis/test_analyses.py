@@ -17,6 +17,7 @@ from verdicts_by_hand import (
 )
 
 from analysis.evidence import ALL, JudgeUsage
+from analysis.reports.first_screen import build_first_screen
 from analysis.sections import ANALYSES
 from analysis.sections.results.assisted import make_section as make_assisted_section
 from analysis.sections.results.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED
@@ -390,6 +391,29 @@ def test_ranking_puts_the_winner_first():
     assert first.share_low < first.expected_share < first.share_high
     assert first.p_any_difference_adjusted < 0.001
     assert ranking(evidence(table({"1": "x"}))).empty
+
+
+@pytest.mark.parametrize(
+    ("rated", "judged", "random_part", "reason"),
+    [
+        (range(40), range(20), False, "20 of the 40 pairs that people rated were not judged"),
+        (range(40), range(40), False, "it judged 40 pairs and people rated 40"),
+        (range(8), range(40), False, "people rated 8\u00a0prompts; at least 10 are needed"),
+        (range(0, 40, 2), range(40), True, "people rated no pair of d1"),
+        (range(40), [], False, "gpt has judged no pair that people rated"),
+        (range(20), range(40), False, ""),
+    ],
+)
+def test_missing_assistance_is_explained(rated, judged, random_part, reason):
+    """The first screen has the reason, and its foot names the test of people's ratings alone."""
+    frame = drawn_verdicts()
+    prompt = frame["prompt_id"].str[1:].astype(int)
+    is_judge = frame["rater"] == "gpt"
+    frame = frame[(is_judge & prompt.isin(judged)) | (~is_judge & prompt.isin(rated))]
+    declared = evidence(check_verdicts(frame), assisted_by="gpt", random_part=random_part)
+    screen = build_first_screen(declared)
+    assert reason in screen.more
+    assert ("prediction-powered" in screen.foot) == (not reason)
 
 
 def test_more_evidence_never_weakens_a_ranking():

@@ -280,14 +280,35 @@ def test_property_of_a_rater_is_not_an_item():
 
 
 @pytest.mark.parametrize(("group", "number"), [("book", "chapter"), ("file", "line"), ("url", "paragraph")])
-def test_error_suggests_two_columns_that_name_the_pair(group, number):
+def test_error_suggests_columns_of_pair_and_of_prompt(group, number):
+    """Twelve pairs of two texts are two units, unless the user says that the texts are no prompts."""
     rows = [
         {group: f"b{n // 6}", number: n % 6, **AB, "rater": rater, "winner": "A"}
         for n in range(12)
         for rater in "xy"
     ]
     assert f"write --set columns.pair_id={group},{number}." in refusal(pd.DataFrame(rows))
-    assert counts(pd.DataFrame(rows), columns={"pair_id": f"{group}, {number}"}) == ("24/0/0", 12)
+    for pair in (f"{group}, {number}", f"{number},{group}"):
+        message = refusal(pd.DataFrame(rows), columns={"pair_id": pair})
+        assert f"several pairs have the same {group!r}. If they share a prompt" in message
+        assert f"write --set columns.prompt_id={group}. If" in message
+        for prompt, units in ((group, 2), ("", 12)):
+            declared = {"pair_id": pair, "prompt_id": prompt}
+            assert counts(pd.DataFrame(rows), columns=declared) == ("24/0/0", units)
+
+
+@pytest.mark.parametrize("text", ["prompt", "question", "story", "Source Text"])
+def test_prompt_ids_that_never_repeat_group_no_pairs(text):
+    """12 pairs of 4 texts are 4 units, also if a running number is called prompt_id."""
+    rows = [
+        {"prompt_id": n, text: f"Write text {n // 3}", **AB, "rater": rater, "winner": "A"}
+        for n in range(12)
+        for rater in "xy"
+    ]
+    table = pd.DataFrame(rows)
+    assert counts(table) == ("24/0/0", 4)
+    assert counts(table.assign(pair_id=table["prompt_id"])) == ("24/0/0", 4)
+    assert counts(table, columns={"prompt_id": "prompt_id"}) == ("24/0/0", 12)
 
 
 @pytest.mark.parametrize(

@@ -260,7 +260,7 @@ REFUSED = [
     (vote("model_a", "expert_0", a="half \ud83d"), "half a character"),
     (
         task(1, annotation(1, fluency="Maybe"), annotation(2, fluency="A")),
-        "verdict 'Maybe' names no method of its pair on record 1; write 'guard'",
+        "verdict 'A' may name a side or mean something else.* 'Maybe'. Declare",
     ),
     (
         task(1, annotation(1, fluency="A"), left="x"),

@@ -49,7 +49,10 @@ BY_NAME = {function.__name__: function for function in USED_PLAN_KEYS}
 
 @cache
 def verdicts(methods):
-    """Return verdicts of people on the pairs of one dataset and of two judges on all, on three criteria."""
+    """Return verdicts of people on half of the pairs and of two judges on all, on three criteria.
+
+    The judge gpt judged no further pairs on the criterion e, so it cannot assist people there.
+    """
     compared = COMPARED if methods == 3 else (("x", "y"),)
     drawn = [drawn_verdicts(22, seed=seed, compared=compared) for seed in (5, 6, 7)]
     # Two criteria are alike, so that corrections cannot give the same p-values.
@@ -59,8 +62,9 @@ def verdicts(methods):
     is_first = (frame["verdict"] == "tie") | (frame["rater"] == "ann")
     frame["verdict"] = frame["verdict"].mask(is_first, frame["method_a"])
     frame["genre"] = frame["pair_id"].str[2].isin(list("037")).map({True: "poem", False: "tale"})
-    judge = frame[frame["rater"] == "gpt"]
-    people = frame[(frame["rater"] != "gpt") & (frame["dataset"] == "d0")]
+    is_rated = frame["pair_id"].str[:3].astype(int) % 4 < 2
+    judge = frame[(frame["rater"] == "gpt") & (is_rated | (frame["criterion"] != "e"))]
+    people = frame[(frame["rater"] != "gpt") & is_rated]
     people = people[(people["rater"] != "cay") | (people["pair_id"].str[2] != "4")]
     second = drawn[2][drawn[2]["rater"] == "gpt"].assign(rater="qwen", genre="tale")
     return check_verdicts(pd.concat([people, judge, second]))

@@ -134,3 +134,74 @@ def test_method_named_like_a_missing_verdict_is_refused(name):
     assert read_with_offer(table, "no verdict, write") == ("4/0/8", 12)
     named = table.assign(winner=["cot" if n % 4 else name for n in range(16)])
     assert counts(named) == ("4/0/12", 16)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "broken"),
+    [
+        ("shown_first", ("alpha", "beta"), ""),
+        ("shown_first", ("alpha", "beta"), "alhpa"),
+        ("order", ("AB", "BA"), ""),
+        ("alpha_is_left", ("yes", "no"), "maybe"),
+    ],
+)
+@pytest.mark.parametrize("words", ["AB", ("first", "second")])
+def test_column_of_sides_with_an_unclear_cell_is_refused(name, cells, broken, words):
+    rows = [{"item": n, **AB, name: cells[n % 2], "winner": words[n % 3 == 0]} for n in range(12)]
+    rows[7][name] = broken
+    message = refusal(pd.DataFrame(rows))
+    assert (
+        f"the column {name!r} says which method was first, but not on row 8, where it has {broken!r}"
+        in message
+    )
+    assert "verdicts." not in message
+
+
+@pytest.mark.parametrize("words", [("L", "R", "B"), ("1", "2", "b"), ("alpha", "beta", "B"), ("H", "D", "A")])
+def test_letter_without_the_other_letter_must_be_declared(words):
+    rows = [{"item": n, **AB, "winner": words[n % 3]} for n in range(12)]
+    table = pd.DataFrame(rows)
+    meanings = {
+        word: meaning
+        for word, meaning in zip(words, ("a", "b", "tie"), strict=True)
+        if word not in AB.values()
+    }
+    message = refusal(table)
+    assert all(f'verdicts."{word}"=SIDE' in message for word in meanings)
+    assert counts(table, verdicts=meanings) == ("4/4/4", 12)
+    assert counts(table.assign(winner=["B", "tie"] * 6)) == ("0/6/6", 12)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("System 1", "System 2"), "AB"),
+        (("model-0", "model-1"), ("model_a", "model_b")),
+        (("System A", "System B"), ("left", "right")),
+        (("text1", "gpt"), ("A is better", "B is better")),
+    ],
+)
+def test_method_named_unlike_the_words_is_read(names, words):
+    rows = [{"item": n, "left": names[0], "right": names[1], "winner": words[n % 4 == 0]} for n in range(12)]
+    assert counts(pd.DataFrame(rows)) == ("9/0/3", 12)
+
+
+@pytest.mark.parametrize("words", [{"a": "b", "b": "a"}, {"A": "b", "B": "a", "C": "tie"}, {"gpt": "alpha"}])
+def test_declared_word_that_no_cell_has_is_refused(words):
+    table = pd.DataFrame([{"item": n, **AB, "winner": "AB"[n % 4 == 0]} for n in range(12)])
+    word = next(word for word in words if word not in {"A", "B"})
+    assert f"no cell is {word!r}" in refusal(table, verdicts=words)
+    assert counts(table, verdicts={"A": "b", "B": "a"}) == ("3/0/9", 12)
+
+
+@pytest.mark.parametrize(
+    "heading", ["loser", "Which is worse?", "least_fluent", "rejected_model", "more_errors"]
+)
+@pytest.mark.parametrize("words", ["AB", ("alpha", "beta")])
+def test_column_of_the_worse_text_must_be_declared(heading, words):
+    """Alpha is named in 9 of 12 rows."""
+    table = pd.DataFrame([{"item": n, **AB, heading: words[n % 4 == 0]} for n in range(12)])
+    assert read_with_offer(table, "If it does") == ("3/0/9", 12)
+    assert read_with_offer(table, "names the better text") == ("9/0/3", 12)
+    both = table.assign(winner=[words[n % 4 != 0] for n in range(12)])
+    assert counts(both) == ("3/0/9", 12)

@@ -27,7 +27,7 @@ class RecordingReporter(list):
 
     show_notice = warn = list.append
 
-    def show_result(self, result, *, clear=False):
+    def show_result(self, result, *, clear_screen=False):
         self.extend(result.lines)
 
 

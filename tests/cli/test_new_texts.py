@@ -249,6 +249,103 @@ def test_columns_without_texts_are_named(run, tmp_path, more, words):
     assert texts_of(tmp_path / "s") == EXPECTED
 
 
+ROWS = [
+    {"prompt": question, "system": name, "text": f"{name} {question}", "task": "same"}
+    for question in QUESTIONS
+    for name in "xy"
+]
+
+
+def find_genre(row):
+    """Return the genre of a row's prompt."""
+    return {"genre": ("even", "odd")[QUESTIONS.index(row["prompt"]) % 2]}
+
+
+@pytest.mark.parametrize("rows", [3, 30])
+@pytest.mark.parametrize(
+    ("heading", "cell"),
+    [
+        ("author", "Name {}"),
+        ("hint", "think of {}"),
+        ("genre", "kind {}"),
+        ("facts", "the number is {}"),
+        ("key_points", "there are {} plants"),
+    ],
+)
+def test_columns_of_far_shorter_texts_are_asked_about(run, tmp_path, rows, heading, cell):
+    """Labels have at most three words, or a quarter of the words of the longest texts (here 18)."""
+    texts = [
+        {"prompt": f"Why {n}?", heading: cell.format(n)}
+        | {name: f"{name} says that {n} plants need rain" + " and sun and some air" * 2 for name in "xy"}
+        for n in range(rows)
+    ]
+    file = write(tmp_path, "all.csv", texts)
+    message = run("new", "s", "--texts", file).refused()
+    assert f"{heading!r} holds far shorter texts, such as {cell.format(0)!r}" in message
+    assert "such as --column 'x' --column 'y'" in message
+    assert run("new", "s", "--texts", file, "--column", "x", "--column", "y").code == 0
+    assert texts_of(tmp_path / "s").keys() == {"x", "y"}
+
+
+@pytest.mark.parametrize(
+    "heading", ["gold_answer", "answer_key", "expected", "Ground truth", "correct answer"]
+)
+def test_expected_answer_is_the_reference_and_no_system(run, tmp_path, heading):
+    texts = [
+        {"prompt": f"Why {n}?", heading: f"{n} red apples", "x": f"{n} green apples", "y": f"only {n} apples"}
+        for n in range(4)
+    ]
+    assert run("new", "s", "--texts", write(tmp_path, "all.csv", texts)).code == 0
+    assert texts_of(tmp_path / "s").keys() == {"x", "y"}
+    first = read_json_lines(tmp_path / "s" / "prompts.jsonl")[0]
+    assert first["reference"] == "0 red apples"
+
+
+def test_terse_and_verbose_systems_are_named_by_their_columns(run, tmp_path):
+    texts = [{"prompt": f"Why {n}?", "x": f"{n} rain", "y": f"{n} " + "rain " * 9} for n in range(4)]
+    file = write(tmp_path, "all.csv", texts)
+    assert "such as --column 'x' --column 'y'" in run("new", "s", "--texts", file).refused()
+    assert run("new", "s", "--texts", file, "--column", "x", "--column", "y").code == 0
+
+
+SOURCES = {
+    "a row for each text": lambda folder: [
+        write(folder, "all.csv", [row | find_genre(row) | {"latency": n} for n, row in enumerate(ROWS)])
+    ],
+    "a file for each system": lambda folder: [
+        write(
+            folder,
+            f"{name}.jsonl",
+            [row | find_genre(row) | {name: 1} for row in ROWS if row["system"] == name],
+        )
+        for name in "xy"
+    ],
+    "a column for each system": lambda folder: [
+        write(
+            folder,
+            "all.csv",
+            [{"prompt": q, "x": f"x {q}", "y": f"y {q}"} | find_genre({"prompt": q}) for q in QUESTIONS],
+        )
+    ],
+    "a file of prompts": lambda folder: [
+        *("x.jsonl", "y.jsonl", "--prompts"),
+        write(folder, "p.csv", [{"prompt": q} | find_genre({"prompt": q}) for q in QUESTIONS]),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_new_keeps_columns_that_describe_prompts(run, tmp_path, kind):
+    for name in "xy":
+        write(tmp_path, f"{name}.jsonl", [row for row in ROWS if row["system"] == name])
+    columns = ("--column", "x", "--column", "y") if kind == "a column for each system" else ()
+    ran = run("new", "s", "--texts", *SOURCES[kind](tmp_path), *columns)
+    assert "4 prompts, with genre" in ran.out
+    kept = read_json_lines(tmp_path / "s" / "prompts.jsonl")
+    assert [{*row} - {"reference"} for row in kept] == [{"id", "dataset", "prompt", "genre"}] * 4
+    assert [row["genre"] for row in kept] == ["odd" if n % 2 else "even" for n in range(4)]
+
+
 def test_file_without_a_column_of_texts_is_refused(run, tmp_path):
     rows = [{"prompt": q, "rater": "r", "winner": "x"} for q in QUESTIONS]
     message = run("new", "s", "--texts", write(tmp_path, "verdicts.csv", rows)).refused()

@@ -2,14 +2,18 @@
 
 import hashlib
 import json
+import re
 import zlib
+from dataclasses import fields
 from datetime import UTC, datetime
 
 import pytest
 from factories import make_pair
 from read_files import read_csv
 
+from analysis.evidence import Context, StudyFacts
 from analysis.publication.describe import describe
+from analysis.publication.export import export
 from analysis.publication.publish import publish
 from analysis.reports.command import report
 from analysis.reports.preregistration import compare_with_written_plan
@@ -19,6 +23,7 @@ from guard_eval.store import Store, handout, verdicts
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
+from guard_eval.study.choice import Choice
 
 pytestmark = pytest.mark.slow
 
@@ -46,10 +51,10 @@ CODE = "C0FFEE42"
 PEOPLE = ("Quentin Überall", "marge", "P-1")
 
 
-def make_rated_study(folder, *, prompt="Once upon a time", names=PEOPLE, order=None, more=""):
+def make_rated_study(folder, *, prompt="Once upon a time", names=PEOPLE, order=None, more="", toml=TOML):
     """Make a study whose people have rated 12 pairs. `order` is the order of their invitations."""
     folder.mkdir()
-    (folder / "study.toml").write_text(TOML + more, encoding="utf-8")
+    (folder / "study.toml").write_text(toml + more, encoding="utf-8")
     study = Study.open(folder)
     with Store.open(f"sqlite:///{folder / 'study.db'}", declared=study.declared, create=True) as store:
         store_pairs.add_pairs(store, [make_tale_pair(n, f"{prompt} {n}") for n in range(12)])
@@ -57,9 +62,8 @@ def make_rated_study(folder, *, prompt="Once upon a time", names=PEOPLE, order=N
         for number, name in enumerate(names):  # whoever was invited first, they answer alike
             for blind in handout.claim_pairs(store, raters[name], study.hand_out_plan, limit=12):
                 side = "AB"[zlib.crc32(f"{number}{blind.prompt}".encode()) % 2]
-                verdicts.save_verdict(
-                    store, blind.presentation, {"fluency": side}, rater=raters[name], seconds=7.25
-                )
+                choices = dict.fromkeys(study.settings.annotation.criteria, side)
+                verdicts.save_verdict(store, blind.presentation, choices, rater=raters[name], seconds=7.25)
     return study
 
 
@@ -110,6 +114,134 @@ def test_report_on_published_data_uses_the_declared_test(tmp_path):
         assert len(read_csv(folder / "csv" / "sequential.csv")) == 1
     with pytest.raises(StudyError, match="no valid test exists for margin with sequential; keep only one"):
         report(tmp_path / "out" / "verdicts.csv", output=tmp_path / "again", overrides=("margin=0.1",))
+
+
+def change_settings(study, change, monkeypatch):
+    old, new = change
+    path = study.folder / "study.toml"
+    path.write_text(path.read_text().replace(old, new))
+
+
+def exclude_after_report(study, reason, monkeypatch):
+    report(study.folder)
+    with Store.open(study.database, declared=study.declared) as store:
+        store_raters.exclude_or_include_rater(store, "marge", "exclude", reason=reason, by="root")
+
+
+def choose_settings(study, prompts, monkeypatch):
+    settings = [
+        {"name": f"guard(eta={eta})", "scores": {"diversity": None}, "meets": True, "chosen_share": 0.5}
+        for eta in (1, 2)
+    ]
+    searches = [
+        {"strategy": name, "chosen": name, "settings": settings[:count], "expected_best": [None, 1.0]}
+        for name, count in (("guard", 2), ("greedy", 1))
+    ]
+    tuning = {"prompts": prompts, "maximize": "diversity"}
+    choice = Choice(tuning=tuning, rule="", hash="", prompts=["p0"], searches=searches)
+    monkeypatch.setattr("guard_eval.study.folder._read_tuning_choice", lambda *_: choice)
+
+
+CHANGED_PLAN = ("[annotation]", "[analysis]\nalpha = 0.2\n[annotation]")
+TWO_CRITERIA = TOML.replace('["fluency"]', '["wit", "fluency"]')
+STATES = {
+    "changed plan": (change_settings, CHANGED_PLAN, "These results are exploratory"),
+    "late exclusion": (
+        exclude_after_report,
+        "too fast",
+        "excluded after the results were first seen (too fast)",
+    ),
+    "early look": (
+        change_settings,
+        ("raters_per_pair = 3", "raters_per_pair = 4"),
+        "looked at early: people gave 36",
+    ),
+    "same prompts": (choose_settings, 0, "The prompts that chose the settings also test them."),
+    "unequal search": (choose_settings, 1, "Settings tried: guard 2, greedy 1"),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_data_of_a_study_give_the_answer_of_the_study(tmp_path, monkeypatch, state):
+    """What makes the answer less sure travels with the table. Only the days are not published."""
+    change, how, words = STATES[state]
+    wit = '[criteria.wit]\ntitle = "Wit and humour"\ndefinition = "Funny."\n'
+    study = make_rated_study(tmp_path / "study", toml=TWO_CRITERIA, more=wit)
+    change(study, how, monkeypatch)
+    study = Study.open(study.folder)
+    answer = read_answer(report(study.folder).folder)
+    assert words in answer
+    exported = export(study).path
+    publish(study, tmp_path / "out")
+    monkeypatch.undo()
+    assert read_answer(report(exported, output=tmp_path / "again").folder) == answer
+    assert read_answer(tmp_path / "out" / "report") == answer
+
+
+def test_record_of_published_data_names_nobody(tmp_path, monkeypatch):
+    study = make_rated_study(tmp_path / "study")
+    exclude_after_report(study, "marge told Zoë that she slept", monkeypatch)
+    change_settings(study, (CODE, "S3CRET99"), monkeypatch)
+    publish(Study.open(study.folder), tmp_path / "out")
+    record = json.loads((tmp_path / "out" / "verdicts.study.json").read_text(encoding="utf-8"))["facts"]
+    [excluded] = record["exclusions"]
+    assert (excluded["rater"], excluded["at"]) == ("excluded-1", "")
+    assert excluded["reason"] == "… told Zoë that she slept"
+    assert record["shares_with_excluded"][0].startswith("fluency ")
+    everything = b"".join(read_files(tmp_path / "out").values()).decode("utf-8", "replace")
+    assert [word for word in ("marge", CODE, "S3CRET99", str(tmp_path)) if word in everything] == []
+
+
+def test_changed_tables_and_plans_are_told(tmp_path):
+    publish(make_rated_study(tmp_path / "study"), tmp_path / "out")
+    table = tmp_path / "out" / "verdicts.csv"
+    result = report(table, output=tmp_path / "again", overrides=("alpha=0.2",))
+    page = (tmp_path / "again" / "report.md").read_text(encoding="utf-8")
+    assert "settings were changed after the first verdict: alpha from 0.05 to 0.2" in page
+    assert result.warnings == ()
+    table.write_bytes(table.read_bytes().replace(b"rater-3", b"rater-4"))
+    more = tmp_path / "more.csv"
+    more.write_bytes(table.read_bytes().replace(b"rater-", b"reader-"))
+    warnings = report(table, more, output=tmp_path / "again").warnings
+    assert "verdicts.csv was changed after verdicts.study.json was written" in warnings
+    assert (
+        "verdicts.study.json describes only the study of verdicts.csv, and not the other tables" in warnings
+    )
+    (tmp_path / "out" / "verdicts.study.json").write_text('{"table": 1}')
+    with pytest.raises(
+        StudyError, match=r"is not the record of a study: table: .*publish or export, or remove"
+    ):
+        report(table)
+
+
+def test_every_fact_of_a_context_travels_or_is_known_otherwise():
+    """A new fact of the report must be decided: is it known from the table, from its plan, or recorded?"""
+    of_plan = {
+        "name",
+        "question",
+        "seed",
+        "texts",
+        "ties",
+        "planned",
+        "plan",
+        "by",
+        "random_part",
+        "contests",
+    }
+    of_run = {"compare", "explored", "versions", "settings", "command"}
+    private = {"with_excluded", "people"}
+    without_effect = {"metrics", "examples"}
+    other_facts = {field.name for field in fields(Context)} - {field.name for field in fields(StudyFacts)}
+    assert other_facts == of_plan | of_run | private | without_effect
+
+
+def read_answer(folder):
+    """Return the answer of a report without days, and whether its results are exploratory."""
+    facts = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    page = (folder / "report.md").read_text(encoding="utf-8")
+    foot = "These results are exploratory" if "These results are exploratory" in page else ""
+    answer = " ".join([facts["answer"], foot]).replace("\u00a0", " ")
+    return re.sub(r" · \d{4}-\d\d-\d\d", "", answer)
 
 
 def test_published_numbers_reveal_no_name_or_order_of_raters(tmp_path):
@@ -248,7 +380,7 @@ def test_description_after_verdicts_lists_collected_data(tmp_path, run):
     assert json.loads(run("describe", "study", "--json").out)["verdicts"] == 36
     text = (study.folder / "description.md").read_text(encoding="utf-8")
     assert "36 of 36 verdicts on 12 pairs count" in text
-    assert "Raters: 3 person." in text
+    assert "Raters: 3 people." in text
     assert "it is a preregistration" not in text
     (study.folder / "description.md").rename(study.folder / "plan.md")
     assert compare_with_written_plan(study, []) == (

@@ -1,6 +1,7 @@
 """A study in rounds from the command line: pairs, status within a round, and a report without fixed tests."""
 
 import json
+import re
 
 import pytest
 from read_files import read_csv
@@ -45,6 +46,14 @@ def read_rows(folder, name):
     return read_csv(folder / "csv" / f"{name}.csv")
 
 
+def read_rounded(folder, name):
+    """Return the rows of a table with nine decimals. Sums in another order differ after them."""
+    return [
+        {key: re.sub(r"\d\.\d+", lambda number: f"{float(number[0]):.9f}", cell) for key, cell in row.items()}
+        for row in read_rows(folder, name)
+    ]
+
+
 def by_people(folder, name, *key):
     """Return the rows of people by some of their columns."""
     rows = read_rows(folder / "report", name)
@@ -69,6 +78,7 @@ def test_tournament_reports_no_fixed_sample_test(run, folder):
     ran = run("report", "s", "--paper")
     assert ran.code == 0, ran
     assert "comparisons are decided; loop left. They took" in ran.out
+    assert ran.out.count("there is no test: comparisons stopped when they were decided") == 1
     page = (folder / "report" / "index.html").read_text()
     assert "Which comparisons are decided?" in page
     assert "Would other analyses say the same?" not in page
@@ -112,9 +122,27 @@ def test_published_tournament_reports_no_fixed_sample_test(run, folder, tmp_path
     assert run("export", "s").code == 0
     assert run("report", str(folder / "verdicts.csv")).code == 0
     assert run("publish", "s", "data").code == 0
+    assert run("report", "s").code == 0
     for report in (tmp_path / "verdicts-report", tmp_path / "data" / "report"):
         assert {row["p"] for row in read_rows(report, "win_shares")} == {""}
         assert "stopped when they were decided" in (report / "report.md").read_text()
+        # the leads, p-values and stops of the rounds come from the table and its record
+        assert read_rounded(report, "rounds") == read_rounded(folder / "report", "rounds")
+
+
+def test_exported_verdicts_of_an_open_round_do_not_count(run, folder):
+    """The record says that only the first round is over, and the table has verdicts of all rounds."""
+    run("pair", "s")
+    simulate_verdicts(Study.open(folder))
+    run("export", "s")
+    path = folder / "verdicts.study.json"
+    record = json.loads(path.read_text())
+    for rounds in record["rounds"]:
+        rounds |= {"done": 1, "stopped": []}
+    path.write_text(json.dumps(record))
+    assert run("report", str(folder / "verdicts.csv"), "--output", "again").code == 0
+    rows = read_rows(folder.parent / "again", "win_shares")
+    assert {int(row["pairs"]) for row in rows} == {record["rounds"][0]["sizes"][0]}
 
 
 def test_study_in_rounds_gets_no_further_prompts(run, folder):

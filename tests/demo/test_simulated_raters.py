@@ -24,20 +24,20 @@ TEXTS = [" ".join(f"w{i % n}" for i in range(60)) for n in (2, 5, 10, 20, 40, 60
 
 def test_simulated_choice_follows_texts_not_sides():
     for a, b, name in itertools.product(TEXTS, TEXTS, NAMES[:2]):
-        choice = simulate_choice(blind(a, b), "fluency", name=name, seed=1)
-        assert simulate_choice(blind(b, a), "fluency", name=name, seed=1) == MIRROR[choice]
+        choice = simulate_choice(blind(a, b), "fluency", rater_name=name, seed=1)
+        assert simulate_choice(blind(b, a), "fluency", rater_name=name, seed=1) == MIRROR[choice]
         assert a != b or choice == "tie"
 
 
 def test_simulated_raters_agree_and_dislike_repetition():
     loop, fresh = TEXTS[0], TEXTS[-1]
     choices = [
-        simulate_choice(blind(loop, fresh), "coherence", name=NAMES[0], seed=seed) for seed in range(50)
+        simulate_choice(blind(loop, fresh), "coherence", rater_name=NAMES[0], seed=seed) for seed in range(50)
     ]
     assert choices.count("B") > 45
     pairs = [blind(f"{a} {i}", b) for i in range(20) for a in TEXTS[3:] for b in TEXTS[3:]]
     first, second = (
-        [simulate_choice(pair, "coherence", name=name, seed=1) for pair in pairs] for name in NAMES[:2]
+        [simulate_choice(pair, "coherence", rater_name=name, seed=1) for pair in pairs] for name in NAMES[:2]
     )
     assert 0.45 < sum(map(str.__eq__, first, second)) / 180 < 0.95
 

@@ -30,6 +30,7 @@ ALLOWED = {
     "guard_eval/store/sql/sqlite_files.py": {"copyfile"},  # into a folder that was just made
     # After a check of the same folder by a door.
     "analysis/publication/publish.py": {"rmtree"},  # a folder that was just made
+    "analysis/publication/export.py": {"unlink"},  # beside a table that was just written
     "guard_eval/texts/continuations.py": {"unlink"},
     "guard_eval/store/export.py": {"open", "unlink"},
     "guard_eval/store/manage.py": {"unlink"},  # a file that was just written

@@ -10,8 +10,8 @@ import pytest
 from guard_eval.errors import MissingExtraError
 from guard_eval.metrics.scorers.mauve import (
     Mauve,
-    compute_contributions,
     compute_mauve,
+    compute_mauve_contributions,
     integrate_divergence_curve,
 )
 
@@ -149,5 +149,7 @@ def test_mauve_contributions_equal_a_jackknife():
         [less_p[0] + less_q[0], less_p[0] + less_q[1], less_p[1] + less_q[1], less_p[1] + less_q[1]]
     )
     result = mauve_of_labels(p, q, 2, seeds=2)
-    assert compute_contributions(result) == pytest.approx(value + 3 * (without.mean() - without), abs=1e-9)
-    assert compute_contributions(result).mean() == pytest.approx(value)
+    assert compute_mauve_contributions(result) == pytest.approx(
+        value + 3 * (without.mean() - without), abs=1e-9
+    )
+    assert compute_mauve_contributions(result).mean() == pytest.approx(value)

@@ -13,12 +13,15 @@ from guard_eval.reporting.escaping import (
     escape_markdown,
     join_lines,
     make_csv,
-    replace_unwritable,
+    replace_unwritable_characters,
 )
 
 
 def test_replace_unwritable_changes_only_invalid_text():
-    assert replace_unwritable("a\x00\ud800\ufffe\r\n b\t<c>\r\x1b") == "a\ufffd\ufffd\ufffd\n b\t<c>\n\ufffd"
+    assert (
+        replace_unwritable_characters("a\x00\ud800\ufffe\r\n b\t<c>\r\x1b")
+        == "a\ufffd\ufffd\ufffd\n b\t<c>\n\ufffd"
+    )
     assert join_lines("a\x00\ud800\ufffe\n b\t<c>") == "a\ufffd\ufffd\ufffd b <c>"
 
 

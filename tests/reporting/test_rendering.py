@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guard_eval.reporting.escaping import Escaped, make_csv, unescape_csv
-from guard_eval.reporting.rendering import render, render_lines
+from guard_eval.reporting.rendering import render, render_template_lines
 from guard_eval.reporting.tables import Table, make_table, to_html, to_latex, to_markdown
 
 TABLE = Table(
@@ -48,7 +48,7 @@ def test_line_breaks_in_values_do_not_split_sentences(tmp_path):
     (tmp_path / "own.txt.j2").write_text(
         "{% if n %}\n{{ n }} {{ value }}\n{% endif %}\n\n{{ count_in_words(n, 'pair') }}\n"
     )
-    lines = render_lines(tmp_path / "own.txt.j2", n=2, value="a\n<b>\u2028{{ 7*7 }}")
+    lines = render_template_lines(tmp_path / "own.txt.j2", n=2, value="a\n<b>\u2028{{ 7*7 }}")
     assert lines == ("2 a <b> {{ 7*7 }}", "2\u00a0pairs")
 
 

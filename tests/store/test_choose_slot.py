@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from guard_eval.store.showings import slots
-from guard_eval.store.showings.sides import OpenSlot, choose_slot
+from guard_eval.store.showings.sides import OpenSlot, choose_slot_and_side
 from guard_eval.store.sql.database import Store
 
 A_DRAW, B_DRAW = 0, 15
@@ -65,7 +65,7 @@ CASES = {
 @pytest.mark.parametrize(("open_slots", "lead", "draw", "expected"), CASES.values(), ids=CASES)
 def test_choose_slot_returns_the_expected_slot_and_side(open_slots, lead, draw, expected):
     before = Counter(lead)
-    choice = choose_slot(open_slots, before, draw)
+    choice = choose_slot_and_side(open_slots, before, draw)
     assert (choice and (choice[0].id, choice[1])) == expected
     assert before == Counter(lead)
 

@@ -20,7 +20,7 @@ from sqlalchemy import text
 
 from guard_eval.records import HandOutPlan
 from guard_eval.store import pairs, raters
-from guard_eval.store.handout import claim_pairs, count_rated_and_remaining, skip_presentation
+from guard_eval.store.handout import claim_pairs, count_rated_and_remaining_pairs, skip_presentation
 from guard_eval.store.showings import slots
 from guard_eval.store.unblind import read_tidy_rows, read_verdict_history
 
@@ -184,6 +184,6 @@ def test_a_running_app_follows_the_owners_changed_plan(store, add_new_pairs, pla
     slots.apply_hand_out_plan(store, replace(plan, slots=later))
     for who in (ben, cem, dan):
         raters.count_free_rater_places(store, served)
-        assert count_rated_and_remaining(store, who, served)[0] == 0
+        assert count_rated_and_remaining_pairs(store, who, served)[0] == 0
         rate_all_pairs(store, who, served)
     assert set(Counter(row.pair_id for row in read_tidy_rows(store)).values()) == {later}

@@ -13,6 +13,7 @@ import pytest
 from factories import STUDY_HEAD
 
 from analysis.monitor.rater_list import list_raters
+from analysis.publication.export import export
 from annotation_app.annotate import annotate, make_url
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -24,7 +25,7 @@ from guard_eval.store import (
     settings,
     verdicts,
 )
-from guard_eval.store.export import backup, export
+from guard_eval.store.export import backup
 from guard_eval.store.manage import (
     assign_pairs,
     erase_raters,
@@ -361,5 +362,5 @@ def test_new_raters_get_pairs_by_the_current_plan(study):
     invite_raters(Study.open(study.folder), "Ben")
     with open_store(study) as store:
         ben = get_or_add_rater(store, "Ben", "person")
-        assert handout.count_rated_and_remaining(store, ben, study.hand_out_plan) == (0, 4)
+        assert handout.count_rated_and_remaining_pairs(store, ben, study.hand_out_plan) == (0, 4)
         assert len(handout.claim_pairs(store, ben, study.hand_out_plan)) == 1

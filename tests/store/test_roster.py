@@ -66,9 +66,9 @@ def test_roster_sides_stay_even_in_any_order_of_raters(store, add_new_pairs, pla
     three = replace(plan, slots=3)
     assert roster.reserve_slots(store, [rater.name for rater in everybody], three) == 45
     assert handout.claim_pairs(store, stranger, three) == []
-    assert handout.count_rated_and_remaining(store, stranger, three) == (0, 0)
+    assert handout.count_rated_and_remaining_pairs(store, stranger, three) == (0, 0)
     for rater in reversed(everybody):
-        assert handout.count_rated_and_remaining(store, rater, three) == (0, 9)
+        assert handout.count_rated_and_remaining_pairs(store, rater, three) == (0, 9)
         assert len(rate_all_pairs(store, rater, three)) == 9
     by_rater, by_pair = count_side_leads(store)
     assert {abs(lead) for lead in (*by_rater.values(), *by_pair.values())} == {1}  # of nine, and of three

@@ -11,7 +11,7 @@ from rating import exclude_rater, include_rater, invite_people, rate_all_pairs
 from analysis.monitor.ratings import read_ratings
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, notes, pairs, raters, unblind
-from guard_eval.store.sql.sqlite_files import find_damage
+from guard_eval.store.sql.sqlite_files import describe_database_damage
 
 ODD = [
     ("verdict.choice", "C"),
@@ -92,14 +92,14 @@ def collect_errors(file, plan):
 def test_invalid_values_in_a_database_are_named_with_a_remedy(rated, plan, target, value):
     overwrite_value(rated, target, value)
     with Store.open(f"sqlite:///{rated}") as store:
-        assert find_damage(store.engine) is not None
+        assert describe_database_damage(store.engine) is not None
     raised = collect_errors(rated, plan)
     assert all("restore" in text or "'Ann' is a cat, not a person" in text for text in raised), raised
 
 
 def test_no_damage_is_found_in_a_sound_database(rated):
     with Store.open(f"sqlite:///{rated}") as store:
-        assert find_damage(store.engine) is None
+        assert describe_database_damage(store.engine) is None
 
 
 def test_a_programming_error_is_not_reported_as_damage(rated):

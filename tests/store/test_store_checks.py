@@ -12,7 +12,7 @@ from guard_eval.store import (
     unblind,
     verdicts,
 )
-from guard_eval.store.handout import claim_pairs, count_rated_and_remaining
+from guard_eval.store.handout import claim_pairs, count_rated_and_remaining_pairs
 from guard_eval.store.pairs import add_gold_pairs, add_pairs, read_gold_pairs, read_pairs
 
 
@@ -41,7 +41,7 @@ def test_each_block_has_one_gold_pair_at_a_random_position(store, add_new_pairs,
     four = replace(plan, gold_every=4, slots=3)
     places, sides = set(), set()
     for rater in invite_people(store, "Ann", "Ben", "Eve"):
-        assert count_rated_and_remaining(store, rater, four) == (0, 15)
+        assert count_rated_and_remaining_pairs(store, rater, four) == (0, 15)
         presented = rate_all_pairs(store, rater, four)
         assert len(presented) == 15
         at = [index for index, blind in enumerate(presented) if is_gold(blind)]
@@ -58,7 +58,7 @@ def test_repeats_come_later_with_the_sides_swapped(store, add_new_pairs, plan):
     add_new_pairs(24)
     twice = replace(plan, quota=20, repeats=2)
     for rater in invite_people(store, "Ann", "Ben"):
-        assert count_rated_and_remaining(store, rater, twice) == (0, 22)
+        assert count_rated_and_remaining_pairs(store, rater, twice) == (0, 22)
         presented = rate_all_pairs(store, rater, twice)
         texts = [frozenset((blind.text_a, blind.text_b)) for blind in presented]
         repeats = [index for index, pair in enumerate(texts) if pair in texts[:index]]
@@ -81,11 +81,11 @@ def test_progress_counts_gold_pairs_and_repeats(store, add_new_pairs, plan):
     add_gold_pairs(store, make_gold(2))
     every = replace(plan, quota=9, gold_every=3, repeats=2)
     (ann,) = invite_people(store, "Ann")
-    totals = {sum(count_rated_and_remaining(store, ann, every))}
+    totals = {sum(count_rated_and_remaining_pairs(store, ann, every))}
     while presented := claim_pairs(store, ann, every):
-        totals.add(sum(count_rated_and_remaining(store, ann, every)))
+        totals.add(sum(count_rated_and_remaining_pairs(store, ann, every)))
         save_choice(store, ann, presented[0])
-        totals.add(sum(count_rated_and_remaining(store, ann, every)))
+        totals.add(sum(count_rated_and_remaining_pairs(store, ann, every)))
     assert totals == {9 + 2 + 2}
     assert verdicts.read_rated_presentations(store, ann) == sorted(
         verdicts.read_rated_presentations(store, ann)

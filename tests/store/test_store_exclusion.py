@@ -7,7 +7,7 @@ from rating import claim_pair, exclude_rater, include_rater, invite_people, rate
 
 from guard_eval.errors import StudyError
 from guard_eval.store import notes, verdicts
-from guard_eval.store.handout import claim_pairs, count_rated_and_remaining
+from guard_eval.store.handout import claim_pairs, count_rated_and_remaining_pairs
 from guard_eval.store.raters import (
     exclude_or_include_rater,
     find_rater_by_token,
@@ -33,7 +33,7 @@ def test_excluding_a_rater_drops_verdicts_and_frees_slots(store, ann, single_pla
     assert claim_pairs(store, ben, single_plan) == []
     exclude_rater(store, "Ann")
     assert read_tidy_rows(store) == []
-    assert count_rated_and_remaining(store, ben, single_plan) == (0, 3)
+    assert count_rated_and_remaining_pairs(store, ben, single_plan) == (0, 3)
     assert len(rate_all_pairs(store, ben, single_plan)) == 3
     everything = read_tidy_rows(store, include_excluded=True)
     assert Counter((row.rater, row.excluded) for row in everything) == {("Ann", True): 2, ("Ben", False): 3}
@@ -49,9 +49,9 @@ def test_an_excluded_rater_can_save_but_gets_no_pairs(store, add_new_pairs, plan
     exclude_rater(store, "Ann")
     assert find_rater_by_token(store, token) == ann
     assert claim_pairs(store, ann, plan) == []
-    assert count_rated_and_remaining(store, ann, plan) == (0, 0)
+    assert count_rated_and_remaining_pairs(store, ann, plan) == (0, 0)
     save_choice(store, ann, presented)  # open in the browser: not lost
-    assert count_rated_and_remaining(store, ann, plan) == (1, 0)
+    assert count_rated_and_remaining_pairs(store, ann, plan) == (1, 0)
     assert read_tidy_rows(store) == []
     assert [row.surplus for row in read_tidy_rows(store, include_excluded=True)] == [False]
 
@@ -118,7 +118,7 @@ def test_a_revoked_rater_cannot_sign_in(store, add_new_pairs, plan):
     revoke_rater(store, "Ann")
     assert find_rater_by_token(store, token) is None
     assert claim_pairs(store, ann, plan) == []
-    assert count_rated_and_remaining(store, ann, plan) == (1, 0)
+    assert count_rated_and_remaining_pairs(store, ann, plan) == (1, 0)
     with pytest.raises(StudyError, match="'Ann' is revoked"):
         save_choice(store, ann, presented, "B")
     assert verdicts.read_current_choices(store, presented.presentation, rater=ann) == {"fluency": "A"}

@@ -11,7 +11,7 @@ from guard_eval.store import notes, raters, unblind, verdicts
 from guard_eval.store.handout import (
     SPARE_SKIPS,
     claim_pairs,
-    count_rated_and_remaining,
+    count_rated_and_remaining_pairs,
     find_end_of_rater_wait,
     skip_presentation,
 )
@@ -52,7 +52,7 @@ def test_people_rate_a_sample_and_a_judge_rates_all(store, make_pairs, plan, jud
     add_pairs(store, [replace(pair, for_people=pair.position % 3 == 0) for pair in make_pairs(9)])
     sample = ["The prompt of number 0", "The prompt of number 3", "The prompt of number 6"]
     ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
-    assert count_rated_and_remaining(store, ann, plan) == (0, 3)
+    assert count_rated_and_remaining_pairs(store, ann, plan) == (0, 3)
     assert roster.reserve_slots(store, [ann.name, ben.name], plan) == 6
     simulated = raters.get_or_add_rater(store, "SIMULATED", "simulated")
     for rater in (ann, ben, simulated):
@@ -83,7 +83,7 @@ def test_an_expired_lease_gives_the_slot_to_another_rater(store, one_pair, singl
     assert taken.presentation != abandoned.presentation
     assert claim_pairs(store, ann, single_plan) == []  # another has its slot, and nobody sees a pair twice
     assert claim_pairs(store, eve, single_plan) == []
-    assert count_rated_and_remaining(store, ann, single_plan) == (0, 0)
+    assert count_rated_and_remaining_pairs(store, ann, single_plan) == (0, 0)
     save_choice(store, ann, abandoned)
     save_choice(store, ben, taken)
     assert split_raters_by_surplus(store) == (["Ben"], ["Ann"])
@@ -109,14 +109,14 @@ def test_a_waiting_rater_learns_when_a_lease_ends(store, one_pair, single_plan, 
 def test_progress_counts_rated_and_remaining_pairs(store, add_new_pairs, plan):
     add_new_pairs(4)
     ann, ben, eve = invite_people(store, "Ann", "Ben", "Eve")
-    assert count_rated_and_remaining(store, ann, plan) == (0, 4)
+    assert count_rated_and_remaining_pairs(store, ann, plan) == (0, 4)
     presented = claim_pairs(store, ann, plan, limit=2)
-    assert count_rated_and_remaining(store, ann, plan) == (0, 4)
+    assert count_rated_and_remaining_pairs(store, ann, plan) == (0, 4)
     save_choice(store, ann, presented[0])
-    assert count_rated_and_remaining(store, ann, plan) == (1, 3)
+    assert count_rated_and_remaining_pairs(store, ann, plan) == (1, 3)
     rate_all_pairs(store, ben, plan)
-    assert count_rated_and_remaining(store, ben, plan) == (4, 0)
-    assert count_rated_and_remaining(store, eve, plan) == (
+    assert count_rated_and_remaining_pairs(store, ben, plan) == (4, 0)
+    assert count_rated_and_remaining_pairs(store, eve, plan) == (
         0,
         2,
     )  # Ann holds two of four
@@ -129,9 +129,9 @@ def test_a_slot_lost_to_another_rater_uses_no_quota(store, add_new_pairs, plan, 
     lost = claim_pairs(store, ann, single_plan)
     clock.advance(hours=1)
     claim_pairs(store, ben, replace(single_plan, quota=2), limit=2)
-    assert count_rated_and_remaining(store, ann, single_plan) == (0, 0)
+    assert count_rated_and_remaining_pairs(store, ann, single_plan) == (0, 0)
     raters.revoke_rater(store, "Ben")
-    assert count_rated_and_remaining(store, ann, single_plan) == (0, 1)
+    assert count_rated_and_remaining_pairs(store, ann, single_plan) == (0, 1)
     assert claim_pairs(store, ann, single_plan) == lost
 
 
@@ -173,7 +173,7 @@ def test_lost_pairs_return_to_a_rater_only_within_the_quota(store, add_new_pairs
     save_choice(store, ann, claim_pair(store, ann, single_plan))
     raters.revoke_rater(store, "Ben")  # so that the lost one is free
     assert claim_pairs(store, ann, single_plan) == []
-    assert count_rated_and_remaining(store, ann, single_plan) == (1, 0)
+    assert count_rated_and_remaining_pairs(store, ann, single_plan) == (1, 0)
 
 
 def test_an_idle_rater_waits_at_most_one_lease(store, one_pair, single_plan, clock):
@@ -201,7 +201,7 @@ def test_a_skipped_pair_goes_to_another_rater(store, one_pair, single_plan):
         store, skipped.presentation, ["unreadable"], rater=ann
     )  # a press that comes twice
     assert claim_pairs(store, ann, single_plan) == []
-    assert count_rated_and_remaining(store, ann, single_plan) == (0, 0)
+    assert count_rated_and_remaining_pairs(store, ann, single_plan) == (0, 0)
     presented = claim_pair(store, ben, single_plan)
     assert presented.prompt == skipped.prompt
     save_choice(store, ben, presented)
@@ -244,9 +244,9 @@ def test_a_pair_skipped_by_three_raters_is_closed(store, add_new_pairs, plan):
     add_new_pairs(1)
     *skippers, last = invite_people(store, *(f"R{number}" for number in range(MOST_SKIPS + 1)))
     for rater in skippers:
-        assert count_rated_and_remaining(store, last, plan) == (0, 1)
+        assert count_rated_and_remaining_pairs(store, last, plan) == (0, 1)
         skip_next_pair(store, rater, plan)
-    assert count_rated_and_remaining(store, last, plan) == (0, 0)
+    assert count_rated_and_remaining_pairs(store, last, plan) == (0, 0)
     # another number of raters a pair opens no pair again
     slots.apply_hand_out_plan(store, replace(plan, slots=4))
     assert claim_pairs(store, last, replace(plan, slots=4)) == []

@@ -35,7 +35,7 @@ def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):
     assert add_pairs(store, new, replace_all=True) == 9
     assert read_pairs(store) == new
     assert raters.find_rater_by_token(store, token) == ann
-    assert handout.count_rated_and_remaining(store, ann, plan) == (0, 9)
+    assert handout.count_rated_and_remaining_pairs(store, ann, plan) == (0, 9)
     presented = handout.claim_pairs(store, ann, plan, limit=20)
     assert len(presented) == 9
     assert all("new" in (pair.text_a, pair.text_b) for pair in presented)

@@ -14,7 +14,7 @@ from guard_eval.rounds import compare_couples
 from guard_eval.store import pairs, raters, unblind
 from guard_eval.store.handout import (
     claim_pairs,
-    count_rated_and_remaining,
+    count_rated_and_remaining_pairs,
     find_end_of_rater_wait,
     skip_presentation,
 )
@@ -80,7 +80,7 @@ def test_rounds_are_sequential_and_stop_beaten_systems(store, plan, find_round):
     first = rate_all_pairs(store, ann, plan, prefer_x)
     assert {find_round(blind_pair) for blind_pair in first} == {1}
     assert len(first) == 3 * SIZES[0]
-    assert count_rated_and_remaining(store, ann, plan) == (24, 0)
+    assert count_rated_and_remaining_pairs(store, ann, plan) == (24, 0)
     assert read_stopped_couples(store) == []
     # Ben completes the round, and is handed the next one at once
     second = rate_all_pairs(store, ben, plan, prefer_x)
@@ -115,8 +115,8 @@ def test_slots_of_a_beaten_system_are_closed(store, plan, find_round):
     assert len(read_stopped_couples(store)) == 3
     with store.begin_read() as db:
         assert rounds.count_active_pairs(db, "people") == 3 * 16 + 4
-        assert rounds.count_active_pairs(db, "people", after=2) == 4
-        assert rounds.count_active_pairs(db, "people", after=3) == 0
+        assert rounds.count_active_pairs(db, "people", after_round=2) == 4
+        assert rounds.count_active_pairs(db, "people", after_round=3) == 0
 
 
 @pytest.mark.both_databases

@@ -84,7 +84,7 @@ def test_several_matching_runs_are_refused(study):
     assert all(
         f"absent/model sha256:00, {recipe.dtype})" in str(error.value) for recipe in (RECIPE, half, quantised)
     )
-    assert recipes(study(), facts=KNOWN) == {RECIPE}
+    assert recipes(study(), model_facts=KNOWN) == {RECIPE}
     for dtype, recipe in (("float32", RECIPE), ("bfloat16", half), ("float16", quantised)):
         assert recipes(study(dtype=dtype)) == {recipe}
 
@@ -101,7 +101,7 @@ def test_texts_of_other_models_do_not_count_for_a_missing_model(study):
     for name, content in (("a", "sha256:01"), ("b", "sha256:02")):
         write(study(), texts(range(6), replace(RECIPE, model=name, revision=content)))
         nothing = {"revision": None, "dtype": None}
-        assert find(study("./missing")) == find(study("./missing"), facts=nothing) == {}
+        assert find(study("./missing")) == find(study("./missing"), model_facts=nothing) == {}
         message = explain_missing_texts(study("./missing"), "guard")
         assert re.search(r"no run in .* has model = 'a', not './missing'", message)
     assert recipes(study("a")) == {replace(RECIPE, model="a", revision="sha256:01")}

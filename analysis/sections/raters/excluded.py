@@ -68,23 +68,29 @@ def make_section(evidence: Evidence) -> Section | None:
     return Section(
         anchor="excluded",
         question="Who was excluded, and what would the result be with them?",
-        answer=_answer_question(raters, results),
+        answer=_answer_question(evidence),
         notes=("Their verdicts count in no other table.",),
         tables=(*table, *results_table),
     )
 
 
-def _answer_question(raters: Sequence[Exclusion], results: Sequence[WinShareRow]) -> str:
+def _answer_question(evidence: Evidence) -> str:
     """Answer the section's question: count the excluded raters, and give the results with their verdicts."""
+    raters = evidence.rows(list_excluded_raters)
     late = sum(rater.results == "after" for rater in raters)
     answer = f"{len(raters)} excluded, {late} of them after the results were first seen"
-    kinds = {rater.rater_kind for rater in raters}
-    shares = [
+    shares = describe_shares_with_excluded(evidence)[:MAX_NAMED]
+    return f"{answer}; with them: {join_with_and(shares)}" if shares else answer
+
+
+def describe_shares_with_excluded(evidence: Evidence) -> tuple[str, ...]:
+    """Describe the results as if no rater had been excluded, with a phrase for each result."""
+    kinds = {rater.rater_kind for rater in evidence.rows(list_excluded_raters)}
+    return evidence.context.shares_with_excluded or tuple(
         f"{find_criterion_title(row.criterion)} {format_percent(row.win_share.value, 0)} for {row.method_a}"
-        for row in results
+        for row in evidence.rows(measure_shares_without_exclusions)
         if row.rater_kind in kinds
-    ]
-    return f"{answer}; with them: {join_with_and(shares[:MAX_NAMED])}" if shares else answer
+    )
 
 
 def describe_exclusions(exclusions: Sequence[Exclusion], kind: str) -> str:

@@ -270,12 +270,12 @@ def make_section(evidence: Evidence) -> Section | None:
     if not tables:
         return None
     prompts = [ASKED.format_map(row) for row in evidence.context.judging.prompts]
-    dollars_spent = format_dollars(sum(row.usd for row in spent))
+    dollars_spent = f"{format_dollars(sum(row.usd for row in spent))}; " if spent else ""
     without = count_in_words(sum(row.count for row in failed), "showing")
     return Section(
         anchor="judge-run",
         question="How were the judges asked?",
-        answer=f"{dollars_spent}; {without} of a pair without a verdict",
+        answer=f"{dollars_spent}{without} of a pair without a verdict",
         notes=(*prompts, *describe_mixed_verdict_forms(evidence), *describe_changed_models(evidence)),
         tables=tables,
     )

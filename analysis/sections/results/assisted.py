@@ -77,17 +77,19 @@ class AssistedRow(TestedRow):
     method: str
 
 
-@declare_plan_keys("alpha", "correction", "panel", "composite")
+@declare_plan_keys("alpha", "correction", "panel", "composite", "assisted_by")
 def measure_assisted_shares(evidence: Evidence) -> list[AssistedRow]:
     """Return people's share assisted by each judge that judged more pairs than people rated.
 
-    The p-values are corrected for the results of the family, separately for each judge.
+    The declared judge always has rows. If it cannot assist, the rows have the reason. The p-values are
+    corrected for the results of the family, separately for each judge.
     """
     items = dict(group_by_result(evidence.scored.items))
     rows = []
     for key, scores, judged in pair_people_with_judges(evidence.scored.scores):
         people = items[key._replace(rater_kind=PEOPLE_OF[key.rater_kind], judge="")]
-        if len(judged) > len(people) and UnitScores.from_items(people).n >= FEWEST_RATED:
+        is_useful = len(judged) > len(people) and UnitScores.from_items(people).n >= FEWEST_RATED
+        if is_useful or key.judge == evidence.plan.assisted_by:
             share = 0.5 + judged["net"] / (2 * judged["showings"])
             raters = int(scores["rater"].nunique())
             rows.append(
@@ -103,7 +105,9 @@ def _make_assisted_row(
     rated = len(people)
     level = evidence.plan.level
     ratings = int(people["raters"].sum())
-    why = _explain_why_judge_cannot_assist(people, judged, random=evidence.context.random_part)
+    why = _explain_unusable_pairs(people, judged)
+    if not why and not evidence.context.random_part:
+        why = _explain_selection_of_pairs(people, judged)
     obstacle = f"{key.judge} on {key.criterion}: {why}" if why else ""
     result = AssistedShare(share=Estimate(note=obstacle), weight=0.0, correlation=None, effective=None)
     few = ""
@@ -136,20 +140,29 @@ def _make_assisted_row(
     )
 
 
-def _explain_why_judge_cannot_assist(people: pd.DataFrame, judged: pd.DataFrame, *, random: bool) -> str:
-    """Return the reason why this judge cannot assist people's share, with the remedy; empty if it can.
-
-    If the part that people rated was not declared to be random, two tests compare it with the other pairs:
-    the datasets (χ² test), and the judge's scores within datasets (Welch's t, over prompts).
-    """
+def _explain_unusable_pairs(people: pd.DataFrame, judged: pd.DataFrame) -> str:
+    """Return the reason why a judge with these pairs cannot assist people's share; empty if it can."""
     if outside := sorted(set(people["pair_id"]) - set(judged["pair_id"])):
         return (
             f"{len(outside)} of the {len(people)} pairs that people rated were not judged (the first is "
             f"{outside[0]!r}); let the judge judge them, or leave their ratings out: the share is then of "
             "pairs that the judge would judge"
         )
-    if random or len(judged) == len(people):
-        return ""
+    if len(judged) <= len(people):
+        return f"it judged {len(judged)} pairs and people rated {len(people)}; let it judge more pairs"
+    if (units := UnitScores.from_items(people)).n < FEWEST_RATED:
+        return f"people rated {count_in_words(units.n, units.name)}; at least {FEWEST_RATED} are needed"
+    if unrated := sorted(set(judged["dataset"]) - set(people["dataset"])):
+        return f"people rated no pair of {unrated[0]}; leave the pairs of {unrated[0]} out"
+    return ""
+
+
+def _explain_selection_of_pairs(people: pd.DataFrame, judged: pd.DataFrame) -> str:
+    """Return the reason why the pairs that people rated are no random part of the judged pairs, if so.
+
+    Two tests compare them with the other pairs: the datasets (χ² test), and the judge's scores within
+    datasets (Welch's t, over prompts).
+    """
     rated = judged["pair_id"].isin(people["pair_id"])
     counts = pd.crosstab(judged["dataset"], rated)
     apart = judged["share"] - judged.groupby("dataset")["share"].transform("mean")
@@ -171,6 +184,17 @@ def _explain_why_judge_cannot_assist(people: pd.DataFrame, judged: pd.DataFrame,
     )
 
 
+def explain_missing_assistance(evidence: Evidence) -> str:
+    """Return a sentence on why the declared judge does not assist people's shares; empty if it does."""
+    judge = evidence.plan.assisted_by
+    rows = [row for row in evidence.rows(measure_assisted_shares) if row.judge == judge]
+    reasons = [row.note for row in rows if row.people_assisted.value is None]
+    if judge is None or (rows and not reasons):
+        return ""
+    why = join_with_and(reasons or [f"{judge} has judged no pair that people rated"])
+    return f"Shares without assistance by {judge} are people's alone: {why}."
+
+
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Does the judge make people's answer more certain?"."""
     rows = evidence.rows(measure_assisted_shares)
@@ -180,6 +204,7 @@ def make_section(evidence: Evidence) -> Section | None:
         lambda row: {
             "People": format_share(row.people_alone),
             "Assisted": format_share(row.people_assisted),
+            "Judge alone": format_share(row.judge_alone),
             "p": NOTHING if row.p is None else format_p(row.p),
             "r": format_number(row.correlation),
             "Ratings gained": format_number(row.ratings_gained, 0),

@@ -7,6 +7,7 @@ import json
 import math
 import random
 import re
+import resource
 import signal
 import sys
 import threading
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Literal, NoReturn, Self
 
@@ -37,6 +39,9 @@ _OPTIONS_OF_TEMPLATES = frozenset(inspect.signature(PreTrainedTokenizerBase.appl
 _SHOWN_CHARACTERS = 40
 """The number of characters that an error shows of a prompt's text."""
 _TEMPLATE_SECONDS = 10.0
+_TEMPLATE_BYTES = 2**30
+_TEMPLATE_CHARACTERS = 2**20
+"""The largest number of characters that a chat template may add to a prompt."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +130,10 @@ def encode_prompts(
             rows.append(EncodedPrompt(prompt, ids))
         except StudyError as error:
             refused[label] = str(error)
-        except TimeoutError:
+        except (TimeoutError, MemoryError) as error:
+            too_much = "takes too long" if isinstance(error, TimeoutError) else "writes too much text"
             raise StudyError(
-                f"{label}: the chat template of {loaded.name!r} takes too long; set generation.chat = false, "
+                f"{label}: the chat template of {loaded.name!r} {too_much}; set generation.chat = false, "
                 "or name another model"
             ) from None
     if refused:
@@ -243,17 +249,22 @@ def _encode_chat_prompt(
 
     Errors: see `_encode_plain_prompt`.
     """
+    content = _cut_to_last_tokens(tokenizer, text, limit)
+    fill_template = partial(
+        tokenizer.apply_chat_template,
+        [{"role": "user", "content": content}],
+        add_generation_prompt=True,
+        **switches,
+    )
     try:
-        # Control tokens in a prompt are data, not turns of the conversation.
-        with _limit_time(_TEMPLATE_SECONDS), _fix_date_and_randomness():
-            encoded = tokenizer.apply_chat_template(
-                [{"role": "user", "content": _cut_to_last_tokens(tokenizer, text, limit)}],
-                add_generation_prompt=True,
-                return_dict=True,
-                sanitize_control_tokens=True,
-                **switches,
-            )
-    except TimeoutError:
+        with _limit_time(_TEMPLATE_SECONDS):
+            # A tokenizer cannot be interrupted, so the text's length is checked first.
+            with _limit_memory(_TEMPLATE_BYTES), _fix_date_and_randomness():
+                _check_template_length(len(fill_template(tokenize=False)) - len(content))
+            # Control tokens in a prompt are data, not turns of the conversation.
+            with _fix_date_and_randomness():
+                encoded = fill_template(return_dict=True, sanitize_control_tokens=True)
+    except (TimeoutError, MemoryError):
         raise
     except Exception as error:  # a template is a program, so it may raise any exception
         reason = error if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
@@ -265,6 +276,12 @@ def _encode_chat_prompt(
     if not ids:
         raise StudyError("the model's chat template returns no tokens; set generation.chat = false")
     return ids
+
+
+def _check_template_length(characters: int) -> None:
+    """Raise a `MemoryError` if a template has added too many characters to a prompt."""
+    if characters > _TEMPLATE_CHARACTERS:
+        raise MemoryError
 
 
 class _FixedDay(datetime):
@@ -302,6 +319,20 @@ def _limit_time(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, *timer)  # an outer time limit continues
         signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def _limit_memory(more: int) -> Iterator[None]:
+    """Raise a `MemoryError` if the process needs `more` bytes than now while the `with` block runs."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+    limit, highest = resource.getrlimit(resource.RLIMIT_AS)
+    in_bytes = pages * resource.getpagesize() + more
+    lower = in_bytes if limit == resource.RLIM_INFINITY else min(in_bytes, limit)
+    resource.setrlimit(resource.RLIMIT_AS, (lower, highest))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, highest))
 
 
 def _raise_timeout(_signal: int, _frame: FrameType | None) -> NoReturn:

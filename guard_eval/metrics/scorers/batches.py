@@ -18,10 +18,10 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 
 
-def compute_rows_in_batches(
+def compute_values_in_batches(
     rows: Sequence[Item | None],
     count_tokens: Callable[[Item], int],
-    read_rows: Callable[[Sequence[Item]], Iterable[Value]],
+    compute_batch: Callable[[Sequence[Item]], Iterable[Value]],
     *,
     max_rows: int = BATCH_ROWS,
 ) -> list[Value | None]:
@@ -32,17 +32,17 @@ def compute_rows_in_batches(
     Args:
         rows: The rows for the model. A row that is None has the value None.
         count_tokens: A function that counts the tokens of a row.
-        read_rows: A function that returns a value for each row of a batch.
+        compute_batch: A function that returns a value for each row of a batch.
         max_rows: The largest number of rows in a batch.
     """
     present = [(index, row) for index, row in enumerate(rows) if row is not None]
     present.sort(key=lambda pair: count_tokens(pair[1]), reverse=True)
     values: list[Value | None] = [None] * len(rows)
 
-    def read_batch(batch: Sequence[tuple[int, Item]]) -> Iterable[Value]:
-        return read_rows([row for _, row in batch])
+    def compute_batch_values(batch: Sequence[tuple[int, Item]]) -> Iterable[Value]:
+        return compute_batch([row for _, row in batch])
 
-    for batch, results in process_in_batches(present, read_batch, BatchSizes(max_rows)):
+    for batch, results in process_in_batches(present, compute_batch_values, BatchSizes(max_rows)):
         for (index, _), value in zip(batch, results, strict=True):
             values[index] = value
     return values

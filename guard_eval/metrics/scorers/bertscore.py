@@ -17,8 +17,8 @@ from transformers import GPT2Tokenizer, RobertaTokenizer
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines import Model, Tokenizer
-from guard_eval.metrics.outcomes import Group, Outcome, make_mean_outcome
-from guard_eval.metrics.scorers.batches import compute_rows_in_batches, pad_rows
+from guard_eval.metrics.outcomes import Group, Outcome, make_outcome_from_text_values
+from guard_eval.metrics.scorers.batches import compute_values_in_batches, pad_rows
 from guard_eval.metrics.scoring_models import MetricTools
 
 LAYERS = {
@@ -35,17 +35,17 @@ LAYERS = {
 """For each model, the layer that agrees best with people, as measured by the metric's authors."""
 
 
-def find_default_layer(name: str) -> int:
+def find_default_layer(model_name: str) -> int:
     """Return the layer that the metric's authors chose for a model, by the last part of the model's name.
 
     Raises:
         StudyError: The model is not in `LAYERS`.
     """
-    if layer := LAYERS.get(name.rstrip("/").rsplit("/", 1)[-1]):
+    if layer := LAYERS.get(model_name.rstrip("/").rsplit("/", 1)[-1]):
         return layer
     raise StudyError(
-        f"the best layer of the model {name!r} for BERTScore is not known; set metrics.bertscore_layer, or "
-        "use a model such as roberta-large"
+        f"the best layer of the model {model_name!r} for BERTScore is not known; set "
+        "metrics.bertscore_layer, or use a model such as roberta-large"
     )
 
 
@@ -87,7 +87,7 @@ def compute_bertscores(
     encoded = [_encode_texts(tokenizer, pair) for pair in pairs]
     cut_pairs = [[_cut_to_token_limit(row, limit) for row in pair] for pair in encoded]
     match = partial(_compute_pair_f1, model, tokenizer, layer)
-    scores = compute_rows_in_batches(cut_pairs, _count_tokens_of_longer_text, match, max_rows=batch_size)
+    scores = compute_values_in_batches(cut_pairs, _count_tokens_of_longer_text, match, max_rows=batch_size)
     return [
         (score, _count_tokens_of_longer_text(pair) > limit)
         for score, pair in zip(scores, encoded, strict=True)
@@ -176,4 +176,6 @@ def yield_outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools
             "not a finite number": sum(not math.isfinite(f1) for f1 in f1s),
         }
         note = "no text has a reference" if missing == len(scores) else ""
-        yield make_mean_outcome("bertscore", group, values, signature=signature, counts=counts, note=note)
+        yield make_outcome_from_text_values(
+            "bertscore", group, values, signature=signature, counts=counts, note=note
+        )

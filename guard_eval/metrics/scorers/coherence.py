@@ -17,8 +17,14 @@ import torch
 
 from guard_eval.estimate import divide_sums
 from guard_eval.generation.engines import Model, Tokenizer
-from guard_eval.metrics.outcomes import Facts, Group, Outcome, make_mean_outcome, make_outcome_of_sums
-from guard_eval.metrics.scorers.batches import BATCH_ROWS, compute_rows_in_batches, pad_rows
+from guard_eval.metrics.outcomes import (
+    Facts,
+    Group,
+    Outcome,
+    make_outcome_from_sums,
+    make_outcome_from_text_values,
+)
+from guard_eval.metrics.scorers.batches import BATCH_ROWS, compute_values_in_batches, pad_rows
 from guard_eval.metrics.scoring_models import MetricTools
 
 MAX_LOGITS = {"cpu": 2**26, "cuda": 2**29}
@@ -76,14 +82,16 @@ def compute_log_likelihoods(
     rows = []
     for prompt, text in pairs:
         words = text if text.strip() else ""
-        row = _cut_to_context(_encode_text(tokenizer, prompt), _encode_text(tokenizer, words), start, limit)
+        row = _cut_to_context_length(
+            _encode_text(tokenizer, prompt), _encode_text(tokenizer, words), start, limit
+        )
         rows.append(row if row.first < len(row.ids) else None)
     if scored := [row for row in rows if row is not None]:
         # A batch must fit even if the longest text follows the shortest prompt.
         predicted = max(len(row.ids) for row in scored) + 1 - min(row.first for row in scored)
         room = MAX_LOGITS[device.type] // (predicted * config.vocab_size)
         batch_size = max(1, min(batch_size, room))
-    return compute_rows_in_batches(
+    return compute_values_in_batches(
         rows, lambda row: len(row.ids), partial(_compute_row_log_likelihoods, model), max_rows=batch_size
     )
 
@@ -93,7 +101,7 @@ def _encode_text(tokenizer: Tokenizer, text: str) -> list[int]:
     return ids
 
 
-def _cut_to_context(prompt: list[int], text: list[int], start: list[int], limit: int) -> _Row:
+def _cut_to_context_length(prompt: list[int], text: list[int], start: list[int], limit: int) -> _Row:
     """Cut a prompt and its text to `limit` tokens: first cut the prompt's beginning, then the text's end.
 
     The model's first token, `start`, is never cut.
@@ -162,10 +170,10 @@ def yield_outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: Metri
         }
         if "coherence" in metrics:
             facts["signature"] = f"coherence|{signature}|mean over tokens, then texts"
-            yield make_mean_outcome("coherence", group, sums[:, 0] / sums[:, 1], **facts)
+            yield make_outcome_from_text_values("coherence", group, sums[:, 0] / sums[:, 1], **facts)
         if "perplexity" in metrics:
             facts |= {"signature": f"perplexity|{signature}|over all tokens", "n": int(finite.sum())}
             rows = np.where(finite[:, None], sums, 0.0)
-            yield make_outcome_of_sums(
+            yield make_outcome_from_sums(
                 "perplexity", group, rows, lambda sums: np.exp(-divide_sums(sums)), **facts
             )

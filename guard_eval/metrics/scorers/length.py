@@ -5,7 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from guard_eval.metrics.outcomes import Group, Outcome, make_mean_outcome, make_outcome_of_runs
+from guard_eval.metrics.outcomes import (
+    Group,
+    Outcome,
+    make_outcome_from_run_values,
+    make_outcome_from_text_values,
+)
 from guard_eval.metrics.scoring_models import MetricTools
 from guard_eval.texts.generations import HUMAN
 
@@ -17,17 +22,17 @@ def yield_outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricToo
     for group in groups:
         written = group.strategy != HUMAN
         if "length" in metrics:
-            yield from _yield_lengths(group, written=written)
+            yield from _yield_lengths(group, by_model=written)
         if "speed" in metrics and written:
             yield from _yield_speeds(group)
 
 
-def _yield_lengths(group: Group, *, written: bool) -> Iterator[Outcome]:
+def _yield_lengths(group: Group, *, by_model: bool) -> Iterator[Outcome]:
     """Yield the words per text and, if known, the tokens per text and the share of finished texts."""
     words = [len(text.text.split()) for text in group.texts]
     signature = "words|tokens:whitespace|mean over all texts, empty ones too"
-    yield make_mean_outcome("words", group, words, signature=signature)
-    if not written:
+    yield make_outcome_from_text_values("words", group, words, signature=signature)
+    if not by_model:
         return
     values: dict[str, Sequence[float | None]] = {
         "tokens": [text.tokens for text in group.texts],
@@ -36,7 +41,7 @@ def _yield_lengths(group: Group, *, written: bool) -> Iterator[Outcome]:
     for metric, series in values.items():
         if any(value is not None for value in series):  # a file of texts may lack these values
             numbers = [math.nan if value is None else value for value in series]
-            yield make_mean_outcome(
+            yield make_outcome_from_text_values(
                 metric, group, numbers, signature=f"{metric}|as generated|mean over texts"
             )
 
@@ -52,13 +57,13 @@ def _yield_speeds(group: Group) -> Iterator[Outcome]:
     if len(tokens) == len(timed):
         speeds["tokens_per_second"] = sum(tokens) / seconds
     for metric, value in speeds.items():
-        signature = f"{metric}|wall time of batches|{_describe_machines(group)}"
-        yield make_outcome_of_runs(
+        signature = f"{metric}|wall time of batches|{_describe_hardware(group)}"
+        yield make_outcome_from_run_values(
             metric, group, [value], n=len(timed), note=SHARED_TIME, signature=signature
         )
 
 
-def _describe_machines(group: Group) -> str:
+def _describe_hardware(group: Group) -> str:
     """Name the devices and the largest batch size of a group's texts, if they are known."""
     devices = sorted({text.device for text in group.texts if text.device})
     largest = max((text.batch or 0 for text in group.texts), default=0)

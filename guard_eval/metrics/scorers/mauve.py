@@ -25,8 +25,8 @@ from scipy.special import rel_entr
 from guard_eval.errors import MissingExtraError
 from guard_eval.estimate import Floats
 from guard_eval.generation.engines import Model, Tokenizer
-from guard_eval.metrics.outcomes import Group, Outcome, make_outcome_of_runs
-from guard_eval.metrics.scorers.batches import compute_rows_in_batches, pad_rows
+from guard_eval.metrics.outcomes import Group, Outcome, make_outcome_from_run_values
+from guard_eval.metrics.scorers.batches import compute_values_in_batches, pad_rows
 from guard_eval.metrics.scoring_models import MetricTools, ScoringInput
 from guard_eval.study.settings import MetricSettings
 
@@ -147,7 +147,7 @@ def integrate_divergence_curve(p_hist: ArrayLike, q_hist: ArrayLike) -> Floats:
     return total
 
 
-def compute_contributions(result: Mauve) -> Floats:
+def compute_mauve_contributions(result: Mauve) -> Floats:
     """Return the contribution of each prompt to the score, `[n]`. Their mean is the score.
 
     Contributions are the jackknife's pseudo-values with fixed buckets: without a prompt, the prompt's
@@ -238,7 +238,9 @@ def compute_text_features(
     context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     cut = {} if context is None else {"truncation": True, "max_length": context}
     rows = [None if text is None else tokenizer(text, verbose=False, **cut)["input_ids"] for text in texts]
-    return compute_rows_in_batches(rows, len, partial(_compute_last_token_states, model), max_rows=batch_size)
+    return compute_values_in_batches(
+        rows, len, partial(_compute_last_token_states, model), max_rows=batch_size
+    )
 
 
 @torch.inference_mode()
@@ -297,7 +299,7 @@ def _measure_group_mauve(
         )
         results.append(result)
         if result.values:
-            parts[complete] = np.stack([compute_contributions(result), np.ones(len(complete))], axis=1)
+            parts[complete] = np.stack([compute_mauve_contributions(result), np.ones(len(complete))], axis=1)
     defined = [result for result in results if result.values]
     noise = 0.0
     if defined and len(seeds) > 1:
@@ -308,7 +310,7 @@ def _measure_group_mauve(
     tokens = settings.mauve_tokens
     buckets = " or ".join(dict.fromkeys(str(result.buckets) for result in defined or results))
     definition = f"tokens:{tokens}, full length only|buckets:{buckets}|c:{SCALING:g}"
-    return make_outcome_of_runs(
+    return make_outcome_from_run_values(
         "mauve",
         group,
         [result.value for result in results],

@@ -20,8 +20,8 @@ from guard_eval.estimate import Floats
 from guard_eval.metrics.outcomes import (
     Group,
     Outcome,
-    make_outcome_of_runs,
-    make_outcome_of_sums,
+    make_outcome_from_run_values,
+    make_outcome_from_sums,
 )
 from guard_eval.metrics.scoring_models import MetricTools
 
@@ -135,7 +135,7 @@ def compute_self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
         counts = [Counter(list_ngrams(row, n)) for row in words]
         largest = _find_two_largest_counts(counts)
         for index in scored:
-            matches = _count_matches(counts[index], largest)
+            matches = _count_ngrams_in_other_texts(counts[index], largest)
             total = len(words[index]) - n + 1
             log_precision[index] += math.log((matches or EPSILON) / total) / max_n
             if n == 1:
@@ -161,14 +161,14 @@ def _find_two_largest_counts(counts: Sequence[Counter[Gram]]) -> dict[Gram, tupl
     return largest
 
 
-def _count_matches(grams: Counter[Gram], largest: Mapping[Gram, tuple[int, int]]) -> int:
+def _count_ngrams_in_other_texts(grams: Counter[Gram], largest_counts: Mapping[Gram, tuple[int, int]]) -> int:
     """Count a text's n-grams that occur in other texts.
 
     An n-gram counts at most as often as the other text with the largest count contains the n-gram.
     """
     matches = 0
     for gram, count in grams.items():
-        first, second = largest[gram]
+        first, second = largest_counts[gram]
         elsewhere = second if first == count else first
         matches += min(count, elsewhere)
     return matches
@@ -194,7 +194,7 @@ def _yield_repetition_outcomes(
     counts = count_ngrams(texts)
     published = _compute_published_diversity(group.average_runs_by_prompt(counts).sum(axis=0))
     if "diversity" in metrics:
-        outcome = make_outcome_of_sums(
+        outcome = make_outcome_from_sums(
             "diversity",
             group,
             counts,
@@ -206,7 +206,7 @@ def _yield_repetition_outcomes(
         )
         yield replace(outcome, value=published.diversity)
     for index, n in enumerate(ORDERS if "repetition" in metrics else ()):
-        outcome = make_outcome_of_sums(
+        outcome = make_outcome_from_sums(
             f"rep_{n}",
             group,
             counts,
@@ -225,7 +225,7 @@ def _select_repetition_rate(index: int, sums: Floats) -> Floats:
 def _yield_distinct_outcomes(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
     for n in (1, 2):
         values = [compute_distinct_share([texts[index] for index in run], n) for run in group.run_indices]
-        yield make_outcome_of_runs(
+        yield make_outcome_from_run_values(
             f"distinct_{n}",
             group,
             values,
@@ -242,7 +242,7 @@ def _measure_self_bleu(group: Group, texts: Sequence[str]) -> Outcome:
     means = [math.fsum(run) / len(run) if run else math.nan for run in defined]
     too_short = sum(len(text.split()) < max(ORDERS) for text in texts)
     has_pairs = max(map(len, scores)) > 1
-    return make_outcome_of_runs(
+    return make_outcome_from_run_values(
         "self_bleu",
         group,
         means,

@@ -29,7 +29,7 @@ from guard_eval.records import (
 from guard_eval.store import notes
 from guard_eval.store.showings import rounds
 from guard_eval.store.showings.rounds import MOST_ROUNDS, PLAYING
-from guard_eval.store.sql.schema import SqlRow, query, split_chunks
+from guard_eval.store.sql.schema import SqlRow, query, split_into_sql_chunks
 
 LEASE = timedelta(seconds=30)
 """An open request that was not renewed within this time belongs to a killed run, and is lost."""
@@ -293,7 +293,7 @@ def check_judge_may_rate(db: Connection, judge: Rater) -> None:
 
 
 def read_open_questions(
-    db: Connection, name: str, plan: HandOutPlan, *, ahead: int = MOST_ROUNDS
+    db: Connection, judge_name: str, plan: HandOutPlan, *, ahead: int = MOST_ROUNDS
 ) -> list[Question]:
     """Return the open questions of the judge with this name. Questions that failed earlier come last.
 
@@ -303,10 +303,12 @@ def read_open_questions(
     The study's seed decides the order of pairs for each judge. A judge with one order gets only even or only
     odd question numbers for a pair; neighbouring pairs alternate.
     """
-    rated = {(row.pair_id, row.number) for row in _JUDGED(db, judge=name)}
-    failed = {(pair_id, number) for judge, pair_id, number in read_question_failures(db) if judge == name}
-    rows = _PAIRS(db, part=find_declared_part_of_rater(name, "model"), ahead=ahead)
-    pairs = sorted(rows, key=lambda row: make_content_id(plan.seed, name, row.pair_id))
+    rated = {(row.pair_id, row.number) for row in _JUDGED(db, judge=judge_name)}
+    failed = {
+        (pair_id, number) for judge, pair_id, number in read_question_failures(db) if judge == judge_name
+    }
+    rows = _PAIRS(db, part=find_declared_part_of_rater(judge_name, "model"), ahead=ahead)
+    pairs = sorted(rows, key=lambda row: make_content_id(plan.seed, judge_name, row.pair_id))
     questions = [
         _make_question(row, number)
         for row in pairs
@@ -316,20 +318,22 @@ def read_open_questions(
     return sorted(questions, key=lambda question: (question.pair_id, question.number) in failed)
 
 
-def read_due_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) -> list[Question]:
+def read_due_questions(db: Connection, now: datetime, judge_name: str, plan: HandOutPlan) -> list[Question]:
     """Return the questions that are due now for the judge with this name.
 
     A round is over when only failed questions remain. Prompts with a failed question do not count in the
     round.
     """
-    failed = {(pair_id, number) for judge, pair_id, number in read_question_failures(db) if judge == name}
-    questions = read_open_questions(db, name, plan, ahead=1)
+    failed = {
+        (pair_id, number) for judge, pair_id, number in read_question_failures(db) if judge == judge_name
+    }
+    questions = read_open_questions(db, judge_name, plan, ahead=1)
     while plan.rounds is not None and failed.issuperset(
         (question.pair_id, question.number) for question in questions
     ):
-        if not rounds.close_round(db, now, find_declared_part_of_rater(name, "model"), plan.rounds):
+        if not rounds.close_round(db, now, find_declared_part_of_rater(judge_name, "model"), plan.rounds):
             break
-        questions = read_open_questions(db, name, plan, ahead=1)
+        questions = read_open_questions(db, judge_name, plan, ahead=1)
     return questions
 
 
@@ -347,9 +351,9 @@ def _list_question_numbers(plan: HandOutPlan, position: int) -> range:
     return range(drawn, plan.slots, 2) if plan.one_order else range(plan.slots)
 
 
-def store_instruction(db: Connection, row: Instruction) -> None:
+def store_instruction(db: Connection, instruction: Instruction) -> None:
     """Store a judge's instruction, unless it is already stored."""
-    _KEEP_INSTRUCTION(db, **asdict(row))
+    _KEEP_INSTRUCTION(db, **asdict(instruction))
 
 
 def read_forms_with_verdicts(db: Connection, settings: str) -> list[tuple[str, int, int]]:
@@ -402,7 +406,7 @@ def _read_active_requests(
     db: Connection, keys: Sequence[str]
 ) -> Iterator[tuple[str, AnsweredRequest | UnavailableRequest]]:
     """Yield requests with these keys: first requests under way or in a batch, then answered requests."""
-    for some_keys in split_chunks(keys):
+    for some_keys in split_into_sql_chunks(keys):
         for row in _LIVE(db, keys=some_keys):
             if row.response is None:
                 yield row.key, UnavailableRequest("busy" if row.batch is None else "batch")

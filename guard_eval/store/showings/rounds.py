@@ -39,9 +39,9 @@ _SIZES = query("""
 _COUNT_PLAYING = query(f"SELECT count(*) FROM pair WHERE {PLAYING} AND pair.round > :after")  # noqa: S608 (a constant)
 
 
-def count_active_pairs(db: Connection, group: str, *, after: int = -1) -> int:
-    """Count the pairs that a group of raters may see in the rounds after `after`. Default: all rounds."""
-    return int(_COUNT_PLAYING(db, part=group, ahead=MOST_ROUNDS, after=after).scalar_one())
+def count_active_pairs(db: Connection, group: str, *, after_round: int = -1) -> int:
+    """Count the pairs that a group of raters may see after the round `after_round`. Default: all rounds."""
+    return int(_COUNT_PLAYING(db, part=group, ahead=MOST_ROUNDS, after=after_round).scalar_one())
 
 
 def count_closed_rounds(db: Connection, group: str) -> int:
@@ -55,19 +55,19 @@ def read_stopping_rounds(db: Connection, group: str) -> dict[Couple, int]:
 
 
 def read_round_scores(
-    db: Connection, group: str, plan: RoundPlan | None = None, *, ahead: int = 0
+    db: Connection, group: str, plan: RoundPlan | None = None, *, rounds_ahead: int = 0
 ) -> Contest:
-    """Return the verdicts of the finished rounds and of the next `ahead` rounds.
+    """Return the verdicts of the finished rounds and of the next `rounds_ahead` rounds.
 
     Args:
         db: The study's database.
         group: The raters: people, simulated raters, or one judge.
         plan: The rule by which comparisons stop. Default: the rule at the end of the last finished round.
-        ahead: The number of further rounds to read.
+        rounds_ahead: The number of further rounds to read.
     """
     closed = _CLOSED(db, part=group).scalars().all()
     plan = plan or RoundPlan(**closed[-1]["plan"])
-    done = len(closed) + ahead
+    done = len(closed) + rounds_ahead
     drawn = _SIZES(db).all()
     sizes = {row.round: row.prompts for row in drawn}
     scores: dict[tuple[int, str, str], dict[Couple, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -99,7 +99,7 @@ def close_round(db: Connection, now: datetime, group: str, plan: RoundPlan) -> b
     """End the current round and record which comparisons stop; return False if no round remains."""
     from guard_eval.rounds import compare_couples, find_stopping_couples  # noqa: PLC0415 (numpy, once a round)
 
-    contest = read_round_scores(db, group, plan, ahead=1)
+    contest = read_round_scores(db, group, plan, rounds_ahead=1)
     if contest.done > len(contest.sizes) or not contest.list_active_couples(contest.done):
         return False
     compared = compare_couples(contest)

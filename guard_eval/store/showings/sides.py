@@ -56,7 +56,7 @@ def compute_imbalance_change(method_a: str, method_b: str, side: Side, times: in
     return {method_a: lead, method_b: -lead}
 
 
-def choose_slot(
+def choose_slot_and_side(
     open_slots: Sequence[OpenSlot], lead: Counter[str], draw: int
 ) -> tuple[OpenSlot, Side] | None:
     """Return the next slot to show, and the side; None if no slot is open.
@@ -83,7 +83,7 @@ def choose_slot(
             if slot.side is not None:
                 final_lead.update(compute_imbalance_change(slot.method_a, slot.method_b, slot.side))
 
-    def rank_option(option: tuple[OpenSlot, Side]) -> tuple[int, int, bool, bool, bool]:
+    def rank_slot_and_side(option: tuple[OpenSlot, Side]) -> tuple[int, int, bool, bool, bool]:
         slot, side = option
         change = compute_imbalance_change(slot.method_a, slot.method_b, side)
         next_lead = max(abs(lead[method] + change[method]) for method in change)
@@ -98,4 +98,4 @@ def choose_slot(
 
     sides: tuple[Side, Side] = ("a", "b")
     options = [(slot, side) for slot in candidates for side in sides if slot.side in {None, side}]
-    return min(options, key=rank_option, default=None)
+    return min(options, key=rank_slot_and_side, default=None)

@@ -22,7 +22,7 @@ from guard_eval.store.showings import rounds
 from guard_eval.store.showings.rounds import PLAYING
 from guard_eval.store.showings.sides import LAST_SLOTS, OpenSlot
 from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import add_rows, query, split_chunks
+from guard_eval.store.sql.schema import add_rows, query, split_into_sql_chunks
 
 POOLS = {"person": PEOPLE, "simulated": "simulated"}
 """The pool of slots of each kind of rater. A model sees every pair and needs no slots."""
@@ -247,7 +247,7 @@ def open_slots(db: Connection, pool: str, pair_ids: Sequence[str]) -> None:
     the comparison has stopped.
     """
     planned = _read_slots_per_pair(db, pool)
-    for some_pairs in split_chunks(pair_ids):
+    for some_pairs in split_into_sql_chunks(pair_ids):
         _OPEN(db, pool=pool, part=pool, ahead=1, planned=planned, most_skips=MOST_SKIPS, pairs=some_pairs)
 
 
@@ -312,7 +312,7 @@ def end_expired_leases(db: Connection, plan: HandOutPlan, now: datetime) -> None
 
 def release_slots(db: Connection, presentations: Sequence[int]) -> None:
     """Free the slots of these presentations. A verdict that arrives later may be surplus."""
-    for some_presentations in split_chunks(presentations):
+    for some_presentations in split_into_sql_chunks(presentations):
         _RELEASE(db, presentations=some_presentations)
 
 

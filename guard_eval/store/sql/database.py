@@ -24,9 +24,9 @@ from guard_eval.reporting.writing import check_database_file
 from guard_eval.store.sql.schema import SCHEMA, TABLE_NAMES, query, write_schema_statements
 from guard_eval.store.sql.sqlite_files import (
     can_open_database,
-    check_schema,
+    check_tables_compute_nothing,
     copy_database,
-    find_damage,
+    describe_database_damage,
     find_database_logs,
     is_storage_error,
     make_read_only_uri,
@@ -167,7 +167,7 @@ class Store:
 
     def _raise_error_if_damaged(self, error: Exception) -> None:
         """Raise a `StudyError` instead of an unexpected error if the database is damaged."""
-        damage = find_damage(self.engine) if self.is_sqlite else None
+        damage = describe_database_damage(self.engine) if self.is_sqlite else None
         if damage is not None:
             raise StudyError(
                 f"the database {self.name} was damaged, or changed by another program: {damage}; restore it "
@@ -308,7 +308,7 @@ class Store:
                 "another database"
             )
         if version is not None and self.is_sqlite:
-            check_schema(db, self.name)
+            check_tables_compute_nothing(db, self.name)
         if not self.is_sqlite and db.exec_driver_sql("SHOW server_encoding").scalar_one() != "UTF8":
             raise StudyError(
                 f"the database {self.name} is not in UTF-8, so it cannot store all characters; create one "

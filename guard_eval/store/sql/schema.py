@@ -64,12 +64,12 @@ def make_storable(text: str) -> str:
     return _UNSTORABLE.sub("\ufffd", text)
 
 
-def split_chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+def split_into_sql_chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
     """Yield groups of `items` that are small enough for one SQL statement."""
     return (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
 
 
-def check_name(what: str, name: str) -> None:
+def refuse_blank_or_long_name(what: str, name: str) -> None:
     """Raise a `StudyError` if a name is blank or longer than `LONGEST_NAME`. The message names `what`."""
     if not name.strip() or len(name) > LONGEST_NAME:
         raise StudyError(

@@ -136,7 +136,7 @@ def make_select_all_query(table: str) -> Query:
     return query(f"SELECT {names} FROM {table}")  # noqa: S608 (our names)
 
 
-def check_schema(db: Connection, name: str) -> None:
+def check_tables_compute_nothing(db: Connection, name: str) -> None:
     """Check that a database's tables only store values and compute nothing.
 
     With views, computed columns or defaults, a file of a few kilobytes could yield gigabytes.
@@ -158,7 +158,7 @@ def check_schema(db: Connection, name: str) -> None:
         )
 
 
-def find_damage(engine: Engine) -> str | None:
+def describe_database_damage(engine: Engine) -> str | None:
     """Describe a value in an SQLite database that this package did not write; None if there is none.
 
     The search starts after an unexpected error, so that the command can end with a reason and a remedy.

@@ -63,7 +63,7 @@ def test_generation_settings_of_a_model_are_ignored():
 @pytest.mark.parametrize("name", ["guard", "dry + min_p"])
 def test_a_static_cache_writes_equal_texts(kind, name):
     model = tiny(kind)
-    assert continue_rows(model, PROMPTS, name, static=True) == continue_rows(model, PROMPTS, name)
+    assert continue_rows(model, PROMPTS, name, static_cache=True) == continue_rows(model, PROMPTS, name)
 
 
 @every_kind

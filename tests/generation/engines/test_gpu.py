@@ -63,7 +63,7 @@ def test_gpu_texts_equal_cpu_texts_in_float32(kind, name, static):
     """Rounding differs, but it rarely changes a choice among these tokens."""
     torch.backends.cuda.matmul.allow_tf32 = False
     expected = continue_rows(tiny(kind), PROMPTS, name, limit=40).tokens
-    assert continue_rows(tiny(kind).cuda(), PROMPTS, name, limit=40, static=static).tokens == expected
+    assert continue_rows(tiny(kind).cuda(), PROMPTS, name, limit=40, static_cache=static).tokens == expected
 
 
 def test_lack_of_memory_loses_no_text():

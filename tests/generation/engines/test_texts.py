@@ -1,6 +1,7 @@
 """Prompts of chat models are written into the chat template, which is never cut."""
 
 import random
+import resource
 from dataclasses import replace
 
 import pytest
@@ -119,6 +120,22 @@ def test_endless_chat_template_is_stopped(chat, monkeypatch):
     monkeypatch.setattr(encoding, "_TEMPLATE_SECONDS", 100)
     chat.tokenizer.chat_template = "{{ messages[0].content }}"
     assert encode_prompts(chat, [PROMPT], 8, chat=True)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "text", ["'a' * 10 ** 12", "'a' * 10 ** 7", "'a'.center(10 ** 10)", "'a' * 3 * 2 ** 29"]
+)
+def test_chat_template_that_multiplies_text_is_stopped(chat, monkeypatch, text):
+    limit = resource.getrlimit(resource.RLIMIT_AS)
+    own_template = chat.tokenizer.chat_template
+    chat.tokenizer.chat_template = f"{{{{ {text} }}}}"
+    with pytest.raises(StudyError, match="'p': the chat template of 'talker' writes too much text; set gen"):
+        encode_prompts(chat, [PROMPT] * 1000, 8, chat=True)
+    assert resource.getrlimit(resource.RLIMIT_AS) == limit
+    chat.tokenizer.chat_template = own_template
+    monkeypatch.setattr(encoding, "_TEMPLATE_CHARACTERS", 1000)
+    assert encode_prompts(chat, [replace(PROMPT, text="the cat " * 500)], 10_000, chat=True)
 
 
 @pytest.mark.parametrize(
