@@ -210,8 +210,8 @@ def _refuse_differently_spelt_ids(table: pd.DataFrame) -> None:
         counts = is_alike.groupby(rows["rater"]).agg(["sum", "mean"])
         is_odd = (counts["sum"] >= _FEWEST_ALIKE) & (counts["mean"] >= _SHARED)
         if is_odd.any():
-            number = (is_alike & (rows["rater"] == is_odd.idxmax())).idxmax()
-            first, *others = rows[name][plain == plain[number]].unique()
+            number = int((is_alike & (rows["rater"] == is_odd.idxmax())).to_numpy().argmax())
+            first, *others = rows[name][plain == plain.iloc[number]].unique()
             raise StudyError(
                 f"{name} is {first!r} for some raters and {others[0]!r} for others. If both mean the same, "
                 "write one of them in all rows. If they do not, write ids that differ more"
@@ -317,7 +317,7 @@ def _refuse_other_texts_under_one_id(table: pd.DataFrame) -> None:
         return
     texts = table[names].astype(object)
     is_text = texts.map(lambda cell: len(str(cell).split()) >= FEWEST_WORDS).all(axis=1)
-    couples = texts[is_text].agg(lambda row: " / ".join(sorted(row)), axis=1)
+    couples = [" / ".join(sorted(row)) for row in texts[is_text].itertuples(index=False)]
     pairs = pd.DataFrame({"pair": table.loc[is_text, "pair_id"], "texts": couples}).drop_duplicates()
     is_other = table["pair_id"].isin(pairs["pair"][pairs["pair"].duplicated()])
     refuse_wrong_rows(

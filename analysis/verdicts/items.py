@@ -107,7 +107,10 @@ def _refuse_prompts_that_differ_within_pairs(table: Table) -> None:
     Raises:
         StudyError: A column of prompts would be the unit without these cells.
     """
-    for name in filter(table.columns_without_role.__contains__, table.find_headings(HEADINGS["prompt"])):
+    keys = ["pair_id", *filter(table.has_columns, ("rater", "criterion"))]
+    names = [name for name in table.find_headings(HEADINGS["prompt"]) if name in table.columns_without_role]
+    # A column that tells the verdicts of one rater on a pair apart is asked about later.
+    for name in [name for name in names if table.is_determined_by(name, keys)]:
         cells = table.get_cells(name)
         pairs = cells.groupby(table.number_rows("pair_id"))
         values = pairs.transform("nunique")

@@ -145,10 +145,10 @@ def _refuse_ids_that_restart_in_files(tables: Sequence[pd.DataFrame], whole: pd.
     kinds = ("collections", "groups", "prompt", "attributes")
     collections = {heading for kind in kinds for heading in HEADINGS[kind]}
     for name in map(str, whole.columns.difference([*KNOWN, *STORED])):
-        parts = [table[name].unique() if name in table else [] for table in tables]
+        sizes = {table[name].nunique() if name in table else 0 for table in tables}
         is_common = simplify_heading(name) in collections
         is_about_raters = any(table["rater"].nunique() < FEWEST_RATERS for table in tables) and not is_common
-        if {len(part) for part in parts} != {1} or is_about_raters or is_metadata_heading(name):
+        if sizes != {1} or is_about_raters or is_metadata_heading(name):
             continue
         counts = whole.groupby("pair_id")[name].nunique()
         if counts.max() > 1:
@@ -211,16 +211,16 @@ def load_files(files: Sequence[Path], declared: Declarations) -> list[tuple[Path
     items = _join_item_files(described, headings) if described else None
     # The formats of all files are recognised before any file is read to its end.
     forms = [declared.form or recognise_format(file, declared.columns) for file in holding]
-    known = {name for file in holding for name in file.first}
+    headings_of_all = {name for file in holding for name in file.first}
     return [
-        (file.path, _load_file(file, form, _select_declarations(declared, file, known), items))
+        (file.path, _load_file(file, form, _select_declarations(declared, file, headings_of_all), items))
         for file, form in zip(holding, forms, strict=True)
     ]
 
 
-def _select_declarations(declared: Declarations, file: VerdictFile, known: set[str]) -> Declarations:
+def _select_declarations(declared: Declarations, file: VerdictFile, headings: set[str]) -> Declarations:
     """Return the declarations without the headings that only other files have."""
-    others = known - set(file.first)
+    others = headings - set(file.first)
     columns = {name: heading for name, heading in declared.columns.items() if heading not in others}
     return replace(declared, columns=columns)
 

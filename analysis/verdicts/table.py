@@ -380,9 +380,9 @@ class Table:
 
     def has_only_verdicts(self, name: str, words: Iterable[str] = ()) -> bool:
         """Return whether all answers in a column are methods, common words for verdicts, or `words`."""
-        known = {*self.list_values(*METHODS), *words}
+        words = {*self.list_values(*METHODS), *words}
         answers = [text.strip() for text in self.list_values(name) if is_mark(text)]
-        return bool(answers) and all(text in known or find_word_meaning(text) for text in answers)
+        return bool(answers) and all(text in words or find_word_meaning(text) for text in answers)
 
     def is_boolean(self, name: str) -> bool:
         """Return whether all cells of a column mean yes or no."""

@@ -162,8 +162,8 @@ def _read_declared_headings(table: Table) -> Mapping[str, str]:
     for name, heading in declared.items():
         start = f"columns.{name}"
         if name not in {*KNOWN, *SHOWN, EXCLUDED}:
-            known = sorted({*KNOWN, EXCLUDED})
-            raise StudyError(f"{start}: there is no such column; {suggest_nearest_word(name, known)}")
+            names = sorted({*KNOWN, EXCLUDED})
+            raise StudyError(f"{start}: there is no such column; {suggest_nearest_word(name, names)}")
         parts = map(str.strip, heading.split(","))
         if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*parts):
             table.join_columns(heading)

@@ -121,7 +121,7 @@ def test_column_of_verdicts_never_names_raters(names, answers):
     """The first rater says A on 8 of 12 items, the second on 4."""
     rows = [
         {"item": n, "left": "alpha", "right": "beta"}
-        | {name: answers[n >= 8 - 4 * place] for place, name in enumerate(names)}
+        | {name: answers[n >= 8 - 4 * number] for number, name in enumerate(names)}
         for n in range(12)
     ]
     rows[-1][names[0]] = answers[-1]
