@@ -370,9 +370,10 @@ class Table:
         return any(differ_only_in_side(name, other) for other in self.names)
 
     def find_empty_cells(self, name: str) -> pd.Series:
-        """Return which cells of a column are empty, or hold a program's word for this, such as NA."""
+        """Return which cells of a column are empty, or say NA or the like beside other cells."""
         cells = self.get_cells(name)
-        return cells.isna() | cells.str.strip().str.casefold().isin(HEADINGS["empty"])
+        is_word = cells.str.strip().str.casefold().isin(HEADINGS["empty"])
+        return cells.isna() | (is_word & ~is_word.all())
 
     def is_filled(self, name: str) -> bool:
         """Return whether a column has no empty cell."""

@@ -575,7 +575,8 @@ def test_rater_that_differs_in_every_row_must_be_declared(name):
     verdicts = analysis.read(table, columns={"rater": "Teilnehmer"}, rater_kind="person")
     assert verdicts["rater"].nunique() == 3
     alone = table.drop(columns="Teilnehmer")
-    assert analysis.read(alone, rater_kind="person")["rater"].nunique() == 60
+    verdicts = analysis.read(alone, columns={"rater": name}, rater_kind="person")
+    assert verdicts["rater"].nunique() == 60
 
 
 def test_constant_prompt_is_one_unit():
