@@ -1,10 +1,13 @@
-"""Find names that look the same to a reader."""
+"""Find names that look the same to a reader, and names in texts."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable
 from functools import cache
+from itertools import chain
 
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0") | set(map(chr, range(0xFE00, 0xFE10)))
 """Invisible characters in Unicode, other than control and format characters."""
@@ -80,3 +83,66 @@ def is_model_name(name: str) -> bool:
     [True, True, True, False, False]
     """
     return _MODEL.fullmatch(make_visible_form(name)) is not None
+
+
+FEWEST_LETTERS = 3
+"""A word of a longer name identifies a person only if it has at least this number of letters."""
+_WORD = re.compile(r"[^\W\d_]+|\d+")
+_PLAIN = str.maketrans({"ø": "o", "œ": "o", "æ": "a", "ł": "l", "đ": "d", "ı": "i"})
+
+
+def find_names_in_text(text: str, names: Iterable[str]) -> list[str]:
+    """Return the names that a text contains in any spelling. Of a longer name, one word is enough.
+
+    A word that several names share, such as "rater" in "rater 1", identifies nobody.
+
+    >>> find_names_in_text("as ueberall_2 says", ["Quentin Überall", "Li"])
+    ['Überall']
+    >>> find_names_in_text("LI, rater", ["Li", "rater 1", "rater 2"])
+    ['Li']
+    """
+    people = list(names)
+    words = split_into_simple_words(text)
+    spaced = f" {' '.join(words)} "
+    wholes = [name for name in people if f" {' '.join(split_into_simple_words(name))} " in spaced]
+    single = _find_single_words([name for name in people if name not in wholes])
+    return [*wholes, *(word for simple, word in single.items() if simple in words)]
+
+
+def hide_names_in_text(text: str, names: Iterable[str]) -> str:
+    """Replace each word of a name in a text by "…" (see `find_names_in_text`).
+
+    >>> hide_names_in_text("QUENTIN asked rater 2", ["Quentin Überall", "rater 1", "rater 2"])
+    '… asked rater 2'
+    """
+    hidden = _find_single_words(names)
+    return _WORD.sub(lambda word: "…" if simplify_spelling(word[0]) in hidden else word[0], text)
+
+
+def split_into_simple_words(text: str) -> list[str]:
+    """Return the words and numbers of a text in their simplified spelling."""
+    return [simplify_spelling(word) for word in _WORD.findall(text)]
+
+
+def _find_single_words(names: Iterable[str]) -> dict[str, str]:
+    """Return the words that identify one of the people, by their simplified spelling."""
+    words = [{*re.split(r"[\W_]+", name)} for name in names]
+    simple = [{simplify_spelling(word): word for word in of_name} for of_name in words]
+    counts = Counter(chain(*simple))
+    return {
+        key: word
+        for of_name in simple
+        for key, word in of_name.items()
+        if counts[key] == 1 and word.isalpha() and (len(word) >= FEWEST_LETTERS or len(of_name) == 1)
+    }
+
+
+def simplify_spelling(word: str) -> str:
+    """Return a word without case, accents and the e of ae, oe and ue.
+
+    >>> simplify_spelling("Überall"), simplify_spelling("UEBERALL"), simplify_spelling("Müßig")
+    ('uberall', 'uberall', 'mussig')
+    """
+    letters = unicodedata.normalize("NFKD", word.casefold()).translate(_PLAIN)
+    plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return re.sub("([aou])e", r"\1", plain)

@@ -16,7 +16,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE_OF, TIE, Choice, JsonObject, Pair, make_content_id
 from guard_eval.reporting.escaping import Escaped, escape_invisible_characters
 from guard_eval.reporting.rendering import render
-from guard_eval.reporting.writing import write_atomically
+from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.servers.answers import read_answer
 from guard_eval.servers.price import format_usd
 from guard_eval.store import Store, unblind
@@ -60,6 +60,7 @@ def write_exchanges_page(
         format_answer=format_answer,
         format_usd=format_usd,
     )
+    check_replaceable(path, page.partition("\n")[0])
     write_atomically(path, page.encode("utf-8", "replace"))
     return sum(len(comparison["orders"]) for comparison in comparisons)
 

@@ -21,7 +21,7 @@ from guard_eval.frozen import record
 from guard_eval.records import Pair
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.words import count_in_words, format_percent
-from guard_eval.reporting.writing import write_atomically
+from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.results import Result
 from guard_eval.rubric import select_criteria
 from guard_eval.store import RaterProgress, Store, TidyRow, unblind
@@ -81,6 +81,7 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
     path = output or study.folder / (DESCRIPTION if rows else PLAN)
     hashes = hash_plan(study, pairs)
     line = f"{path}: the description"
+    files: dict[Path, str] = {}
     if path.name == PLAN and path.exists():
         if dict(HASH.findall(read_text(path))) != hashes:
             raise StudyError(
@@ -107,9 +108,14 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
             percent=format_percent,
             plural=count_in_words,
         )
-        write_atomically(path, page.encode())
+        files[path] = page
     checklist = path.with_name(FILE_NAME)
-    write_atomically(checklist, write_checklist(people, evidence).encode())
+    files[checklist] = write_checklist(people, evidence)
+    if output is not None:  # the study's own files have their names from this command
+        for file, content in files.items():
+            check_replaceable(file, content.partition("\n")[0])
+    for file, content in files.items():
+        write_atomically(file, content.encode())
     next_command = study.format_command("status" if rows else "annotate")
     return Description(
         path=path,

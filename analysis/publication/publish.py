@@ -28,6 +28,7 @@ from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.files.rows import MOST_BYTES
 from guard_eval.frozen import record
+from guard_eval.lookalike import find_names_in_text, hide_names_in_text, split_into_simple_words
 from guard_eval.records import SIMULATED, Pair
 from guard_eval.reporting.escaping import join_lines, make_csv
 from guard_eval.reporting.rendering import render
@@ -118,7 +119,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         FILE_NAME: make_schema_comment(FILE_NAME) + tomli_w.dumps(settings),
         make_schema_file_name(FILE_NAME): encode_schema(TableSettings, FILE_NAME).decode(),
     }
-    _check_for_names_and_keys(study, facts, people, allow, files)
+    _check_for_names_and_keys(study, people, allow, _list_recorded_texts(facts, pairs), files)
     excluded = sum(rater.state == "excluded" and rater.kind == "person" for rater in people)
     counts = {"verdicts.csv": len(verdicts), "pairs.jsonl": len(texts)}
     # The folder gets its final name when it is complete, so an interrupted command leaves no such folder.
@@ -163,8 +164,7 @@ def _remove_identities(
     The verdicts of excluded raters are not published, so the context has the results with them as phrases.
     """
     context = evidence.context
-    names = "|".join(re.escape(name) for name in _list_identifying_names(people))
-    hidden = re.compile(rf"(?<!\w)(?:{names})(?!\w)" if names else "(?!)")
+    names = _list_identifying_names(people)
     ordered = sorted(
         context.exclusions, key=lambda excluded: (excluded.results, excluded.reason, excluded.verdicts)
     )
@@ -174,7 +174,9 @@ def _remove_identities(
     return replace(
         context,
         exclusions=tuple(
-            replace(excluded, rater=f"excluded-{number}", at="", reason=hidden.sub("…", excluded.reason))
+            replace(
+                excluded, rater=f"excluded-{number}", at="", reason=hide_names_in_text(excluded.reason, names)
+            )
             for number, excluded in enumerate(ordered, start=1)
         ),
         shares_with_excluded=shares,
@@ -257,11 +259,24 @@ def _list_identifying_names(people: Sequence[RaterProgress]) -> set[str]:
     }
 
 
+def _list_recorded_texts(facts: StudyFacts, pairs: Sequence[Pair]) -> dict[str, str]:
+    """Return the published words that people typed outside study.toml, by their place."""
+    prompts = {word for pair in pairs for word in (pair.dataset, pair.prompt_id)}
+    return {
+        "a dataset or the id of a prompt": "\n".join(sorted(prompts)),
+        "a change of the settings": "\n".join(
+            [*facts.reworded, *chain(*(declared.changes for declared in facts.parts))]
+        ),
+        "the reason of an exclusion": "\n".join(excluded.reason for excluded in facts.exclusions),
+        "the request of a judge": "\n".join(str(row["text"]) for row in facts.judging.prompts),
+    }
+
+
 def _check_for_names_and_keys(
     study: Study,
-    facts: StudyFacts,
     people: Sequence[RaterProgress],
     allow: Sequence[str],
+    recorded: dict[str, str],
     files: dict[str, str],
 ) -> None:
     """Check that no setting contains a person's name or a key, and that no published file contains a key.
@@ -269,10 +284,10 @@ def _check_for_names_and_keys(
     Raises:
         StudyError: A name or a key was found. The message lists all of them.
     """
-    names = _list_identifying_names(people)
     settings = study.settings
     problems = []
-    harmless = {*settings.authors, *allow}
+    harmless = [{*split_into_simple_words(text)} for text in (*settings.authors, *allow)]
+    names = _list_identifying_names(people)
     criterion_texts = (
         (name, criterion.title, criterion.definition) for name, criterion in settings.criteria.items()
     )
@@ -286,16 +301,17 @@ def _check_for_names_and_keys(
             json.dumps(_list_published_system_texts(system), ensure_ascii=False) for system in settings.system
         ),
         "texts and task": f"{settings.texts}\n{settings.task or ''}",
+        "license": settings.license or "",
         "criteria": "\n".join(chain(*criterion_texts)),
         "judge": "\n".join(judge.rater_name for judge in settings.judge),
         "authors": "\n".join(settings.authors),
-        "changes": "\n".join([*facts.reworded, *chain(*(declared.changes for declared in facts.parts))]),
-        "the reason of an exclusion": "\n".join(excluded.reason for excluded in facts.exclusions),
-        "the request of a judge": "\n".join(str(row["text"]) for row in facts.judging.prompts),
+        **recorded,
     }
     for setting, text in typed.items():
         words = [
-            repr(name) for name in names - harmless if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
+            repr(word)
+            for word in find_names_in_text(text, names)
+            if not any(allowed.issuperset(split_into_simple_words(word)) for allowed in harmless)
         ]
         words += [f"{secret[:4]}…" for secret in _KEY.findall(text)]
         problems += [f"{setting} contains {word}" for word in words]

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from guard_eval.estimate import Estimate, Floats, jackknife, sum_columns_by_unit
+from guard_eval.estimate import ROUNDING, Estimate, Floats, jackknife, sum_columns_by_unit
 
 FEWEST_OFF = 5
 """An interval needs at least this number of items with a verdict other than the most frequent verdict.
@@ -22,6 +22,7 @@ In simulated studies with nearly all ties, 95 % intervals from fewer items had a
 FEW_OFF = (
     f"fewer than {FEWEST_OFF} items have a verdict other than the most frequent one, so no interval is given"
 )
+ONLY_PAIRED = "a value below −1 is impossible, so items that were rated once are left out"
 NOT_PAIRED = "no item was rated twice"
 SAME = "all verdicts are the same, so agreement beyond chance is undefined"
 
@@ -37,7 +38,8 @@ def fleiss_kappa(counts: ArrayLike, unit: ArrayLike | None = None, *, level: flo
     """Estimate Fleiss' κ (Fleiss 1971).
 
     Items may have different numbers of ratings (Gwet 2014, ch. 2). An item with one rating counts for the
-    shares of the categories, but not for agreement. If all verdicts are the same, κ is undefined, and not 1.
+    shares of the categories, but not for agreement. If κ would then be below −1, which is impossible, these
+    items are left out. If all verdicts are the same, κ is undefined, and not 1.
     """
 
     def compute_chance_agreement(shares: Floats) -> Floats:
@@ -105,7 +107,7 @@ def _correct_for_chance(
         mean_shares = sums[..., 3:] / items[..., None]
         return _compute_agreement_beyond_chance(agreed / paired, chance_agreement(mean_shares))
 
-    return _estimate_coefficient(
+    estimate = _estimate_coefficient(
         table,
         unit,
         columns,
@@ -113,6 +115,17 @@ def _correct_for_chance(
         name=name,
         level=level,
     )
+    if not _is_impossible(estimate):
+        return estimate
+    is_paired = sizes >= 2
+    units = None if unit is None else np.asarray(unit)[is_paired]
+    paired = _correct_for_chance(table[is_paired], units, chance_agreement, name=name, level=level)
+    return paired.with_note(ONLY_PAIRED)
+
+
+def _is_impossible(estimate: Estimate) -> bool:
+    """Return whether a coefficient is below −1, its value if two ratings of an item never agree."""
+    return estimate.value is not None and estimate.value < -1 - ROUNDING
 
 
 def _compute_agreement_beyond_chance(agreed: Floats, by_chance: Floats) -> Floats:
@@ -224,9 +237,7 @@ def _estimate_coefficient(
     items = np.arange(len(counts)) if unit is None else unit
     units = np.unique(items, return_inverse=True)[1]
     sums = sum_columns_by_unit(units, *columns)
-    # With missing ratings a coefficient may be below −1.
-    lowest = -1.0 if function(sums.sum(axis=0)) >= -1 else -np.inf
-    estimate = replace(jackknife(sums, function, level=level, bounds=(lowest, 1.0)), method=method)
+    estimate = replace(jackknife(sums, function, level=level, bounds=(-1.0, 1.0)), method=method)
     has_other_verdict = counts < sizes[:, None]
     if has_other_verdict.sum(axis=0).min() >= FEWEST_OFF:
         return estimate
@@ -243,6 +254,8 @@ def intraclass_correlation(
     item: ArrayLike, scores: ArrayLike, unit: ArrayLike, *, level: float = 0.95
 ) -> Estimate:
     """Estimate ICC(1), the correlation of two raters' scores of an item (Shrout and Fleiss 1979).
+
+    If the estimate would be below −1, which is impossible, items with one score are left out.
 
     Args:
         item: The item of each score, numbered from 0, [n].
@@ -272,4 +285,12 @@ def intraclass_correlation(
         level=level,
         bounds=(-1.0, 1.0),
     )
-    return replace(estimate, method=method)
+    if not _is_impossible(estimate):
+        return replace(estimate, method=method)
+    is_paired = size >= 2
+    of_paired = is_paired[index]
+    numbers = np.cumsum(is_paired) - 1
+    paired = intraclass_correlation(
+        numbers[index[of_paired]], y[of_paired], np.asarray(unit)[is_paired], level=level
+    )
+    return paired.with_note(ONLY_PAIRED)

@@ -39,6 +39,8 @@ UNKNOWN_KIND = "unknown"
 """The kind of a rater if neither the table nor the user says whether the rater is a person or a model."""
 KINDS: tuple[str, ...] = (*get_args(RaterKind), UNKNOWN_KIND)
 
+_KIND_NAMES = {"human": "person", "people": "person", "llm": "model"}
+"""Other names of the kinds of raters."""
 _IDS = frozenset({"pair_id", "prompt_id"})
 _THINGS = (("dataset",), ("method_a", "method_b"), ("criterion",), ("rater",), ("pair_id",), ("prompt_id",))
 """The columns with names, grouped by what they name: `method_a` and `method_b` both name methods."""
@@ -272,6 +274,10 @@ def _fill_rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Ser
     """Return the kind of rater of each row: the table's kind if given, otherwise `declared`, or unknown."""
     default = declared or UNKNOWN_KIND
     kinds = table["rater_kind"]
+    named = {text: _KIND_NAMES.get(text.casefold(), text.casefold()) for text in kinds.cat.categories}
+    kinds = pd.Series(pd.Categorical(kinds.astype(object).map(named)), kinds.index)
+    if declared is not None:
+        kinds = kinds.cat.remove_categories([name for name in kinds.cat.categories if name == UNKNOWN_KIND])
     refuse_wrong_rows(
         table,
         kinds.notna() & ~kinds.isin(KINDS),

@@ -18,6 +18,7 @@ import pandas as pd
 from analysis.verdicts.programs import VerdictFormat
 from analysis.verdicts.sides import read_sides
 from analysis.verdicts.table import (
+    FEWEST_ROWS,
     HEADINGS,
     METHODS,
     STORED,
@@ -39,8 +40,17 @@ NO_PAIR = "each row is a pair of its own: nothing names what was compared"
 DECLARED_PAIR = "declared: each row is a pair of its own"
 FEWEST_WORDS = 3
 """A cell with at least this number of words may be the text of a prompt."""
+MAX_OPPOSITE = 0.1
+"""If all pairs were shown twice, a larger share of opposite verdicts may mean that sides changed."""
 MAX_OFFERS = 3
 """The largest number of columns that an error message suggests."""
+_MEANINGS_OF_REPEATS = {
+    "rater": "If a column names the raters",
+    "criterion": "If a column names what was asked",
+    "presentation": "If the same texts were shown again",
+    "pair_id": "If other texts were compared",
+}
+"""What each role of a column means for several verdicts on one pair."""
 _DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 
 
@@ -413,6 +423,32 @@ def assign_raters(table: Table) -> None:
         table.use_columns("rater", (), why, rater=UNKNOWN_RATER)
 
 
+def refuse_showings_with_changed_sides(table: Table) -> None:
+    """Refuse letters if raters contradict themselves: the methods may have changed sides between showings.
+
+    Raises:
+        StudyError: All pairs were shown twice, and more than a tenth of the verdicts are opposite; or some
+            pairs were, and most verdicts are opposite.
+    """
+    are_unnamed = table.declared.columns.get("rater") == ""
+    if are_unnamed or not table.side_options or not table.has_columns("presentation"):
+        return
+    a, b, verdict = map(table.get_cells, (*METHODS, "verdict"))
+    sides = pd.Series((verdict == a).to_numpy(int) - (verdict == b).to_numpy(int))
+    showings = sides.groupby(table.number_rows("pair_id", "criterion", "rater", *METHODS))
+    is_twice = showings.size() == 2
+    products = showings.prod()[is_twice].astype(int).to_numpy()
+    opposite = np.count_nonzero(products < 0)
+    count = np.count_nonzero(products)
+    are_many = 2 * opposite > count and opposite >= FEWEST_ROWS
+    if are_many or (is_twice.all() and opposite > MAX_OPPOSITE * count):
+        raise StudyError(
+            f"both showings of a pair have opposite verdicts in {opposite} of {count} cases, so the methods "
+            "may have changed sides. Write columns left and right, or the preferred method as the verdict. "
+            f"If sides never changed: {table.side_options}"
+        )
+
+
 def name_unknown_raters(pairs: pd.Series) -> list[str]:
     """Name the rater of each verdict `unknown rater 1`, `unknown rater 2`, …, counted within each pair."""
     return [f"{UNKNOWN_RATER} {number + 1}" for number in pairs.groupby(pairs).cumcount()]
@@ -500,39 +536,44 @@ def _describe_repeated_verdicts(
         separates_verdicts: Returns whether these and other columns distinguish all verdicts.
     """
     repeated = _mark_repeated_rows(table, *keys)
-    who = "pairs have several verdicts, and no column is known to name the rater"
     roles = ["rater"]
+    who = "pairs have several verdicts, and no column is known to name the rater"
     if table.has_columns("rater"):
         rater, pair = table.get_texts("rater", "pair_id").iloc[int(repeated.argmax())]
         who = f"rater {rater!r} judged pair {pair!r} more than once"
-        roles = ["criterion", "presentation"]
+        # A person who belongs to the item, such as the author of the prompt, is no rater.
+        is_author = table.count_distinct_rows("rater") > 1 and table.is_determined_by("rater", ["pair_id"])
+        roles = ["rater"] if is_author else ["criterion", "presentation"]
     names = [
         name for name in table.columns_without_role if 1 < table.count_distinct_rows(name) < len(table.frame)
     ]
     names = [name for name in names if not table.has_only_verdicts(name)]
     names = [name for name in names if not any(map(_DECIMAL.fullmatch, table.list_values(name)))]
     turns = [name for name in names if simplify_heading(name) in HEADINGS["turns"]]
-    heading = table.get_heading("pair_id")
     items = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
-    offers = []
+    offers: dict[str, list[str]] = {role: [] for role in (*roles, "criterion", "pair_id")}
     for name in filter(separates_verdicts, names):
-        own_roles = ["criterion"] if name in turns else ["pair_id"] if name in items else roles
-        offers += [
-            format_column_options(role, [name])
-            for role in own_roles
-            if role != "rater" or not is_metadata_heading(name)
-        ]
-    ids = [name for name in names if name not in turns and not is_metadata_heading(name)]
+        for role in ["criterion"] if name in turns else ["pair_id"] if name in items else roles:
+            if role != "rater" or not is_metadata_heading(name):
+                offers[role].append(name)
+    ids = [name for name in names if name not in turns]
+    ids = [name for name in ids if not is_metadata_heading(name) or simplify_heading(name) == "seed"]
     parts = next(filter(lambda parts: separates_verdicts(*parts), [*zip(ids), *combinations(ids, 2)]), ())
+    heading = table.get_heading("pair_id")
     if heading and parts:
-        is_prompt = simplify_heading(heading) in HEADINGS["prompt"]
-        joined = ",".join([heading, *parts] if is_prompt else [*parts, heading])
-        offers.insert(0, format_column_options("pair_id", [joined]))
+        is_prompt = simplify_heading(heading) in {*HEADINGS["prompt"], "promptid"}
+        own = table.get_heading(heading, heading)
+        offers["pair_id"].append(",".join([own, *parts] if is_prompt else [*parts, own]))
+    remedies = [
+        f"{_MEANINGS_OF_REPEATS[role]}, write {format_column_options(role, columns)}"
+        for role, columns in offers.items()
+        if columns
+    ]
     texts = [name for name in table.columns_without_role if table.has_heading_of_other_side(name)]
     if heading and texts and separates_verdicts(*texts):
         options = format_set_options("columns.pair_id=", f"columns.prompt_id={heading}")
-        offers.append(f"{options} if each row has other texts")
+        remedies.append(f"If each row has other texts, write {options}")
     if not table.has_columns("rater"):
-        offers.append("--set columns.rater= if the raters were not recorded")
-    remedy = f"say what tells them apart: {' or '.join(offers)}" if offers else "keep the current verdict"
-    return f"{who} ({format_line_numbers(repeated, table.frame.index)}); {remedy}"
+        remedies.append("If the raters were not recorded, write --set columns.rater=")
+    where = format_line_numbers(repeated, table.frame.index)
+    return f"{who} ({where}). {'. '.join(remedies) or 'Keep the current verdict'}"

@@ -160,6 +160,8 @@ def replace_words_by_winners(table: Table) -> None:
     _refuse_changed_sides(table, word_kinds, first_methods, first, winners)
     if not columns:
         raise StudyError(_write_question_about_sides(table, word_kinds))
+    if not (first_methods or table.has_columns(*SHOWN) or table.get_heading("sides")):
+        table.side_options = _format_side_settings(table, word_kinds)
     _record_word_meanings(table, word_kinds, columns, int((words["strength"].eq(True) & ~is_named).sum()))
     table.set_frame(table.frame.assign(verdict=winners))
     _add_shown_first_column(table, word_kinds, first_methods)

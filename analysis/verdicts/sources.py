@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.verdicts.checks import check_verdicts
+from analysis.verdicts.checks import KINDS, check_verdicts
 from analysis.verdicts.files import Record, VerdictFile, name_file_in_errors
 from analysis.verdicts.items import DECLARED_PAIR, NO_PAIR, name_unknown_raters
 from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings, find_methods
@@ -57,12 +57,12 @@ _JUDGED = re.compile(
 """Keys of verdicts and raters. An item has none of these keys."""
 
 
-Source = Path | str | pd.DataFrame
-"""A file of verdicts, or a data frame with a row per verdict."""
+Source = Path | str | pd.DataFrame | Sequence[Path | str]
+"""A data frame with a row per verdict, a file of verdicts, or several files."""
 
 
 def read(
-    source: Source | Sequence[Path | str],
+    source: Source,
     *,
     rater_kind: RaterKind | None = None,
     columns: Mapping[str, str] | None = None,
@@ -86,28 +86,43 @@ def read(
         StudyError: A file is missing, unreadable or not a valid table of verdicts; the message names the
             lines.
     """
-    declared = Declarations(columns=columns or {}, words=verdicts or {}, form=form, rater_kind=rater_kind)
+    declared = Declarations(
+        columns=_check_texts("columns", columns or {}),
+        words=_check_texts("verdicts", verdicts or {}),
+        form=form,
+        rater_kind=rater_kind,
+    )
+    if rater_kind not in {None, *KINDS}:
+        raise StudyError(f"rater_kind is {rater_kind!r}; write one of: {', '.join(KINDS)}")
     table = read_verdicts(source, declared)
     warn_about_reading(table)
     texts = table.columns[table.dtypes == "category"]
     return table.astype(dict.fromkeys(texts, object))
 
 
-def read_verdicts(source: Source | Sequence[Path | str], declared: Declarations) -> pd.DataFrame:
+def _check_texts(name: str, declared: object) -> dict[str, str]:
+    """Return declarations as texts. Numbers are allowed, because headings of data frames can be numbers.
+
+    Raises:
+        StudyError: They are not a dictionary of texts and numbers.
+    """
+    if isinstance(declared, Mapping):
+        texts = [*declared.keys(), *declared.values()]
+        if all(isinstance(text, str | int) for text in texts):
+            return {str(key): str(value) for key, value in declared.items()}
+    raise StudyError(f"{name} is {declared!r}; write a dictionary of texts, such as {{'pair_id': 'Item'}}")
+
+
+def read_verdicts(source: Source, declared: Declarations) -> pd.DataFrame:
     """Read like `read`, but with texts as categoricals (`check_verdicts`) and without warnings."""
+    if declared.form is not None and declared.form not in FORMATS:
+        nearest = suggest_nearest_word(declared.form, list(FORMATS))
+        raise StudyError(f"there is no format {declared.form!r}; {nearest}")
     if isinstance(source, pd.DataFrame):
-        is_read = READING in source.attrs and set(REQUIRED) <= set(source.columns)
-        if not is_read or declared.columns or declared.words:
-            source = make_tidy(_turn_index_into_column(source), declared)
-            _refuse_unknown_words([source], declared)
-        return check_verdicts(source, rater_kind=declared.rater_kind)
-    if isinstance(source, Path | str):
-        source = [source]
-    if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
-        kind = type(source).__name__
-        raise StudyError(f"verdicts must be a data frame or the path of a file, but this is a {kind}")
+        return _read_frame(source, declared)
+    source = _list_paths(source)
     tables = []
-    loaded = load_files(list(map(Path, source)), declared)
+    loaded = load_files(source, declared)
     _refuse_unknown_words([frame for _, frame in loaded], declared)
     for path, frame in loaded:
         with name_file_in_errors(path):
@@ -162,6 +177,31 @@ def _refuse_ids_that_restart_in_files(tables: Sequence[pd.DataFrame], whole: pd.
             )
 
 
+def _read_frame(frame: pd.DataFrame, declared: Declarations) -> pd.DataFrame:
+    """Read the verdicts of a data frame. A frame that was read before is only checked."""
+    is_read = READING in frame.attrs and set(REQUIRED) <= set(frame.columns)
+    if not is_read or declared.columns or declared.words:
+        frame = make_tidy(_turn_index_into_column(frame), declared)
+        _refuse_unknown_words([frame], declared)
+    return check_verdicts(frame, rater_kind=declared.rater_kind)
+
+
+def _list_paths(source: Path | str | Sequence[Path | str]) -> list[Path]:
+    """Return the paths of the files of verdicts.
+
+    Raises:
+        StudyError: The source is not a path or a list of paths.
+    """
+    if isinstance(source, Path | str):
+        return [Path(source)]
+    if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
+        kind = type(source).__name__
+        raise StudyError(f"verdicts must be a data frame or the path of a file, but this is a {kind}")
+    if not source:
+        raise StudyError("there is no file of verdicts; name at least one")
+    return list(map(Path, source))
+
+
 def _refuse_unknown_words(frames: Sequence[pd.DataFrame], declared: Declarations) -> None:
     """Refuse a declared word that no cell has, because a cell such as `A` would keep its common meaning.
 
@@ -196,10 +236,6 @@ def load_files(files: Sequence[Path], declared: Declarations) -> list[tuple[Path
     Raises:
         StudyError: A file cannot be read, has an unknown or ambiguous format, or holds no verdicts.
     """
-    if declared.form is not None and declared.form not in FORMATS:
-        raise StudyError(
-            f"there is no format {declared.form!r}; {suggest_nearest_word(declared.form, list(FORMATS))}"
-        )
     opened = [VerdictFile(path) for path in files]
     judged = {declared.columns.get(role) for role in ("verdict", "rater")}
     described = [file for file in opened if _is_item_record(file.first) and judged.isdisjoint(file.first)]

@@ -202,6 +202,10 @@ class Table:
         frame: The table. No two columns have the same name.
         declared: The user's declarations about the table.
         items: The rows of a file of items, by their ids.
+
+    Attributes:
+        side_options: The options that declare A as method_a, if letters were read so and nothing else says
+            where the methods stood.
     """
 
     def __init__(
@@ -214,6 +218,7 @@ class Table:
         self.unused: list[str] = []
         self.left_out: list[str] = []
         self.joined: list[str] = []
+        self.side_options = ""
         self.set_frame(add_line_numbers(frame))
 
     def set_frame(self, frame: pd.DataFrame) -> None:

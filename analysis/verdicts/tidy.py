@@ -8,7 +8,12 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from analysis.verdicts.files import NESTED
-from analysis.verdicts.items import add_pair_and_prompt_columns, assign_raters, recognise_model_judges
+from analysis.verdicts.items import (
+    add_pair_and_prompt_columns,
+    assign_raters,
+    recognise_model_judges,
+    refuse_showings_with_changed_sides,
+)
 from analysis.verdicts.methods import (
     find_methods,
     refuse_methods_of_several_settings,
@@ -26,7 +31,9 @@ from analysis.verdicts.table import (
     HEADINGS,
     KNOWN,
     METHODS,
+    NO,
     SHOWN,
+    YES,
     Declarations,
     Table,
     format_column_options,
@@ -34,16 +41,18 @@ from analysis.verdicts.table import (
     is_metadata_heading,
     is_name_of_aggregate,
 )
-from analysis.verdicts.words import find_word_meaning, names_side
+from analysis.verdicts.words import find_word_meaning, names_side, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading, split_heading_words
-from guard_eval.reporting.words import join_with_and
+from guard_eval.reporting.words import join_first_parts, join_with_and
 
 WORDS = "words"
 """The key in a table's `attrs` that lists the words for verdicts, if the user has declared words."""
 _KINDS = ("pair_id", "rater", "criterion")
 _INDEX = {"", "unnamed0", "rownames"}
 _NUMBER = re.compile(r"[+-]?[\d.,]+")
+_EXCLUSION = re.compile(HEADINGS["exclusion_words"], re.IGNORECASE)
+_NO_REASON = NO | {"", "none", "na", "n/a", "nan", "null"}
 _OWN = {simplify_heading(name): name for name in (*KNOWN, EXCLUDED)}
 _DEFAULTS = {"dataset": "all", "criterion": "overall"}
 """Optional columns, and their value if a table lacks the column."""
@@ -250,8 +259,10 @@ def _leave_out_invalid_votes(table: Table) -> None:
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
     if table.declared.columns.get(EXCLUDED) and table.has_columns(EXCLUDED):
         heading = table.declared.columns[EXCLUDED]
-        is_marked = table.get_cells(EXCLUDED).isin(_find_marks(table, EXCLUDED))
-        table.leave_out_rows(is_marked.to_numpy(), f"declared by the column {heading}")
+        reasons = list(filter(_is_reason, table.list_values(EXCLUDED)))
+        marks = _find_exclusion_words(table, EXCLUDED, heading) or reasons
+        is_marked = table.get_cells(EXCLUDED).isin(marks).to_numpy()
+        table.leave_out_rows(is_marked, f"declared by the column {heading}")
         table.set_frame(table.frame.drop(columns=EXCLUDED))
         table.record_role("filter", heading, "declared")
     for rule in HEADINGS["left_out"]:
@@ -272,34 +283,54 @@ def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, st
     return [text for text in texts if is_meant(text.strip())] if all(map(is_possible, texts)) else []
 
 
-def _find_marks(table: Table, name: str) -> list[str]:
-    """Return the texts of a column that mark a row: words such as failed, or else all but no and none."""
-    is_meant = re.compile(HEADINGS["cells_left_out"], re.IGNORECASE).fullmatch
-    texts = table.list_values(name)
-    return [text for text in texts if is_meant(text.strip())] or list(filter(is_mark, texts))
-
-
 def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None:
-    """Refuse a column that may say which rows do not count: by yes and no, by a reason, or by a word.
+    """Refuse a column that may say which rows do not count, if no rule of headings.toml reads the column.
 
     Raises:
-        StudyError: A column marks some rows, and no rule says what the marks mean.
+        StudyError: The column's cells, or its heading and its cells, may mean this.
     """
-    filters = {*wide, *(role.column for role in table.roles if role.role == "filter")}
+    filters = {role.column for role in table.roles if role.role == "filter"}
     for name in table.columns_without_role if EXCLUDED not in table.declared.columns else ():
-        marks = _find_marks(table, name)
-        answers = list(filter(is_mark, table.list_values(name)))
-        is_part = bool(marks) and not table.get_cells(name).isin(marks).all()
-        heading = simplify_heading(name)
-        may_mark = table.is_boolean(name) and re.fullmatch(HEADINGS["may_leave_out"], heading)
-        has_word = marks != answers and len(table.list_values(name)) <= MAX_OUTCOMES
-        may_exclude = may_mark or has_word or re.fullmatch(HEADINGS["reasons"], heading)
-        if is_part and may_exclude and name not in filters:
-            excluded, none = (format_column_options(EXCLUDED, [heading]) for heading in (name, ""))
-            raise StudyError(
-                f"the column {name!r} may say which rows do not count. If rows with {marks[0]!r} do not, "
-                f"write {excluded}. If the others do not, call it 'valid'. If all rows count, write {none}"
-            )
+        words = _find_words_of_possible_exclusion(table, name)
+        if not words or name in filters or name in wide:
+            continue
+        offer = format_column_options(EXCLUDED, [name])
+        rows = "yes" if table.is_boolean(name) else join_first_parts(list(map(repr, words)), 3)
+        opposite = "If rows with no do not count, call it 'valid'. " if table.is_boolean(name) else ""
+        if opposite and not table.is_filled(name):
+            opposite = "If empty rows do not count, call it 'valid' and write no in its empty cells. "
+        raise StudyError(
+            f"the column {name!r} may say which rows do not count. If rows with {rows} do not count, write "
+            f"{offer}. {opposite}If all rows count, write {format_column_options(EXCLUDED, [''])}"
+        )
+
+
+def _find_words_of_possible_exclusion(table: Table, name: str) -> list[str]:
+    """Return the cells of a column that may mean that a row does not count."""
+    if not table.is_boolean(name):
+        return _find_exclusion_words(table, name, name)
+    texts = table.list_values(name)
+    answers = {text.strip().casefold() in YES for text in texts}
+    is_meant = re.fullmatch(HEADINGS["may_leave_out"], simplify_heading(name))
+    says_both = len(answers) > 1 or (answers == {True} and not table.is_filled(name))
+    return texts if is_meant and says_both else []
+
+
+def _find_exclusion_words(table: Table, name: str, heading: str) -> list[str]:
+    """Return the reasons in a column of reasons, or the words such as failed among two or three words."""
+    texts = table.list_values(name)
+    if re.fullmatch(HEADINGS["reasons_to_leave_out"], simplify_heading(heading)):
+        return [] if table.is_filled(name) else list(filter(_is_reason, texts))
+    words = [text for text in texts if _EXCLUSION.fullmatch(text.strip())]
+    others = [text for text in texts if text not in words]
+    are_verdicts = any(map(find_word_meaning, others)) or set(others) & set(table.list_values(*METHODS))
+    is_constant = not others and table.is_filled(name)
+    return [] if len(texts) > MAX_OUTCOMES or is_constant or are_verdicts else words
+
+
+def _is_reason(text: str) -> bool:
+    """Return whether a cell gives a reason, or says yes."""
+    return simplify_word(text) not in _NO_REASON
 
 
 def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
@@ -380,6 +411,7 @@ def _complete_rows(table: Table) -> None:
         if not table.has_columns(role):
             table.use_columns(role, (), f"the table has none: it is called {value!r}", **{role: value})
     assign_raters(table)
+    refuse_showings_with_changed_sides(table)
 
 
 def _leave_out_other_questions(table: Table) -> None:

@@ -69,6 +69,23 @@ def write_atomically(
             raise
 
 
+def check_replaceable(path: Path, beginning: str) -> None:
+    """Refuse to replace a file that the user has named, unless the file has the beginning of our results.
+
+    Raises:
+        StudyError: The file is not empty and begins differently.
+    """
+    expected = beginning.encode()
+    begin = b""
+    if path.is_file():
+        with _convert_write_errors(path), path.open("rb") as file:
+            begin = file.read(len(expected))
+    if begin not in (b"", expected):
+        raise StudyError(
+            f"{path} exists, and is no earlier result of this command; move it away, or name another file"
+        )
+
+
 @contextmanager
 def open_to_append(path: Path) -> Iterator[FileIO]:
     """Open a file to append to it without a buffer. The file and its folder are made if they are missing.

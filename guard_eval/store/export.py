@@ -14,7 +14,7 @@ from typing import Literal
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import Cell, make_csv
-from guard_eval.reporting.writing import resolve_write_target, write_atomically
+from guard_eval.reporting.writing import check_replaceable, resolve_write_target, write_atomically
 from guard_eval.results import Result
 from guard_eval.store import notes, unblind
 from guard_eval.store.notes import Note
@@ -69,6 +69,7 @@ def write_table(
     with Store.open(study.database) as store:
         rows = _TABLES[table](store)
     names = [field.name for field in fields(Note if table == "notes" else TidyRow)]
+    check_replaceable(path, ",".join(names))
     cells: list[list[Cell]] = [[_format_cell(getattr(row, name)) for name in names] for row in rows]
     for values in columns.values():
         for line, row in zip(cells, rows, strict=True):

@@ -17,7 +17,7 @@ from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import make_csv
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.writing import write_atomically
+from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.results import Result
 from guard_eval.store import raters, settings
 from guard_eval.store.raters import RaterProgress
@@ -29,6 +29,7 @@ LOCAL_ADDRESS = "http://127.0.0.1:8501"
 """The default address of `guard-eval annotate`. Links begin with it until the app has been served."""
 
 
+_LINK_COLUMNS = ("name", "link")
 _LOCAL = ("http://127.", "http://localhost:", "http://[::1]")
 _ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
@@ -86,6 +87,7 @@ def renew_links(study: Study, /, *names: str, output: Path, url: str | None = No
         raise StudyError(f"--output {output}: links are written as CSV; give the file the ending .csv")
     if output.exists() and not output.is_file():
         raise StudyError(f"--output {output} is not a regular file; name another file")
+    check_replaceable(output, ",".join(_LINK_COLUMNS))
     draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
     # If the new links cannot be written or stored, the old links stay in the database and in the file.
     try:
@@ -101,7 +103,7 @@ def renew_links(study: Study, /, *names: str, output: Path, url: str | None = No
                     f"{study.format_command('raters add', 'NAME')}"
                 )
             written, notes = _make_invitation_links(store, study, invited, url, renew=True)
-            write_atomically(draft, make_csv([("name", "link"), *written.items()]).encode(), private=True)
+            write_atomically(draft, make_csv([_LINK_COLUMNS, *written.items()]).encode(), private=True)
         draft.replace(output)
     finally:
         draft.unlink(missing_ok=True)

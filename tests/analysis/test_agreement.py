@@ -143,10 +143,29 @@ def test_ac1_of_identical_verdicts_is_one():
     assert gwet_ac1([[4, 0, 0], [3, 0, 0]]).value == 1
 
 
-def test_kappa_below_minus_one_has_words_and_interval():
-    """Raters never agree on 11 pairs, and six pairs have one: p_x = 23/34, p_e = .562, κ = −.562 / .438."""
-    letters = {str(n): "xy" for n in range(11)} | {f"once {n}": "x" for n in range(6)}
+@pytest.mark.parametrize("once", [0, 32, 500])
+def test_agreement_is_possible_if_few_pairs_were_rated_twice(once):
+    """Of 13 pairs rated twice one agrees: p_a = 13/169, and p_x = 7/13, so p_e = 85/169 and κ = −72/84.
+
+    Scores are 1 and −1: MSW = 24/13 and MSB = (2 − 4/26) / 12 = 2/13, so ICC(1) = −22/26. Pairs with one
+    rating would make both coefficients smaller than −1.
+    """
+    letters = {str(n): "xy" for n in range(12)} | {"12": "xx"} | {f"once {n}": "x" for n in range(once)}
     collected = evidence(table(letters))
-    assert make_section(collected).answer.startswith("Hardly: κ = −1.28")
+    assert make_section(collected).answer.startswith("Hardly: κ = −0.86 [−1.00, ")
     row = agreement(collected).iloc[0]
-    assert row["kappa_low"] < row["fleiss_kappa"] < row["kappa_high"]
+    assert row["fleiss_kappa"] == pytest.approx(-72 / 84)
+    assert row["icc1"] == pytest.approx(-22 / 26)
+    assert row["kappa_low"] <= row["fleiss_kappa"] <= row["kappa_high"]
+    assert row["icc1_low"] <= row["icc1"] <= row["icc1_high"]
+    per_pair = (26 + once) / (13 + once)
+    assert row["design_effect"] == pytest.approx(1 - (per_pair - 1) * 22 / 26)
+    assert ("items that were rated once are left out" in row["note"]) == (once > 0)
+
+
+def test_possible_coefficients_use_pairs_with_one_rating():
+    """Of six pairs four agree (p_a = 2/3), and six more have one x: p_x = 9/12, p_y = 3/12, p_e = .625."""
+    letters = {"0": "xx", "1": "xx", "2": "yy", "3": "yy", "4": "xy", "5": "xy"}
+    letters |= {f"once {n}": "x" for n in range(6)}
+    row = agreement(evidence(table(letters))).iloc[0]
+    assert row["fleiss_kappa"] == pytest.approx((2 / 3 - 0.625) / (1 - 0.625))

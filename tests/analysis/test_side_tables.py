@@ -205,3 +205,56 @@ def test_column_of_the_worse_text_must_be_declared(heading, words):
     assert read_with_offer(table, "names the better text") == ("9/0/3", 12)
     both = table.assign(winner=[words[n % 4 != 0] for n in range(12)])
     assert counts(both) == ("3/0/9", 12)
+
+
+@pytest.mark.parametrize("name", ["game", "pass", "run", "call"])
+def test_opposite_verdicts_of_two_showings_may_be_changed_sides(name):
+    """A judge sees both orders and prefers alpha on 18 of 20 items each time."""
+    rows = [
+        {"item": n, **AB, "judge": "gpt-4o", name: order, "winner": "AB"[(n < 18) == order]}
+        for n in range(20)
+        for order in (0, 1)
+    ]
+    table = pd.DataFrame(rows)
+    columns = {"presentation": name}
+    assert "have opposite verdicts in 20 of 20 cases" in refusal(table, columns=columns)
+    verdicts = {"A": "a", "B": "b"}
+    assert counts(table, columns=columns, verdicts=verdicts) == ("0/20/0", 20)
+    # One of 20 repeated verdicts differs, as in runs of a judge in one order.
+    again = table.assign(winner=["AB"[(n < 30) == (n == 7)] for n in range(40)])
+    assert counts(again, columns=columns) == ("14/1/5", 20)
+
+
+@pytest.mark.parametrize(
+    ("columns", "option"),
+    [
+        ({"item": "n", "who": "r"}, "--set columns.rater=who"),
+        ({"Item-ID": "n", "Bewerter": "r"}, "--set columns.rater=Bewerter"),
+        ({"Prompt-ID": "n", "Bewerter": "r"}, "--set columns.pair_id=Prompt-ID,Bewerter"),
+        ({"item": "n", "user": "author", "who": "r"}, "--set columns.rater=who"),
+        ({"prompt_id": "n", "seed": "r", "annotator": "one"}, "--set columns.pair_id=prompt_id,seed"),
+    ],
+)
+def test_offers_for_repeated_pairs_name_headings_and_meanings(columns, option):
+    cells = [{"n": n, "r": r, "author": f"user{n}", "one": "ann"} for n in range(12) for r in "uvw"]
+    rows = [{**{name: row[key] for name, key in columns.items()}, **AB, "winner": "A"} for row in cells]
+    message = refusal(pd.DataFrame(rows))
+    meaning = "If a column names the raters" if "rater=" in option else "If other texts were compared"
+    assert f"{meaning}, write {option}" in message
+    assert message.index("columns.pair_id=") >= message.index(option)
+
+
+@pytest.mark.parametrize("word", ['"A!"', 'A\'s "x"', "a\\b", "a\tb", "50\\50", "a ; b", "x]"])
+def test_offer_for_a_word_with_signs_works_as_an_option(word):
+    table = pd.DataFrame([{"item": n, **AB, "winner": word if n % 4 else "beta"} for n in range(12)])
+    message = refusal(table)
+    options = message[message.index("--set") : message.index(" (a, b, tie")]
+    [_, setting] = shlex.split(options)
+    declared = apply_overrides({}, [setting.replace("=SIDE", "=a")])
+    assert counts(table, **declared) == ("9/0/3", 12)
+
+
+def test_headings_and_methods_in_options_are_texts():
+    settings = ["columns.method_a=1", "columns.method_b=1e5", 'verdicts."X"=101', "verdicts.Y=true"]
+    expected = {"columns": {"method_a": "1", "method_b": "1e5"}, "verdicts": {"X": "101", "Y": "true"}}
+    assert apply_overrides({}, settings) == expected

@@ -30,7 +30,7 @@ def write(tmp_path: Path, content: str | bytes) -> Path:
         (GOOD + "2,d,x,y,anna,coherence,z\n", "verdict 'z' names no method of its pair on line 4"),
         (GOOD + "2,d,x,y,anna,coherence,X\n", "write 'x', 'y' or 'tie'"),
         (GOOD + "1,d,x,y,anna,coherence,y\n", r"'anna' judged pair '1'.*more than once \(lines 2, 4\)"),
-        (GOOD + "1,d,x,y,anna,coherence,tie\n", "keep the current verdict"),
+        (GOOD + "1,d,x,y,anna,coherence,tie\n", "Keep the current verdict"),
         (GOOD + "2,d,tie,x,anna,coherence,x\n", "called 'tie' on line 4"),
         (
             GOOD + "1,e,x,y,carl,coherence,x\n",

@@ -12,6 +12,9 @@ import pytest
 from command_line import make_command, make_environment, run_code, run_process
 from factories import edit_settings
 
+from analysis.demo import simulate_verdicts
+from guard_eval.study.folder import Study
+
 pytestmark = pytest.mark.slow
 
 BROKEN = [
@@ -123,3 +126,45 @@ def test_rights_of_a_non_database_file_stay_unchanged(run, study):
     path.write_text(f'database = "sqlite:///{other}"\n{path.read_text()}')
     assert "file is not a database" in run("judge", "small").refused()
     assert other.stat().st_mode & 0o777 == 0o644
+
+
+OUTPUTS = {
+    "describe": ["describe", "small", "--output"],
+    "export": ["export", "small", "--output"],
+    "links": ["raters", "links", "small", "ada", "--output"],
+}
+"""Commands that write a file that the user has named, without the file's name."""
+
+
+@pytest.mark.parametrize("name", ["small/study.db", "small/study.toml", "small/texts.csv", "own/thesis.csv"])
+@pytest.mark.parametrize("command", OUTPUTS)
+def test_named_output_replaces_only_an_earlier_result(run, paired, tmp_path, command, name):
+    simulate_verdicts(Study.open(paired))
+    run("raters", "add", "small", "ada")
+    (tmp_path / "own").mkdir()
+    path = tmp_path / name
+    if name.endswith(".csv"):
+        path.write_text("id,text\n1,mine\n", encoding="utf-8")
+    before = path.read_bytes()
+    ran = run(*OUTPUTS[command], name)
+    assert ran.code == 2, ran
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", OUTPUTS)
+def test_named_output_is_written_again(run, paired, tmp_path, command):
+    simulate_verdicts(Study.open(paired))
+    run("raters", "add", "small", "ada")
+    for _ in range(2):
+        assert run(*OUTPUTS[command], "own.csv").code == 0
+    other = "export" if command == "describe" else "describe"
+    assert "own.csv exists, and is no earlier result" in run(*OUTPUTS[other], "own.csv").refused()
+
+
+def test_checklist_beside_a_description_replaces_no_other_file(run, paired, tmp_path):
+    (tmp_path / "checklist.md").write_text("mine\n", encoding="utf-8")
+    message = run("describe", "small", "--output", "new.md").refused()
+    assert "checklist.md exists, and is no earlier result of this command" in message
+    assert not (tmp_path / "new.md").exists()
+    (tmp_path / "checklist.md").rename(tmp_path / "mine.md")
+    assert run("describe", "small", "--output", "new.md").code == 0

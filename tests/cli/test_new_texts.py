@@ -341,9 +341,9 @@ def test_new_keeps_columns_that_describe_prompts(run, tmp_path, kind):
     columns = ("--column", "x", "--column", "y") if kind == "a column for each system" else ()
     ran = run("new", "s", "--texts", *SOURCES[kind](tmp_path), *columns)
     assert "4 prompts, with genre" in ran.out
-    kept = read_json_lines(tmp_path / "s" / "prompts.jsonl")
-    assert [{*row} - {"reference"} for row in kept] == [{"id", "dataset", "prompt", "genre"}] * 4
-    assert [row["genre"] for row in kept] == ["odd" if n % 2 else "even" for n in range(4)]
+    prompts = read_json_lines(tmp_path / "s" / "prompts.jsonl")
+    assert [{*row} - {"reference"} for row in prompts] == [{"id", "dataset", "prompt", "genre"}] * 4
+    assert [row["genre"] for row in prompts] == ["odd" if n % 2 else "even" for n in range(4)]
 
 
 def test_file_without_a_column_of_texts_is_refused(run, tmp_path):

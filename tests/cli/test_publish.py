@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import zlib
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 
 import pytest
@@ -289,6 +289,11 @@ REFUSED = [
     ('criteria={marge={title="Wit", definition="as she has it"}}', "criteria contains 'marge'"),
     ("question=sk-abc123def456ghi789jkl?", "question contains sk-a…"),
     ("model.name=models/marge", "model.name contains 'marge'"),
+    ("task=as QUENTIN UEBERALL says", "texts and task contains 'Quentin Überall'"),
+    ("task=Ueberall, Quentin says so", "texts and task contains 'Überall'"),
+    ("task=as quentin says", "texts and task contains 'Quentin'"),
+    ("question=Does quentin_ueberall@x.org like it?", "question contains 'Quentin Überall'"),
+    ("license=Marge-1.0", "license contains 'marge'"),
 ]
 
 
@@ -300,6 +305,30 @@ def test_publish_refuses_settings_with_a_rater_or_a_key(tmp_path):
         assert message in str(error.value)
         assert "789jkl" not in str(error.value)
         assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("place", ["dataset", "prompt_id"])
+def test_publish_refuses_datasets_and_ids_with_a_rater(tmp_path, monkeypatch, place):
+    row = make_tale_pair(1, "p")
+    monkeypatch.setitem(
+        globals(), "make_tale_pair", lambda n, _: replace(row, id=f"{n}", **{place: f"Marge-{n}"})
+    )
+    study = make_rated_study(tmp_path / "study")
+    with pytest.raises(StudyError, match="a dataset or the id of a prompt contains 'marge'"):
+        publish(study, tmp_path / "out")
+
+
+def test_author_may_be_a_rater_in_another_spelling(tmp_path):
+    study = make_rated_study(tmp_path / "study")
+    settings = ['authors=["Ueberall, Quentin"]', "task=as Quentin says"]
+    publish(Study.open(study.folder, settings), tmp_path / "out")
+    assert "Ueberall, Quentin: Tales" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+
+
+def test_words_that_raters_share_identify_nobody(tmp_path):
+    study = make_rated_study(tmp_path / "study", names=("reader 1", "reader 2", "Ann Lee"))
+    question = "question=Which text does a reader want?"
+    publish(Study.open(study.folder, [question]), tmp_path / "out")
 
 
 def test_allowed_names_do_not_stop_publishing(tmp_path):

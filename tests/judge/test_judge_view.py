@@ -9,6 +9,7 @@ import pytest
 from app_study import chromium, shared_browser  # noqa: F401
 from fake_openai import make_answer, make_error
 
+from guard_eval.errors import StudyError
 from guard_eval.records import HandOutPlan
 from guard_eval.store import handout, raters, verdicts
 from guard_eval.store import pairs as store_pairs
@@ -52,7 +53,11 @@ def judged(store, pair, server, run):
 
 def test_page_has_every_exchange_and_no_method_name(judged, store, judge, tmp_path):
     judges = [judge.model_copy(update=named) for named in JUDGES]
-    assert write_exchanges_page(store, judges, tmp_path / "view.html", seed=11) == 12 * 2 * 2
+    for _ in range(2):
+        assert write_exchanges_page(store, judges, tmp_path / "view.html", seed=11) == 12 * 2 * 2
+    (tmp_path / "own.html").write_text("<!doctype html>\n<p>mine", encoding="utf-8")
+    with pytest.raises(StudyError, match=r"own.html exists, and is no earlier result"):
+        write_exchanges_page(store, judges, tmp_path / "own.html", seed=11)
     page = (tmp_path / "view.html").read_text(encoding="utf-8")
     assert page.count('class="comparison"') == 24
     for pair in judged:

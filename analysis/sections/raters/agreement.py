@@ -43,7 +43,7 @@ LANDIS_KOCH = (
     (0.6, "Well"),
     (0.4, "Moderately"),
     (0.2, "Weakly"),
-    (-np.inf, "Hardly"),  # with missing ratings κ may be below −1
+    (-np.inf, "Hardly"),
 )
 """Words for κ by the lowest κ that they describe (Landis and Koch 1977)."""
 HIGH_RAW = 0.7
