@@ -242,9 +242,9 @@ def update_failure_counts(run: RunState, step: Verdict | Failure) -> RunState:
 
 
 def _is_server_failure(run: RunState, error: RequestFailure) -> bool:
-    """Return whether the server caused a failure. Before the first verdict, rejections count, too."""
-    says_nothing = error.kind == "rejected" and not (run.is_settled or run.has_verdicts)
-    return says_nothing or error.kind in OF_THE_SERVER
+    """Return whether the server caused a failure. Before the first verdict, every refusal counts, too."""
+    says_nothing = error.kind in ("rejected", "too_long") and not (run.is_settled or run.has_verdicts)
+    return says_nothing or error.blames_address or error.kind in OF_THE_SERVER
 
 
 def decide_next_step(history: History, form: Form) -> Step:
@@ -349,9 +349,10 @@ def _decide_after_failed_request(history: History, error: RequestFailure) -> Ret
         )
     failed = _count_failures_since_answer(history)
     too_slow = error.kind == "timeout" and history.replies[-1].alone  # would be as slow again
-    if not too_slow and failed[error.kind] < ATTEMPTS.get(error.kind, 1):
+    is_passing = history.run.is_settled and (error.kind == "transport" or error.blames_address)
+    attempts = ATTEMPTS["transport"] if is_passing else ATTEMPTS.get(error.kind, 1)
+    if not too_slow and failed[error.kind] < attempts:
         return RetryLater(failed.total(), error.wait or 0.0)
-    is_passing = error.kind == "transport" and history.run.is_settled
     if error.fatal and not is_passing:
         return Stop(error.fatal)
     return _decide_failure_or_stop(history.run, error)
@@ -374,7 +375,10 @@ def _count_failures_since_answer(history: History) -> Counter[FailureKind]:
 def _decide_failure_or_stop(run: RunState, error: RequestFailure) -> Failure | Stop:
     if not _is_server_failure(run, error) or run.failures + 1 < MOST_FAILURES:
         return Failure(error)
+    remedy = "Fix the server or the settings"
+    if error.kind == "too_long":
+        remedy = "Raise the context of the server, or name another model"
     return Stop(
         f"the judge {run.judge.rater_name!r} failed {MOST_FAILURES} times in a row, last with {error.kind} "
-        f"({error.detail}). All answers are saved. Fix the server or the settings, then run the command again"
+        f"({error.detail}). All answers are saved. {remedy}, then run the command again"
     )
