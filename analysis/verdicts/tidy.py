@@ -24,7 +24,13 @@ from analysis.verdicts.methods import (
 )
 from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.reading import READING, Role, get_reading, join_readings
-from analysis.verdicts.shapes import HEADS, MAX_OUTCOMES, find_verdicts, melt_wide_table
+from analysis.verdicts.shapes import (
+    HEADS,
+    MAX_OUTCOMES,
+    find_rater_columns_of_slots,
+    find_verdicts,
+    melt_wide_table,
+)
 from analysis.verdicts.sides import replace_words_by_winners
 from analysis.verdicts.table import (
     EXCLUDED,
@@ -100,7 +106,7 @@ def make_tidy(
     if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
         if form is None:
             _refuse_counted_votes(table)
-        add_pair_and_prompt_columns(table, wide, form)
+        add_pair_and_prompt_columns(table, [*wide, *find_rater_columns_of_slots(table, wide)], form)
         _refuse_possible_check_questions(table, wide)
     if wide or HEADS in declared.columns:
         melt_wide_table(table, wide)
@@ -219,6 +225,7 @@ def _use_column_with_common_heading(table: Table, role: str) -> None:
         named = [name for name in named if not any(map(find_word_meaning, table.list_values(name)))]
     else:
         named = [name for name in named if not _may_hold_verdicts(table, name)]
+        named = [name for name in named if simplify_heading(name) not in HEADINGS["response_ids"]] or named
     varying = [name for name in named if table.count_distinct_rows(name) > 1]
     if named and not table.has_columns(role) and role not in table.declared.columns:
         # If each column has only one value, nothing says which column has the role.
