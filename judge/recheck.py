@@ -46,7 +46,8 @@ CONFIDENCE = 0.95
 _CHECK = CalibrationCheck(check="recheck", target="A", orders=1)
 
 
-Outcome = Literal["same", "changed", "failed"]
+Outcome = Literal["same", "changed", "failed", "stored"]
+"""The result of a request. `stored` counts the answers that came in an earlier run of the same day, too."""
 
 
 def describe_recheck_outcomes(outcomes: Counter[Outcome]) -> str:
@@ -57,6 +58,11 @@ def describe_recheck_outcomes(outcomes: Counter[Outcome]) -> str:
     """
     count = outcomes["same"] + outcomes["changed"]
     failed = f"; {outcomes['failed']} gave no verdict this time" if outcomes["failed"] else ""
+    if stored := outcomes["stored"]:
+        failed += (
+            f"; {stored} of the new answers came in an earlier run of this day (UTC), because each request "
+            "is sent once a day. If the server has changed since then, run the command again tomorrow"
+        )
     if not count:
         return f"no answer could be compared{failed}"
     points = 100 * compute_upper_limit_of_changes(outcomes["changed"], count)
@@ -121,7 +127,7 @@ def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
         costs=costs,
         lines=(
             f"judge: {escape_invisible_characters(judge.rater_name)} (the model {model}) at {url}",
-            f"to ask again: {len(attempts):,} stored requests, byte for byte",
+            f"to ask again: {len(attempts):,} stored requests, byte for byte, each once a day",
         ),
     )
 
@@ -159,6 +165,7 @@ async def _resend_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Coun
         stored = AnsweredRequest(row=0, response=response, max_output_tokens=attempt.max_output_tokens)
         before = online.builder.read_answer(attempt.question, form, stored).result
         now = history.replies[-1].result
+        outcomes["stored"] += not history.replies[-1].is_new
         if isinstance(now, RequestFailure) or isinstance(before, RequestFailure):
             outcomes["failed"] += 1
         else:

@@ -31,7 +31,7 @@ from analysis.verdicts.shapes import (
     find_verdicts,
     melt_wide_table,
 )
-from analysis.verdicts.sides import replace_words_by_winners
+from analysis.verdicts.sides import is_heading_about_sides, replace_words_by_winners
 from analysis.verdicts.table import (
     EXCLUDED,
     HEADINGS,
@@ -47,7 +47,7 @@ from analysis.verdicts.table import (
     is_metadata_heading,
     is_name_of_aggregate,
 )
-from analysis.verdicts.words import find_word_meaning, names_side, simplify_word
+from analysis.verdicts.words import MEANINGS, find_word_meaning, names_side, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.reporting.words import join_first_parts, join_with_and
@@ -101,8 +101,8 @@ def make_tidy(
     words = _list_words(table) if declared.words else []
     wide = find_verdicts(table)
     _leave_out_rows_of_other_screens(table)
-    has_verdicts = bool(wide) or table.has_columns("verdict")
     _refuse_unclear_exclusion_columns(table, wide)
+    has_verdicts = bool(wide) or table.has_columns("verdict")
     if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
         if form is None:
             _refuse_counted_votes(table)
@@ -112,8 +112,8 @@ def make_tidy(
         melt_wide_table(table, wide)
         find_methods(table)
         _leave_out_invalid_votes(table)
-    if are_pairs and table.has_columns(*METHODS):
         _refuse_unclear_exclusion_columns(table, ())
+    if are_pairs and table.has_columns(*METHODS):
         add_pair_and_prompt_columns(table, (), None)
         _refuse_possible_check_questions(table, ())
     if table.has_columns("verdict", *METHODS):
@@ -177,8 +177,8 @@ def _read_declared_headings(table: Table) -> Mapping[str, str]:
     for name, heading in declared.items():
         start = f"columns.{name}"
         if name not in {*KNOWN, *SHOWN, EXCLUDED}:
-            known = sorted({*KNOWN, EXCLUDED})
-            raise StudyError(f"{start}: there is no such column; {suggest_nearest_word(name, known)}")
+            names = sorted({*KNOWN, EXCLUDED})
+            raise StudyError(f"{start}: there is no such column; {suggest_nearest_word(name, names)}")
         parts = map(str.strip, heading.split(","))
         if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*parts):
             table.join_columns(heading)
@@ -225,8 +225,10 @@ def _use_column_with_common_heading(table: Table, role: str) -> None:
         named = [name for name in named if not any(map(find_word_meaning, table.list_values(name)))]
     else:
         named = [name for name in named if not _may_hold_verdicts(table, name)]
-        named = [name for name in named if simplify_heading(name) not in HEADINGS["response_ids"]] or named
     varying = [name for name in named if table.count_distinct_rows(name) > 1]
+    if role == "rater":  # beside a column that repeats, one that never does has numbers of rows
+        repeated = [name for name in varying if table.count_distinct_rows(name) < len(table.frame)]
+        varying = repeated or varying
     if named and not table.has_columns(role) and role not in table.declared.columns:
         # If each column has only one value, nothing says which column has the role.
         table.choose_column(role, varying or named, table.group_rows_equally if varying else str.__eq__)
@@ -340,13 +342,16 @@ def _is_reason(text: str) -> bool:
 def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
     """Refuse a column that is filled for few pairs only: the right answers, or whether an answer was right.
 
-    In a wide table without raters, this column may also be a rater who has judged few pairs.
+    In a wide table, the column may also be a criterion, or a rater who has judged few pairs. Only if a pair
+    has several raters, who all have a cell there or none, it is asked about.
 
     Raises:
         StudyError: Some pairs may be check questions.
     """
-    names = [name for name in table.columns_without_role if name not in wide or table.has_columns("rater")]
+    is_repeated = table.has_columns("rater") and table.count_distinct_rows("pair_id") < len(table.frame)
+    names = [name for name in table.columns_without_role if name not in wide or is_repeated]
     names = [name for name in names if not is_name_of_aggregate(name) or "gold" in simplify_heading(name)]
+    names = [name for name in names if not is_heading_about_sides(name)]
     for name in names if EXCLUDED not in table.declared.columns else ():
         cells = table.get_cells(name)
         remedy = f"write {format_column_options(EXCLUDED, [name])}"
@@ -461,7 +466,7 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             raise StudyError(f"no column has verdicts under a common heading. If one does, write {offers}")
         raise StudyError(
             "no column has verdicts. Say which one does, and what its words mean: --set "
-            "columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' (a, b, tie, a method, or nothing)"
+            f"columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' ({MEANINGS})"
         )
     if table.items is not None:
         ids = join_with_and([*map(repr, table.items.index[:2]), "…"])

@@ -35,8 +35,11 @@ def test_recheck_of_an_unchanged_judge_finds_no_change(judged_study, guard_eval,
     repeated = [request.raw for request in server.seen[len(before) :]]
     assert len(repeated) == len({*repeated}) == 15
     assert {*repeated} <= {*before}
-    assert "15 of 15 answers" in guard_eval("judge", "s", "--recheck", "15", "--yes").out
-    assert len(server.asks) == 15  # the same day nothing is paid twice
+    assert "earlier run" not in ran.out
+    again = " ".join(guard_eval("judge", "s", "--recheck", "18", "--yes").out.split())
+    assert "18 of 18 answers" in again
+    assert "15 of the new answers came in an earlier run of this day" in again
+    assert len(server.asks) == 18  # the same day nothing is paid twice
 
 
 def test_recheck_counts_changed_answers(judged_study, guard_eval, server):
