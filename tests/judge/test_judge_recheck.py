@@ -36,9 +36,9 @@ def test_recheck_of_an_unchanged_judge_finds_no_change(judged_study, guard_eval,
     assert len(repeated) == len({*repeated}) == 15
     assert {*repeated} <= {*before}
     assert "earlier run" not in ran.out
-    again = " ".join(guard_eval("judge", "s", "--recheck", "18", "--yes").out.split())
-    assert "18 of 18 answers" in again
-    assert "15 of the new answers came in an earlier run of this day" in again
+    repeated_run = " ".join(guard_eval("judge", "s", "--recheck", "18", "--yes").out.split())
+    assert "18 of 18 answers" in repeated_run
+    assert "15 of the new answers came in an earlier run of this day" in repeated_run
     assert len(server.asks) == 18  # the same day nothing is paid twice
 
 
