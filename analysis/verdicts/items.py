@@ -468,13 +468,6 @@ def _refuse_row_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
         or table.count_distinct_rows("pair_id") == rows
     ):
         return
-    if simplify_heading(heading) in HEADINGS["response_ids"]:
-        raise StudyError(
-            f"{heading} differs in every row, so it may name the verdict and not the rater. If each verdict "
-            f"is by another rater, write {format_column_options('rater', [heading])}. If another column "
-            "names the raters, write --set columns.rater=HEADING. If the raters were not recorded, write "
-            "--set columns.rater= "
-        )
     for name in filter(table.is_filled, table.columns_without_role):
         is_other = name in STORED or is_metadata_heading(name)
         is_person = (

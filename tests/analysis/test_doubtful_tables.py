@@ -567,20 +567,6 @@ def test_ordinary_columns_do_not_leave_out_rows(name, cells):
     assert counts(pd.DataFrame(rows), columns={"prompt_id": ""}) == ("12/0/0", 12)
 
 
-@pytest.mark.parametrize("name", ["response_id", "ResponseId"])
-def test_ids_of_responses_are_not_taken_for_raters(name):
-    """Three verdicts on each of 12 items, and each response has an id of its own."""
-    rows = [{"item": n % 12, **AB, name: f"r{n}", "winner": "alpha" if n % 3 else "beta"} for n in range(36)]
-    table = pd.DataFrame(rows)
-    message = refusal(table)
-    assert f"--set columns.rater={name}" in message
-    assert "--set columns.rater= " in message
-    assert analysis.read(table, columns={"rater": name})["rater"].nunique() == 36
-    assert analysis.read(table, columns={"rater": ""})["rater"].nunique() == 3
-    judged = analysis.read(table.assign(annotator=[n // 12 for n in range(36)]))
-    assert sorted(set(judged["rater"])) == ["0", "1", "2"]
-
-
 @pytest.mark.parametrize(
     ("who", "what"),
     [("rater{}", "label{}"), ("annotator_{}_id", "annotator_{}_choice"), ("Worker {}", "vote {}")],
