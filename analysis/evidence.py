@@ -225,14 +225,19 @@ class Context(StudyFacts):
     @property
     def exploratory_reasons(self) -> tuple[str, ...]:
         """Return the reasons why the results are exploratory; none if the declared analysis was followed."""
+        if self.planned is None:
+            return (*self.late_changes, "no comparison was declared before the verdicts were collected")
+        return self.late_changes
+
+    @property
+    def late_changes(self) -> tuple[str, ...]:
+        """Return the changes after the first verdict that make the results exploratory."""
         reasons = [
             f"settings were changed after the first verdict: {'; '.join(people.changes)}"
             for people in self.parts
             if people.name == PEOPLE and people.changes
         ]
         reasons += [f"a criterion was reworded: {what}" for what in self.reworded]
-        if self.planned is None:
-            reasons.append("no comparison was declared before the verdicts were collected")
         return tuple(reasons)
 
 

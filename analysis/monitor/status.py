@@ -29,6 +29,7 @@ from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared_parts
 from guard_eval.study.judge_settings import Judge
+from guard_eval.texts.pair import count_missing_pairs
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
 from guard_eval.texts.systems.matching import SystemTexts
@@ -330,6 +331,15 @@ def _read_round_steps(
         yield Step("rounds", state if done else "missing", text)
 
 
+def _make_pairs_step(study: Study, drawn: Sequence[Pair]) -> Step:
+    """Return the state of the pairs: partial if a comparison or prompts were added after the draw."""
+    missing = count_missing_pairs(study, drawn)
+    if not missing:
+        return Step("pairs", "complete", format_count(len(drawn), "pair"))
+    text = f"{len(drawn)} of {len(drawn) + missing} pairs"
+    return Step("pairs", "partial", text, (study.format_command("pair"),))
+
+
 def _read_steps_after_texts(
     study: Study,
     store: Store,
@@ -340,7 +350,7 @@ def _read_steps_after_texts(
     """Yield the states of pairs, rounds, ratings, judges and the report."""
     kinds = Counter(rater.kind for rater in everybody)
     rounds = list(_read_round_steps(study, store, drawn, POOLS[ratings.rater_kind]))
-    yield Step("pairs", "complete", format_count(ratings.pairs, "pair"))
+    yield _make_pairs_step(study, drawn)
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
     text = _describe_step("people", ratings=ratings, invited=invited)

@@ -189,9 +189,14 @@ def _remove_identities(
     )
 
 
+_PUBLIC_CHANGE = re.compile(
+    r"(?:analysis|pairs)\..*|.* from (?:[\d.]+|true|false|null) to (?:[\d.]+|true|false|null)"
+)
+
+
 def _shorten_change(change: str) -> str:
-    """Return a change of a setting. Values are removed, except those of the plan of the tests."""
-    return change if change.startswith(("analysis.", "pairs.")) else change.partition(" from ")[0]
+    """Return a change of a setting. Texts are removed, except those of the plan of pairs and tests."""
+    return change if _PUBLIC_CHANGE.fullmatch(change) else change.partition(" from ")[0]
 
 
 def _pseudonymise_verdicts(

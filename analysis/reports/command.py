@@ -177,7 +177,7 @@ def read_table_evidence(
 ) -> Evidence:
     """Read tables of verdicts with the declarations in report.toml and in the overrides."""
     recorded = read_study_record(paths[0])
-    declared, source = read_settings(paths[0], overrides, recorded.settings if recorded else {})
+    declared, source = read_settings(paths, overrides, recorded.settings if recorded else {})
     table = read_verdicts(paths, declared.select_reading_settings(by))
     where = " and ".join(
         filter(

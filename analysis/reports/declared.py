@@ -89,21 +89,24 @@ class TableSettings(SplitPlan):
 
 
 def read_settings(
-    table: Path, overrides: Sequence[str], recorded: Mapping[str, object] = MappingProxyType({})
+    tables: Sequence[Path], overrides: Sequence[str], recorded: Mapping[str, object] = MappingProxyType({})
 ) -> tuple[TableSettings, Path | None]:
-    """Read the declarations about a table. Return them with the path of their file, if there is one.
+    """Read the declarations about tables. Return them with the path of their file, if there is one.
 
     Args:
-        table: The table. A report.toml beside it is read.
+        tables: The tables, which are read as one. A report.toml beside a table is read.
         overrides: Assignments such as `margin=0.05`, which replace values of the file.
         recorded: The plan of the study from which the table comes. The file replaces its values.
 
     Raises:
-        StudyError: The file cannot be read, or something in it or in the assignments is wrong.
+        StudyError: A file cannot be read, two files differ, or a declaration is wrong.
     """
-    path = table.with_name(FILE_NAME)
-    filed = dict(read_toml(path)) if path.is_file() else {}
-    source = path if filed else None
+    paths = dict.fromkeys(table.with_name(FILE_NAME) for table in tables)
+    files = {path: dict(read_toml(path)) for path in paths if path.is_file()}
+    first, filed = next(iter(files.items()), (None, {}))
+    if different := [path for path, values in files.items() if values != filed]:
+        raise StudyError(f"{first} and {different[0]} differ; write the same declarations in both, or in one")
+    source = first if filed else None
     values = apply_overrides({**recorded, **filed}, overrides)
     return check_settings(source or Path("--set"), values), source
 

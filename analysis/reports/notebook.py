@@ -19,7 +19,7 @@ from analysis.sections.results import ranking as ranking_section
 from analysis.sections.results import shares as share_section
 from analysis.sections.section import Analyse, make_frame
 from analysis.verdicts.reading import Reading, get_reading, warn_about_reading
-from analysis.verdicts.sources import read_verdicts
+from analysis.verdicts.sources import Source, read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.reporting.words import use_criterion_titles
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ARGUMENTS = """
 
 Args:
-    verdicts: A table of verdicts, or a file of one.
+    verdicts: A table of verdicts, or one or several files.
     declared: What report.toml may declare, such as `rater_kind="person"` or `family=["coherence"]`.
 
 Raises:
@@ -41,7 +41,7 @@ Raises:
 class TableAnalysis(Protocol):
     """The type of an analysis that takes a table of verdicts and returns a data frame."""
 
-    def __call__(self, verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
+    def __call__(self, verdicts: Source, /, **declared: object) -> pd.DataFrame:
         """Return the rows of the analysis as a data frame."""
 
 
@@ -55,7 +55,7 @@ def wrap_analysis(name: str, analyse: Analyse, *, why_empty: str = "") -> TableA
     """
     (kind,) = get_args(get_type_hints(analyse)["return"])
 
-    def analyse_verdicts(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
+    def analyse_verdicts(verdicts: Source, /, **declared: object) -> pd.DataFrame:
         rows = make_evidence(verdicts, **declared).rows(analyse)
         if not rows:
             warnings.warn(f"{name} has no rows: {why_empty}", UserWarning, stacklevel=2)
@@ -89,7 +89,7 @@ ranking = wrap_analysis(
 )
 
 
-def figures(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> dict[str, Figure]:
+def figures(verdicts: Source, /, **declared: object) -> dict[str, Figure]:
     """Return matplotlib figures of shares or rankings, by name. Arguments: see `shares`."""
     from analysis.reports.figures import draw_figures  # noqa: PLC0415  matplotlib, which only figures need
 
@@ -99,7 +99,7 @@ def figures(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> dict[
 
 
 def report(
-    verdicts: pd.DataFrame | Path | str,
+    verdicts: Source,
     folder: Path | str,
     /,
     *,
@@ -117,13 +117,15 @@ def report(
     return write_report(make_evidence(verdicts, **declared), Path(folder), paper=paper)
 
 
-def make_evidence(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> Evidence:
-    """Read a table or a file of verdicts. Return the evidence with the declared settings (see `shares`)."""
-    if isinstance(family := declared.get("family"), str):
-        raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
+def make_evidence(verdicts: Source, /, **declared: object) -> Evidence:
+    """Read a table or files of verdicts. Return the evidence with the declared settings (see `shares`)."""
+    for key in ("family", "by"):
+        if isinstance(value := declared.get(key), str):
+            raise StudyError(f"{key} is {value!r}; write a list: [{value!r}]")
     settings: TableSettings = check_settings(Path("the report"), declared)
     table = read_verdicts(verdicts, settings.select_reading_settings())
-    if isinstance(verdicts, str | Path) or get_reading(verdicts) == Reading():  # otherwise `read` has warned
+    was_read = isinstance(verdicts, pd.DataFrame) and get_reading(verdicts) != Reading()
+    if not was_read:  # otherwise `read` has warned
         warn_about_reading(table)
     return Evidence.from_verdicts(
         *apply_table_settings(table, settings, name=settings.title or "Verdicts", source="in the program")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from io import BytesIO
 from itertools import chain
@@ -22,7 +22,7 @@ from analysis.verdicts.reading import READING, Reading, get_reading, join_readin
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
-from guard_eval.records import PEOPLE_OF, Contest, Pair, RaterKind, find_deciding_group
+from guard_eval.records import PEOPLE_OF, Contest, Pair, find_deciding_group
 from guard_eval.reporting.words import KIND_PLACE, format_rater_kind
 from guard_eval.reporting.writing import resolve_write_target
 from guard_eval.rubric import CRITERIA, Criterion, describe_reworded_criteria, select_criteria
@@ -34,16 +34,21 @@ from guard_eval.store.judging.usage import read_judge_usage
 from guard_eval.store.notes import count_suspicious_presentations
 from guard_eval.store.showings.rounds import count_closed_rounds, read_round_scores
 from guard_eval.study import Study
+from guard_eval.study.choice import FILE as CHOICE_FILE
 from guard_eval.study.choice import remove_parameters
 from guard_eval.study.declared import compare_declared_parts
 from guard_eval.study.settings import Settings
 from guard_eval.texts.continuations import read_trace_means
+from guard_eval.texts.pair import count_missing_pairs
 from guard_eval.texts.prompts import read_prompt_columns
 
 METRIC_COLUMNS = ["metric", "dataset", "strategy", "value", "low", "high", "level", "n", "note", "signature"]
 EXAMPLES = 3
 """The number of pairs that the report shows side by side."""
 _LARGEST_SCORES = 2**24
+MISSING_CHOICE = (
+    f"The settings were chosen by [tuning], but {CHOICE_FILE} is missing: restore it from a backup."
+)
 UNRECORDED = (
     "it could not be recorded that the results were seen, so raters who are excluded from now on would count "
     "as excluded before"
@@ -142,12 +147,19 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         reworded=tuple(
             describe_reworded_criteria(store_settings.read_criteria_wording(store), used_criteria)
         ),
-        declared=(*_note_only_first_run_compared(settings), *compare_with_written_plan(study, pairs)),
+        declared=(
+            *_note_only_first_run_compared(settings),
+            *compare_with_written_plan(study, pairs),
+            *([MISSING_CHOICE] if settings.tuning is not None and study.choice is None else []),
+        ),
         unfinished=()
         if study.hand_out_plan.rounds
-        else _describe_missing_ratings(settings, pairs, with_excluded),
+        else (
+            *_describe_missing_pairs(study, pairs),
+            *_describe_missing_ratings(settings, pairs, with_excluded),
+        ),
         contests=_read_comparison_rounds(store, rows),
-        planned=_list_declared_results(settings, {row.rater_kind for row in rows}),
+        planned=_list_declared_results(settings, rows),
         plan=settings.analysis,
         by=tuple(settings.analysis.by),
         # Each judge has a separate result, so one verdict completes its item.
@@ -163,7 +175,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
         judging=JudgeUsage(**read_judge_usage(store)),
         choice=study.choice,
-        unknown_searches=_find_systems_with_unknown_search(settings),
+        unknown_searches=_find_systems_with_unknown_search(study, rows),
         exclusions=_read_exclusions(store, with_excluded),
         with_excluded=check_verdicts(make_verdict_table(with_excluded)) if is_any_excluded else None,
         conduct=count_suspicious_presentations(store),
@@ -184,11 +196,16 @@ def _read_comparison_rounds(store: Store, rows: Sequence[TidyRow]) -> dict[tuple
         }
 
 
-def _find_systems_with_unknown_search(settings: Settings) -> tuple[str, ...]:
-    """Return the systems whose texts come from files and whose strategy has only one setting in the study.
+def _find_systems_with_unknown_search(study: Study, rows: Sequence[TidyRow]) -> tuple[str, ...]:
+    """Return the systems of which it is unknown how their setting was chosen.
 
-    It is unknown how these settings were chosen.
+    These are systems from files whose strategy has only one setting in the study, and all rated settings if
+    [tuning] chose them and the file with the choice is missing.
     """
+    settings = study.settings
+    if settings.tuning is not None and study.choice is None:
+        rated = sorted({method for row in rows for method in (row.method_a, row.method_b)})
+        return tuple(name for name in rated if name != remove_parameters(name))
     files = [system.name for system in settings.system if system.source == "file"]
     counts = Counter(map(remove_parameters, files))
     return tuple(
@@ -237,6 +254,12 @@ def _note_only_first_run_compared(settings: Settings) -> tuple[str, ...]:
     return (f"Of {runs} texts a prompt by each strategy the first was compared{others}.",)
 
 
+def _describe_missing_pairs(study: Study, pairs: Sequence[Pair]) -> Iterator[str]:
+    """Say how many planned pairs were drawn, if a comparison or prompts were added after the draw."""
+    if missing := count_missing_pairs(study, pairs):
+        yield f"{len(pairs)} of {len(pairs) + missing} planned pairs were drawn"
+
+
 def _describe_missing_ratings(
     settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow]
 ) -> tuple[str, ...]:
@@ -256,18 +279,23 @@ def _describe_missing_ratings(
     )
 
 
-def _list_declared_results(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], ...]:
+def _list_declared_results(settings: Settings, rows: Sequence[TidyRow]) -> tuple[tuple[str, str, str], ...]:
     """Return the results that study.toml declares for the kinds of raters that have rated.
 
     People and judges may rate different criteria. The p-values of people and of each judge are corrected
-    separately.
+    separately. A comparison or criterion that study.toml no longer has stays in the family if it was rated,
+    so that no change after the verdicts makes the correction smaller.
     """
+    kinds = {row.rater_kind for row in rows}
     names: dict[str, None] = {}
     if kinds - {"model"}:
         names |= dict.fromkeys(settings.annotation.criteria)
     if "model" in kinds:
         names |= dict.fromkeys(criterion for judge in settings.judge for criterion in judge.criteria)
-    cells = tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in names)
+    names |= dict.fromkeys(sorted({row.criterion for row in rows}))
+    rated = sorted({(row.method_a, row.method_b) for row in rows})
+    couples = dict.fromkeys([*((a, b) for a, b in settings.pairs.compare), *rated])
+    cells = tuple((a, b, criterion) for a, b in couples for criterion in names)
     return cells if settings.analysis.composite is None else add_composite_results(cells)
 
 

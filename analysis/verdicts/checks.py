@@ -11,6 +11,7 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
+from analysis.verdicts.methods import TEXTS as TEXTS_OF_METHODS
 from analysis.verdicts.reading import READING, WIDE, Reading, get_reading, join_readings
 from analysis.verdicts.table import (
     MAX_NUMBERS,
@@ -27,8 +28,9 @@ from analysis.verdicts.table import (
     refuse_wrong_rows,
     unify_categories,
 )
-from analysis.verdicts.words import format_set_options, format_word_setting, is_model_name
+from analysis.verdicts.words import MEANINGS, format_set_options, format_word_setting, is_model_name
 from guard_eval.errors import StudyError
+from guard_eval.files.headings import differ_only_in_side, simplify_heading
 from guard_eval.lookalike import make_visible_form
 from guard_eval.records import TIE, RaterKind
 from guard_eval.reporting.words import join_first_parts
@@ -37,6 +39,8 @@ UNKNOWN_KIND = "unknown"
 """The kind of a rater if neither the table nor the user says whether the rater is a person or a model."""
 KINDS: tuple[str, ...] = (*get_args(RaterKind), UNKNOWN_KIND)
 
+_KIND_NAMES = {"human": "person", "people": "person", "llm": "model"}
+"""Other names of the kinds of raters."""
 _IDS = frozenset({"pair_id", "prompt_id"})
 _THINGS = (("dataset",), ("method_a", "method_b"), ("criterion",), ("rater",), ("pair_id",), ("prompt_id",))
 """The columns with names, grouped by what they name: `method_a` and `method_b` both name methods."""
@@ -44,7 +48,13 @@ _NUMBER = re.compile(r"0*(\d+)(\.0*(?!\d))?")
 _ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+|\d\.\d+[eE]\d+")
 _SHARED = 0.5
 _FEWEST_ALIKE = 3
-"""Different spellings by the raters are suspected only if at least this number of ids would become equal."""
+"""Different spellings are suspected only if at least this number of a rater's ids would become equal."""
+_TEXT_OF_SIDE = re.compile(
+    rf"{TEXTS_OF_METHODS}s?(a|b|0|1|2|left|right)|(left|right|first|second){TEXTS_OF_METHODS}"
+)
+"""Headings of the text on one side, such as response_a."""
+FEWEST_WORDS = 3
+"""A cell with at least this number of words is a text."""
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
@@ -90,6 +100,7 @@ def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) 
         _refuse_unnamed_models(table, is_wide=any(role[::2] == ("rater", WIDE) for role in roles))
     table = table.assign(rater_kind=_fill_rater_kinds(table, rater_kind))
     _refuse_contradictory_rows(table)
+    _refuse_other_texts_under_one_id(table)
     if "shown_first" in table:
         table = table.assign(shown_first=_name_method_shown_first(table))
     table = unify_method_order(table)
@@ -131,19 +142,28 @@ def _refuse_lookalike_names(table: pd.DataFrame) -> None:
     """Refuse names that look alike, because they would count separately.
 
     Names look alike if they differ only in case, white space, Unicode form (NFC or NFD, full width) or
-    invisible characters. The ids of pairs and prompts may differ only in case, because programs write them.
+    invisible characters. Ids of pairs and prompts without a blank may differ only in case, because programs
+    write them. Raters and prompts also look alike if they are equal numbers, such as 1 and 1.0.
     """
     for names in _THINGS:
         seen: dict[str, str] = {}
         for name in (name for name in names if name in table):
             for text in table[name].dropna().unique():
-                other = seen.setdefault(make_visible_form(text, keep_case=name in _IDS), text)
+                other = seen.setdefault(_make_comparable_form(text, name), text)
                 if other != text:
                     where = format_line_numbers((table[name] == text).to_numpy(), table.index)
                     raise StudyError(
                         f"{name} is {other!a}, and {text!a} on {where}; these names look alike. If they mean "
                         "the same, write one of them in all rows. If not, rename one"
                     )
+
+
+def _make_comparable_form(text: str, name: str) -> str:
+    """Return the form in which a text of the column `name` is compared with others."""
+    number = _NUMBER.fullmatch(text)
+    if number and name in {"rater", "prompt_id"}:
+        return number[1]
+    return make_visible_form(text, keep_case=name in _IDS and " " not in text.strip())
 
 
 def _refuse_ids_changed_by_spreadsheet(table: pd.DataFrame) -> None:
@@ -176,24 +196,27 @@ def _refuse_ids_changed_by_spreadsheet(table: pd.DataFrame) -> None:
 
 
 def _refuse_differently_spelt_ids(table: pd.DataFrame) -> None:
-    """Refuse ids if no pair has two raters, probably because raters write the same id in different ways.
+    """Refuse ids if most ids of a rater are also written in another way, which this rater never uses.
 
-    The comparison ignores case and signs. If some ids are numbers, it also ignores letters before a number.
+    The comparison ignores case, signs and the ending of a file's name. If some ids are numbers, it also
+    ignores letters before a number.
     """
     for name in [name for name in sorted(_IDS) if name in table]:
-        rows = table[[name, "rater"]].dropna().drop_duplicates()
-        if rows[name].duplicated().any() or rows["rater"].nunique() < 2:
-            continue
-        ids = rows[name].astype(object)
-        plain = ids.str.casefold().str.replace(r"[\W_]", "", regex=True)
+        rows = table[[name, "rater"]].dropna().drop_duplicates().astype(object).reset_index(drop=True)
+        plain = rows[name].str.casefold().str.replace(r"\.[a-z]\w{0,4}$|[\W_]", "", regex=True)
         if plain.str.isdecimal().any():
             plain = plain.str.replace(r"^[a-z]+(?=\d+$)", "", regex=True)
-        is_shared = rows["rater"].groupby(plain).transform("nunique") > 1
-        if is_shared.mean() >= _SHARED and plain[is_shared].nunique() >= _FEWEST_ALIKE:
-            first, second = ids[plain == plain[is_shared].iloc[0]][:2]
+        is_alike = rows[name].groupby(plain).transform("nunique") > 1
+        has_both = rows.assign(plain=plain).duplicated(["plain", "rater"], keep=False)
+        is_alike &= ~has_both.groupby(plain).transform("any")
+        counts = is_alike.groupby(rows["rater"]).agg(["sum", "mean"])
+        is_odd = (counts["sum"] >= _FEWEST_ALIKE) & (counts["mean"] >= _SHARED)
+        if is_odd.any():
+            number = int((is_alike & (rows["rater"] == is_odd.idxmax())).to_numpy().argmax())
+            first, *others = rows[name][plain == plain.iloc[number]].unique()
             raise StudyError(
-                f"no {name} has two raters, and {first!r} and {second!r} may be the same. If they are, write "
-                "one of them in all rows. If they are not, write ids that differ more"
+                f"{name} is {first!r} for some raters and {others[0]!r} for others. If both mean the same, "
+                "write one of them in all rows. If they do not, write ids that differ more"
             )
 
 
@@ -217,7 +240,8 @@ def _check_methods_and_verdicts(table: pd.DataFrame) -> None:
         table,
         is_unknown,
         "the verdict {verdict!r} names no method of its pair on {where}; write {method_a!r}, {method_b!r} or "
-        "'tie', or declare what it means: {offers} (a, b, tie, a method, or nothing for no verdict)",
+        "'tie', or declare what it means: {offers} ({meanings})",
+        meanings=MEANINGS,
         offers=format_set_options(*map(format_word_setting, unknown)),
     )
 
@@ -251,6 +275,10 @@ def _fill_rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Ser
     """Return the kind of rater of each row: the table's kind if given, otherwise `declared`, or unknown."""
     default = declared or UNKNOWN_KIND
     kinds = table["rater_kind"]
+    named = {text: _KIND_NAMES.get(text.casefold(), text.casefold()) for text in kinds.cat.categories}
+    kinds = pd.Series(pd.Categorical(kinds.astype(object).map(named)), kinds.index)
+    if declared is not None:
+        kinds = kinds.cat.remove_categories([name for name in kinds.cat.categories if name == UNKNOWN_KIND])
     refuse_wrong_rows(
         table,
         kinds.notna() & ~kinds.isin(KINDS),
@@ -287,6 +315,25 @@ def _refuse_contradictory_rows(table: pd.DataFrame) -> None:
             raise StudyError(
                 f"the {key} {name!r} has more than one {value} ({', '.join(others[:5])}; {where}); {remedy}"
             )
+
+
+def _refuse_other_texts_under_one_id(table: pd.DataFrame) -> None:
+    """Refuse a pair whose rows have different texts in columns such as response_a and response_b."""
+    names = [name for name in map(str, table.columns) if _TEXT_OF_SIDE.fullmatch(simplify_heading(name))]
+    if len(names) != 2 or not differ_only_in_side(*names):
+        return
+    texts = table[names].astype(object)
+    is_text = texts.map(lambda cell: len(str(cell).split()) >= FEWEST_WORDS).all(axis=1)
+    couples = [" / ".join(sorted(row)) for row in texts[is_text].itertuples(index=False)]
+    pairs = pd.DataFrame({"pair": table.loc[is_text, "pair_id"], "texts": couples}).drop_duplicates()
+    is_other = table["pair_id"].isin(pairs["pair"][pairs["pair"].duplicated()])
+    refuse_wrong_rows(
+        table,
+        is_other,
+        "the pair {pair_id!r} has several texts in {names} ({where}). Write other ids for other texts, such "
+        "as news-1 and wiki-1. If each row is a separate pair, write --set columns.pair_id=",
+        names=" and ".join(names),
+    )
 
 
 def _name_method_shown_first(table: pd.DataFrame) -> pd.Series:

@@ -88,7 +88,7 @@ def add_pair_and_prompt_columns(
     if name and not is_program:
         message = "{name} is empty on {where}, and names what was compared; fill in every cell, or "
         message += "write --set columns.pair_id= if each row is a separate pair"
-        refuse_wrong_rows(table.frame, table.get_cells(name).isna(), message, name=name)
+        refuse_wrong_rows(table.frame, table.find_empty_cells(name), message, name=name)
     prompt = table.frame[items.prompt] if items.prompt else None
     if is_made and not name:
         table.use_columns("pair_id", (), items.why, pair_id=np.arange(1, len(table.frame) + 1))
@@ -103,10 +103,40 @@ def add_pair_and_prompt_columns(
         table.use_columns("prompt_id", [items.prompt], why, prompt_id=prompt)
     if name and not is_program and "pair_id" not in table.declared.columns:
         _refuse_ids_that_restart_in_groups(table, name)
+    if not table.has_columns("prompt_id") and not is_program and "prompt_id" not in table.declared.columns:
+        _refuse_prompts_that_differ_within_pairs(table)
     datasets = [name for name in table.find_common_headings("dataset") if name in table.columns_without_role]
     datasets = [name for name in datasets if table.is_determined_by(name, ["pair_id"])]
     if datasets and not table.has_columns("dataset"):
         table.use_columns("dataset", datasets[:1], "its name", dataset=table.frame[datasets[0]])
+
+
+def _refuse_prompts_that_differ_within_pairs(table: Table) -> None:
+    """Refuse a column of prompts that is empty or has another cell in some rows of a pair.
+
+    Raises:
+        StudyError: A column of prompts would be the unit without these cells.
+    """
+    keys = ["pair_id", *filter(table.has_columns, ("rater", "criterion"))]
+    names = [name for name in table.find_headings(HEADINGS["prompt"]) if name in table.columns_without_role]
+    # A column that tells the verdicts of one rater on a pair apart is asked about later.
+    for name in [name for name in names if table.is_determined_by(name, keys)]:
+        cells = table.get_cells(name)
+        pairs = cells.groupby(table.number_rows("pair_id"))
+        values = pairs.transform("nunique")
+        is_gap = cells.isna() & (values > 0)
+        if values.max() > 1:
+            pair = table.get_cells("pair_id")[values > 1].iloc[0]
+            texts = cells[table.get_cells("pair_id") == pair].dropna().unique()[:2]
+            listed = ", ".join(repr(text[:60]) for text in texts)
+            raise StudyError(
+                f"the pair {pair!r} has more than one {name} ({listed}). Write one in all its rows. If "
+                f"{name} is no prompt, write --set columns.prompt_id="
+            )
+        if values.max() == 1 and cells.nunique() < len(pairs):
+            message = "{heading} is empty on {where}, and filled in other rows of the same pair. Fill it in. "
+            message += "If it is no prompt, write --set columns.prompt_id="
+            refuse_wrong_rows(table.frame, is_gap, message, heading=name)
 
 
 def _refuse_ids_that_restart_in_groups(table: Table, heading: str) -> None:
@@ -374,7 +404,7 @@ def assign_raters(table: Table) -> None:
     keys = ["pair_id", "criterion"]
     if table.has_columns("rater"):
         message = "{heading} is empty on {where}; name the rater in every row"
-        is_empty = table.get_cells("rater").isna()
+        is_empty = table.find_empty_cells("rater")
         refuse_wrong_rows(table.frame, is_empty, message, heading=table.get_heading("rater", "rater"))
         aggregates = list(filter(is_name_of_aggregate, table.list_values("rater")))
         if 0 < len(aggregates) < len(table.list_values("rater")):
@@ -449,6 +479,12 @@ def _refuse_row_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
                 f"the rater may be {heading}, which differs in every row, or {name}; say which: "
                 f"{format_column_options('rater', [name, heading])}"
             )
+    if simplify_heading(heading) == "responseid":
+        raise StudyError(
+            f"{heading} differs in every row. If each row is by another person, write "
+            f"{format_column_options('rater', [heading])}. If the raters were not recorded, write "
+            f"{format_column_options('rater', [''])}"
+        )
 
 
 def _mark_repeated_rows(table: Table, *names: str) -> Mask:
@@ -526,8 +562,8 @@ def _describe_repeated_verdicts(
     heading = table.get_heading("pair_id")
     if heading and parts:
         is_prompt = simplify_heading(heading) in {*HEADINGS["prompt"], "promptid"}
-        own = table.get_heading(heading, heading)
-        offers["pair_id"].append(",".join([own, *parts] if is_prompt else [*parts, own]))
+        item = table.get_heading(heading, heading)
+        offers["pair_id"].append(",".join([item, *parts] if is_prompt else [*parts, item]))
     remedies = [
         f"{_MEANINGS_OF_REPEATS[role]}, write {format_column_options(role, columns)}"
         for role, columns in offers.items()

@@ -72,6 +72,10 @@ class Reading:
         """Return the object itself. It never changes, and pandas copies a table's `attrs` at every step."""
         return self
 
+    def find_column(self, role: str) -> str:
+        """Return the heading of the first column with a role; empty if there is none."""
+        return next((used.column for used in self.roles if used.role == role), "")
+
     def list_roles(self) -> list[tuple[str, str, str]]:
         """Return a row for each role: its name, columns and reasons. The last row lists unused columns."""
         roles: dict[str, list[Role]] = {name: [] for name in _ROLES.values()}

@@ -56,7 +56,7 @@ MAX_WORDS = 50
 _CHANCE = 0.01
 """Two columns contradict each other if a sign test of opposite against equal sides has a smaller p."""
 MAX_OUTCOMES = 3
-"""The largest number of different cells in a column that marks ties."""
+"""The largest number of different cells in a column that marks ties, or rows that do not count."""
 _PEOPLE = frozenset({"human", "humans", "person", "people"})
 _MEANINGS = {"criterion": "criteria", "rater": "raters"}
 """What the headings of several columns of verdicts may mean."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.verdicts.checks import check_verdicts
+from analysis.verdicts.checks import KINDS, check_verdicts
 from analysis.verdicts.files import Record, VerdictFile, name_file_in_errors
 from analysis.verdicts.items import DECLARED_PAIR, NO_PAIR, name_unknown_raters
 from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings, find_methods
@@ -19,12 +19,16 @@ from analysis.verdicts.reading import READING, get_reading, join_readings, warn_
 from analysis.verdicts.table import (
     EXCLUDED,
     HEADINGS,
+    KNOWN,
     METHODS,
     NUMBERED,
     REQUIRED,
     SHOWN,
+    STORED,
     Declarations,
     Table,
+    format_column_options,
+    is_metadata_heading,
     refuse_wrong_rows,
 )
 from analysis.verdicts.tidy import WORDS, make_tidy
@@ -39,6 +43,8 @@ FORMATS: tuple[str, ...] = (*FOREIGN, TABLE)
 """The names that `--set format=` takes."""
 
 _TIDY = {"pair_id", "method_a", "method_b", "rater", "criterion", "verdict"}
+FEWEST_RATERS = 2
+"""If a file has at least this number of raters, a column with one value is not about a single rater."""
 _FOR_PROGRAMS = {"prompt_id", EXCLUDED}
 """The columns that can be declared for another program's file."""
 _SAMPLES = {"doc_id", "resps", "arguments"}
@@ -51,12 +57,12 @@ _JUDGED = re.compile(
 """Keys of verdicts and raters. An item has none of these keys."""
 
 
-Source = Path | str | pd.DataFrame
-"""A file of verdicts, or a data frame with a row per verdict."""
+Source = Path | str | pd.DataFrame | Sequence[Path | str]
+"""A data frame with a row per verdict, a file of verdicts, or several files."""
 
 
 def read(
-    source: Source | Sequence[Path | str],
+    source: Source,
     *,
     rater_kind: RaterKind | None = None,
     columns: Mapping[str, str] | None = None,
@@ -72,42 +78,62 @@ def read(
         source: A data frame, a file's path, or several paths.
         rater_kind: The kind of raters if the table does not give it. Default: unknown.
         columns: Our names of columns with the headings in the tables: `{"method_a": "System 1"}`.
-        verdicts: The table's words for verdicts: `{"left one": "a"}`, with `a`, `b`, `tie`, a method, or an
-            empty text for a missing verdict.
+        verdicts: The table's words for verdicts: `{"left one": "first"}`, with `a`, `b`, `first`, `second`,
+            `tie`, a method, or an empty text for a missing verdict.
         form: The format of the files, one of `FORMATS`; by default that of their first records.
 
     Raises:
         StudyError: A file is missing, unreadable or not a valid table of verdicts; the message names the
             lines.
     """
-    declared = Declarations(columns=columns or {}, words=verdicts or {}, form=form, rater_kind=rater_kind)
+    declared = Declarations(
+        columns=_check_texts("columns", columns or {}),
+        words=_check_texts("verdicts", verdicts or {}),
+        form=form,
+        rater_kind=rater_kind,
+    )
+    if rater_kind not in {None, *KINDS}:
+        raise StudyError(f"rater_kind is {rater_kind!r}; write one of: {', '.join(KINDS)}")
     table = read_verdicts(source, declared)
     warn_about_reading(table)
     texts = table.columns[table.dtypes == "category"]
     return table.astype(dict.fromkeys(texts, object))
 
 
-def read_verdicts(source: Source | Sequence[Path | str], declared: Declarations) -> pd.DataFrame:
+def _check_texts(name: str, declared: object) -> dict[str, str]:
+    """Return declarations as texts. Numbers are allowed, because headings of data frames can be numbers.
+
+    Raises:
+        StudyError: They are not a dictionary of texts and numbers.
+    """
+    if isinstance(declared, Mapping):
+        texts = [*declared.keys(), *declared.values()]
+        if all(isinstance(text, str | int) for text in texts):
+            return {str(key): str(value) for key, value in declared.items()}
+    raise StudyError(f"{name} is {declared!r}; write a dictionary of texts, such as {{'pair_id': 'Item'}}")
+
+
+def read_verdicts(source: Source, declared: Declarations) -> pd.DataFrame:
     """Read like `read`, but with texts as categoricals (`check_verdicts`) and without warnings."""
+    if declared.form is not None and declared.form not in FORMATS:
+        nearest = suggest_nearest_word(declared.form, list(FORMATS))
+        raise StudyError(f"there is no format {declared.form!r}; {nearest}")
     if isinstance(source, pd.DataFrame):
-        is_read = READING in source.attrs and set(REQUIRED) <= set(source.columns)
-        if not is_read or declared.columns or declared.words:
-            source = make_tidy(_turn_index_into_column(source), declared)
-            _refuse_unknown_words([source], declared)
-        return check_verdicts(source, rater_kind=declared.rater_kind)
-    if isinstance(source, Path | str):
-        source = [source]
-    if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
-        kind = type(source).__name__
-        raise StudyError(f"verdicts must be a data frame or the path of a file, but this is a {kind}")
+        return _read_frame(source, declared)
+    source = _list_paths(source)
     tables = []
-    loaded = load_files(list(map(Path, source)), declared)
+    loaded = load_files(source, declared)
     _refuse_unknown_words([frame for _, frame in loaded], declared)
     for path, frame in loaded:
         with name_file_in_errors(path):
             tables.append(check_verdicts(frame, rater_kind=declared.rater_kind))
-    if len(tables) == 1:
-        return tables[0]
+    return tables[0] if len(tables) == 1 else _join_tables(tables, source, declared)
+
+
+def _join_tables(
+    tables: Sequence[pd.DataFrame], source: Sequence[Path | str], declared: Declarations
+) -> pd.DataFrame:
+    """Join the checked tables of several files, and check the whole table."""
     roles = [role for table in tables for role in get_reading(table).roles]
     if any(role.role == "pair_id" and role.why in {NO_PAIR, DECLARED_PAIR} for role in roles):
         raise StudyError(
@@ -115,6 +141,8 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declarations)
             "rows into one file, or say which column has the ids: --set columns.pair_id=HEADING"
         )
     whole = pd.concat([table.astype(object) for table in tables], ignore_index=True)
+    if "pair_id" not in declared.columns:
+        _refuse_ids_that_restart_in_files(tables, whole)
     if declared.columns.get("rater") == "":
         whole["rater"] = name_unknown_raters(whole.groupby(["pair_id", "criterion"], sort=False).ngroup())
     whole.attrs = {READING: join_readings(map(get_reading, tables))}
@@ -122,6 +150,56 @@ def read_verdicts(source: Source | Sequence[Path | str], declared: Declarations)
         return check_verdicts(whole)
     except StudyError as error:
         raise StudyError(f"{', '.join(map(str, source))} together: {error}") from None
+
+
+def _refuse_ids_that_restart_in_files(tables: Sequence[pd.DataFrame], whole: pd.DataFrame) -> None:
+    """Refuse ids in several files if each file is about another language, book or the like.
+
+    A file of one rater may also say other things about this rater, so only common headings count there.
+    """
+    kinds = ("collections", "groups", "prompt", "attributes")
+    collections = {heading for kind in kinds for heading in HEADINGS[kind]}
+    for name in map(str, whole.columns.difference([*KNOWN, *STORED])):
+        sizes = {table[name].nunique() if name in table else 0 for table in tables}
+        is_common = simplify_heading(name) in collections
+        is_about_raters = any(table["rater"].nunique() < FEWEST_RATERS for table in tables) and not is_common
+        if sizes != {1} or is_about_raters or is_metadata_heading(name):
+            continue
+        counts = whole.groupby("pair_id")[name].nunique()
+        if counts.max() > 1:
+            heading = get_reading(tables[0]).find_column("pair_id")
+            joined, alone = (
+                format_column_options("pair_id", [text]) for text in (f"{name},{heading}", heading)
+            )
+            raise StudyError(
+                f"each file has one {name}, and {heading} {counts.idxmax()!r} is in several files. If ids "
+                f"begin again in each file, write {joined}. If all are about the same texts, write {alone}"
+            )
+
+
+def _read_frame(frame: pd.DataFrame, declared: Declarations) -> pd.DataFrame:
+    """Read the verdicts of a data frame. A frame that was read before is only checked."""
+    is_read = READING in frame.attrs and set(REQUIRED) <= set(frame.columns)
+    if not is_read or declared.columns or declared.words:
+        frame = make_tidy(_turn_index_into_column(frame), declared)
+        _refuse_unknown_words([frame], declared)
+    return check_verdicts(frame, rater_kind=declared.rater_kind)
+
+
+def _list_paths(source: Path | str | Sequence[Path | str]) -> list[Path]:
+    """Return the paths of the files of verdicts.
+
+    Raises:
+        StudyError: The source is not a path or a list of paths.
+    """
+    if isinstance(source, Path | str):
+        return [Path(source)]
+    if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
+        kind = type(source).__name__
+        raise StudyError(f"verdicts must be a data frame or the path of a file, but this is a {kind}")
+    if not source:
+        raise StudyError("there is no file of verdicts; name at least one")
+    return list(map(Path, source))
 
 
 def _refuse_unknown_words(frames: Sequence[pd.DataFrame], declared: Declarations) -> None:
@@ -158,23 +236,29 @@ def load_files(files: Sequence[Path], declared: Declarations) -> list[tuple[Path
     Raises:
         StudyError: A file cannot be read, has an unknown or ambiguous format, or holds no verdicts.
     """
-    if declared.form is not None and declared.form not in FORMATS:
-        raise StudyError(
-            f"there is no format {declared.form!r}; {suggest_nearest_word(declared.form, list(FORMATS))}"
-        )
     opened = [VerdictFile(path) for path in files]
-    described = [file for file in opened if len(files) > 1 and _is_item_record(file.first)]
+    judged = {declared.columns.get(role) for role in ("verdict", "rater")}
+    described = [file for file in opened if _is_item_record(file.first) and judged.isdisjoint(file.first)]
+    described = described if len(files) > 1 else []
     holding = [file for file in opened if file not in described]
     if not holding:
         raise StudyError(f"{files[0]} has items but no verdicts; give the file of annotations, too")
     headings = {simplify_heading(name) for file in holding for name in file.first}
-    items = pd.concat([_read_items(file, headings) for file in described]) if described else None
+    items = _join_item_files(described, headings) if described else None
     # The formats of all files are recognised before any file is read to its end.
     forms = [declared.form or recognise_format(file, declared.columns) for file in holding]
+    headings_of_all = {name for file in holding for name in file.first}
     return [
-        (file.path, _load_file(file, form, declared, items))
+        (file.path, _load_file(file, form, _select_declarations(declared, file, headings_of_all), items))
         for file, form in zip(holding, forms, strict=True)
     ]
+
+
+def _select_declarations(declared: Declarations, file: VerdictFile, headings: set[str]) -> Declarations:
+    """Return the declarations without the headings that only other files have."""
+    others = headings - set(file.first)
+    columns = {name: heading for name, heading in declared.columns.items() if heading not in others}
+    return replace(declared, columns=columns)
 
 
 def _load_file(
@@ -216,6 +300,22 @@ def _read_items(file: VerdictFile, headings: set[str]) -> pd.DataFrame:
     if not table.has_columns("pair_id"):
         table.use_columns("pair_id", [key], "its name", pair_id=ids)
     return table.frame.set_index(ids.rename(None))
+
+
+def _join_item_files(files: Sequence[VerdictFile], headings: set[str]) -> pd.DataFrame:
+    """Join files of items (`_read_items`). Equal items in several files are one item.
+
+    Raises:
+        StudyError: Two files have the same id, but the items differ.
+    """
+    items = pd.concat([_read_items(file, headings) for file in files]).astype(object)
+    is_equal = items.assign(_id=items.index).duplicated()
+    items = items[~is_equal.to_numpy()]
+    if items.index.has_duplicates:
+        twice = items.index[items.index.duplicated()][0]
+        names = join_with_and([str(file.path) for file in files])
+        raise StudyError(f"{names} have different items with the id {twice!r}; write each item in one file")
+    return items
 
 
 def recognise_format(file: VerdictFile, columns: Mapping[str, str]) -> str:

@@ -182,7 +182,8 @@ class Declarations:
 
     Attributes:
         columns: The heading of each column; an empty heading means that the table lacks this column.
-        words: The meaning of words for verdicts: `a`, `b`, `tie`, a method, or empty for a missing verdict.
+        words: The meaning of words for verdicts: `a`, `b`, `first`, `second`, `tie`, a method, or empty for a
+            missing verdict.
         form: The format of the files; by default that of their first records.
         rater_kind: The kind of raters if the table does not give it. Default: unknown.
         groups: Columns that name groups of pairs, and not pairs or prompts.
@@ -275,8 +276,8 @@ class Table:
     @property
     def columns_without_role(self) -> list[str]:
         """Return the columns that have no role. A column `left` alone is one of them, without `right`."""
-        known = KNOWN.union(SHOWN) if self.has_columns(*SHOWN) else KNOWN
-        return [name for name in self.names if name not in known]
+        standard = KNOWN.union(SHOWN) if self.has_columns(*SHOWN) else KNOWN
+        return [name for name in self.names if name not in standard]
 
     def has_columns(self, *names: str) -> bool:
         """Return whether the table has all these columns."""
@@ -374,15 +375,21 @@ class Table:
         """Return whether a column about text A has a counterpart about text B, or the other way round."""
         return any(differ_only_in_side(name, other) for other in self.names)
 
+    def find_empty_cells(self, name: str) -> pd.Series:
+        """Return which cells of a column are empty, or say NA or the like beside other cells."""
+        cells = self.get_cells(name)
+        is_word = cells.str.strip().str.casefold().isin(HEADINGS["empty"])
+        return cells.isna() | (is_word & ~is_word.all())
+
     def is_filled(self, name: str) -> bool:
         """Return whether a column has no empty cell."""
-        return not self.get_cells(name).isna().any()
+        return not self.find_empty_cells(name).any()
 
     def has_only_verdicts(self, name: str, words: Iterable[str] = ()) -> bool:
         """Return whether all answers in a column are methods, common words for verdicts, or `words`."""
-        known = {*self.list_values(*METHODS), *words}
+        words = {*self.list_values(*METHODS), *words}
         answers = [text.strip() for text in self.list_values(name) if is_mark(text)]
-        return bool(answers) and all(text in known or find_word_meaning(text) for text in answers)
+        return bool(answers) and all(text in words or find_word_meaning(text) for text in answers)
 
     def is_boolean(self, name: str) -> bool:
         """Return whether all cells of a column mean yes or no."""

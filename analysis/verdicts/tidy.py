@@ -24,8 +24,8 @@ from analysis.verdicts.methods import (
 )
 from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.reading import READING, Role, get_reading, join_readings
-from analysis.verdicts.shapes import HEADS, find_verdicts, melt_wide_table
-from analysis.verdicts.sides import replace_words_by_winners
+from analysis.verdicts.shapes import HEADS, MAX_OUTCOMES, find_verdicts, melt_wide_table
+from analysis.verdicts.sides import is_heading_about_sides, replace_words_by_winners
 from analysis.verdicts.table import (
     EXCLUDED,
     HEADINGS,
@@ -41,16 +41,18 @@ from analysis.verdicts.table import (
     is_metadata_heading,
     is_name_of_aggregate,
 )
-from analysis.verdicts.words import find_word_meaning, names_side
+from analysis.verdicts.words import MEANINGS, find_word_meaning, names_side, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading, split_heading_words
-from guard_eval.reporting.words import join_with_and
+from guard_eval.reporting.words import join_first_parts, join_with_and
 
 WORDS = "words"
 """The key in a table's `attrs` that lists the words for verdicts, if the user has declared words."""
 _KINDS = ("pair_id", "rater", "criterion")
 _INDEX = {"", "unnamed0", "rownames"}
 _NUMBER = re.compile(r"[+-]?[\d.,]+")
+_EXCLUSION = re.compile(HEADINGS["exclusion_words"], re.IGNORECASE)
+_NO_REASON = NO | {"", "none", "na", "n/a", "nan", "null"}
 _OWN = {simplify_heading(name): name for name in (*KNOWN, EXCLUDED)}
 _DEFAULTS = {"dataset": "all", "criterion": "overall"}
 """Optional columns, and their value if a table lacks the column."""
@@ -93,6 +95,7 @@ def make_tidy(
     words = _list_words(table) if declared.words else []
     wide = find_verdicts(table)
     _leave_out_rows_of_other_screens(table)
+    _refuse_unclear_exclusion_columns(table, wide)
     has_verdicts = bool(wide) or table.has_columns("verdict")
     if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
         if form is None:
@@ -103,6 +106,7 @@ def make_tidy(
         melt_wide_table(table, wide)
         find_methods(table)
         _leave_out_invalid_votes(table)
+        _refuse_unclear_exclusion_columns(table, ())
     if are_pairs and table.has_columns(*METHODS):
         add_pair_and_prompt_columns(table, (), None)
         _refuse_possible_check_questions(table, ())
@@ -167,8 +171,8 @@ def _read_declared_headings(table: Table) -> Mapping[str, str]:
     for name, heading in declared.items():
         start = f"columns.{name}"
         if name not in {*KNOWN, *SHOWN, EXCLUDED}:
-            known = sorted({*KNOWN, EXCLUDED})
-            raise StudyError(f"{start}: there is no such column; {suggest_nearest_word(name, known)}")
+            names = sorted({*KNOWN, EXCLUDED})
+            raise StudyError(f"{start}: there is no such column; {suggest_nearest_word(name, names)}")
         parts = map(str.strip, heading.split(","))
         if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*parts):
             table.join_columns(heading)
@@ -216,6 +220,9 @@ def _use_column_with_common_heading(table: Table, role: str) -> None:
     else:
         named = [name for name in named if not _may_hold_verdicts(table, name)]
     varying = [name for name in named if table.count_distinct_rows(name) > 1]
+    if role == "rater":  # beside a column that repeats, one that never does has numbers of rows
+        repeated = [name for name in varying if table.count_distinct_rows(name) < len(table.frame)]
+        varying = repeated or varying
     if named and not table.has_columns(role) and role not in table.declared.columns:
         # If each column has only one value, nothing says which column has the role.
         table.choose_column(role, varying or named, table.group_rows_equally if varying else str.__eq__)
@@ -252,8 +259,10 @@ def _leave_out_invalid_votes(table: Table) -> None:
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
     if table.declared.columns.get(EXCLUDED) and table.has_columns(EXCLUDED):
         heading = table.declared.columns[EXCLUDED]
-        is_marked = table.get_cells(EXCLUDED).map(is_mark, na_action="ignore").eq(True)
-        table.leave_out_rows(is_marked.to_numpy(), f"declared by the column {heading}")
+        reasons = list(filter(_is_reason, table.list_values(EXCLUDED)))
+        marks = _find_exclusion_words(table, EXCLUDED, heading) or reasons
+        is_marked = table.get_cells(EXCLUDED).isin(marks).to_numpy()
+        table.leave_out_rows(is_marked, f"declared by the column {heading}")
         table.set_frame(table.frame.drop(columns=EXCLUDED))
         table.record_role("filter", heading, "declared")
     for rule in HEADINGS["left_out"]:
@@ -262,7 +271,6 @@ def _leave_out_invalid_votes(table: Table) -> None:
             if words:
                 table.record_role("filter", name, f"it says what is left out: {rule['why']}")
                 table.leave_out_rows(table.get_cells(name).isin(words).to_numpy(), rule["why"])
-    _refuse_unclear_exclusion_columns(table)
 
 
 def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, str]) -> list[str]:
@@ -275,35 +283,69 @@ def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, st
     return [text for text in texts if is_meant(text.strip())] if all(map(is_possible, texts)) else []
 
 
-def _refuse_unclear_exclusion_columns(table: Table) -> None:
-    """Refuse a column of yes and no that may say which rows do not count.
+def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None:
+    """Refuse a column that may say which rows do not count, if no rule of headings.toml reads the column.
 
     Raises:
-        StudyError: A column has both answers, and no rule says which answer excludes a row.
+        StudyError: The column's cells, or its heading and its cells, may mean this.
     """
     filters = {role.column for role in table.roles if role.role == "filter"}
     for name in table.columns_without_role if EXCLUDED not in table.declared.columns else ():
-        is_meant = re.fullmatch(HEADINGS["may_leave_out"], simplify_heading(name))
-        words = {text.strip().casefold() for text in table.list_values(name)}
-        says_both = words <= YES | NO and words & YES and words & NO
-        if is_meant and says_both and name not in filters:
-            raise StudyError(
-                f"the column {name!r} may say which rows do not count. If rows with yes do not count, write "
-                f"{format_column_options(EXCLUDED, [name])}. If rows with no do not count, call it 'valid'. "
-                f"If all rows count, write {format_column_options(EXCLUDED, [''])}"
-            )
+        words = _find_words_of_possible_exclusion(table, name)
+        if not words or name in filters or name in wide:
+            continue
+        offer = format_column_options(EXCLUDED, [name])
+        rows = "yes" if table.is_boolean(name) else join_first_parts(list(map(repr, words)), 3)
+        opposite = "If rows with no do not count, call it 'valid'. " if table.is_boolean(name) else ""
+        if opposite and not table.is_filled(name):
+            opposite = "If empty rows do not count, call it 'valid' and write no in its empty cells. "
+        raise StudyError(
+            f"the column {name!r} may say which rows do not count. If rows with {rows} do not count, write "
+            f"{offer}. {opposite}If all rows count, write {format_column_options(EXCLUDED, [''])}"
+        )
+
+
+def _find_words_of_possible_exclusion(table: Table, name: str) -> list[str]:
+    """Return the cells of a column that may mean that a row does not count."""
+    if not table.is_boolean(name):
+        return _find_exclusion_words(table, name, name)
+    texts = table.list_values(name)
+    answers = {text.strip().casefold() in YES for text in texts}
+    is_meant = re.fullmatch(HEADINGS["may_leave_out"], simplify_heading(name))
+    says_both = len(answers) > 1 or (answers == {True} and not table.is_filled(name))
+    return texts if is_meant and says_both else []
+
+
+def _find_exclusion_words(table: Table, name: str, heading: str) -> list[str]:
+    """Return the reasons in a column of reasons, or the words such as failed among two or three words."""
+    texts = table.list_values(name)
+    if re.fullmatch(HEADINGS["reasons_to_leave_out"], simplify_heading(heading)):
+        return [] if table.is_filled(name) else list(filter(_is_reason, texts))
+    words = [text for text in texts if _EXCLUSION.fullmatch(text.strip())]
+    others = [text for text in texts if text not in words]
+    are_verdicts = any(map(find_word_meaning, others)) or set(others) & set(table.list_values(*METHODS))
+    is_constant = not others and table.is_filled(name)
+    return [] if len(texts) > MAX_OUTCOMES or is_constant or are_verdicts else words
+
+
+def _is_reason(text: str) -> bool:
+    """Return whether a cell gives a reason, or says yes."""
+    return simplify_word(text) not in _NO_REASON
 
 
 def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
     """Refuse a column that is filled for few pairs only: the right answers, or whether an answer was right.
 
-    In a wide table without raters, this column may also be a rater who has judged few pairs.
+    In a wide table, the column may also be a criterion, or a rater who has judged few pairs. Only if a pair
+    has several raters, who all have a cell there or none, it is asked about.
 
     Raises:
         StudyError: Some pairs may be check questions.
     """
-    names = [name for name in table.columns_without_role if name not in wide or table.has_columns("rater")]
+    is_repeated = table.has_columns("rater") and table.count_distinct_rows("pair_id") < len(table.frame)
+    names = [name for name in table.columns_without_role if name not in wide or is_repeated]
     names = [name for name in names if not is_name_of_aggregate(name) or "gold" in simplify_heading(name)]
+    names = [name for name in names if not is_heading_about_sides(name)]
     for name in names if EXCLUDED not in table.declared.columns else ():
         cells = table.get_cells(name)
         remedy = f"write {format_column_options(EXCLUDED, [name])}"
@@ -418,7 +460,7 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             raise StudyError(f"no column has verdicts under a common heading. If one does, write {offers}")
         raise StudyError(
             "no column has verdicts. Say which one does, and what its words mean: --set "
-            "columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' (a, b, tie, a method, or nothing)"
+            f"columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' ({MEANINGS})"
         )
     if table.items is not None:
         ids = join_with_and([*map(repr, table.items.index[:2]), "…"])

@@ -64,6 +64,8 @@ class RequestFailure:
         wait: Seconds that the server asks the client to wait, if any.
         change: A change that may help if the form of the request caused the failure.
         fatal: A sentence for the user if only the user can fix the problem.
+        blames_address: Whether the address or the model's name seems wrong. If answers came before, a retry
+            may help, because a proxy may have answered for the server.
         row: The database row of the answer, if a stored answer contains no verdict.
     """
 
@@ -73,4 +75,5 @@ class RequestFailure:
     wait: float | None = None
     change: Change | None = None
     fatal: str | None = None
+    blames_address: bool = False
     row: int | None = None

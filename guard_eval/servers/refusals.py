@@ -72,6 +72,9 @@ def _matches_any(patterns: Sequence[str], words: str) -> bool:
 RULES = [RefusalRule(**row) for row in _TABLE["rule"]]
 """All rules, in order. The first rule that matches a refusal decides. The last rule matches every refusal."""
 
+_OF_ADDRESS = {"web_page", "no_model", "no_path", "moved"}
+"""Problems that a wrong address or a wrong name of the model causes."""
+
 _FATAL: dict[str | None, str] = _TABLE["fatal"]
 """For each problem that only the user can fix, the message with which the run ends."""
 
@@ -157,7 +160,13 @@ def explain_refusal(
         fatal = _FATAL["no_key" if keyless else rule.kind].format(
             **values, hint=describe_address_mistake(server.url)
         )
-        return RequestFailure(kind="rejected", detail=detail, change=change, fatal=fatal)
+        return RequestFailure(
+            kind="rejected",
+            detail=detail,
+            change=change,
+            fatal=fatal,
+            blames_address=rule.kind in _OF_ADDRESS,
+        )
     kind = cast("FailureKind", rule.kind)
     wait = read_wait_seconds(headers, error) if kind in ATTEMPTS else None
     return RequestFailure(kind=kind, detail=detail, billed=rule.billed, wait=wait, change=change)

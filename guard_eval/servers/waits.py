@@ -23,6 +23,9 @@ _ASKED = re.compile(
 _MILLISECONDS = re.compile(r"retry_?after\w*m(?:illi)?s\w*\"\s*:\s*\"?([\d.]+)", re.IGNORECASE)
 _USED_UP = re.compile(r"\b(?:r|remaining)=0\b.*\b(?:t|reset)=(\d+)")
 
+_LONGEST_WAIT = 31 * 86_400.0
+"""A longer wait in seconds is a mistake of the server, and counts as no wait. Quotas are at most monthly."""
+
 _LONGEST_HEADER = 1000
 """The number of characters of the header `RateLimit` that are read."""
 
@@ -58,7 +61,7 @@ def read_wait_seconds(headers: Mapping[str, str], error: object = None) -> float
     ]
     sent_at = _parse_number_or_date(headers.get("date", "")) or time.time()
     waits = (_parse_wait_seconds(value, sent_at) for value in stated)
-    return next((seconds for seconds in waits if seconds is not None), None)
+    return next((seconds for seconds in waits if seconds is not None and seconds <= _LONGEST_WAIT), None)
 
 
 def _parse_wait_seconds(value: str, sent_at: float) -> float | None:

@@ -38,7 +38,10 @@ The pattern reads each character once. The group `deep` is a key with more than 
 because tomllib would take quadratic time.
 """
 
-_ASSIGNMENT = re.compile(r"\s*([\w-]+(?:\.[\w-]+|\.\"[^\"]*\"|\[[1-9]\d{0,8}\])*)\s*=(.*)", re.DOTALL)
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_ASSIGNMENT = re.compile(rf"\s*([\w-]+(?:\.[\w-]+|\.{_QUOTED}|\[[1-9]\d{{0,8}}\])*)\s*=(.*)", re.DOTALL)
+_TEXT_TABLES = frozenset({"columns", "verdicts"})
+"""Tables whose values are texts: `columns.method_a=1` is the heading 1."""
 
 _SHOWN_CHARACTERS = 200
 _SHOWN_PROBLEMS = 50
@@ -101,8 +104,9 @@ def _apply_assignment(table: Any, assignment: str) -> None:  # noqa: ANN401 (tab
     match = _ASSIGNMENT.fullmatch(assignment)
     if match is None:
         raise LookupError
-    for segment in re.findall(r"\"[^\"]*\"|\[?[\w-]+", match[1]):
-        key = int(segment[1:]) - 1 if segment.startswith("[") else segment.strip('"')
+    segments = re.findall(rf"{_QUOTED}|\[?[\w-]+", match[1])
+    for segment in segments:
+        key: str | int = int(segment[1:]) - 1 if segment.startswith("[") else _unquote_key(segment)
         if isinstance(key, str) != isinstance(table, dict):
             raise TypeError
         parent = table
@@ -112,6 +116,16 @@ def _apply_assignment(table: Any, assignment: str) -> None:  # noqa: ANN401 (tab
         [(_, parent[key])] = parse_toml(f"value = {text}", "--set").items()
     except ValueError:  # this is not TOML, or more than one value
         parent[key] = text
+    if segments[0] in _TEXT_TABLES and not isinstance(parent[key], str):
+        parent[key] = text
+
+
+def _unquote_key(key: str) -> str:
+    """Return a key without quotation marks and escapes. A backslash that starts no escape stays."""
+    try:
+        return str(json.loads(key)) if key.startswith('"') else key
+    except ValueError:
+        return key[1:-1]
 
 
 def validate_toml_tables(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from guard_eval.errors import StudyError, format_count
@@ -117,6 +117,19 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
         warnings=tuple(warnings),
         next=(study.format_command("annotate", "--invite", "NAME"), *judge),
     )
+
+
+def count_missing_pairs(study: Study, pairs: Sequence[Pair]) -> int:
+    """Return the number of planned pairs that are not among the drawn pairs; 0 if the plan cannot be read."""
+    settings = study.settings
+    try:
+        compared = drop_repeated_prompts(read_compared_prompts(study))
+    except StudyError:
+        return 0
+    prompts = draw_prompts(compared, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
+    drawn = {(frozenset((pair.method_a, pair.method_b)), pair.prompt_id) for pair in pairs}
+    planned = {(frozenset(couple), prompt.id) for couple in settings.pairs.compare for prompt in prompts}
+    return len(planned - drawn)
 
 
 def _check_number_of_ratings(settings: Settings, prompts: int) -> None:

@@ -5,6 +5,8 @@ import pytest
 from outcomes import AB, counts, refusal
 
 import analysis
+from analysis.reports.declared import read_settings
+from guard_eval.errors import StudyError
 
 
 def judged(choose, items=12, raters="uvw", **more):
@@ -41,8 +43,8 @@ def test_rows_with_a_right_answer_are_asked_about(verdict, name, right):
 
 
 def test_results_of_checks_are_asked_about():
-    table = judged(lambda *_: "A", passed_it=lambda item, number: number < 2 if item < 3 else None)
-    assert "'passed_it' is filled in 9 of 36 rows. These rows may be check questions" in refusal(table)
+    table = judged(lambda *_: "A", noticed_it=lambda item, number: number < 2 if item < 3 else None)
+    assert "'noticed_it' is filled in 9 of 36 rows. These rows may be check questions" in refusal(table)
     assert counts(table, columns={"excluded": ""}) == ("36/0/0", 12)
 
 
@@ -119,7 +121,7 @@ def test_column_of_verdicts_never_names_raters(names, answers):
     """The first rater says A on 8 of 12 items, the second on 4."""
     rows = [
         {"item": n, "left": "alpha", "right": "beta"}
-        | {name: answers[n >= 8 - 4 * place] for place, name in enumerate(names)}
+        | {name: answers[n >= 8 - 4 * number] for number, name in enumerate(names)}
         for n in range(12)
     ]
     rows[-1][names[0]] = answers[-1]
@@ -128,3 +130,169 @@ def test_column_of_verdicts_never_names_raters(names, answers):
     verdicts = analysis.read(table, columns={"headings": "rater"}, rater_kind="person")
     wins = verdicts["verdict"].eq("alpha").groupby(verdicts["rater"]).sum()
     assert wins.to_dict() == {names[0]: 8, names[1]: 4}
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "good"),
+    [
+        ("task", "practice", "main"),
+        ("worker_status", "banned", "ok"),
+        ("QC", "fail", "pass"),
+        ("analysis", "exclude", "include"),
+        ("to_drop", "x", "no"),
+        ("low_quality", 1, 0),
+        ("is_check", "yes", "no"),
+        ("exclude_reason", "too fast", None),
+    ],
+)
+def test_possible_marks_of_rows_are_asked_about(name, bad, good):
+    """Three of 36 rows are marked, all of them won by alpha."""
+    table = judged(lambda item, _: "A" if item < 6 else "B", **{name: lambda item, _: good if item else bad})
+    if name == "to_drop":
+        table = table.rename(columns={"to_drop": "drop"})
+        name = "drop"
+    assert f"write --set columns.excluded={name}" in refusal(table)
+    assert counts(table, columns={"excluded": name}) == ("15/0/18", 11)
+    assert counts(table, columns={"excluded": ""}) == ("18/0/18", 12)
+
+
+@pytest.mark.parametrize("name", ["is_refusal", "is_code", "source", "remark"])
+def test_ordinary_columns_of_two_words_mark_no_rows(name):
+    assert counts(judged(lambda *_: "A", **{name: lambda item, _: "yes" if item < 6 else "no"})) == (
+        "36/0/0",
+        12,
+    )
+
+
+@pytest.mark.parametrize(
+    ("mine", "yours"),
+    [("Item {}", "item {}"), ("item_{}", "item-{}"), ("s_{}.txt", "s_{}"), ("Pair {}", "{}")],
+)
+def test_ids_that_one_of_three_raters_spells_otherwise_are_refused(mine, yours):
+    table = judged(lambda *_: "A")
+    table["item"] = [
+        (mine if rater == "u" else yours).format(item)
+        for item, rater in zip(table["item"], table["annotator"], strict=True)
+    ]
+    assert "write one of them in all rows" in refusal(table).lower()
+    table["item"] = [f"{rater}{item}" for item, rater in zip(range(36), table["annotator"], strict=True)]
+    assert counts(table) == ("36/0/0", 36)
+
+
+@pytest.mark.parametrize(
+    ("column", "cells"),
+    [
+        ("annotator", ("1", "1.0")),
+        ("annotator", ("01", "1")),
+        ("prompt_id", ("3", "3.0")),
+        ("prompt_id", ("Write a story", "write a story")),
+    ],
+)
+def test_one_name_in_two_spellings_is_refused(column, cells):
+    table = judged(lambda *_: "A", raters="u", prompt_id=lambda item, _: f"p{item}")
+    table[column] = [cells[item % 2] for item in range(12)]
+    assert "these names look alike" in refusal(table)
+
+
+@pytest.mark.parametrize("cell", ["NA", "NULL", "nan", "-", "#REF!"])
+@pytest.mark.parametrize("column", ["annotator", "item"])
+def test_word_for_an_empty_cell_names_no_rater_and_no_pair(cell, column):
+    table = judged(lambda *_: "A").astype({"item": object})
+    table.loc[4, column] = cell
+    assert f"{column} is empty on row 5" in refusal(table)
+
+
+@pytest.mark.parametrize(
+    ("heading", "texts"),
+    [
+        ("prompt", ["Tell a tale", "Tell a tal"]),
+        ("story", ["Once upon a time", None]),
+        ("question", ["Why?", "How?"]),
+    ],
+)
+def test_pair_with_two_prompts_is_refused(heading, texts):
+    """Without these cells there are 4 prompts of 3 pairs each."""
+    table = judged(lambda *_: "A", **{heading: lambda item, _: f"text {item // 3}"}).rename(
+        columns={"item": "pair_id"}
+    )
+    assert counts(table) == ("36/0/0", 4)
+    table.loc[[4, 5], heading] = texts
+    assert f"{heading}" in refusal(table)
+    assert counts(table, columns={"prompt_id": ""}) == ("36/0/0", 12)
+
+
+def write_files(folder, tables):
+    """Write tables as CSV, and return their paths."""
+    paths = [folder / f"{name}.csv" for name in tables]
+    for path, table in zip(paths, tables.values(), strict=True):
+        table.to_csv(path, index=False)
+    return paths
+
+
+def test_equal_ids_with_other_texts_are_refused(tmp_path):
+    tables = {
+        corpus: judged(
+            lambda *_: "A",
+            raters=rater,
+            response_a=lambda item, _, corpus=corpus: f"a story {item} about {corpus}",
+            response_b=lambda item, _, corpus=corpus: f"another story {item} about {corpus}",
+        )
+        for corpus, rater in (("news", "u"), ("wiki", "v"))
+    }
+    assert "the pair '0' has several texts in response_a and response_b" in refusal(
+        write_files(tmp_path, tables)
+    )
+    for name, table in tables.items():
+        table["item"] = [f"{name}-{item}" for item in table["item"]]
+    assert len(analysis.read(write_files(tmp_path, tables))) == 24
+
+
+def test_files_of_several_languages_are_asked_about(tmp_path):
+    paths = write_files(
+        tmp_path,
+        {
+            name: judged(lambda *_: "A", raters=(f"{name}1", f"{name}2"), language=lambda *_, name=name: name)
+            for name in ("de", "en")
+        },
+    )
+    message = refusal(paths)
+    assert "--set columns.pair_id=language,item" in message
+    assert "--set columns.pair_id=item" in message
+    for columns, pairs in (("language,item", 24), ("item", 12)):
+        assert analysis.read(paths, columns={"pair_id": columns})["pair_id"].nunique() == pairs
+
+
+def test_declared_heading_may_be_in_one_of_several_files(tmp_path):
+    mine = judged(lambda *_: "A", raters="u")
+    yours = judged(lambda *_: "A", raters="v").rename(columns={"annotator": "Person", "winner": "Score"})
+    paths = write_files(tmp_path, {"mine": mine, "yours": yours})
+    verdicts = analysis.read(paths, columns={"rater": "Person", "verdict": "Score"})
+    assert verdicts["rater"].value_counts().to_dict() == {"u": 12, "v": 12}
+
+
+def test_equal_items_in_two_keys_are_one_item(tmp_path):
+    key = pd.DataFrame([{"item": n, "A": "alpha", "B": "beta"} for n in range(12)])
+    answers = judged(lambda *_: "A")[["item", "annotator", "winner"]]
+    paths = write_files(tmp_path, {"answers": answers, "key": key, "copy": key})
+    assert len(analysis.read(paths)) == 36
+    paths = write_files(tmp_path, {"answers": answers, "key": key, "copy": key.assign(A="beta", B="alpha")})
+    assert "have different items with the id '0'; write each item in one file" in refusal(paths)
+
+
+def test_different_report_files_are_refused(tmp_path):
+    for folder, kind in (("mine", "person"), ("yours", "model")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "report.toml").write_text(f'rater_kind = "{kind}"\n')
+    tables = [tmp_path / "mine/x.csv", tmp_path / "yours/y.csv"]
+    with pytest.raises(StudyError, match="differ; write the same declarations in both, or in one"):
+        read_settings(tables, ())
+    (tmp_path / "mine/report.toml").unlink()
+    assert read_settings(tables, ())[0].rater_kind == "model"
+
+
+def test_response_id_names_raters_only_if_declared():
+    table = judged(lambda *_: "A").drop(columns="annotator").assign(response_id=range(36))
+    assert "write --set columns.rater=response_id" in refusal(table)
+    assert counts(table, columns={"rater": ""}) == ("36/0/0", 12)
+    with_rater = judged(lambda *_: "A").assign(response_id=range(36))
+    assert analysis.read(with_rater)["rater"].nunique() == 3

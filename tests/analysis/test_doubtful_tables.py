@@ -96,7 +96,7 @@ def test_counted_votes_are_refused(rows, name):
 def test_ids_that_raters_write_differently_are_refused(first, second):
     table = rated("item", raters=2, cell=lambda item: 1000 + item)
     table["item"] = [(first, second)[row >= 20].format(item) for row, item in enumerate(table["item"])]
-    assert "no pair_id has two raters, and " in refusal(table)
+    assert "write one of them in all rows" in refusal(table)
     others = table.assign(
         item=["pq"[row >= 20] + item.strip("Qq#.,") for row, item in enumerate(table["item"])]
     )
@@ -495,6 +495,78 @@ def test_unclear_exclusion_column_must_be_declared(name):
     assert counts(pd.DataFrame(rows).assign(**{name: ["some text", ""] * 6})) == ("12/0/0", 12)
 
 
+@pytest.mark.parametrize(
+    ("name", "marked", "other"),
+    [
+        ("task", "practice", "main"),
+        ("screen", "tutorial", "study"),
+        ("approval", "Rejected", "Approved"),
+        ("worker_status", "banned", "ok"),
+        ("QC", "fail", "pass"),
+        ("analysis", "exclude", "include"),
+        ("Status", "NOT_SUBMITTED", "SUBMITTED"),
+        ("participant", "incomplete", "complete"),
+        ("exclude_reason", "failed", ""),
+        ("exclusion", "too fast", ""),
+        ("duplicate_of", "r1", ""),
+        ("deleted_at", "2025-01-01", ""),
+        ("error", "timeout", ""),
+        ("api_error", "429", None),
+        ("Approve", "x", ""),
+        ("low_quality", 1, 0),
+        ("timed_out", "yes", "no"),
+        ("screened_out", "True", "False"),
+        ("saw_model_name", "yes", "no"),
+        ("names_visible", "true", "false"),
+        ("sandbox", "y", "n"),
+    ],
+)
+def test_rows_that_may_not_count_are_asked_about(name, marked, other):
+    """The marked rows are all won by alpha, and the others by beta."""
+    rows = [
+        {
+            "prompt": n,
+            **AB,
+            "rater": "u",
+            "winner": "alpha" if n < 4 else "beta",
+            name: other if n > 3 else marked,
+        }
+        for n in range(12)
+    ]
+    assert f"columns.excluded={name}".replace(" ", "") in refusal(pd.DataFrame(rows))
+    assert counts(pd.DataFrame(rows), columns={"excluded": name}) == ("0/0/8", 8)
+    assert counts(pd.DataFrame(rows), columns={"excluded": ""}) == ("4/0/8", 12)
+
+
+@pytest.mark.parametrize(
+    "name", ["accepted", "passed_check", "reliable", "used_in_analysis", "is_latest", "parse_ok"]
+)
+def test_rows_that_may_not_be_valid_are_asked_about(name):
+    rows = [
+        {"prompt": n, **AB, "winner": "alpha" if n < 4 else "beta", name: ["no", "yes"][n > 3]}
+        for n in range(12)
+    ]
+    table = pd.DataFrame(rows)
+    assert "If rows with no do not count, call it 'valid'" in refusal(table)
+    assert counts(table.rename(columns={name: "valid"})) == ("0/0/8", 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("native_speaker", ("yes", "no")),
+        ("used_dictionary", ("yes", "no")),
+        ("difficulty", ("easy", "hard")),
+        ("course", ("training", "sports")),
+        ("device", ("phone", "")),
+        ("topic", ("spam", "news", "sports", "art")),
+    ],
+)
+def test_ordinary_columns_do_not_leave_out_rows(name, cells):
+    rows = [{"item": n, **AB, "winner": "alpha", name: cells[n % len(cells)]} for n in range(12)]
+    assert counts(pd.DataFrame(rows), columns={"prompt_id": ""}) == ("12/0/0", 12)
+
+
 @pytest.mark.parametrize("name", ["majority", "consensus", "Gold"])
 def test_aggregate_of_raters_is_no_rater(name):
     table = rated("item", raters=3).assign(winner="model_a")
@@ -575,7 +647,8 @@ def test_rater_that_differs_in_every_row_must_be_declared(name):
     verdicts = analysis.read(table, columns={"rater": "Teilnehmer"}, rater_kind="person")
     assert verdicts["rater"].nunique() == 3
     alone = table.drop(columns="Teilnehmer")
-    assert analysis.read(alone, rater_kind="person")["rater"].nunique() == 60
+    verdicts = analysis.read(alone, columns={"rater": name}, rater_kind="person")
+    assert verdicts["rater"].nunique() == 60
 
 
 def test_constant_prompt_is_one_unit():

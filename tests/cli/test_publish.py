@@ -165,8 +165,7 @@ STATES = {
 def test_data_of_a_study_give_the_answer_of_the_study(tmp_path, monkeypatch, state):
     """What makes the answer less sure travels with the table. Only the days are not published."""
     change, how, words = STATES[state]
-    wit = '[criteria.wit]\ntitle = "Wit and humour"\ndefinition = "Funny."\n'
-    study = make_rated_study(tmp_path / "study", toml=TWO_CRITERIA, more=wit)
+    study = make_rated_study(tmp_path / "study", toml=TWO_CRITERIA, more=WIT)
     change(study, how, monkeypatch)
     study = Study.open(study.folder)
     answer = read_answer(report(study.folder).folder)
@@ -176,6 +175,39 @@ def test_data_of_a_study_give_the_answer_of_the_study(tmp_path, monkeypatch, sta
     monkeypatch.undo()
     assert read_answer(report(exported, output=tmp_path / "again").folder) == answer
     assert read_answer(tmp_path / "out" / "report") == answer
+
+
+WIT = '[criteria.wit]\ntitle = "Wit and humour"\ndefinition = "Funny."\n'
+COMPARED = 'strategies = ["greedy", "guard"]\n[pairs]\ncompare = [["guard", "greedy"]]'
+OTHERS = 'strategies = ["greedy", "guard", "top_k"]\n[pairs]\ncompare = [["top_k", "greedy"]]'
+
+
+@pytest.mark.parametrize("change", [(COMPARED, OTHERS), ('["wit", "fluency"]', '["fluency"]')])
+def test_family_is_never_smaller_after_the_verdicts(tmp_path, monkeypatch, change):
+    study = make_rated_study(tmp_path / "study", toml=TWO_CRITERIA, more=WIT)
+    before = {
+        row["criterion"]: row for row in read_csv(report(study.folder).folder / "csv" / "win_shares.csv")
+    }
+    change_settings(study, change, monkeypatch)
+    folder = report(study.folder).folder
+    for row in read_csv(folder / "csv" / "win_shares.csv"):
+        assert (row["family"], row["p_adjusted"]) == ("2", before[row["criterion"]]["p_adjusted"])
+    assert read_answer(folder).startswith(
+        "These results are exploratory: settings were changed after the first"
+    )
+
+
+def test_declared_columns_of_prompts_are_published(tmp_path):
+    study = make_rated_study(tmp_path / "study", more='[analysis]\nby = ["genre"]\n')
+    prompts = [{"id": f"p{n}", "prompt": f"Tale {n}", "genre": ("story", "=poem")[n % 2]} for n in range(12)]
+    (study.folder / "prompts.jsonl").write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
+    publish(study, tmp_path / "out")
+    report(export(study).path, output=tmp_path / "again")
+    report(study.folder)
+    expected = read_csv(study.folder / "report" / "csv" / "by_value.csv")
+    assert {row["value"] for row in expected} == {"story", "'=poem"}
+    for folder in (tmp_path / "out" / "report", tmp_path / "again"):
+        assert read_csv(folder / "csv" / "by_value.csv") == expected
 
 
 def test_record_of_published_data_names_nobody(tmp_path, monkeypatch):
@@ -307,11 +339,11 @@ def test_publish_refuses_settings_with_a_rater_or_a_key(tmp_path):
         assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("place", ["dataset", "prompt_id"])
-def test_publish_refuses_datasets_and_ids_with_a_rater(tmp_path, monkeypatch, place):
+@pytest.mark.parametrize("column", ["dataset", "prompt_id"])
+def test_publish_refuses_datasets_and_ids_with_a_rater(tmp_path, monkeypatch, column):
     row = make_tale_pair(1, "p")
     monkeypatch.setitem(
-        globals(), "make_tale_pair", lambda n, _: replace(row, id=f"{n}", **{place: f"Marge-{n}"})
+        globals(), "make_tale_pair", lambda n, _: replace(row, id=f"{n}", **{column: f"Marge-{n}"})
     )
     study = make_rated_study(tmp_path / "study")
     with pytest.raises(StudyError, match="a dataset or the id of a prompt contains 'marge'"):

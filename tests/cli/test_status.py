@@ -59,6 +59,26 @@ def test_status_counts_missing_texts_of_changed_prompts(run, paired):
     assert parts(run, "small")[0]["continuations"]["text"].startswith("18 of 24: greedy lacks 3, top_k")
 
 
+@pytest.mark.parametrize(
+    ("setting", "drawn"),
+    [
+        ("pairs.compare=[['guard', 'acs(q=1)'], ['guard', 'greedy']]", "3 of 6 pairs"),
+        ("pairs.per_dataset=5", "3 of 5 pairs"),
+    ],
+)
+def test_status_counts_pairs_that_were_added_to_the_plan(run, paired, setting, drawn):
+    simulate_verdicts(Study.open(paired))
+    before, _ = parts(run, "small")
+    assert (before["pairs"]["state"], before["pairs"]["text"]) == ("complete", "3 pairs")
+    result, then = parts(run, "small", "--set", setting)
+    assert (result["pairs"]["state"], result["pairs"]["text"]) == ("partial", drawn)
+    assert then[0].startswith("guard-eval pair small")
+    page = run("report", "small", "--set", setting, "--output", "out")
+    assert page.code == 0, page
+    text = (paired.parent / "out" / "report.md").read_text("utf-8")
+    assert f"Planned ratings are missing: {drawn.removesuffix(' pairs')} planned pairs were drawn" in text
+
+
 def test_status_names_broken_steps_and_shows_the_others(run, paired):
     (paired / "study.db").write_bytes(b"no database" * 100)
     for index in paired.glob("study.db-*"):

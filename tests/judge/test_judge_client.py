@@ -170,6 +170,11 @@ WAITS = [  # the headers, the error, and the seconds from noon on
     *(({"retry-after": nonsense}, None, None) for nonsense in ("", "soon", "nan", "inf", "-1", "9" * 400)),
     ({"retry-after": "Mon, 01 Jan 2024 00:00:00 +99999999999999"}, None, None),
     ({"ratelimit": "remaining=0 " * 100_000}, None, None),
+    ({"retry-after": "2678400"}, None, 31 * 86_400.0),
+    ({"retry-after": "2678401"}, None, None),
+    ({"retry-after": "9999-12-31T23:59:59-23:59"}, None, None),
+    ({}, {"message": f"try again in {'9' * 400} s"}, None),
+    ({"retry-after": "1e308"}, {"message": "try again in 5 s"}, 5.0),
 ]
 
 
@@ -179,6 +184,23 @@ def test_wait_time_is_read_from_every_header_format(headers, error, seconds):
 
 
 WEB = {"body": b"<!doctype html><p>hi", "headers": {"Content-Type": "text/html"}}
+
+
+@pytest.mark.parametrize(
+    ("out", "blames_address"),
+    [
+        (Response(**WEB), True),
+        (make_error(404, "no such model", code="model_not_found"), True),
+        (make_error(404, "page not found"), True),
+        (make_error(302), True),
+        (make_error(401), False),
+        (make_error(402), False),
+        (make_error(400, "what?"), False),
+    ],
+)
+def test_failure_tells_whether_the_address_seems_wrong(send, server, out, blames_address):
+    server.act = lambda _: out
+    assert send().blames_address == blames_address
 
 
 FATAL = {  # responses by the words that the user reads

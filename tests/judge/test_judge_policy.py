@@ -41,6 +41,7 @@ NO_TEMPERATURE = make_failure("rejected", change="temperature")
 BROKEN = make_failure("server_error", change="guess")
 BUSY = make_failure("rate_limited", wait=7.0)
 LOST = make_failure("transport", fatal="the server cannot be reached")
+ASTRAY = make_failure("rejected", fatal="check base_url", blames_address=True)
 SLOW = make_failure("timeout")
 NO_KEY = make_failure("rejected", fatal="the key is wrong")
 
@@ -95,6 +96,8 @@ ANSWERLESS = {"rejected", "rate_limited", "server_error", "timeout", "transport"
         ([BUSY] * 11 + [PROSE, BUSY], RetryLater(1, 7.0)),  # another sample has its own attempts
         ([BROKEN] * 5, RetryLater(5)),
         ([BROKEN] * 6, Failure(BROKEN)),
+        ([ASTRAY] * 3, RetryLater(3)),
+        ([ASTRAY] * 4, Failure(ASTRAY)),  # a proxy answered for the server
         ([LOST] * 4, Failure(LOST)),  # the run had answers before: the connection may come back
         ([NO_KEY], Stop("the key is wrong")),
         ([SLOW], RetryLater(1)),
@@ -265,7 +268,11 @@ def test_ten_server_failures_in_a_row_end_a_run():
 
 @pytest.mark.parametrize(
     ("rejected", "requests"),
-    [(UNKNOWN_FORM, [8, 8] + [1] * 8), (make_failure("rejected"), [1] * 10)],
+    [
+        (UNKNOWN_FORM, [8, 8] + [1] * 8),
+        (make_failure("rejected"), [1] * 10),
+        (make_failure("too_long"), [1] * 10),
+    ],
 )
 def test_ten_rejected_questions_end_a_run_without_verdicts(rejected, requests):
     """If the server does not say which part it refuses, all eight forms are tried on two questions."""
@@ -276,7 +283,8 @@ def test_ten_rejected_questions_end_a_run_without_verdicts(rejected, requests):
         counts.append(count)
         run = update_failure_counts(run, step) if isinstance(step, Failure) else run
     assert counts == requests
-    assert "10 times in a row, last with rejected (words)" in step.reason
+    assert f"10 times in a row, last with {rejected.kind} (words)" in step.reason
+    assert ("Raise the context" in step.reason) == (rejected.kind == "too_long")
 
 
 @pytest.mark.parametrize(

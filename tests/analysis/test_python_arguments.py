@@ -1,0 +1,57 @@
+"""Arguments of the functions for notebooks: wrong ones are refused with a remedy."""
+
+import pandas as pd
+import pytest
+from outcomes import AB, counts
+
+import analysis
+from guard_eval.errors import StudyError
+
+ROWS = [{"item": n, **AB, "annotator": r, "winner": "AB"[n % 4 == 0]} for n in range(12) for r in "uv"]
+
+
+@pytest.mark.parametrize(
+    ("source", "declared", "message"),
+    [
+        ([], {}, "there is no file of verdicts"),
+        ([1], {}, "verdicts must be a data frame or the path of a file"),
+        (ROWS, {"columns": "x"}, "columns is 'x'; write a dictionary of texts"),
+        (ROWS, {"columns": {"pair_id": ["item"]}}, "write a dictionary of texts"),
+        (ROWS, {"columns": {"pair_id": None}}, "write a dictionary of texts"),
+        (ROWS, {"verdicts": ["a"]}, "verdicts is"),
+        (ROWS, {"verdicts": {"A": None}}, "verdicts is"),
+        (ROWS, {"rater_kind": "human"}, "rater_kind is 'human'; write one of: person, model"),
+        (ROWS, {"form": "csv"}, "there is no format 'csv'"),
+    ],
+)
+def test_wrong_argument_of_read_is_refused(source, declared, message):
+    with pytest.raises(StudyError, match=message):
+        analysis.read(pd.DataFrame(source) if source == ROWS else source, **declared)
+
+
+def test_headings_of_data_frames_can_be_numbers():
+    table = pd.DataFrame(ROWS).set_axis(range(5), axis=1)
+    columns = {"pair_id": 0, "method_a": 1, "method_b": 2, "rater": 3, "verdict": 4}
+    assert counts(analysis.read(table, columns=columns)) == ("18/0/6", 12)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("human", "person"), ("Person", "person"), ("LLM", "model")])
+def test_common_names_of_rater_kinds_are_read(name, kind):
+    table = pd.DataFrame(ROWS).assign(rater_kind=name)
+    assert set(analysis.read(table)["rater_kind"]) == {kind}
+
+
+def test_analyses_read_several_files(tmp_path):
+    paths = [tmp_path / f"{rater}.csv" for rater in "uv"]
+    for path in paths:
+        pd.DataFrame([row for row in ROWS if row["annotator"] == path.stem]).to_csv(path, index=False)
+    for source in (paths, tuple(map(str, paths))):
+        assert counts(source) == ("18/0/6", 12)
+    assert "people rated" in analysis.report(paths, tmp_path / "report", rater_kind="person").summary
+
+
+def test_kind_of_raters_can_be_declared_after_reading(tmp_path):
+    verdicts = analysis.read(pd.DataFrame(ROWS))
+    assert counts(verdicts) == ("18/0/6", 12)
+    with pytest.raises(StudyError, match=r"by is 'item'; write a list: \['item'\]"):
+        analysis.report(verdicts, tmp_path, by="item")
