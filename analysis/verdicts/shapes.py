@@ -29,6 +29,7 @@ from analysis.verdicts.table import (
     names_worse_text,
 )
 from analysis.verdicts.words import (
+    MEANINGS,
     TIED,
     A,
     B,
@@ -380,8 +381,11 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
         StudyError: The meaning of a heading is not clear.
     """
     if not names:
+        words = _list_unknown_words(table)
         raise StudyError(
-            "no column has verdicts under its heading; declare the words: --set 'verdicts.\"WORD\"=a'"
+            "no column has verdicts under its heading. Declare what the words mean: "
+            + format_set_options(*(map(format_word_setting, words) if words else ['verdicts."WORD"=SIDE']))
+            + f" ({MEANINGS})"
             + suggest_methods_in_cells(table, table.columns_without_role)
         )
     raters = find_rater_columns_of_slots(table, names)
@@ -451,6 +455,17 @@ def _find_kind_in_heading(heading: str) -> str | None:
     if not _PEOPLE.isdisjoint(split_heading_words(heading)):
         return "person"
     return "model" if is_model_name(heading) and simplify_heading(heading) != "judge" else None
+
+
+def _list_unknown_words(table: Table) -> list[str]:
+    """Return the few unknown words in columns that also have words for sides, such as a second header row."""
+    unknown: dict[str, None] = {}
+    for name in table.columns_without_role:
+        texts = [text for text in table.list_values(name) if not means_no_verdict(text)]
+        others = [text for text in texts if not find_word_meaning(text) and text not in table.declared.words]
+        if len(others) < len(texts) and len(others) <= MAX_OUTCOMES:
+            unknown |= dict.fromkeys(others)
+    return list(unknown)
 
 
 def _split_headings_into_roles(table: Table, names: Sequence[str]) -> Mapping[str, Sequence[str]]:
