@@ -6,7 +6,7 @@ from judge_requests import count_judged_presentations, read_spending
 
 from guard_eval.store import Store
 from guard_eval.study import Study
-from judge.recheck import compute_upper_limit_of_changes
+from judge.recheck import compute_upper_limit_of_changed_share
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ def test_recheck_counts_changed_answers(judged_study, guard_eval, server):
 
     server.act = act
     out = guard_eval("judge", "s", "--recheck", "20", "--yes").out
-    points = round(100 * compute_upper_limit_of_changes(2, 19))
+    points = round(100 * compute_upper_limit_of_changed_share(2, 19))
     assert "17 of 19 answers give the same verdicts; a change of more than " in " ".join(out.split())
     assert f"{points} points" in out
     assert "1 gave no verdict this time" in " ".join(out.split())
