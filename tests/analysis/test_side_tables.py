@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from outcomes import AB, counts, refusal
 
+import analysis
 from guard_eval.study.toml import apply_overrides
 
 # Alpha is better in 12 of 16 pairs for both raters, and is the first method in every other pair.
@@ -302,3 +303,51 @@ def test_ids_that_begin_again_for_own_raters_must_be_declared(name):
     assert "If they do not, write --set columns.pair_id=item" in message
     assert counts(table, columns={"pair_id": f"{name},item", "prompt_id": ""}) == ("36/0/0", 18)
     assert counts(table, columns={"pair_id": "item"}) == ("36/0/0", 6)
+
+
+def test_message_names_the_words_of_a_second_header_row():
+    """SurveyMonkey writes "Response" under each question."""
+    answers = ["Response", *("Summary A", "Summary B") * 6]
+    table = pd.DataFrame(
+        {"Email": range(13), "Which is better? (1)": answers, "Which is better? (2)": answers}
+    )
+    message = refusal(table[:5], columns={"headings": "pair_id"})
+    assert "--set 'verdicts.\"Response\"=SIDE'" in message
+
+
+@pytest.mark.parametrize(
+    ("headings", "words"),
+    [
+        (("player.item", "player.model_a", "player.model_b", "participant.code", "player.choice"), "AB"),
+        (
+            (
+                "INPUT:item",
+                "INPUT:system_left",
+                "INPUT:system_right",
+                "ASSIGNMENT:worker_id",
+                "OUTPUT:result",
+            ),
+            ("left", "right"),
+        ),
+        (
+            (
+                "Spreadsheet: item",
+                "Spreadsheet: system_left",
+                "Spreadsheet: system_right",
+                "Worker",
+                "Response",
+            ),
+            ("left", "right"),
+        ),
+    ],
+)
+def test_headings_with_prefixes_of_survey_tools_are_read(headings, words):
+    rows = [(n, *AB.values(), r, words[n % 4 == 0]) for n in range(12) for r in "uv"]
+    table = pd.DataFrame(rows, columns=headings)
+    assert counts(table) == ("18/0/6", 12)
+    assert analysis.read(table)["rater"].nunique() == 2
+
+
+def test_numbers_are_not_offered_as_methods():
+    table = pd.DataFrame({"name": "x", "win_rate": ["35.2", "55.2"] * 2})
+    assert "verdicts." not in refusal(table)
