@@ -24,7 +24,13 @@ from analysis.verdicts.methods import (
 )
 from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.reading import READING, Role, get_reading, join_readings
-from analysis.verdicts.shapes import HEADS, MAX_OUTCOMES, find_verdicts, melt_wide_table
+from analysis.verdicts.shapes import (
+    HEADS,
+    MAX_OUTCOMES,
+    find_rater_columns_of_slots,
+    find_verdicts,
+    melt_wide_table,
+)
 from analysis.verdicts.sides import is_heading_about_sides, replace_words_by_winners
 from analysis.verdicts.table import (
     EXCLUDED,
@@ -100,7 +106,7 @@ def make_tidy(
     if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
         if form is None:
             _refuse_counted_votes(table)
-        add_pair_and_prompt_columns(table, wide, form)
+        add_pair_and_prompt_columns(table, [*wide, *find_rater_columns_of_slots(table, wide)], form)
         _refuse_possible_check_questions(table, wide)
     if wide or HEADS in declared.columns:
         melt_wide_table(table, wide)
