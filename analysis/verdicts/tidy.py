@@ -140,7 +140,9 @@ def _convert_frame_to_table(frame: pd.DataFrame, declared: Declarations, items: 
     table = Table(frame.set_axis(names, axis=1), declared, items)
     are_headings = [table.get_cells(name) == name for name in names]
     if are_headings:
-        message = "{where} repeats the header, as in joined files. Remove it, or name the single files in one command"
+        message = (
+            "the header is repeated on {where}. Remove the repeated header, or name the files separately"
+        )
         refuse_wrong_rows(table.frame, np.logical_and.reduce(are_headings), message)
     return table
 

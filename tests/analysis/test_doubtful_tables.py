@@ -598,7 +598,7 @@ def test_repeated_header_in_joined_files_is_refused(tmp_path, row):
     table = pd.DataFrame([row | {"item": n} for n in range(12)]).to_csv(index=False)
     path = tmp_path / "joined.csv"
     path.write_text(table + table)
-    assert "line 14 repeats the header" in refusal(path)
+    assert "the header is repeated on line 14" in refusal(path)
 
 
 def test_unknown_kind_of_raters_can_be_declared_later(tmp_path):
