@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -22,6 +22,7 @@ from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import count_in_words, format_percent, join_with_and
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
+from guard_eval.study.test_plan import TestPlan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -148,9 +149,24 @@ def power(
         items=() if items is None else _parse_number_list("--items", items, MAX_ITEMS),
         heading=() if pilot is None else (f"pilot: {pilot.line}",),
     )
+    if pilot is not None:
+        plan = replace(plan, warnings=tuple(_compare_with_declared_plan(pilot.plan, design)))
     if output is not None:
         write_atomically(output, _encode_figure(plan.drawing, output.suffix.lower()), make_folder=True)
     return plan
+
+
+def _compare_with_declared_plan(declared: TestPlan, design: Design) -> Iterator[str]:
+    """Yield a warning for each setting of the pilot's test that the design does not follow."""
+    if declared.raters == "random" and design.rater_sd is None:
+        yield 'the pilot declares raters = "random", and this plan is for these raters only; add --rater-sd'
+    if declared.alpha != design.alpha:
+        yield f"the pilot declares alpha = {declared.alpha:g}; add --alpha {declared.alpha:g}"
+    if declared.margin is not None and declared.margin != design.margin:
+        margin = f"{declared.margin:g}"
+        yield f"the pilot declares margin = {margin}; to plan for equivalence, add --margin {margin}"
+    if declared.sequential:
+        yield "the pilot declares sequential = true; such tests need more items than this plan says"
 
 
 def plan_study(

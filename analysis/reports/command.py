@@ -106,6 +106,7 @@ def report(
         evidence = read_table_evidence(paths, overrides=overrides, by=by)
     folder = output or folder
     reading = get_reading(evidence.frame)
+    columns = dict.fromkeys(find_split_column(evidence.frame, name) for name in by)
     if dry_run:
         return Report(
             folder=folder,
@@ -119,7 +120,6 @@ def report(
     context = evidence.context
     if compare is not None:
         context = replace(context, compare=(compare,))
-    columns = dict.fromkeys(find_split_column(evidence.frame, name) for name in by)
     context = replace(context, explored=tuple(name for name in columns if name not in context.by))
     evidence = Evidence(scored=evidence.scored, context=context)
     written = write_report(evidence, folder, paper=paper)

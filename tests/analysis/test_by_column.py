@@ -176,6 +176,11 @@ def test_report_splits_results_by_a_column(monkeypatch, capsys, tmp_path):
     dry = run_here(monkeypatch, capsys, tmp_path, "report", "votes.csv", "--dry-run").out
     assert "results by a column: yes, --by genre --by country" in dry
     assert "not used" in dry
+    dry = run_here(monkeypatch, capsys, tmp_path, "report", "votes.csv", "--dry-run", "--by", "country").out
+    assert "results by a column: yes, --by country --by genre" in dry
+    wrong = run_here(monkeypatch, capsys, tmp_path, "report", "votes.csv", "--dry-run", "--by", "nope")
+    assert wrong.code == 2
+    assert "--by nope: the table has no such column" in wrong.err
     ran = run_here(monkeypatch, capsys, tmp_path, "report", "votes.csv", "--by", "genre", "--by", "country")
     assert ran.code == 0
     assert "Does the share depend on genre and country?" in ran.out

@@ -130,8 +130,10 @@ def list_split_columns(evidence: Evidence) -> tuple[str, ...]:
 
 
 def suggest_split_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns that can split the results: columns without another role and with few values."""
-    names = [name for name in get_reading(frame).unused if name in frame.columns]
+    """Return the columns that can split the results: declared or unused columns with few values."""
+    reading = get_reading(frame)
+    declared = [role.column for role in reading.roles if role.role == "by"]
+    names = [name for name in (*declared, *reading.unused) if name in frame.columns]
     return [name for name in names if 1 < frame[name].nunique() <= MAX_VALUES]
 
 
