@@ -296,3 +296,23 @@ def test_response_id_names_raters_only_if_declared():
     assert counts(table, columns={"rater": ""}) == ("36/0/0", 12)
     with_rater = judged(lambda *_: "A").assign(response_id=range(36))
     assert analysis.read(with_rater)["rater"].nunique() == 3
+
+
+@pytest.mark.parametrize("names", [("human", "gpt-4o"), ("human_preference", "gpt4_preference")])
+def test_people_and_a_model_side_by_side(names):
+    table = pd.DataFrame([{"item": n, **AB, names[0]: "A", names[1]: "AB"[n % 2]} for n in range(12)])
+    assert "--set columns.headings=rater" in refusal(table)
+    verdicts = analysis.read(table, columns={"headings": "rater"})
+    assert dict(zip(verdicts["rater"], verdicts["rater_kind"], strict=True)) == {
+        names[0]: "person",
+        names[1]: "model",
+    }
+
+
+@pytest.mark.parametrize(
+    "names", [("winner", "winner_x"), ("vote_1", "vote_2"), ("label", "label_corrected")]
+)
+def test_columns_of_verdict_words_can_be_raters(names):
+    table = pd.DataFrame([{"item": n, **AB, names[0]: "A", names[1]: "AB"[n % 3 == 0]} for n in range(12)])
+    assert "--set columns.headings=rater" in refusal(table)
+    assert counts(table, columns={"headings": "rater"}) == ("20/0/4", 12)
