@@ -316,3 +316,23 @@ def test_columns_of_verdict_words_can_be_raters(names):
     table = pd.DataFrame([{"item": n, **AB, names[0]: "A", names[1]: "AB"[n % 3 == 0]} for n in range(12)])
     assert "--set columns.headings=rater" in refusal(table)
     assert counts(table, columns={"headings": "rater"}) == ("20/0/4", 12)
+
+
+@pytest.mark.parametrize("rater", ["worker_id", "participant_id", "Evaluator", "user", "email"])
+@pytest.mark.parametrize("verdict", ["vote", "selected", "better", "fluency", "win_a"])
+def test_second_file_of_verdicts_is_no_key(tmp_path, rater, verdict):
+    mine = judged(lambda *_: "A", raters="u")
+    yours = judged(lambda *_: "A", raters="v").rename(columns={"annotator": rater, "winner": verdict})
+    if verdict == "win_a":
+        yours = yours.assign(win_a=1, win_b=0)
+    verdicts = analysis.read(write_files(tmp_path, {"mine": mine, "yours": yours}))
+    assert verdicts["rater"].value_counts().to_dict() == {"u": 12, "v": 12}
+
+
+@pytest.mark.parametrize(
+    "name", ["instruction", "window", "winter", "criterion_no", "annotations", "shown_first"]
+)
+def test_key_may_have_columns_about_the_texts(tmp_path, name):
+    key = pd.DataFrame([{"item": n, "A": "alpha", "B": "beta", name: "alpha"} for n in range(12)])
+    answers = judged(lambda *_: "A")[["item", "annotator", "winner"]]
+    assert len(analysis.read(write_files(tmp_path, {"answers": answers, "key": key}))) == 36
