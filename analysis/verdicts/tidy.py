@@ -52,6 +52,12 @@ _KINDS = ("pair_id", "rater", "criterion")
 _INDEX = {"", "unnamed0", "rownames"}
 _NUMBER = re.compile(r"[+-]?[\d.,]+")
 _EXCLUSION = re.compile(HEADINGS["exclusion_words"], re.IGNORECASE)
+_CHECK = re.compile(
+    r"(practi[cs]e|tutorial|training|warm[\W_]*up|catch|honeypot|gold|golden|((attention|quality|manipulation|sanity)"
+    r"[\W_]*)?check)([\W_]*(trial|question|item|pair))?[\W_]*\d*",
+    re.IGNORECASE,
+)
+"""Names of items and criteria that are for practice, or that check the rater."""
 _NO_REASON = NO | {"", "none", "na", "n/a", "nan", "null"}
 _OWN = {simplify_heading(name): name for name in (*KNOWN, EXCLUDED)}
 _DEFAULTS = {"dataset": "all", "criterion": "overall"}
@@ -111,6 +117,7 @@ def make_tidy(
         add_pair_and_prompt_columns(table, (), None)
         _refuse_possible_check_questions(table, ())
     if table.has_columns("verdict", *METHODS):
+        _refuse_names_of_checks(table)
         _complete_rows(table)
     _refuse_nested_cells(table, frame)
     _refuse_incomplete_table(table, is_program=form is not None)
@@ -331,6 +338,18 @@ def _find_exclusion_words(table: Table, name: str, heading: str) -> list[str]:
 def _is_reason(text: str) -> bool:
     """Return whether a cell gives a reason, or says yes."""
     return simplify_word(text) not in _NO_REASON
+
+
+def _refuse_names_of_checks(table: Table) -> None:
+    """Refuse a pair or a criterion among others that is called practice, attention check or the like."""
+    for role in filter(table.has_columns, ("pair_id", "criterion")):
+        texts = table.list_values(role)
+        checks = [text for text in texts if _CHECK.fullmatch(text.split(":")[0].strip())]
+        if checks and len(checks) < len(texts) and EXCLUDED not in table.declared.columns:
+            raise StudyError(
+                f"{join_first_parts(list(map(repr, checks)), 3)} may be for practice, or check the rater. If "
+                f"so, remove the rows. If they count, write {format_column_options(EXCLUDED, [''])}"
+            )
 
 
 def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:

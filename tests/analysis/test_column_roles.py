@@ -1,5 +1,7 @@
 """What a column's cells say about its role: rows of checks, raters, and verdicts under other headings."""
 
+import json
+
 import pandas as pd
 import pytest
 from outcomes import AB, counts, refusal
@@ -336,3 +338,42 @@ def test_key_may_have_columns_about_the_texts(tmp_path, name):
     key = pd.DataFrame([{"item": n, "A": "alpha", "B": "beta", name: "alpha"} for n in range(12)])
     answers = judged(lambda *_: "A")[["item", "annotator", "winner"]]
     assert len(analysis.read(write_files(tmp_path, {"answers": answers, "key": key}))) == 36
+
+
+@pytest.mark.parametrize("role", ["item", "aspect"])
+@pytest.mark.parametrize("name", ["practice_1", "attention check", "catch-1", "warmup1", "gold_3", "Check 2"])
+def test_item_or_criterion_called_a_check_is_asked_about(role, name):
+    table = judged(lambda *_: "A", raters="u", aspect=lambda *_: "wit").astype({"item": str})
+    table.loc[3, role] = name
+    assert f"{name!r} may be for practice, or check the rater" in refusal(table)
+    assert len(analysis.read(table, columns={"excluded": ""})) == 12
+
+
+def test_key_that_lacks_an_item_names_this_item(tmp_path):
+    key = pd.DataFrame([{"item": n, "A": "alpha", "B": "beta"} for n in range(11)])
+    answers = judged(lambda *_: "A")[["item", "annotator", "winner"]]
+    assert "no item has the id '11'" in refusal(write_files(tmp_path, {"answers": answers, "key": key}))
+
+
+@pytest.mark.parametrize("name", ["AI", "machine", "bot", "reward_model"])
+def test_rater_called_a_machine_is_asked_about(name):
+    table = judged(lambda *_: "A").replace({"annotator": {"u": name}})
+    assert f"rater is {name!r} on rows 1, 4" in refusal(table)
+
+
+def test_annotation_without_an_answer_is_counted(tmp_path):
+    """Label Studio writes an empty result if an annotator submits a task without a choice."""
+    chosen = [{"from_name": "choice", "type": "choices", "value": {"choices": ["A"]}}]
+    tasks = [
+        {
+            "id": n,
+            "data": AB | {"item": n},
+            "annotations": [{"completed_by": 1, "result": chosen if n else []}],
+        }
+        for n in range(12)
+    ]
+    path = tmp_path / "tasks.json"
+    path.write_text(json.dumps(tasks))
+    verdicts = analysis.read(path)
+    assert len(verdicts) == 11
+    assert "1 left out: no answer" in verdicts.attrs["reading"].left_out
