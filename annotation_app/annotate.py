@@ -63,11 +63,11 @@ def annotate(
     with _bind_socket(address, port) as opened:
         url = make_url(address, opened.getsockname()[1])
         store = state.serve_study(study).store
-        lines = _prepare_serving(study, store, url, invite)
+        lines = _prepare_study_for_serving(study, store, url, invite)
         if not is_local_address(address):
             lines.append(NO_TLS)
         with store.begin_write():  # the rater's old link stays valid if the new one cannot be printed
-            link = _make_link(store, url, invite) if invite else None
+            link = _make_rater_link(store, url, invite) if invite else None
             progress.show_notice("\n".join(lines))  # visitors can connect now: the socket is open
             if link is not None:  # the user has asked for the link, so --quiet does not hide it
                 progress.show_result(Result(lines=(f"{invite}: {link}",)))
@@ -76,18 +76,18 @@ def annotate(
     return ServedStudy(url=url, next=(study.format_command("status"),))
 
 
-def _make_link(store: Store, url: str, name: str) -> str:
+def _make_rater_link(store: Store, url: str, rater_name: str) -> str:
     """Return a new link for a rater, who is added if nobody has this name.
 
     Raises:
         StudyError: The rater may not rate.
     """
     people = {rater.name for rater in raters.read_rater_progress(store) if rater.kind == "person"}
-    _, token = raters.invite_rater(store, name, renew=name in people)
+    _, token = raters.invite_rater(store, rater_name, renew=rater_name in people)
     return f"{url}/?invite={token}"
 
 
-def _prepare_serving(study: Study, store: Store, url: str, invite: str | None) -> list[str]:
+def _prepare_study_for_serving(study: Study, store: Store, url: str, invite: str | None) -> list[str]:
     """Prepare the study for serving. Print warnings for its owner; return the lines to print at the start."""
     annotation = study.settings.annotation
     pairs = sum(pair.for_people for pair in store_pairs.read_pairs(store))

@@ -59,7 +59,7 @@ class Websockets:
     def __init__(self) -> None:
         self._strangers: dict[str, anyio.CancelScope] = {}
 
-    def exempt_rater(self, number: str | None) -> None:
+    def exempt_rater_from_limit(self, number: str | None) -> None:
         """Exempt a rater's websocket from the limit on strangers. `number` is the value of its `HEADER`."""
         self._strangers.pop(number or "", None)
 
@@ -80,7 +80,7 @@ class Websockets:
             try:
                 await app(scope, receive, send)
             finally:
-                self.exempt_rater(number)
+                self.exempt_rater_from_limit(number)
         if ending.cancelled_caught:
             await send({"type": "websocket.close", "code": 1013})  # try again later
 
@@ -134,9 +134,9 @@ class Connection(H11Protocol):
 
     def _schedule_idle_check(self) -> None:
         """Check after a while whether the connection has sent a new request."""
-        self.loop.call_later(SILENT_SECONDS, self._end_if_idle, self.cycle)
+        self.loop.call_later(SILENT_SECONDS, self._end_idle_connection, self.cycle)
 
-    def _end_if_idle(self, last_request: object) -> None:
+    def _end_idle_connection(self, last_request: object) -> None:
         """End the connection if it has sent no request since `last_request`."""
         if self not in self._open:
             return

@@ -44,7 +44,7 @@ def _show_current_page(app: App) -> None:
                 )  # ends the visit if the invite is invalid
     visit: Visit | None = st.session_state.get("visit")
     if visit is not None:
-        connections.websockets.exempt_rater(st.context.headers.get(connections.HEADER))
+        connections.websockets.exempt_rater_from_limit(st.context.headers.get(connections.HEADER))
     markup.add_page_script(app.words, view, **(visit.make_panel_data() if visit else {}))
 
 
@@ -62,9 +62,9 @@ def _show_due_page(app: App) -> str:
     name = pages.show_next_page(app, visit)
     if name is not None:
         return name
-    rating.fetch_pair(app, visit)
+    rating.fetch_next_pair(app, visit)
     if visit.pair is None:
-        return pages.show_waiting_or_end(app, visit)
+        return pages.show_waiting_or_ending_page(app, visit)
     rating.show_rating(app)
     return "pair"
 

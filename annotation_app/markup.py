@@ -52,12 +52,12 @@ def format_bullet_list(items: Sequence[str]) -> str:
     return f'<ul class="ge-points">{"".join(f"<li>{escape(item)}</li>" for item in items)}</ul>'
 
 
-def show_problem(text: str) -> None:
+def show_problem_message(text: str) -> None:
     """Show a short message that a screen reader announces at once."""
     st.html(f'<div class="ge-message ge-problem" role="alert">{escape(text)}</div>')
 
 
-def show_code(heading: str, text: str, *, lead: str = "") -> None:
+def show_copyable_code(heading: str, text: str, *, lead: str = "") -> None:
     """Show a code that the rater can copy, between a heading and a paragraph."""
     copied = f'<pre class="ge-command ge-code"><code>{escape(text)}</code></pre>'
     st.html(f'<h2 class="ge-subtitle">{escape(heading)}</h2>{copied}{format_paragraph(lead)}')

@@ -28,13 +28,13 @@ from annotation_app.markup import (
     format_pair_text,
     format_paragraph,
     format_rubric,
-    show_code,
+    show_copyable_code,
     show_feedback,
     show_forward_button,
     show_narrow_page,
-    show_problem,
+    show_problem_message,
 )
-from annotation_app.rating import Submission, load_panel, show_pair
+from annotation_app.rating import Submission, load_rating_panel, show_pair
 from annotation_app.state import App, Visit, store_progress_note
 from guard_eval.records import BlindPair, make_content_id
 from guard_eval.store import handout, raters
@@ -59,17 +59,17 @@ def show_next_page(app: App, visit: Visit) -> str | None:  # noqa: PLR0911 (a pa
     passed = any(attempt["passed"] for attempt in notes["check"])
     unchecked = pages.check and not begun and not passed
     if pages.consent and not _has_consented(visit):
-        return _show_consent(app, visit)
+        return _show_consent_page(app, visit)
     if unchecked and len(notes["check"]) >= CHECK_ATTEMPTS:
         return show_ending_page(app, "screened_out", visit)
     if pages.background and not notes["background"]:
-        return _show_background(app, visit)
+        return _show_background_questions(app, visit)
     if visit.opened == "instructions" or not (begun or notes["instructions"]):
         return _show_instructions(app, visit)
     if pages.practice and visit.opened == "practice":
-        return _show_feedback(app, visit)
+        return _show_practice_feedback(app, visit)
     if pages.practice and not begun and _list_remaining_practice_pairs(app, visit):
-        return _show_practice(app, visit)
+        return _show_practice_pair(app, visit)
     return _show_comprehension_check(app, visit) if unchecked else None
 
 
@@ -82,7 +82,7 @@ def _has_consented(visit: Visit) -> bool | None:
     return consents[-1]["agreed"] if consents else None
 
 
-def _show_consent(app: App, visit: Visit) -> str:
+def _show_consent_page(app: App, visit: Visit) -> str:
     """Show the consent page, or the ending for a rater who declined."""
     if _has_consented(visit) is False and visit.opened != "consent":
         return show_ending_page(app, "declined", visit)
@@ -95,7 +95,7 @@ def _show_consent(app: App, visit: Visit) -> str:
     if agreed or declined:
         words = {"language": app.words.language, "wording": make_content_id("consent", texts.model_dump())}
         store_progress_note(app, visit, "consent", {"agreed": agreed, **words})
-        visit.open_page("")
+        visit.open_onboarding_page("")
         st.rerun()
     return "consent"
 
@@ -103,7 +103,7 @@ def _show_consent(app: App, visit: Visit) -> str:
 # Background.
 
 
-def _show_background(app: App, visit: Visit) -> str:
+def _show_background_questions(app: App, visit: Visit) -> str:
     """Show the questions about the rater."""
     texts = app.words.background
     with show_narrow_page(texts.title, texts.lead):
@@ -150,19 +150,19 @@ def _show_instructions(app: App, visit: Visit) -> str:
         if attempts and not attempts[-1]["passed"]:
             questions = app.words.check.questions
             wrong = " ".join(f"“{row.ask}”" for row in questions if row.name in attempts[-1]["wrong"])
-            show_problem(fill_placeholders(app.words.check.wrong, questions=wrong))
+            show_problem_message(fill_placeholders(app.words.check.wrong, questions=wrong))
         rubric = format_rubric(texts.questions, app.criteria)
         st.html(rubric + format_bullet_list(texts.points))
         if visit.progress["arrival"]:  # the rater came without an invite
             app_url = (st.context.url or "").rstrip("/")
             address = f"{app_url}/?invite={visit.token}"
-            show_code(texts.link, address, lead=texts.link_lead)
+            show_copyable_code(texts.link, address, lead=texts.link_lead)
         begun = visit.trail or visit.progress["instructions"]
         pressed = show_forward_button(texts.again if begun else texts.start, key="start")
     if pressed:
         if not begun:
             store_progress_note(app, visit, "instructions", {"language": app.words.language})
-        visit.open_page("")
+        visit.open_onboarding_page("")
         st.rerun()
     return "instructions"
 
@@ -176,11 +176,11 @@ def _list_remaining_practice_pairs(app: App, visit: Visit) -> list[PracticePair]
     return [pair for pair in app.practice if pair.name not in practised]
 
 
-def _show_practice(app: App, visit: Visit) -> str:
+def _show_practice_pair(app: App, visit: Visit) -> str:
     """Show the next practice pair."""
     pair = _list_remaining_practice_pairs(app, visit)[0]
     number = app.practice.index(pair) + 1
-    load_panel(app.words)
+    load_rating_panel(app.words)
     blind_pair = BlindPair.from_texts(
         -number, pair.prompt, pair.a, pair.b
     )  # no presentation has a number below 1
@@ -198,10 +198,10 @@ def _store_practice_answer(app: App, visit: Visit, submission: Submission) -> No
         store_progress_note(app, visit, "practice", detail)
         visit.clear_messages()
         visit.acknowledged = (submission.pair, submission.press)
-        visit.open_page("practice")
+        visit.open_onboarding_page("practice")
 
 
-def _show_feedback(app: App, visit: Visit) -> str:
+def _show_practice_feedback(app: App, visit: Visit) -> str:
     """Show the expected answers for the last practice pair."""
     words = app.words.panel
     texts = app.words.practice
@@ -223,7 +223,7 @@ def _show_feedback(app: App, visit: Visit) -> str:
         if show_forward_button(
             texts.button if _list_remaining_practice_pairs(app, visit) else texts.last, key="next"
         ):
-            visit.open_page("")
+            visit.open_onboarding_page("")
             st.rerun()
         st.html(format_pair_text(words.prompt, pair.prompt))
         for letter, text in (("A", pair.a), ("B", pair.b)):
@@ -241,19 +241,22 @@ def _show_comprehension_check(app: App, visit: Visit) -> str:
     name = f"check-{len(attempts)}"
     with show_narrow_page(texts.title, texts.lead):
         st.button(
-            escape_label(texts.instructions), key="read", on_click=visit.open_page, args=("instructions",)
+            escape_label(texts.instructions),
+            key="read",
+            on_click=visit.open_onboarding_page,
+            args=("instructions",),
         )
         # Each attempt gets a new form, in which nothing is chosen yet.
         answers = _show_question_form(name, texts.questions, texts.button)
         if answers is not None and len(answers) < len(texts.questions):
-            show_problem(texts.missing)
+            show_problem_message(texts.missing)
         elif answers is not None:
             right = {question.name: question.right for question in texts.questions}
             wrong = [name for name in right if answers[name] != right[name]]
             passed = not wrong
             detail = {"answers": answers, "wrong": wrong, "passed": passed}
             store_progress_note(app, visit, "check", detail)
-            visit.open_page("instructions" if wrong else "")
+            visit.open_onboarding_page("instructions" if wrong else "")
             st.rerun()
     return name
 
@@ -277,14 +280,17 @@ def show_ending_page(app: App, ending: Ending, visit: Visit | None = None) -> st
         store_progress_note(app, visit, "finished", {"rated": rated})
     with show_narrow_page(texts.title, fill_placeholders(texts.lead, count=rated)):
         if code is not None:
-            show_code(app.words.completed.code, code)
+            show_copyable_code(app.words.completed.code, code)
             if address := recruitment.make_completion_address(code):
                 st.link_button(escape_label(app.words.completed.link), address, type="primary")
         if ending == "no_place":
             st.button(escape_label(texts.button), key="look-again")
         elif ending == "declined" and visit is not None:
             st.button(
-                escape_label(texts.button), key="reconsider", on_click=visit.open_page, args=("consent",)
+                escape_label(texts.button),
+                key="reconsider",
+                on_click=visit.open_onboarding_page,
+                args=("consent",),
             )
         elif ending == "completed" and visit is not None and rated:
             back = escape_label(app.words.panel.back)
@@ -292,7 +298,7 @@ def show_ending_page(app: App, ending: Ending, visit: Visit | None = None) -> st
     return ending
 
 
-def show_waiting_or_end(app: App, visit: Visit) -> str:
+def show_waiting_or_ending_page(app: App, visit: Visit) -> str:
     """Show the end to a rater without a pair, or a waiting page while other raters have pairs open."""
     if handout.find_end_of_rater_wait(app.store, visit.rater, app.plan) is None:
         return show_ending_page(app, "completed" if visit.trail else "ran_out", visit)

@@ -102,7 +102,7 @@ _MESSAGES: dict[str, type[Submission | Skip | Navigation]] = {
 Submit = Callable[[App, Visit, Submission], None]
 
 
-def load_panel(words: Wording) -> None:
+def load_rating_panel(words: Wording) -> None:
     """Send the panel's script, style and words once per page, outside the fragment that shows the pairs."""
     # Register the panel in every run: the registry belongs to the running server, and a repeated definition
     # changes nothing.
@@ -116,7 +116,7 @@ def load_panel(words: Wording) -> None:
 
 
 def show_pair(app: App, visit: Visit, pair: BlindPair, view: Mapping[str, object], submit: Submit) -> None:
-    """Show a pair, after `load_panel`. Only the texts and the presentation's number are sent.
+    """Show a pair, after `load_rating_panel`. Only the texts and the presentation's number are sent.
 
     `view` has the other fields that panel.js reads. `submit` stores a submission.
     """
@@ -186,13 +186,13 @@ def _handle_browser_message(submit: Submit, sent: JsonObject) -> bool:
 
 def show_rating(app: App) -> None:
     """Show the rater's current pair with the questions."""
-    load_panel(app.words)
-    _show_pair_or_leave()
+    load_rating_panel(app.words)
+    _show_pair_or_leave_panel()
 
 
 # A fragment: for the next pair, no other part of the page runs or is sent.
 @st.fragment
-def _show_pair_or_leave() -> None:
+def _show_pair_or_leave_panel() -> None:
     """Show the current pair on the panel, or leave the panel if another page is due."""
     visit: Visit | None = st.session_state.get("visit")
     app = state.app
@@ -217,13 +217,13 @@ def _fetch_current_pair(app: App, visit: Visit) -> BlindPair | None:
         return None
     try:
         app.check_database_file_unchanged()
-        fetch_pair(app, visit)
+        fetch_next_pair(app, visit)
     except state.STUDY_ERRORS:
         return None  # the next page gets the same error, and logs it
     return visit.pair
 
 
-def fetch_pair(app: App, visit: Visit) -> None:
+def fetch_next_pair(app: App, visit: Visit) -> None:
     """Fetch the rater's next pair, if there is one, and count the remaining pairs."""
     if time.monotonic() - visit.counted > RECOUNT_SECONDS:
         _recount_rater_pairs(app, visit)
@@ -348,6 +348,6 @@ def _handle_navigation(visit: Visit, message: Navigation) -> None:
     if visit.pair is None or visit.pair.presentation != message.pair:
         return
     if message.to == "instructions":
-        visit.open_page("instructions")
+        visit.open_onboarding_page("instructions")
     else:
         visit.go_to_pair(visit.at - 1 if message.to == "back" else len(visit.trail))

@@ -115,7 +115,7 @@ class RaterApp(st.App):
         return runtime
 
 
-def run_server(opened: socket.socket) -> None:
+def run_server(bound_socket: socket.socket) -> None:
     """Serve the study of `state.serve_study` on a bound socket until a signal ends it.
 
     Raises:
@@ -160,7 +160,7 @@ def run_server(opened: socket.socket) -> None:
         timeout_graceful_shutdown=5,
     )
     server = uvicorn.Server(config)
-    server.run(sockets=[opened])
+    server.run(sockets=[bound_socket])
     if not server.started:
         raise StudyError("the annotation server did not start; the log above says why")
 

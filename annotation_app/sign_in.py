@@ -48,7 +48,9 @@ def sign_visitor_in(app: App) -> Visit | None:
     visit = state.start_visit(app, token) if token else None
     arrival = None
     if visit is None:
-        arrival = read_prolific_visitor(st.query_params, recruitment) or read_account_visitor(recruitment)
+        arrival = read_visitor_from_prolific(st.query_params, recruitment) or read_visitor_from_account(
+            recruitment
+        )
     refused = texts.unknown if token else ""
     if arrival is not None:
         # A provider proves the visitor's identity, but anybody can write Prolific's parameters.
@@ -62,7 +64,7 @@ def sign_visitor_in(app: App) -> Visit | None:
             return None
         refused = texts.other_browser
     if visit is None:
-        _show_sign_in(app, refused)
+        _show_sign_in_page(app, refused)
         return None
     if arrival is not None:
         detail = {"source": arrival.source, **arrival.detail}
@@ -74,26 +76,32 @@ def sign_visitor_in(app: App) -> Visit | None:
     return visit
 
 
-def read_prolific_visitor(parameters: Mapping[str, str], recruitment: Recruitment) -> Visitor | None:
+def read_visitor_from_prolific(url_parameters: Mapping[str, str], recruitment: Recruitment) -> Visitor | None:
     """Return the visitor from Prolific, read from the parameters in the address."""
     names = {"person": "PROLIFIC_PID", "study": "STUDY_ID", "session": "SESSION_ID"}
     valid = {
-        key: parameters[name] for key, name in names.items() if _PARAMETER.fullmatch(parameters.get(name, ""))
+        key: url_parameters[name]
+        for key, name in names.items()
+        if _PARAMETER.fullmatch(url_parameters.get(name, ""))
     }
     person = valid.pop("person", "")
-    is_theirs = recruitment.prolific and not _comes_from_other_study(parameters, recruitment)
+    is_theirs = recruitment.prolific and not _comes_from_other_prolific_study(url_parameters, recruitment)
     if not is_theirs or not raters.is_plausible_external_id("prolific", person):
         return None
     return Visitor("prolific", person, valid)
 
 
-def _comes_from_other_study(parameters: Mapping[str, str], recruitment: Recruitment) -> bool:
+def _comes_from_other_prolific_study(url_parameters: Mapping[str, str], recruitment: Recruitment) -> bool:
     """Return whether the visitor comes from a study on Prolific that is not the one in study.toml."""
     expected = recruitment.prolific_study_id
-    return expected is not None and "PROLIFIC_PID" in parameters and parameters.get("STUDY_ID") != expected
+    return (
+        expected is not None
+        and "PROLIFIC_PID" in url_parameters
+        and url_parameters.get("STUDY_ID") != expected
+    )
 
 
-def read_account_visitor(recruitment: Recruitment) -> Visitor | None:
+def read_visitor_from_account(recruitment: Recruitment) -> Visitor | None:
     """Return the visitor who signed in with an account. Name and e-mail address are not stored."""
     # Without a provider in secrets.toml the user has no such attribute.
     if not recruitment.oidc or not getattr(st.user, "is_logged_in", False):
@@ -112,18 +120,22 @@ def read_browser_secrets() -> list[str]:
     return list(dict.fromkeys(ours))[:10] or [secrets.token_urlsafe()]
 
 
-def _show_sign_in(app: App, refused: str) -> None:
+def _show_sign_in_page(app: App, refusal: str) -> None:
     """Show how to sign in, and the reason why this visitor is not signed in."""
     recruitment = app.settings.recruitment
     texts = app.words.sign_in
-    if recruitment.prolific and not refused:
-        refused = texts.elsewhere if _comes_from_other_study(st.query_params, recruitment) else texts.prolific
+    if recruitment.prolific and not refusal:
+        refusal = (
+            texts.elsewhere
+            if _comes_from_other_prolific_study(st.query_params, recruitment)
+            else texts.prolific
+        )
     with markup.show_narrow_page(texts.title, texts.lead):
-        if refused:
-            markup.show_problem(refused)
+        if refusal:
+            markup.show_problem_message(refusal)
         if recruitment.oidc and st.button(escape_label(texts.account), key="account"):
             try:
                 st.login()
             except (StreamlitAuthError, OSError) as error:
                 state.log_error(error, "signing in with an account")
-                markup.show_problem(app.words.trouble.lead)
+                markup.show_problem_message(app.words.trouble.lead)

@@ -116,13 +116,13 @@ class Visit:
         self.problem = ""
         self.failed = ""
 
-    def open_page(self, kind: str) -> None:
+    def open_onboarding_page(self, page_kind: str) -> None:
         """Open the onboarding page of this kind; an empty kind closes it."""
-        self.opened = kind
+        self.opened = page_kind
 
-    def go_to_pair(self, at: int) -> None:
-        """Go to the pair at `at`, and clear the messages about the previous pair."""
-        self.at = min(max(at, 0), len(self.trail))
+    def go_to_pair(self, position: int) -> None:
+        """Go to the pair at `position`, and clear the messages about the previous pair."""
+        self.at = min(max(position, 0), len(self.trail))
         self.pair = None
         self.clear_messages()
 
@@ -160,9 +160,9 @@ def _read_inode(store: Store) -> int:
     return store.file.stat().st_ino if store.file else 0
 
 
-def log_error(error: Exception, doing: str) -> None:
+def log_error(error: Exception, action: str) -> None:
     """Log an error. The message of a StudyError or OSError contains neither texts nor tokens."""
-    logging.getLogger("annotation_app").error("%s failed: %s", doing, error)
+    logging.getLogger("annotation_app").error("%s failed: %s", action, error)
 
 
 def start_visit(app: App, token: str) -> Visit | None:
@@ -171,7 +171,9 @@ def start_visit(app: App, token: str) -> Visit | None:
     if rater is None:
         return None
     trail = verdicts.read_rated_presentations(app.store, rater)
-    visit = Visit(token=token, rater=rater, progress=_read_progress(app, rater), trail=trail, at=len(trail))
+    visit = Visit(
+        token=token, rater=rater, progress=_read_progress_notes(app, rater), trail=trail, at=len(trail)
+    )
     if rater.id in app.latest:
         visit.acknowledged = app.latest[rater.id].acknowledged
     app.latest[rater.id] = visit
@@ -183,7 +185,7 @@ def is_latest_visit(app: App, visit: Visit) -> bool:
     return app.latest.setdefault(visit.rater.id, visit) is visit
 
 
-def _read_progress(app: App, rater: Rater) -> dict[str, list[JsonObject]]:
+def _read_progress_notes(app: App, rater: Rater) -> dict[str, list[JsonObject]]:
     """Return the notes of a rater's progress by kind, oldest first."""
     progress: dict[str, list[JsonObject]] = defaultdict(list)
     for note in notes.read_notes(app.store, rater=rater.name):
@@ -200,7 +202,7 @@ def store_progress_note(app: App, visit: Visit, kind: NoteKind, detail: JsonObje
     If a second press or another tab has stored the same note since this page was shown, nothing is added.
     """
     noted = len(visit.progress[kind])
-    visit.progress = _read_progress(app, visit.rater)
+    visit.progress = _read_progress_notes(app, visit.rater)
     if len(visit.progress[kind]) == noted:
         notes.write_note(app.store, visit.rater, kind, json.dumps(detail, ensure_ascii=False, sort_keys=True))
         visit.progress[kind].append(detail)

@@ -38,7 +38,7 @@ from guard_eval.store.judging.requests import Question
 from guard_eval.study.folder import Study
 from guard_eval.study.judge_settings import Judge
 from judge.journal import RunCounts
-from judge.prompts.forms import choose_first_form
+from judge.prompts.forms import choose_first_request_form
 from judge.questions import RequestBuilder, read_unjudged_questions
 from judge.run import OnlineRun
 
@@ -78,7 +78,7 @@ def _body(judge: Judge, prompt: str, first: str, second: str) -> bytes:
     blind = BlindPair(presentation=0, prompt=prompt, text_a=first, text_b=second)
     question = Question(pair_id="p", number=0, blind=blind)
     return RequestBuilder(judge, seed=1).build_request_body(
-        question, choose_first_form(judge), max_output_tokens=512
+        question, choose_first_request_form(judge), max_output_tokens=512
     )
 
 

@@ -44,7 +44,7 @@ from guard_eval.store.judging.requests import (
 )
 from judge.decide import MOST_USELESS_ANSWERS, Failure, stop_after_unreadable_answers
 from judge.journal import RunCounts
-from judge.run import OnlineRun, PendingQuestion, make_failed_result
+from judge.run import OnlineRun, PendingQuestion, make_failed_request_result
 
 REQUESTS_AT_ONCE = 200
 """While a batch is written, this number of requests is read and reserved in one step."""
@@ -95,17 +95,17 @@ class BatchRun:
 
     async def _ask_questions_by_round(self, rounds: Iterable[Sequence[Question]]) -> None:
         online = self.online
-        async with online.connect():
+        async with online.connect_to_server():
             self._api = BatchApi(online.client, pace=online.workers.pace)
             await self._collect_batches(await self._take_over_unfinished_batches())
             for questions in rounds:
-                unanswered = await online.record_stored_outcomes(
+                unanswered = await online.record_outcomes_of_stored_answers(
                     await online.ask_until_first_answer(questions)
                 )
                 while unanswered and online.state.is_settled and not online.workers.is_stopped:
-                    unanswered = await self._ask_in_batches(unanswered)
+                    unanswered = await self._ask_questions_in_batches(unanswered)
 
-    async def _ask_in_batches(self, unanswered: Sequence[PendingQuestion]) -> list[PendingQuestion]:
+    async def _ask_questions_in_batches(self, questions: Sequence[PendingQuestion]) -> list[PendingQuestion]:
         """Ask questions in batches, and return the questions that need another request.
 
         After the server has refused a batch as too large, batches are sent one at a time. A question without
@@ -119,7 +119,7 @@ class BatchRun:
         verdicts = counts.verdicts
         most_requests = self._most_requests
         self._batch_of = {}
-        queue = deque(unanswered)
+        queue = deque(questions)
         batches = [await self._send_batch(queue)]
         while queue and self._most_requests == MOST_REQUESTS:
             batches.append(await self._send_batch(queue))
@@ -127,8 +127,10 @@ class BatchRun:
             await online.workers.pause(online.workers.pace * LONGEST_POLL_SECONDS)
         await self._collect_batches([batch for batch in batches if batch is not None])
         unsettled: list[PendingQuestion] = []
-        for pending in await online.record_stored_outcomes(pending.question for pending in unanswered):
-            key = online.builder.make_key(pending.question, pending.send.form, pending.send.sample)
+        for pending in await online.record_outcomes_of_stored_answers(
+            pending.question for pending in questions
+        ):
+            key = online.builder.make_request_key(pending.question, pending.send.form, pending.send.sample)
             match self._batch_of.get(key):
                 case None:
                     unsettled.append(pending)
@@ -141,13 +143,13 @@ class BatchRun:
             raise StudyError(stop_after_unreadable_answers(online.state, useless[-1], len(useless)).reason)
         return unsettled
 
-    def _halve_batch_size(self, name: str, size: int, refusal: str) -> None:
+    def _halve_batch_size(self, batch_name: str, size: int, refusal: str) -> None:
         """Halve the size of all further batches, because this batch was too large.
 
         Raises:
             StudyError: The batch had one request.
         """
-        self._batch_of = {key: batch for key, batch in self._batch_of.items() if batch != name}
+        self._batch_of = {key: batch for key, batch in self._batch_of.items() if batch != batch_name}
         if size <= 1:
             raise StudyError(
                 f"{self.server.url} refuses a batch of one request ({refusal}). Run again without --batch"
@@ -247,27 +249,27 @@ class BatchRun:
         self._update_batch_requests(batch.name, provider_id=provider_id)
         return replace(batch, provider_id=provider_id)
 
-    async def _create_batch(self, name: str, size: int, file: IO[bytes]) -> Batch | None:
+    async def _create_batch(self, batch_name: str, size: int, file: IO[bytes]) -> Batch | None:
         """Upload the requests and create a batch; return None if the batch is too large.
 
         Raises:
             StudyError: The provider refuses the batch, or only the user can fix the problem.
         """
         try:
-            provider_id = await self._api.create_batch(name, file, self._endpoint)
+            provider_id = await self._api.create_batch(batch_name, file, self._endpoint)
         except CallError as error:
-            self._release_reserved_costs(name)
+            self._release_reserved_costs(batch_name)
             if isinstance(error, TooLargeError):
-                self._halve_batch_size(name, size, str(error))
+                self._halve_batch_size(batch_name, size, str(error))
                 return None
             raise StudyError(
                 f"{self.server.url} has no Batch API, or refuses the batch ({error}). Run the command "
                 "without --batch"
             ) from None
-        self._update_batch_requests(name, provider_id=provider_id)
+        self._update_batch_requests(batch_name, provider_id=provider_id)
         self.journal.counts.requests += size
         progress.show_notice(f"the batch {provider_id} with {size} requests was sent")
-        return Batch(name=name, provider_id=provider_id)
+        return Batch(name=batch_name, provider_id=provider_id)
 
     async def _collect_batches(self, batches: Sequence[Batch]) -> None:
         """Wait until all batches have ended, and store their results."""
@@ -295,7 +297,7 @@ class BatchRun:
             if status.state == "open":
                 return False
             for name in status.files:
-                self._store_results(batch, await self._api.download_file(name))
+                self._store_batch_results(batch, await self._api.download_file(name))
         except CallError as error:
             raise StudyError(
                 f"{self.server.url} has no batch {batch.provider_id}, or no results of this batch ({error}). "
@@ -331,13 +333,13 @@ class BatchRun:
             self._halve_batch_size(batch.name, size, status.error)
         return True
 
-    def _store_results(self, batch: Batch, content: bytes) -> None:
+    def _store_batch_results(self, batch: Batch, result_file: bytes) -> None:
         """Read a result file of a batch, and store the answers and failures in the database."""
         with self.journal.store.begin_read() as db:
             rows = requests.read_open_requests(db, batch.name)
         settled: dict[str, RequestResult] = {}
         repeated = set()
-        for line in content.splitlines():
+        for line in result_file.splitlines():
             key = str(get_object_or_empty(load_json_or_none(line)).get("custom_id"))
             if key not in rows:
                 continue
@@ -348,7 +350,7 @@ class BatchRun:
             elif error is None:
                 settled[key] = self.journal.price_answer(row, line, batch=True)
             else:
-                settled[key] = make_failed_result(row, error)
+                settled[key] = make_failed_request_result(row, error)
                 self._errors[key] = error
         if repeated:
             progress.warn(

@@ -29,7 +29,7 @@ from judge.calibration import read_unanswered_calibration_questions
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
 from judge.questions import make_judge_hand_out_plan, read_unjudged_questions, split_questions_into_rounds
 from judge.recheck import draw_requests_to_recheck, preview_recheck, resend_requests
-from judge.viewer import write_exchanges_page
+from judge.viewer import write_judge_exchanges_page
 
 if TYPE_CHECKING:
     from judge.journal import RunCounts
@@ -115,8 +115,8 @@ def judge(
     with Store.open(study.database, declared=study.declared) as store:
         if view is not None:
             names = None if only is None else {judge_settings.rater_name for judge_settings in judges}
-            count = write_exchanges_page(
-                store, study.settings.judge, view, seed=study.settings.seed, only=names
+            count = write_judge_exchanges_page(
+                store, study.settings.judge, view, seed=study.settings.seed, only_judges=names
             )
             return JudgeResult(lines=(f"{view}: {count} exchanges; open it in a browser",))
         if not pairs.read_pairs(store):
@@ -147,17 +147,17 @@ def judge(
             result = replace(result, next=(pairing,)) if tune else result
     if command.errors:
         progress.show_result(result)
-        raise command.join_errors()
+        raise command.join_judge_errors()
     return result
 
 
-def _choose_judges(study: Study, only: str | None) -> list[Judge]:
-    judges = [judge for judge in study.settings.judge if only in (None, judge.model, judge.rater_name)]
+def _choose_judges(study: Study, only_judge: str | None) -> list[Judge]:
+    judges = [judge for judge in study.settings.judge if only_judge in (None, judge.model, judge.rater_name)]
     names = ", ".join(judge.rater_name for judge in study.settings.judge)
     if not names:
         raise StudyError(f'{study.folder} has no judge; add a table [[judge]] with model = "…" to study.toml')
     if not judges:
-        raise StudyError(f"the study has no judge {only!r}; choose one of: {names}")
+        raise StudyError(f"the study has no judge {only_judge!r}; choose one of: {names}")
     return judges
 
 
@@ -342,7 +342,7 @@ class JudgeCommand:
             failures=reasons,
         )
 
-    def join_errors(self) -> StudyError:
+    def join_judge_errors(self) -> StudyError:
         """Join the errors that stopped judges into one error."""
         if len(self.study.settings.judge) == 1:
             return next(iter(self.errors.values()))

@@ -24,7 +24,7 @@ from guard_eval.servers.failures import (
 )
 from guard_eval.servers.form import Form
 from guard_eval.study.judge_settings import Judge
-from judge.prompts.forms import apply_change, find_fixed_request_parts, list_simpler_forms
+from judge.prompts.forms import apply_change, find_fixed_request_parts, list_simpler_request_forms
 from judge.prompts.parsing import Choices
 
 MOST_USELESS_ANSWERS = 10
@@ -264,8 +264,8 @@ def decide_next_step(history: History, form: Form) -> Step:
     if run.has_too_many_useless_answers:
         return stop_after_unreadable_answers(run, error, len(run.unjudged_pairs))
     if error.change == "fewer_tokens" and run.max_output_tokens < reply.max_output_tokens:
-        return Send(form, len(_list_answers_in_form(history, form)))
-    step = None if run.is_settled else _choose_untried_form(history, form, error)
+        return Send(form, len(_list_answers_to_request_form(history, form)))
+    step = None if run.is_settled else _choose_untried_request_form(history, form, error)
     if step is not None:
         return step
     return (
@@ -285,7 +285,7 @@ def stop_after_unreadable_answers(run: RunState, error: RequestFailure, count: i
     )
 
 
-def _choose_untried_form(history: History, form: Form, error: RequestFailure) -> Send | Stop | None:
+def _choose_untried_request_form(history: History, form: Form, error: RequestFailure) -> Send | Stop | None:
     """If the form may have caused the failure, return the decision to send the next untried form."""
     run = history.run
     tried = {reply.form for reply in history.replies}
@@ -305,12 +305,12 @@ def _choose_untried_form(history: History, form: Form, error: RequestFailure) ->
             f"({error.detail}). Remove {error.change} from study.toml, or name another model"
         )
     simpler = next(
-        (other for other in _list_candidate_forms(history, form, error) if other not in tried), None
+        (other for other in _list_candidate_request_forms(history, form, error) if other not in tried), None
     )
     return None if simpler is None else Send(simpler)
 
 
-def _list_candidate_forms(history: History, form: Form, error: RequestFailure) -> Iterator[Form]:
+def _list_candidate_request_forms(history: History, form: Form, error: RequestFailure) -> Iterator[Form]:
     """Yield the forms that may succeed after a failure, the best form first."""
     judge = history.run.judge
     if error.change is not None and error.change != "guess":
@@ -321,7 +321,7 @@ def _list_candidate_forms(history: History, form: Form, error: RequestFailure) -
         change = reply.result.change if isinstance(reply.result, RequestFailure) else None
         if change is not None and change != "guess":
             base = apply_change(base, change, judge)
-    yield from list_simpler_forms(base, judge)
+    yield from list_simpler_request_forms(base, judge)
 
 
 def _decide_after_unreadable_answer(
@@ -332,7 +332,7 @@ def _decide_after_unreadable_answer(
     An answer that was cut off at a lower token limit than the current limit does not count.
     """
     limit = history.run.max_output_tokens
-    answers = _list_answers_in_form(history, form)
+    answers = _list_answers_to_request_form(history, form)
     full = [reply for reply in answers if reply.max_output_tokens >= limit]
     is_cut = error.kind == "truncated" and answers[-1] not in full
     if is_cut or (error.kind in RESAMPLED and len(full) < SAMPLES):
@@ -358,7 +358,7 @@ def _decide_after_failed_request(history: History, error: RequestFailure) -> Ret
     return _decide_failure_or_stop(history.run, error)
 
 
-def _list_answers_in_form(history: History, form: Form) -> list[Reply]:
+def _list_answers_to_request_form(history: History, form: Form) -> list[Reply]:
     return [reply for reply in history.replies if reply.answered and reply.form == form]
 
 

@@ -100,19 +100,19 @@ class Journal:
             else self._price.compute_max_cost(body, max_output_tokens, batch=batch)
         )
 
-    def price_answer(self, row: int, body: bytes, *, batch: bool = False) -> RequestResult:
+    def price_answer(self, request_row: int, answer_body: bytes, *, batch: bool = False) -> RequestResult:
         """Compute an answer's cost. Return the answer and the cost, to be stored in the request's row."""
-        usage = read_usage(body)
+        usage = read_usage(answer_body)
         cost = None if self._price is None else self._price.compute_cost(usage, batch=batch)
-        return RequestResult(row=row, state="answered", response=body, usage=usage, cost=cost)
+        return RequestResult(row=request_row, state="answered", response=answer_body, usage=usage, cost=cost)
 
-    def add_answer_cost(self, answer: RequestResult, reserved: int | None) -> None:
+    def add_answer_cost(self, answer: RequestResult, reserved_cost: int | None) -> None:
         """Add the cost of a stored answer to the run's cost. If the cost is unknown, add the reserved amount.
 
         Raises:
             StudyError: There is a budget, and the answer cost more than the reserved amount.
         """
-        expected = reserved or 0
+        expected = reserved_cost or 0
         cost = expected if answer.cost is None else answer.cost
         self.counts.cost += cost
         if cost <= expected or self._has_warned:

@@ -103,7 +103,10 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     unanswered = []
     for question, history in builder.replay_stored_answers(store, questions, run):
         step = decide_next_step(history, run.form)
-        if isinstance(step, Send) and builder.make_key(question, step.form, step.sample) not in in_batches:
+        if (
+            isinstance(step, Send)
+            and builder.make_request_key(question, step.form, step.sample) not in in_batches
+        ):
             unanswered.append((question, step))
     bodies = [
         builder.build_request_body(question, send.form, send.sample, max_output_tokens=run.max_output_tokens)
@@ -133,9 +136,9 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         lines.append(f"{len(questions) - len(sizes):,} questions are answered or in a batch already")
     costs = {}
     if price is not None:
-        costs = _estimate_costs(price, judge, sizes, spent, reasons=reasons)
+        costs = _estimate_request_costs(price, judge, sizes, spent, has_reasoning=reasons)
         if may_reason:
-            reasoning = _estimate_costs(price, judge, sizes, None, reasons=True)
+            reasoning = _estimate_request_costs(price, judge, sizes, None, has_reasoning=True)
             costs |= {f"{way}, if the model reasons": usd for way, usd in reasoning.items()}
     warnings = []
     if changes := describe_setting_changes(store, judge):
@@ -162,20 +165,23 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     )
 
 
-def _estimate_costs(
-    price: Price, judge: Judge, sizes: Sequence[int], spent: SqlRow | None, *, reasons: bool
+def _estimate_request_costs(
+    price: Price, judge: Judge, request_sizes: Sequence[int], spent: SqlRow | None, *, has_reasoning: bool
 ) -> dict[str, tuple[float, float]]:
     """Estimate the expected and the worst cost of requests of these sizes (in bytes), online and batched."""
     if spent is not None and spent.answers and spent.input_tokens:
         prompt = round(spent.input_tokens / spent.answers)
         answer = round(spent.output_tokens / spent.answers)
     else:
-        prompt = round(sum(sizes) / BYTES_PER_TOKEN / max(len(sizes), 1))
+        prompt = round(sum(request_sizes) / BYTES_PER_TOKEN / max(len(request_sizes), 1))
         answer = TOKENS_OF_BRACES + TOKENS_PER_CRITERION * len(judge.criteria)
-        answer += TOKENS_OF_RATIONALE * judge.rationale + TOKENS_OF_REASONING * reasons
+        answer += TOKENS_OF_RATIONALE * judge.rationale + TOKENS_OF_REASONING * has_reasoning
     costs = {}
     for way, batch in ((ONLINE, False), (IN_BATCH, True)):
         longest = judge.max_output_tokens or REASONING_TOKENS
-        worst = (price.price_tokens(size, longest, batch=batch) for size in sizes)
-        costs[way] = len(sizes) * price.price_tokens(prompt, answer, batch=batch), SAMPLES * sum(worst)
+        worst = (price.price_tokens(size, longest, batch=batch) for size in request_sizes)
+        costs[way] = (
+            len(request_sizes) * price.price_tokens(prompt, answer, batch=batch),
+            SAMPLES * sum(worst),
+        )
     return costs

@@ -31,7 +31,7 @@ from judge.decide import (
     decide_next_step,
     record_reply,
 )
-from judge.prompts.forms import build_request, choose_first_form, choose_temperature, format_request
+from judge.prompts.forms import build_request, choose_first_request_form, choose_temperature, format_request
 from judge.prompts.parsing import parse_response
 from judge.prompts.prompt import compare_prompt_with_paper, make_prompt, make_verdict_block_code
 
@@ -98,7 +98,7 @@ class RequestBuilder:
             seed,
         )
 
-    def make_key(self, question: Question, form: Form, sample: int = 0) -> str:
+    def make_request_key(self, question: Question, form: Form, sample: int = 0) -> str:
         """Return a request's key: a SHA-256 (64 hexadecimal digits) of everything that changes the answer.
 
         The key contains the judge's name, so two judges with the same settings have separate answers. The key
@@ -122,7 +122,7 @@ class RequestBuilder:
         digest = hashlib.sha256(name.encode()).digest()
         return build_request(
             self.judge,
-            self._prompt.write_messages(question.blind, self._seed, as_block=form.output == "text"),
+            self._prompt.write_messages(question.blind, self._seed, as_verdict_block=form.output == "text"),
             form,
             seed=int.from_bytes(digest[:4]) >> 1,  # servers take signed 32-bit seeds
             max_output_tokens=max_output_tokens,
@@ -152,7 +152,7 @@ class RequestBuilder:
             forms = requests.read_forms_with_verdicts(db, self.settings)
         usual = REASONING_TOKENS if judge.asks_to_reason else USUAL_TOKENS
         limits = [judge.max_output_tokens or usual]
-        best = choose_first_form(judge)
+        best = choose_first_request_form(judge)
         for name, verdicts, limit in forms[:1]:
             if verdicts >= DECIDING_QUESTIONS:
                 best = Form.parse(name)
@@ -167,7 +167,9 @@ class RequestBuilder:
     ) -> Reply:
         """Read the verdict or the failure in an answer to a request of this form."""
         code = make_verdict_block_code(question.blind, self._seed)
-        outcome = parse_response(answer.response, self.judge.criteria, code=code, titles=self._titles)
+        outcome = parse_response(
+            answer.response, self.judge.criteria, tag_code=code, criterion_titles=self._titles
+        )
         if isinstance(outcome, RequestFailure):
             written = read_usage(answer.response).output_tokens or 0
             if outcome.kind in RESAMPLED and written >= answer.max_output_tokens:  # whatever else it says
@@ -192,7 +194,8 @@ class RequestBuilder:
         samples = dict.fromkeys(range(len(questions)), 0)  # which sample of an undecided question is next
         while samples:
             keys = {
-                index: self.make_key(questions[index], run.form, sample) for index, sample in samples.items()
+                index: self.make_request_key(questions[index], run.form, sample)
+                for index, sample in samples.items()
             }
             with store.begin_read() as db:
                 answers = requests.read_answers_by_key(db, list(keys.values()))

@@ -65,24 +65,24 @@ def describe_recheck_outcomes(outcomes: Counter[Outcome]) -> str:
         )
     if not count:
         return f"no answer could be compared{failed}"
-    points = 100 * compute_upper_limit_of_changes(outcomes["changed"], count)
+    points = 100 * compute_upper_limit_of_changed_share(outcomes["changed"], count)
     return (
         f"{outcomes['same']} of {count} answers give the same verdicts; a change of more than "
         f"{points:.0f} points in any share is not plausible{failed}"
     )
 
 
-def compute_upper_limit_of_changes(changed: int, count: int) -> float:
+def compute_upper_limit_of_changed_share(changed: int, all_answers: int) -> float:
     """Return the upper confidence limit (Clopper–Pearson, 95 %) of the share of answers that changed.
 
     No win share can change by more than this share.
 
-    >>> round(compute_upper_limit_of_changes(0, 40), 4)  # 1 - 0.05 ** (1 / 40)
+    >>> round(compute_upper_limit_of_changed_share(0, 40), 4)  # 1 - 0.05 ** (1 / 40)
     0.0722
     """
     from scipy.stats import binomtest  # noqa: PLC0415 (slow to load)
 
-    test = binomtest(changed, count, alternative="less")
+    test = binomtest(changed, all_answers, alternative="less")
     return float(test.proportion_ci(CONFIDENCE, method="exact").high)
 
 
@@ -132,38 +132,40 @@ def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
     )
 
 
-def resend_requests(online: OnlineRun, attempts: Sequence[Attempt]) -> str:
+def resend_requests(run: OnlineRun, attempts: Sequence[Attempt]) -> str:
     """Send the requests again, and describe how many new answers give the same verdicts as before.
 
     Raises:
         StudyError: Only the user can fix the problem. Earlier answers are saved.
     """
     outcomes: Counter[Outcome] = Counter()
-    asyncio.run(_resend_concurrently(online, deque(attempts), outcomes))
+    asyncio.run(_resend_requests_concurrently(run, deque(attempts), outcomes))
     return describe_recheck_outcomes(outcomes)
 
 
-async def _resend_concurrently(online: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
-    online.state = replace(online.state, is_settled=True)
-    async with online.connect():
-        workers = (_resend_queue(online, queue, outcomes) for _ in range(online.judge.concurrency))
-        await online.workers.run(workers)
+async def _resend_requests_concurrently(
+    run: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]
+) -> None:
+    run.state = replace(run.state, is_settled=True)
+    async with run.connect_to_server():
+        workers = (_resend_queued_requests(run, queue, outcomes) for _ in range(run.judge.concurrency))
+        await run.workers.run(workers)
 
 
-async def _resend_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
-    while queue and not online.workers.is_stopped:
+async def _resend_queued_requests(run: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
+    while queue and not run.workers.is_stopped:
         attempt = queue.popleft()
         form = Form.parse(attempt.form)
-        plan = partial(_plan_recheck_request, online, attempt)
-        exchange = await online.send_until_answered(plan, form, History(run=online.state))
+        plan = partial(_plan_recheck_request, run, attempt)
+        exchange = await run.send_request_until_answered(plan, form, History(run=run.state))
         if isinstance(exchange, UnavailableRequest):
             queue.append(attempt)
-            await online.wait_for_open_requests()
+            await run.wait_for_open_requests()
             continue
         history, _ = exchange
         response = attempt.response or b""
         stored = AnsweredRequest(row=0, response=response, max_output_tokens=attempt.max_output_tokens)
-        before = online.builder.read_answer(attempt.question, form, stored).result
+        before = run.builder.read_answer(attempt.question, form, stored).result
         now = history.replies[-1].result
         outcomes["stored"] += not history.replies[-1].is_new
         if isinstance(now, RequestFailure) or isinstance(before, RequestFailure):
@@ -172,14 +174,14 @@ async def _resend_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Coun
             outcomes["same" if now == before else "changed"] += 1
 
 
-def _plan_recheck_request(online: OnlineRun, attempt: Attempt) -> PlannedRequest:
+def _plan_recheck_request(run: OnlineRun, attempt: Attempt) -> PlannedRequest:
     """Return a stored request as a new request, with today's date in the key, to be sent once a day."""
-    today = f"recheck {datetime.now(UTC):%Y-%m-%d} {online.builder.settings} ".encode()
+    today = f"recheck {datetime.now(UTC):%Y-%m-%d} {run.builder.settings} ".encode()
     return PlannedRequest(
         question=replace(attempt.question, check=_CHECK),
         key=hashlib.sha256(today + attempt.sent).hexdigest(),
         instruction=attempt.instruction,
         body=attempt.sent,
         max_output_tokens=attempt.max_output_tokens,
-        cost=online.journal.compute_highest_cost(attempt.sent, attempt.max_output_tokens),
+        cost=run.journal.compute_highest_cost(attempt.sent, attempt.max_output_tokens),
     )

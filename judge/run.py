@@ -133,19 +133,19 @@ class OnlineRun:
 
     async def _ask_questions_by_round(self, rounds: Iterable[Sequence[Question]]) -> None:
         size = -(-3 * self.judge.concurrency // 2)  # some workers wait for the disk, or for a retry
-        async with self.connect():
+        async with self.connect_to_server():
             for questions in rounds:
                 queue = await self.ask_until_first_answer(questions)
                 await self.workers.run(self._ask_queued_questions(queue) for _ in range(size))
 
     async def ask_until_first_answer(self, questions: Sequence[Question]) -> deque[Question]:
         """Ask one question after the other until an answer can be read; return the remaining questions."""
-        queue = deque(pending.question for pending in await self.record_stored_outcomes(questions))
-        await self.workers.run([self._ask_queued_questions(queue, first=True)])
+        queue = deque(pending.question for pending in await self.record_outcomes_of_stored_answers(questions))
+        await self.workers.run([self._ask_queued_questions(queue, until_first_answer=True)])
         return queue
 
     @asynccontextmanager
-    async def connect(self) -> AsyncIterator[None]:
+    async def connect_to_server(self) -> AsyncIterator[None]:
         """Connect to the server, and keep renewing the lease of open requests."""
         lease = asyncio.create_task(self.journal.keep_renewing_lease())
         lease.add_done_callback(lambda _: self.workers.stop())
@@ -159,7 +159,7 @@ class OnlineRun:
         if not lease.cancelled():
             lease.result()
 
-    async def record_stored_outcomes(self, questions: Iterable[Question]) -> list[PendingQuestion]:
+    async def record_outcomes_of_stored_answers(self, questions: Iterable[Question]) -> list[PendingQuestion]:
         """Save the verdicts and failures in stored answers; return the other questions to be asked."""
         questions = list(questions)
         if any(question.check is not None for question in questions):
@@ -181,15 +181,17 @@ class OnlineRun:
             await asyncio.gather(*(self.record_outcome(question, step) for question, step in some_concluded))
         return unanswered
 
-    async def _ask_queued_questions(self, queue: deque[Question], *, first: bool = False) -> None:
-        """Ask the questions in the queue. With `first`, stop after the first answer that can be read.
+    async def _ask_queued_questions(
+        self, queue: deque[Question], *, until_first_answer: bool = False
+    ) -> None:
+        """Ask the questions in the queue, or with `until_first_answer` only until an answer can be read.
 
         A question that cannot be asked now is put back into the queue.
 
         Raises:
             StudyError: The run ends here.
         """
-        while queue and not self.workers.is_stopped and not (first and self.state.is_settled):
+        while queue and not self.workers.is_stopped and not (until_first_answer and self.state.is_settled):
             question = queue.popleft()
             outcome = await self._ask_question(question, has_other_questions=bool(queue))
             match outcome:
@@ -226,7 +228,7 @@ class OnlineRun:
         step: Send | RetryLater | Verdict | Failure = Send(self.state.form)
         while isinstance(step, Send):
             send = step
-            exchange = await self.send_until_answered(
+            exchange = await self.send_request_until_answered(
                 partial(self.plan_request, question, send), send.form, history
             )
             if isinstance(exchange, UnavailableRequest):
@@ -237,7 +239,7 @@ class OnlineRun:
                 progress.show_notice(f"the next request asks for {step.form.describe()} ({error.detail})")
         return step
 
-    async def send_until_answered(
+    async def send_request_until_answered(
         self, plan: Callable[[], PlannedRequest], form: Form, history: History
     ) -> tuple[History, Send | RetryLater | Verdict | Failure] | UnavailableRequest:
         """Repeat a request until there is an answer or a final failure. Return the history and the next step.
@@ -246,7 +248,7 @@ class OnlineRun:
             StudyError: The run ends here.
         """
         while True:
-            reply = await self._send_once(plan, form)
+            reply = await self._send_request_unless_answered(plan, form)
             if isinstance(reply, UnavailableRequest):
                 return reply
             history = record_reply(replace(history, run=self.state), reply)
@@ -278,7 +280,7 @@ class OnlineRun:
         body = self.builder.build_request_body(question, send.form, send.sample, max_output_tokens=tokens)
         return PlannedRequest(
             question=question,
-            key=self.builder.make_key(question, send.form, send.sample),
+            key=self.builder.make_request_key(question, send.form, send.sample),
             instruction=self._store_instruction(send.form),
             body=body,
             max_output_tokens=tokens,
@@ -294,7 +296,9 @@ class OnlineRun:
             self._instructions[form] = instruction.id
         return self._instructions[form]
 
-    async def _send_once(self, plan: Callable[[], PlannedRequest], form: Form) -> Reply | UnavailableRequest:
+    async def _send_request_unless_answered(
+        self, plan: Callable[[], PlannedRequest], form: Form
+    ) -> Reply | UnavailableRequest:
         """Send a request once, unless an answer is stored already, and store the result.
 
         The cost is reserved only when the rate limiter allows the request, and the request occupies the
@@ -329,7 +333,7 @@ class OnlineRun:
             self.journal.add_answer_cost(settled, planned.cost)
             answer = AnsweredRequest(row=row, response=result, max_output_tokens=planned.max_output_tokens)
             return self.builder.read_answer(planned.question, form, answer, is_new=True)
-        await self.journal.write(requests.store_request_results, make_failed_result(row, result))
+        await self.journal.write(requests.store_request_results, make_failed_request_result(row, result))
         return Reply(
             form=form,
             result=result,
@@ -339,7 +343,7 @@ class OnlineRun:
         )
 
 
-def make_failed_result(row: int, error: RequestFailure) -> RequestResult:
+def make_failed_request_result(row: int, error: RequestFailure) -> RequestResult:
     """Return the result of a request without an answer, to be stored in the request's row."""
     state: Literal["lost", "unbilled"] = "lost" if error.billed else "unbilled"
     return RequestResult(row=row, state=state, failure=error.kind, detail=error.detail)

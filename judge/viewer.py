@@ -30,10 +30,10 @@ _HERE = Path(__file__).parent
 _PAIRS_AT_ONCE = 100
 
 
-def write_exchanges_page(
-    store: Store, judges: Iterable[Judge], path: Path, *, seed: int, only: set[str] | None = None
+def write_judge_exchanges_page(
+    store: Store, judges: Iterable[Judge], path: Path, *, seed: int, only_judges: set[str] | None = None
 ) -> int:
-    """Write the page of exchanges with all judges, or with the judges in `only`; return their number.
+    """Write the page of exchanges with all judges, or with the judges in `only_judges`; return their number.
 
     Raises:
         StudyError: There is nothing to show, or the file cannot be written.
@@ -42,7 +42,7 @@ def write_exchanges_page(
         raise StudyError(f"{path} is a folder; name the file to write, such as {path / 'exchanges.html'}")
     rubrics = chain.from_iterable(judge.rubric for judge in judges)
     titles = {criterion.name: criterion.title for criterion in rubrics}
-    comparisons = list(read_comparisons(store, seed=seed, only=only))
+    comparisons = list(read_judged_comparisons(store, seed=seed, only_judges=only_judges))
     if not comparisons:
         raise StudyError("no request was sent to a judge yet; run: guard-eval judge STUDY")
     script = (_HERE / "view.js").read_text(encoding="utf-8")
@@ -69,7 +69,9 @@ _Groups = dict[tuple[int, str, int], dict[int, list[Attempt]]]
 """Requests by comparison (position of the pair, judge and sample), and then by number of the question."""
 
 
-def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -> Iterator[JsonObject]:
+def read_judged_comparisons(
+    store: Store, *, seed: int, only_judges: set[str] | None = None
+) -> Iterator[JsonObject]:
     """Yield the values that the page shows for each pair, judge and sample."""
     choices: dict[tuple[str, str, int], dict[str, Choice]] = defaultdict(dict)
     votes: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -82,7 +84,7 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
     for start in range(0, len(pairs), _PAIRS_AT_ONCE):
         pairs_by_id = {pair.id: pair for pair in pairs[start : start + _PAIRS_AT_ONCE]}
         by_position = {pair.position: pair for pair in pairs_by_id.values()}
-        groups = _group_attempts_by_comparison(store, pairs_by_id, only)
+        groups = _group_attempts_by_comparison(store, pairs_by_id, only_judges)
         for (position, judge, sample), orders in sorted(groups.items()):
             pair = by_position[position]
             drawn = "ba" if int(make_content_id(seed, "view", pair.id), 16) % 2 else "ab"
@@ -104,18 +106,20 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
                 "prompt": pair.prompt,
                 "texts": [texts[side] for side in drawn],
                 "orders": sorted(described, key=lambda order: str(order["first"])),
-                "flip": _compare_orders(verdicts),
+                "flip": _compare_verdicts_between_orders(verdicts),
                 **_compare_votes_with_judge(people, verdicts),
             }
 
 
-def _group_attempts_by_comparison(store: Store, pairs: Mapping[str, Pair], only: set[str] | None) -> _Groups:
-    """Return the requests about these pairs to all judges, or only to the judges in `only`."""
+def _group_attempts_by_comparison(
+    store: Store, pairs: Mapping[str, Pair], only_judges: set[str] | None
+) -> _Groups:
+    """Return the requests about these pairs to all judges, or only to the judges in `only_judges`."""
     with store.begin_read() as db:
         attempts = requests.read_requests_about_pairs(db, list(pairs))
     groups: _Groups = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
-        if only is None or attempt.judge in only:
+        if only_judges is None or attempt.judge in only_judges:
             question = attempt.question
             sample = question.number // 2
             position = pairs[question.pair_id].position
@@ -145,7 +149,7 @@ def _compare_votes_with_judge(
     return {"people": counts, "apart": max(apart), "split": max(split)}
 
 
-def _compare_orders(verdicts: Sequence[Mapping[str, str]]) -> str:
+def _compare_verdicts_between_orders(verdicts: Sequence[Mapping[str, str]]) -> str:
     """Return `same` or `flip` if both orders have equal or different verdicts, otherwise `one`."""
     if len(verdicts) != 2 or not all(verdicts):
         return "one"
@@ -153,10 +157,10 @@ def _compare_orders(verdicts: Sequence[Mapping[str, str]]) -> str:
 
 
 def _describe_judgment_in_order(
-    attempts: Sequence[Attempt], choices: Mapping[str, Choice], names: Mapping[str, str]
+    attempts: Sequence[Attempt], choices: Mapping[str, Choice], text_names: Mapping[str, str]
 ) -> JsonObject:
     sides = "ab" if attempts[0].question.first == "a" else "ba"
-    first, second = (names[side] for side in sides)
+    first, second = (text_names[side] for side in sides)
     letters = {"A": first, "B": second, "tie": "tie"}
     return {
         "first": first,

@@ -41,6 +41,7 @@ from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
 from guard_eval.reporting.words import (
     capitalise,
+    count_in_words,
     find_criterion_title,
     format_p,
     format_p_in_sentence,
@@ -192,11 +193,14 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
 
 def _describe_raters(evidence: Evidence) -> Iterator[str]:
     """Describe the raters: a line for people, and a line for each of the first judges."""
-    covered = evidence.rows(count_pairs_and_ratings)
+    panels = {panel.name for panel in evidence.scored.panels}
+    covered = sorted(
+        evidence.rows(count_pairs_and_ratings), key=lambda row: row.judge != "" and row.judge not in panels
+    )
     for row in covered[:MAX_FACTS]:
         yield describe_coverage(row, evidence)
     if len(covered) > MAX_FACTS:
-        yield f"{len(covered) - MAX_FACTS} more judges"
+        yield count_in_words(len(covered) - MAX_FACTS, "more judge")
     yield from get_reading(evidence.frame).left_out
     yield from describe_search(evidence)
 
@@ -261,6 +265,8 @@ def _write_answer_remarks(
     ]
     sides = [row for row in evidence.rows(run_audits) if row.kind == UNBALANCED and row.severity == "warning"]
     judges = [] if evidence.is_ranked else [rows for rows in others if rows[0].judge]
+    panels = {panel.name for panel in evidence.scored.panels}
+    judges.sort(key=lambda rows: rows[0].judge not in panels)  # a panel was declared, so it comes first
     return write_sentences_from_template(
         "remarks",
         evidence,
@@ -271,6 +277,7 @@ def _write_answer_remarks(
         leads=_describe_leading_methods(unclear),
         smallest_p=min((row.p for row in unclear if row.p is not None), default=1),
         detectable=_find_detectable_share(unclear, evidence),
+        has_other_test=_has_other_test(evidence),
         unclear=unclear,
         equivalent=same,
         unassisted=explain_missing_assistance(evidence),
@@ -366,11 +373,17 @@ def _describe_leading_methods(rows: Sequence[WinShareRow]) -> list[str]:
     ]
 
 
+def _has_other_test(evidence: Evidence) -> bool:
+    """Return whether the plan declares another test than the sign-flip test."""
+    plan = evidence.plan
+    has_own_test = evidence.has_early_stopping or plan.sequential or plan.assisted_by is not None
+    return has_own_test or plan.raters == "random"
+
+
 def _find_detectable_share(rows: Sequence[WinShareRow], evidence: Evidence) -> float:
     """Return the smallest share that the tests of all given results would probably detect; 1 if unknown."""
     plan = evidence.plan
-    has_other_test = evidence.has_early_stopping or plan.sequential or plan.assisted_by is not None
-    if has_other_test or plan.raters == "random":
+    if _has_other_test(evidence):
         return 1.0
     shares = [
         find_detectable_share(row.standard_error, row.units, alpha=plan.alpha / max(1, row.family))

@@ -28,7 +28,7 @@ from analysis.verdicts.table import (
     refuse_wrong_rows,
     unify_categories,
 )
-from analysis.verdicts.words import format_set_options, format_word_setting, is_model_name
+from analysis.verdicts.words import MEANINGS, format_set_options, format_word_setting, is_model_name
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading
 from guard_eval.lookalike import make_visible_form
@@ -240,7 +240,8 @@ def _check_methods_and_verdicts(table: pd.DataFrame) -> None:
         table,
         is_unknown,
         "the verdict {verdict!r} names no method of its pair on {where}; write {method_a!r}, {method_b!r} or "
-        "'tie', or declare what it means: {offers} (a, b, tie, a method, or nothing for no verdict)",
+        "'tie', or declare what it means: {offers} ({meanings})",
+        meanings=MEANINGS,
         offers=format_set_options(*map(format_word_setting, unknown)),
     )
 

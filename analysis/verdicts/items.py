@@ -562,8 +562,8 @@ def _describe_repeated_verdicts(
     heading = table.get_heading("pair_id")
     if heading and parts:
         is_prompt = simplify_heading(heading) in {*HEADINGS["prompt"], "promptid"}
-        own = table.get_heading(heading, heading)
-        offers["pair_id"].append(",".join([own, *parts] if is_prompt else [*parts, own]))
+        item = table.get_heading(heading, heading)
+        offers["pair_id"].append(",".join([item, *parts] if is_prompt else [*parts, item]))
     remedies = [
         f"{_MEANINGS_OF_REPEATS[role]}, write {format_column_options(role, columns)}"
         for role, columns in offers.items()

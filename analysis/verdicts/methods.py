@@ -33,6 +33,7 @@ FEWEST_COUPLES = 4
 LONGEST_NAME, MOST_WORDS = 80, 10
 """The largest number of characters and of words in the name of a method. Longer cells are texts."""
 
+_NUMBER = re.compile(r"[+-]?[\d.,]+%?")
 Couple = tuple[str, str]
 SYSTEMS = "(?:method|model|system|sys|strategy|generator|player|engine|policy|bot|agent|llm)"
 TEXTS = "(?:response|text|option|output|answer|assistant|completion)"
@@ -134,7 +135,7 @@ def _find_two_method_names(table: Table, columns: Sequence[str]) -> Couple | Non
     """Return the names in these columns, without ties, if there are exactly two."""
     cells = (text.strip() for text in table.list_values(*columns) if not means_no_verdict(text))
     names = sorted({text for text in cells if find_word_meaning(text) is None and len(text) <= LONGEST_NAME})
-    if len(names) != 2 or any(map(str.isdecimal, names)) or differ_only_in_side(*names):
+    if len(names) != 2 or any(map(_NUMBER.fullmatch, names)) or differ_only_in_side(*names):
         return None
     if YES.union(NO).issuperset(map(str.casefold, names)):
         return None

@@ -29,6 +29,7 @@ from analysis.verdicts.table import (
     names_worse_text,
 )
 from analysis.verdicts.words import (
+    MEANINGS,
     TIED,
     A,
     B,
@@ -380,17 +381,48 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
         StudyError: The meaning of a heading is not clear.
     """
     if not names:
+        words = _list_unknown_words(table)
         raise StudyError(
-            "no column has verdicts under its heading; declare the words: --set 'verdicts.\"WORD\"=a'"
+            "no column has verdicts under its heading. Declare what the words mean: "
+            + format_set_options(*(map(format_word_setting, words) if words else ['verdicts."WORD"=SIDE']))
+            + f" ({MEANINGS})"
             + suggest_methods_in_cells(table, table.columns_without_role)
         )
-    split = _split_headings_into_roles(table, names)
+    raters = find_rater_columns_of_slots(table, names)
+    split = {} if raters else _split_headings_into_roles(table, names)
     if taken := [name for name in ("verdict", *split) if table.has_columns(name)]:
         raise StudyError(
             f"columns.headings={taken[0]}: the table has a column {taken[0]}, too; remove this column, or "
             "the setting"
         )
     _refuse_sides_beside_methods(table, names)
+    _note_columns_that_are_not_read(table, names)
+    other_columns = [name for name in table.names if name not in names]
+    long = table.frame.melt(
+        other_columns, list(names), var_name="_heading", value_name="verdict", ignore_index=False
+    )
+    long["verdict"] = convert_to_texts(long["verdict"])
+    for role, values in split.items():
+        long[role] = long["_heading"].map(dict(zip(names, values, strict=True)))
+    for name, rater in zip(names, raters, strict=False):
+        is_slot = long["_heading"] == name
+        long.loc[is_slot, "rater"] = long.loc[is_slot, rater].astype(object)
+    is_empty = long["verdict"].isna()
+    if is_empty.any():
+        table.notes.append(f"{int(is_empty.sum())} empty cells of a wide table are read as missing verdicts")
+    table.set_frame(long[~is_empty].drop(columns="_heading"))
+    for role in split:
+        table.use_columns(role, names, WIDE)
+    if raters:
+        table.use_columns("rater", raters, "they name the rater of each column of verdicts")
+    is_said = table.has_columns("rater_kind") or table.declared.rater_kind is not None
+    if "rater" in split and not is_said and any(map(_find_kind_in_heading, names)):
+        kinds = table.get_cells("rater").map(_find_kind_in_heading)
+        table.use_columns("rater_kind", names, "headings that name a model or people", rater_kind=kinds)
+
+
+def _note_columns_that_are_not_read(table: Table, names: Sequence[str]) -> None:
+    """Add a note about each other column that holds some verdicts."""
     for name in [
         name for name in table.columns_without_role if name not in names and not is_name_of_aggregate(name)
     ]:
@@ -400,23 +432,22 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
             if count == len(cells):
                 why = "it describes the rater, or the file that names the methods lacks it"
             table.notes.append(f"{name!r} is not read: {why}")
-    other_columns = [name for name in table.names if name not in names]
-    long = table.frame.melt(
-        other_columns, list(names), var_name="_heading", value_name="verdict", ignore_index=False
-    )
-    long["verdict"] = convert_to_texts(long["verdict"])
-    for role, values in split.items():
-        long[role] = long["_heading"].map(dict(zip(names, values, strict=True)))
-    is_empty = long["verdict"].isna()
-    if is_empty.any():
-        table.notes.append(f"{int(is_empty.sum())} empty cells of a wide table are read as missing verdicts")
-    table.set_frame(long[~is_empty].drop(columns="_heading"))
-    for role in split:
-        table.use_columns(role, names, WIDE)
-    is_said = table.has_columns("rater_kind") or table.declared.rater_kind is not None
-    if "rater" in split and not is_said and any(map(_find_kind_in_heading, names)):
-        kinds = table.get_cells("rater").map(_find_kind_in_heading)
-        table.use_columns("rater_kind", names, "headings that name a model or people", rater_kind=kinds)
+
+
+def find_rater_columns_of_slots(table: Table, names: Sequence[str]) -> list[str]:
+    """Return the columns that name the rater of each column of verdicts, such as rater1 beside label1.
+
+    Args:
+        table: A table without a column of raters.
+        names: The columns of verdicts, each with a number in its heading.
+    """
+    if table.has_columns("rater") or len(names) < 2:
+        return []
+    others = [name for name in table.columns_without_role if name not in names and _RATER.match(name)]
+    by_number = {tuple(re.findall(r"\d+", name)): name for name in others}
+    numbers = [tuple(re.findall(r"\d+", name)) for name in names]
+    is_complete = len(by_number) == len(others) == len(names) and all(numbers)
+    return [by_number[number] for number in numbers] if is_complete and set(numbers) == set(by_number) else []
 
 
 def _find_kind_in_heading(heading: str) -> str | None:
@@ -424,6 +455,17 @@ def _find_kind_in_heading(heading: str) -> str | None:
     if not _PEOPLE.isdisjoint(split_heading_words(heading)):
         return "person"
     return "model" if is_model_name(heading) and simplify_heading(heading) != "judge" else None
+
+
+def _list_unknown_words(table: Table) -> list[str]:
+    """Return the few unknown words in columns that also have words for sides, such as a second header row."""
+    unknown: dict[str, None] = {}
+    for name in table.columns_without_role:
+        texts = [text for text in table.list_values(name) if not means_no_verdict(text)]
+        others = [text for text in texts if not find_word_meaning(text) and text not in table.declared.words]
+        if len(others) < len(texts) and len(others) <= MAX_OUTCOMES:
+            unknown |= dict.fromkeys(others)
+    return list(unknown)
 
 
 def _split_headings_into_roles(table: Table, names: Sequence[str]) -> Mapping[str, Sequence[str]]:

@@ -24,6 +24,7 @@ from analysis.verdicts.table import (
     refuse_wrong_rows,
 )
 from analysis.verdicts.words import (
+    MEANINGS,
     TIED,
     A,
     B,
@@ -158,6 +159,7 @@ def replace_words_by_winners(table: Table) -> None:
     sides = sides * first
     winners = np.select([word_kinds == "", sides == A, sides == B], [names, a, b], TIE)
     _refuse_changed_sides(table, word_kinds, first_methods, first, winners)
+    _refuse_declared_sides(table, word_kinds, first_methods, winners)
     if not columns:
         raise StudyError(_write_question_about_sides(table, word_kinds))
     if not (first_methods or table.has_columns(*SHOWN) or table.get_heading("sides")):
@@ -186,6 +188,8 @@ def _interpret_verdict_words(table: Table) -> dict[str, Word]:
     if not named.keys() >= {text for text, word in common.items() if word.kind == "column"}:
         named = {}
     sides = {"a": Word(A, "declared"), "b": Word(B, "declared")}
+    if not {"first", "second"}.intersection(table.list_values(*METHODS)):
+        sides |= {"first": Word(A, "place"), "second": Word(B, "place")}
     declared = {text: sides.get(value, Word(TIED, "")) for text, value in table.declared.words.items()}
     meanings = dict.fromkeys(texts, Word(TIED, "")) | common | named | declared
     return {text: meanings[text] for text in texts}
@@ -241,13 +245,12 @@ def _refuse_lone_letter(table: Table, word_kinds: pd.Series) -> None:
     others = [text for text in beside if not means_no_verdict(text) and meanings[text].kind != "tie"]
     if others and is_bare.any() and len({meanings[text].side for text in letters}) == 1:
         word = letters[is_bare].iloc[0]
-        known = {*table.list_values(*METHODS), *table.declared.words}
-        unknown = [text for text in others if text not in known and not meanings[text].kind]
+        explained = {*table.list_values(*METHODS), *table.declared.words}
+        unknown = [text for text in others if text not in explained and not meanings[text].kind]
         raise StudyError(
             f"the verdict {word!r} may name a side or mean something else, such as both, because other "
             f"verdicts are {join_with_and(list(map(repr, others[:3])))}. Declare its meaning: "
-            f"{format_set_options(*map(format_word_setting, [word, *unknown]))} (a, b, tie, a method, or "
-            "nothing)"
+            f"{format_set_options(*map(format_word_setting, [word, *unknown]))} ({MEANINGS})"
         )
 
 
@@ -326,6 +329,9 @@ def _format_side_settings(table: Table, word_kinds: pd.Series) -> str:
     words = table.get_cells("verdict")[word_kinds.isin(["letter", "place"])].unique()
     meanings = _interpret_verdict_words(table)
     sides = ["a" if meanings[text.strip()].side == A else "b" for text in words]
+    sides = [
+        "METHOD" if text in table.declared.words else side for text, side in zip(words, sides, strict=True)
+    ]
     return format_set_options(*map(format_word_setting, words, sides))
 
 
@@ -384,6 +390,45 @@ def _refuse_changed_sides(
             "never changed: {options}",
             name=table.get_heading(name, name),
             options=_format_side_settings(table, word_kinds),
+        )
+
+
+def _refuse_declared_sides(
+    table: Table,
+    word_kinds: pd.Series,
+    first_methods: Mapping[str, Numbers],
+    winners: NDArray[np.object_],
+) -> None:
+    """Refuse a word such as 1, declared as method_a, if a column says that the methods changed sides."""
+    verdict = table.get_cells("verdict").str.strip()
+    is_declared = (word_kinds == "declared") & ~verdict.isin(find_word_meanings(verdict.dropna().unique()))
+    if table.has_columns(*SHOWN) or not is_declared.any():
+        return
+    words = verdict[is_declared].unique()
+    is_first = [table.declared.words[word] == "a" for word in words]
+    places = [
+        format_word_setting(word, "first" if a else "second") for word, a in zip(words, is_first, strict=True)
+    ]
+    methods = [format_word_setting(word, "METHOD") for word in words]
+    swaps = [name for name in table.columns_without_role if _SWAPS.fullmatch(simplify_heading(name))]
+    for name in dict.fromkeys([*first_methods, *swaps]):
+        if name in first_methods:
+            changed = is_declared & (first_methods[name] != A)
+            remedy = f"If they name the text shown first or second, write {format_set_options(*places)}"
+        else:
+            changed = _mark_possible_swaps(table, name, is_declared, winners)
+            remedy = (
+                "If they name the text shown first or second, add columns left and right with the methods"
+            )
+        refuse_wrong_rows(
+            table.frame,
+            changed,
+            "the verdicts {words} are declared as a and b, and the column {name!r} may say that the methods "
+            "changed sides on {where}. {remedy}. If they name methods, write {methods}",
+            words=join_with_and(list(map(repr, words))),
+            name=table.get_heading(name, name),
+            remedy=remedy,
+            methods=format_set_options(*methods),
         )
 
 

@@ -79,8 +79,8 @@ def read(
         source: A data frame, a file's path, or several paths.
         rater_kind: The kind of raters if the table does not give it. Default: unknown.
         columns: Our names of columns with the headings in the tables: `{"method_a": "System 1"}`.
-        verdicts: The table's words for verdicts: `{"left one": "a"}`, with `a`, `b`, `tie`, a method, or an
-            empty text for a missing verdict.
+        verdicts: The table's words for verdicts: `{"left one": "first"}`, with `a`, `b`, `first`, `second`,
+            `tie`, a method, or an empty text for a missing verdict.
         form: The format of the files, one of `FORMATS`; by default that of their first records.
 
     Raises:

@@ -182,7 +182,8 @@ class Declarations:
 
     Attributes:
         columns: The heading of each column; an empty heading means that the table lacks this column.
-        words: The meaning of words for verdicts: `a`, `b`, `tie`, a method, or empty for a missing verdict.
+        words: The meaning of words for verdicts: `a`, `b`, `first`, `second`, `tie`, a method, or empty for a
+            missing verdict.
         form: The format of the files; by default that of their first records.
         rater_kind: The kind of raters if the table does not give it. Default: unknown.
         groups: Columns that name groups of pairs, and not pairs or prompts.
@@ -275,8 +276,8 @@ class Table:
     @property
     def columns_without_role(self) -> list[str]:
         """Return the columns that have no role. A column `left` alone is one of them, without `right`."""
-        known = KNOWN.union(SHOWN) if self.has_columns(*SHOWN) else KNOWN
-        return [name for name in self.names if name not in known]
+        standard = KNOWN.union(SHOWN) if self.has_columns(*SHOWN) else KNOWN
+        return [name for name in self.names if name not in standard]
 
     def has_columns(self, *names: str) -> bool:
         """Return whether the table has all these columns."""

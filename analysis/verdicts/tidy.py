@@ -24,8 +24,14 @@ from analysis.verdicts.methods import (
 )
 from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.reading import READING, Role, get_reading, join_readings
-from analysis.verdicts.shapes import HEADS, MAX_OUTCOMES, find_verdicts, melt_wide_table
-from analysis.verdicts.sides import replace_words_by_winners
+from analysis.verdicts.shapes import (
+    HEADS,
+    MAX_OUTCOMES,
+    find_rater_columns_of_slots,
+    find_verdicts,
+    melt_wide_table,
+)
+from analysis.verdicts.sides import is_heading_about_sides, replace_words_by_winners
 from analysis.verdicts.table import (
     EXCLUDED,
     HEADINGS,
@@ -41,7 +47,7 @@ from analysis.verdicts.table import (
     is_metadata_heading,
     is_name_of_aggregate,
 )
-from analysis.verdicts.words import find_word_meaning, names_side, simplify_word
+from analysis.verdicts.words import MEANINGS, find_word_meaning, names_side, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.reporting.words import join_first_parts, join_with_and
@@ -106,7 +112,7 @@ def make_tidy(
     if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
         if form is None:
             _refuse_counted_votes(table)
-        add_pair_and_prompt_columns(table, wide, form)
+        add_pair_and_prompt_columns(table, [*wide, *find_rater_columns_of_slots(table, wide)], form)
         _refuse_possible_check_questions(table, wide)
     if wide or HEADS in declared.columns:
         melt_wide_table(table, wide)
@@ -364,6 +370,7 @@ def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
     is_repeated = table.has_columns("rater") and table.count_distinct_rows("pair_id") < len(table.frame)
     names = [name for name in table.columns_without_role if name not in wide or is_repeated]
     names = [name for name in names if not is_name_of_aggregate(name) or "gold" in simplify_heading(name)]
+    names = [name for name in names if not is_heading_about_sides(name)]
     for name in names if EXCLUDED not in table.declared.columns else ():
         cells = table.get_cells(name)
         remedy = f"write {format_column_options(EXCLUDED, [name])}"
@@ -478,7 +485,7 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             raise StudyError(f"no column has verdicts under a common heading. If one does, write {offers}")
         raise StudyError(
             "no column has verdicts. Say which one does, and what its words mean: --set "
-            "columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' (a, b, tie, a method, or nothing)"
+            f"columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' ({MEANINGS})"
         )
     if table.items is not None:
         ids = join_with_and([*map(repr, table.items.index[:2]), "…"])

@@ -55,6 +55,11 @@ _ZERO = re.compile(r"(?<!\d)0(?!\d)")
 _ONE = re.compile(r"(?<!\d)1(?!\d)")
 _DROPPED = re.compile(r"[\s_\-.,!()\[\]*:]+")
 
+MEANINGS = (
+    "a, b, tie, a method, first or second for the text shown first or second, or nothing for no verdict"
+)
+"""What the user can declare as the meaning of a word for verdicts."""
+
 
 class Word(NamedTuple):
     """The meaning of a word for a pair.

@@ -16,13 +16,13 @@ _SIDES = frozenset(
     )
 )
 """Pairs of words that name two sides, such as left and right."""
-_PREFIX = re.compile(r"\s*(input|answer)\.", re.IGNORECASE)
-"""The beginnings of headings in results of Mechanical Turk."""
+_PREFIX = re.compile(r"\s*((input|answer|player)\.|(input|output|assignment|spreadsheet):)", re.IGNORECASE)
+"""The beginnings of headings in results of Mechanical Turk, oTree, Toloka and Gorilla."""
 
 
 @cache
 def simplify_heading(heading: str) -> str:
-    """Return the letters and digits of a heading in lower case, without MTurk's prefixes.
+    """Return the letters and digits of a heading in lower case, without the prefixes of survey tools.
 
     >>> simplify_heading("Pair ID"), simplify_heading("Input.model_a")
     ('pairid', 'modela')
@@ -32,7 +32,7 @@ def simplify_heading(heading: str) -> str:
 
 @cache
 def split_heading_words(heading: str) -> tuple[str, ...]:
-    """Return the words and numbers of a heading in lower case, without MTurk's prefixes.
+    """Return the words and numbers of a heading in lower case, without the prefixes of survey tools.
 
     >>> split_heading_words("WorkTimeInSeconds 2"), split_heading_words("Answer.modelA")
     (('work', 'time', 'in', 'seconds', '2'), ('model', 'a'))

@@ -17,7 +17,7 @@ _GUESSES = ("seed", "temperature", "system")
 _OPEN = (None, "auto", "default")
 
 
-def choose_first_form(judge: Judge) -> Form:
+def choose_first_request_form(judge: Judge) -> Form:
     """Return the first form of a judge's requests: the strictest form that study.toml allows."""
     return Form(
         interface="responses" if judge.style == "responses" else "chat",
@@ -26,7 +26,7 @@ def choose_first_form(judge: Judge) -> Form:
     )
 
 
-def list_simpler_forms(form: Form, judge: Judge) -> Iterator[Form]:
+def list_simpler_request_forms(form: Form, judge: Judge) -> Iterator[Form]:
     """Yield simpler forms of a request, for a server that refuses a part without naming the part.
 
     First, one part is left out at a time. Then several parts are left out together.
@@ -117,9 +117,9 @@ def build_request(
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def format_request(sent: bytes) -> str:
+def format_request(request_body: bytes) -> str:
     """Return a request as text to read: a line for each setting, then each message with its role."""
-    body = json.loads(sent)
+    body = json.loads(request_body)
     messages = body.pop("messages", None) or body.pop("input", [])
     settings = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in body.items())
     return "\n\n".join([settings, *(f"[{message['role']}]\n{message['content']}" for message in messages)])

@@ -68,30 +68,30 @@ _JUDGMENTS: dict[str, Choice] = {
 
 
 def read_verdict_block(
-    content: str, names: Sequence[str], code: str, titles: Mapping[str, str]
+    content: str, criteria: Sequence[str], tag_code: str, criterion_titles: Mapping[str, str]
 ) -> dict[str, Choice] | None:
     r"""Return the verdict in an answer's verdict blocks, or None without one clear choice for each criterion.
 
     Args:
         content: The model's answer.
-        names: The names of the criteria. Lines about other criteria are not read.
-        code: The code that the tags must contain.
-        titles: The titles of criteria in a block, by name. By default, the title is the name.
+        criteria: The names of the criteria. Lines about other criteria are not read.
+        tag_code: The code that the tags must contain.
+        criterion_titles: The titles of criteria in a block, by name. By default, the title is the name.
 
     >>> read_verdict_block("<verdict-1f>\nFluency: Method A is better\n</verdict-1f>", ["fluency"], "1f", {})
     {'fluency': 'A'}
     """
     result: dict[str, Choice] = {}
-    tag = _make_tag_pattern("verdict", code)
+    tag = _make_tag_pattern("verdict", tag_code)
     for following in re.split(rf"<\s*{tag}", content, flags=re.IGNORECASE)[1:]:
         inside = re.split(rf"<\s*/\s*(?:{tag}|verdict\s*>)", following, maxsplit=1, flags=re.IGNORECASE)[0]
-        for name, words in _read_judgments(inside, names, titles):
+        for name, words in _read_criterion_judgments(inside, criteria, criterion_titles):
             if not words.strip(_DECORATION + "…"):
                 continue  # the empty block, copied
-            choice = _read_judgment(words)
+            choice = _read_choice_in_line(words)
             if choice is None or result.setdefault(name, choice) != choice:
                 return None  # it says nothing, or two things
-    return {name: result[name] for name in names} if len(result) == len(set(names)) else None
+    return {name: result[name] for name in criteria} if len(result) == len(set(criteria)) else None
 
 
 def _make_tag_pattern(name: str, code: str) -> str:
@@ -99,10 +99,14 @@ def _make_tag_pattern(name: str, code: str) -> str:
     return rf"{name}-{re.escape(code)}[0-9a-f]*\s*>"
 
 
-def _read_judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _read_criterion_judgments(
+    block: str, criteria: Sequence[str], criterion_titles: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
     """Yield the name of each criterion with the judgment: the text after the name, and the lines below."""
     names_by_label = {
-        remove_case_and_punctuation(alias): name for name in names for alias in (name, titles.get(name, name))
+        remove_case_and_punctuation(alias): name
+        for name in criteria
+        for alias in (name, criterion_titles.get(name, name))
     }
     result: list[tuple[str, str]] = []
     adds = False
@@ -111,7 +115,7 @@ def _read_judgments(block: str, names: Sequence[str], titles: Mapping[str, str])
         name = names_by_label.get(remove_case_and_punctuation(label))
         if name is not None and colon:
             result.append((name, judgment))
-        elif adds and _is_overall_judgment(line, result, names):
+        elif adds and _is_overall_judgment(line, result, criteria):
             adds = False
             continue
         elif line.strip(_DECORATION) and adds:
@@ -120,24 +124,24 @@ def _read_judgments(block: str, names: Sequence[str], titles: Mapping[str, str])
     yield from result
 
 
-def _is_overall_judgment(line: str, judgments: Sequence[tuple[str, str]], names: Sequence[str]) -> bool:
+def _is_overall_judgment(line: str, judgments: Sequence[tuple[str, str]], criteria: Sequence[str]) -> bool:
     """Return whether a line after the last criterion is an overall judgment that contradicts no criterion.
 
     The line says that both texts are similar, or names only texts that are better on some criterion.
     """
     overall = _OVERALL.match(line)
-    if overall is None or {name for name, _ in judgments} != set(names):
+    if overall is None or {name for name, _ in judgments} != set(criteria):
         return False
     words = line[overall.end() :]
-    choice = _read_judgment(words)
-    preferred = {_read_judgment(judgment) for _, judgment in judgments}
+    choice = _read_choice_in_line(words)
+    preferred = {_read_choice_in_line(judgment) for _, judgment in judgments}
     if choice is not None:
         return choice == "tie" or choice in preferred
     sides = {(first or second).upper() for first, second in _NAMED_SIDE.findall(words)}
     return sides <= preferred and not _TOLD_SIDE.search(words)
 
 
-def _read_judgment(line: str) -> Choice | None:
+def _read_choice_in_line(line: str) -> Choice | None:
     """Return the choice that a line states, or None if the line states no choice or several choices."""
     words = " ".join(line.split()).strip(_DECORATION)
     if (choice := _JUDGMENTS.get(words.casefold())) is not None:
@@ -158,15 +162,19 @@ _FENCE = re.compile(r"\A```\w*[^\S\n]*\n(?P<json>.*)\n[^\S\n]*```\Z", re.DOTALL 
 
 
 def parse_response(
-    body: bytes, names: Sequence[str], *, code: str | None = None, titles: Mapping[str, str] | None = None
+    body: bytes,
+    criteria: Sequence[str],
+    *,
+    tag_code: str | None = None,
+    criterion_titles: Mapping[str, str] | None = None,
 ) -> Choices | RequestFailure:
     """Return the verdict in an answer, or the failure if there is no verdict. A rationale is ignored.
 
     Args:
         body: The bytes of a response with HTTP status 200, or a line of a batch's results.
-        names: The names of the criteria. Other fields are not read.
-        code: The code that a verdict block must contain; None if no block is possible.
-        titles: The titles of criteria in a block, by name. By default, the title is the name.
+        criteria: The names of the criteria. Other fields are not read.
+        tag_code: The code that a verdict block must contain; None if no block is possible.
+        criterion_titles: The titles of criteria in a block, by name. By default, the title is the name.
     """
     answer = read_answer(body)
     if answer is None:
@@ -183,31 +191,31 @@ def parse_response(
         return RequestFailure(kind="truncated", detail="the answer ended at max_output_tokens")
     if answer.text is None:
         return RequestFailure(kind="unparseable", detail="the answer has no text")
-    return _read_choices(answer.text, names, code, titles or {})
+    return _read_choices(answer.text, criteria, tag_code, criterion_titles or {})
 
 
 def _read_choices(
-    content: str, names: Sequence[str], code: str | None, titles: Mapping[str, str]
+    content: str, criteria: Sequence[str], tag_code: str | None, criterion_titles: Mapping[str, str]
 ) -> Choices | RequestFailure:
-    fields = _parse_object(content)  # a whole object: what looks like a tag is in one of its strings
+    fields = _parse_json_object(content)  # a whole object: what looks like a tag is in one of its strings
     if fields is None:
         answer = read_final_answer(content)
         if answer is None:
             return RequestFailure(kind="unparseable", detail=f"the thinking never ends: {shorten(content)}")
-        if code is not None and re.search(
-            rf"<\s*{_make_tag_pattern('verdict', code)}", answer, re.IGNORECASE
+        if tag_code is not None and re.search(
+            rf"<\s*{_make_tag_pattern('verdict', tag_code)}", answer, re.IGNORECASE
         ):
             # what follows the end of a rationale is read like the rest of the answer, whose blocks must all
             # agree: so a block that a rationale quotes can spoil the verdict, and never make one
-            tag = _make_tag_pattern(RATIONALE, code)
+            tag = _make_tag_pattern(RATIONALE, tag_code)
             verdict = re.sub(rf"(?is)<\s*{tag}.*?(?:<\s*/\s*{tag}|\Z)", "", answer, count=1)
-            return read_verdict_block(verdict, names, code, titles) or RequestFailure(
+            return read_verdict_block(verdict, criteria, tag_code, criterion_titles) or RequestFailure(
                 kind="wrong_schema", detail=f"not one judgment for each criterion: {shorten(content)}"
             )
-        fields = _parse_object(answer)
+        fields = _parse_json_object(answer)
     if fields is None:
         return RequestFailure(kind="unparseable", detail=f"not one JSON object: {shorten(content)}")
-    choices: JsonObject = {name: fields.get(name) for name in names}
+    choices: JsonObject = {name: fields.get(name) for name in criteria}
     if any(choice not in CHOICES for choice in choices.values()):
         return RequestFailure(kind="wrong_schema", detail=f"a criterion has no choice: {shorten(content)}")
     plain = {remove_case_and_punctuation(name): choice for name, choice in choices.items()}
@@ -217,17 +225,19 @@ def _read_choices(
     return choices
 
 
-def _parse_object(text: str) -> JsonObject | None:
+def _parse_json_object(text: str) -> JsonObject | None:
     """Return the fields of a text that is exactly one JSON object, or None for other texts."""
     fenced = _FENCE.match(text.strip())
     try:
-        fields = json.loads(fenced["json"] if fenced else text, object_pairs_hook=_reject_repeated_fields)
+        fields = json.loads(
+            fenced["json"] if fenced else text, object_pairs_hook=_reject_repeated_json_fields
+        )
     except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) else None
 
 
-def _reject_repeated_fields(pairs: list[tuple[str, object]]) -> JsonObject:
+def _reject_repeated_json_fields(pairs: list[tuple[str, object]]) -> JsonObject:
     """Return the fields of a JSON object, or an empty dict if a field occurs twice."""
     fields = dict(pairs)
     return fields if len(fields) == len(pairs) else {}

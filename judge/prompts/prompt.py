@@ -175,23 +175,23 @@ class JudgePrompt:
     examples: str | None = None
     rationale: bool = False
 
-    def write_system_message(self, *, as_block: bool = False) -> str:
-        """Return the system message. `as_block` asks for a verdict block instead of JSON."""
-        form = _describe_answer_format(self, as_block=as_block)
+    def write_system_message(self, *, as_verdict_block: bool = False) -> str:
+        """Return the system message. `as_verdict_block` asks for a verdict block instead of JSON."""
+        form = _describe_answer_format(self, as_verdict_block=as_verdict_block)
         task = "" if self.task is None else f" The task was: {self.task}"
-        values = _make_template_values(self.criteria) | {"texts": self.texts, "task": task}
+        values = _make_prompt_template_values(self.criteria) | {"texts": self.texts, "task": task}
         return f"{fill_template(self.template, values)}\n\n{form}\n\n{TEXTS_ARE_DATA}"
 
-    def write_user_message(self, blind: BlindPair, seed: int, *, as_block: bool = False) -> str:
+    def write_user_message(self, blind_pair: BlindPair, seed: int, *, as_verdict_block: bool = False) -> str:
         """Return the user message with the prompt, the two texts and the format of the answer."""
-        code = make_tag_code(blind, seed)
+        code = make_tag_code(blind_pair, seed)
         frame = FRAME.format(
             nonce=code,
-            prompt=neutralise_markup(blind.prompt),
-            text_a=neutralise_markup(blind.text_a),
-            text_b=neutralise_markup(blind.text_b),
+            prompt=neutralise_markup(blind_pair.prompt),
+            text_a=neutralise_markup(blind_pair.text_a),
+            text_b=neutralise_markup(blind_pair.text_b),
         )
-        if not as_block:
+        if not as_verdict_block:
             return frame + JSON_CLOSING.format(nonce=code)
         closing = RATIONALE_LINES_CLOSING if self.rationale else LINES_CLOSING
         return frame + closing.format(
@@ -200,30 +200,40 @@ class JudgePrompt:
             block=_write_verdict_block(self, code, {}, rationale="…"),
         )
 
-    def write_example_answer(self, example: JudgedExample, seed: int, *, as_block: bool = False) -> str:
+    def write_example_answer(
+        self, example: JudgedExample, seed: int, *, as_verdict_block: bool = False
+    ) -> str:
         """Return an example's verdict in the format in which the judge must answer."""
         reasons = neutralise_markup(example.rationale or "")
-        if as_block:
+        if as_verdict_block:
             return _write_verdict_block(
                 self, make_tag_code(make_blind_example(example), seed), example.verdict, rationale=reasons
             )
         verdict = {criterion.name: example.verdict[criterion.name] for criterion in self.criteria}
         return json.dumps({**({RATIONALE: reasons} if self.rationale else {}), **verdict}, ensure_ascii=False)
 
-    def write_messages(self, blind: BlindPair, seed: int, *, as_block: bool = False) -> list[dict[str, str]]:
+    def write_messages(
+        self, blind_pair: BlindPair, seed: int, *, as_verdict_block: bool = False
+    ) -> list[dict[str, str]]:
         """Return the messages of a request for a verdict: instructions, examples, and the question.
 
         Args:
-            blind: The prompt and the two texts, in the order in which the judge reads the texts.
+            blind_pair: The prompt and the two texts, in the order in which the judge reads the texts.
             seed: The study's seed.
-            as_block: Whether the answer is a verdict block instead of JSON.
+            as_verdict_block: Whether the answer is a verdict block instead of JSON.
 
         Raises:
             StudyError: The instructions contain text that a chat template could read as markup.
         """
-        question = {"role": "user", "content": self.write_user_message(blind, seed, as_block=as_block)}
+        question = {
+            "role": "user",
+            "content": self.write_user_message(blind_pair, seed, as_verdict_block=as_verdict_block),
+        }
         return [
-            *(dict(message) for message in _write_instructions_and_examples(self, seed, as_block=as_block)),
+            *(
+                dict(message)
+                for message in _write_instructions_and_examples(self, seed, as_verdict_block=as_verdict_block)
+            ),
             question,
         ]
 
@@ -234,7 +244,8 @@ class JudgePrompt:
         if papers and self == JudgePrompt(criteria=self.criteria):
             return PROMPT_VERSION
         sent = [
-            list(_write_instructions_and_examples(self, 0, as_block=as_block)) for as_block in (False, True)
+            list(_write_instructions_and_examples(self, 0, as_verdict_block=as_verdict_block))
+            for as_verdict_block in (False, True)
         ]
         return _compute_short_hash([PROMPT_VERSION, sent])
 
@@ -279,7 +290,7 @@ def make_blind_example(example: JudgedExample) -> BlindPair:
     return BlindPair(presentation=0, prompt=example.prompt, text_a=example.a, text_b=example.b)
 
 
-def _make_template_values(asked_criteria: Sequence[Criterion]) -> dict[str, str]:
+def _make_prompt_template_values(asked_criteria: Sequence[Criterion]) -> dict[str, str]:
     definitions = (
         f"{number}. {criterion.title}\n{criterion.definition}"
         for number, criterion in enumerate(asked_criteria, start=1)
@@ -294,9 +305,9 @@ def _make_template_values(asked_criteria: Sequence[Criterion]) -> dict[str, str]
     }
 
 
-def _describe_answer_format(prompt: JudgePrompt, *, as_block: bool) -> str:
+def _describe_answer_format(prompt: JudgePrompt, *, as_verdict_block: bool) -> str:
     names = [RATIONALE] * prompt.rationale + [criterion.name for criterion in prompt.criteria]
-    if as_block:
+    if as_verdict_block:
         form = RATIONALE_LINES_FORMAT if prompt.rationale else LINES_FORMAT
     else:
         form = RATIONALE_JSON_FORMAT if prompt.rationale else JSON_FORMAT
@@ -318,10 +329,10 @@ def _write_verdict_block(
 
 @lru_cache(maxsize=64)
 def _write_instructions_and_examples(
-    prompt: JudgePrompt, seed: int, *, as_block: bool
+    prompt: JudgePrompt, seed: int, *, as_verdict_block: bool
 ) -> tuple[Mapping[str, str], ...]:
     """Return the messages with the instructions and the examples. All requests of a judge begin with them."""
-    system = prompt.write_system_message(as_block=as_block)
+    system = prompt.write_system_message(as_verdict_block=as_verdict_block)
     harmless = neutralise_markup(system)
     if harmless != system:
         start = next(index for index, item in enumerate(system) if item != harmless[index])
@@ -331,8 +342,10 @@ def _write_instructions_and_examples(
         )
     turns: list[dict[str, str]] = [{"role": "system", "content": system}]
     for example in read_judged_examples(prompt.examples) if prompt.examples else ():
-        question = prompt.write_user_message(make_blind_example(example), seed, as_block=as_block)
-        answer = prompt.write_example_answer(example, seed, as_block=as_block)
+        question = prompt.write_user_message(
+            make_blind_example(example), seed, as_verdict_block=as_verdict_block
+        )
+        answer = prompt.write_example_answer(example, seed, as_verdict_block=as_verdict_block)
         turns += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
     return tuple(turns)
 
@@ -345,18 +358,18 @@ def hash_paper_prompt() -> str:
     """Return a hash (12 hexadecimal digits) of the paper's prompt, our additions and the rules for markup."""
     formats = [JSON_FORMAT, RATIONALE_JSON_FORMAT, LINES_FORMAT, RATIONALE_LINES_FORMAT]
     closings = [FRAME, JSON_CLOSING, LINES_CLOSING, RATIONALE_LINES_CLOSING, BLOCK, RATIONALE_BLOCK]
-    instructions = fill_template(APPENDIX_F, _make_template_values(tuple(CRITERIA.values())))
+    instructions = fill_template(APPENDIX_F, _make_prompt_template_values(tuple(CRITERIA.values())))
     return _compute_short_hash([instructions, TEXTS_ARE_DATA, *formats, *closings, RULES])
 
 
 @lru_cache(maxsize=256)
-def make_tag_code(blind: BlindPair, seed: int) -> str:
+def make_tag_code(blind_pair: BlindPair, seed: int) -> str:
     """Return the code of the tags around a comparison's texts (32 hexadecimal digits).
 
     The code is a hash of the texts, so no text can contain the code of its own tags. Both orders of a pair
     have the same code, so only the order of the texts differs.
     """
-    texts = [seed, blind.prompt, *sorted((blind.text_a, blind.text_b))]
+    texts = [seed, blind_pair.prompt, *sorted((blind_pair.text_a, blind_pair.text_b))]
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:32]
 
 
@@ -364,6 +377,6 @@ PROMPT_VERSION = hash_paper_prompt()
 """The version of the paper's prompt with our additions. Every changed word changes the version."""
 
 
-def make_verdict_block_code(blind: BlindPair, seed: int) -> str:
+def make_verdict_block_code(blind_pair: BlindPair, seed: int) -> str:
     """Return the code in the tags of a comparison's verdict block: the first digits of the tags' code."""
-    return make_tag_code(blind, seed)[:CODE_DIGITS]
+    return make_tag_code(blind_pair, seed)[:CODE_DIGITS]

@@ -567,6 +567,25 @@ def test_ordinary_columns_do_not_leave_out_rows(name, cells):
     assert counts(pd.DataFrame(rows), columns={"prompt_id": ""}) == ("12/0/0", 12)
 
 
+@pytest.mark.parametrize(
+    ("who", "what"),
+    [("rater{}", "label{}"), ("annotator_{}_id", "annotator_{}_choice"), ("Worker {}", "vote {}")],
+)
+def test_columns_that_name_the_raters_of_slots_are_read(who, what):
+    """Of five people, two judge each of 10 items; ann always prefers alpha, and the others beta."""
+    people = ["ann", "bob", "cy", "dee", "eve"]
+    rows = [
+        {"item": n, **AB}
+        | {who.format(slot): people[(n + slot) % 5] for slot in (1, 2)}
+        | {what.format(slot): "A" if (n + slot) % 5 == 0 else "B" for slot in (1, 2)}
+        for n in range(10)
+    ]
+    verdicts = analysis.read(pd.DataFrame(rows))
+    assert sorted(set(verdicts["rater"])) == people
+    assert set(verdicts["rater"][verdicts["verdict"] == "alpha"]) == {"ann"}
+    assert counts(pd.DataFrame(rows)) == ("4/0/16", 10)
+
+
 @pytest.mark.parametrize("name", ["majority", "consensus", "Gold"])
 def test_aggregate_of_raters_is_no_rater(name):
     table = rated("item", raters=3).assign(winner="model_a")
@@ -681,6 +700,20 @@ def test_label_studio_tasks_with_equal_data_are_one_item(tmp_path):
     assert (verdicts["pair_id"].nunique(), verdicts["prompt_id"].nunique()) == (12, 3)
     path.write_text(json.dumps(label_studio([(item, 1) for item in range(12)])))
     assert counts(path) == ("12/0/0", 3)
+
+
+@pytest.mark.parametrize("name", ["effort", "temperature", "decoding"])
+def test_settings_of_tasks_are_refused_as_in_tables(tmp_path, name):
+    tasks = label_studio([(item, who) for who in (1, 2) for item in range(12)])
+    for number, task in enumerate(tasks):
+        task["data"] |= {f"{name}_a": ["low", "high"][number % 2], f"{name}_b": "low"}
+    path = tmp_path / "tasks.json"
+    path.write_text(json.dumps(tasks))
+    assert f"has the {name}_a 'high' and 'low', so it may be several methods" in refusal(path)
+    for task in tasks:
+        del task["data"][f"{name}_a"], task["data"][f"{name}_b"]
+    path.write_text(json.dumps(tasks))
+    assert counts(path) == ("24/0/0", 3)
 
 
 def test_texts_of_tasks_can_be_the_prompt(tmp_path):

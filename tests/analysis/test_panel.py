@@ -94,3 +94,23 @@ def test_panel_needs_all_its_judges_in_a_comparison():
     assert scored.restrict_to_comparisons([("x", "z")]).panels == ()
     assert scored.restrict_to_comparisons([("x", "y")]).panels[0].members == ("a", "b", "c")
     assert len(scored.restrict_to_comparisons([]).frame) == 0
+
+
+def test_declared_panel_comes_before_its_judges(tmp_path):
+    people = listed(
+        "pair_id rater verdict", [(f"p{n}", "ann", "xy"[n % 2]) for n in range(12)], rater_kind="person"
+    )
+    judges = judged(**{name: ["xx", "yy"] * 6 for name in "abcd"})
+    summary = analysis.report(joined(people, judges), tmp_path, panel="majority").summary
+    sentences = summary.replace("\u00a0", " ").split(". ")
+    told = [sentence for sentence in sentences if "judge" in sentence or "panel" in sentence]
+    assert told == [
+        "The panel of 4 judges, majority judged 12 pairs",
+        "a judged 12 pairs",
+        "b judged 12 pairs",
+        "2 more judges",
+        "The panel of 4 judges, majority also found no difference",
+        "The judge a also found no difference",
+        "The judge b also found no difference",
+        "The table has 2 more judges.",
+    ]

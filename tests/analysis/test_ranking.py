@@ -3,11 +3,14 @@
 from itertools import combinations, product
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
+from analysis.reports.notebook import make_evidence
+from analysis.sections.results.ranking import rank_methods
 from analysis.stats.davidson import compute_expected_shares, explain_infinite_strengths, fit_strengths
 
 pytestmark = pytest.mark.slow
@@ -109,3 +112,23 @@ def test_strengths_exist_if_the_likelihood_has_a_maximum():
 )
 def test_undefined_strengths_give_their_reason(rows, words):
     assert words in explain_infinite_strengths(*matrices(rows, 3), NAMES[:3])
+
+
+@pytest.mark.parametrize("raters", ["fixed", "random"])
+@pytest.mark.parametrize("tied", [0, 1])
+def test_unanimous_verdicts_give_ranks_for_any_raters(raters, tied):
+    """Four raters prefer x to y to z on 12 prompts. One tied pair more or less decides nothing."""
+    rows = [
+        {"prompt_id": f"q{n}", "pair_id": f"{n}{a}{b}", "method_a": a, "method_b": b, "rater": rater}
+        | {"verdict": "tie" if tied and (n, a, b) == (0, "x", "y") else a}
+        for n in range(12)
+        for a, b in (("x", "y"), ("x", "z"), ("y", "z"))
+        for rater in "uvwx"
+    ]
+    frame = pd.DataFrame(rows).assign(criterion="overall")
+    ranked = rank_methods(make_evidence(frame, raters=raters, rater_kind="person"))
+    assert [(row.method, row.possible_best, row.possible_worst) for row in ranked] == [
+        ("x", 1, 1),
+        ("y", 2, 2),
+        ("z", 3, 3),
+    ]

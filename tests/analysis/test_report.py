@@ -274,6 +274,20 @@ def test_answer_of_no_difference_gives_the_detectable_share(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "plan", "sentence"),
+    [
+        (["x", "x", "x", "-", "-", "y", "y", "y"], {}, "With 8 pairs, hardly any difference could have been"),
+        (["x", "y"] * 20, {"sequential": True}, "would have been found is not computed for this test"),
+    ],
+)
+def test_answer_of_no_difference_says_if_no_share_is_detectable(tmp_path, words, plan, sentence):
+    frame = table({f"{pair}": word for pair, word in enumerate(words)})
+    summary = analysis.report(frame, tmp_path, **plan).summary.replace("\u00a0", " ")
+    assert "No difference between x and y was found" in summary
+    assert sentence in summary
+
+
 def test_declared_comparisons_come_before_a_ranking(tmp_path):
     three = (table({f"{a}{b}{n}": "xy"[n % 2] for n in range(12)}, a=a, b=b) for a, b in ("cd", "ce", "de"))
     frame = joined(*three)

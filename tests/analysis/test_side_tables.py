@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from outcomes import AB, counts, refusal
 
+import analysis
 from guard_eval.study.toml import apply_overrides
 
 # Alpha is better in 12 of 16 pairs for both raters, and is the first method in every other pair.
@@ -26,7 +27,7 @@ def compared(names, words, methods=AB, **columns):
 def read_with_offer(table, start):
     """Read a table with the options that the message of its refusal offers in the sentence with `start`."""
     message = refusal(table)
-    [sentence] = [part for part in message.split(". ") if start in part]
+    [sentence] = [sentence for sentence in message.split(". ") if start in sentence]
     settings = [word for word in shlex.split(sentence) if word.startswith(("columns.", "verdicts."))]
     return counts(table, **apply_overrides({}, settings))
 
@@ -221,8 +222,8 @@ def test_opposite_verdicts_of_two_showings_may_be_changed_sides(name):
     verdicts = {"A": "a", "B": "b"}
     assert counts(table, columns=columns, verdicts=verdicts) == ("0/20/0", 20)
     # One of 20 repeated verdicts differs, as in runs of a judge in one order.
-    again = table.assign(winner=["AB"[(n < 30) == (n == 7)] for n in range(40)])
-    assert counts(again, columns=columns) == ("14/1/5", 20)
+    repeated = table.assign(winner=["AB"[(n < 30) == (n == 7)] for n in range(40)])
+    assert counts(repeated, columns=columns) == ("14/1/5", 20)
 
 
 @pytest.mark.parametrize(
@@ -258,3 +259,95 @@ def test_headings_and_methods_in_options_are_texts():
     settings = ["columns.method_a=1", "columns.method_b=1e5", 'verdicts."X"=101', "verdicts.Y=true"]
     expected = {"columns": {"method_a": "1", "method_b": "1e5"}, "verdicts": {"X": "101", "Y": "true"}}
     assert apply_overrides({}, settings) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("shown_first", ("alpha", "beta")),
+        ("order", ("AB", "BA")),
+        ("left_model", ("alpha", "beta")),
+        ("alpha_is_left", ("yes", "no")),
+        ("swapped", ("no", "yes")),
+    ],
+)
+@pytest.mark.parametrize("words", ["12", ("links", "rechts")])
+def test_declared_words_can_name_places(name, cells, words):
+    """Alpha is first in even rows, and better in 16 of 20."""
+    rows = [{"item": n, **AB, name: cells[n % 2], "winner": words[(n % 5 == 0) != n % 2]} for n in range(20)]
+    table = pd.DataFrame(rows)
+    assert all(f'verdicts."{word}"=SIDE' in refusal(table) for word in words)
+    message = refusal(table, verdicts=dict(zip(words, "ab", strict=True)))
+    assert f"the column {name!r} may say that the methods changed sides on rows 2, 4, 6" in message
+    places = dict(zip(words, ("first", "second"), strict=True))
+    if name == "swapped":
+        assert "'swapped' may say that sides changed" in refusal(table, verdicts=places)
+    else:
+        assert counts(table, verdicts=places) == ("16/0/4", 20)
+    methods = dict(zip(words, AB.values(), strict=True))
+    assert counts(table, verdicts=methods) == ("10/0/10", 20)
+
+
+@pytest.mark.parametrize("name", ["book", "video", "hospital"])
+def test_ids_that_begin_again_for_own_raters_must_be_declared(name):
+    """Two raters judge the items 0 to 5 of each of three books."""
+    rows = [
+        {name: group, "item": n, **AB, "annotator": f"{rater}_{group}", "winner": "A"}
+        for group in "xyz"
+        for n in range(6)
+        for rater in "uv"
+    ]
+    table = pd.DataFrame(rows)
+    message = refusal(table)
+    assert f"If ids begin again in each {name}, write --set columns.pair_id={name},item" in message
+    assert "If they do not, write --set columns.pair_id=item" in message
+    assert counts(table, columns={"pair_id": f"{name},item", "prompt_id": ""}) == ("36/0/0", 18)
+    assert counts(table, columns={"pair_id": "item"}) == ("36/0/0", 6)
+
+
+def test_message_names_the_words_of_a_second_header_row():
+    """SurveyMonkey writes "Response" under each question."""
+    answers = ["Response", *("Summary A", "Summary B") * 6]
+    table = pd.DataFrame(
+        {"Email": range(13), "Which is better? (1)": answers, "Which is better? (2)": answers}
+    )
+    message = refusal(table[:5], columns={"headings": "pair_id"})
+    assert "--set 'verdicts.\"Response\"=SIDE'" in message
+
+
+@pytest.mark.parametrize(
+    ("headings", "words"),
+    [
+        (("player.item", "player.model_a", "player.model_b", "participant.code", "player.choice"), "AB"),
+        (
+            (
+                "INPUT:item",
+                "INPUT:system_left",
+                "INPUT:system_right",
+                "ASSIGNMENT:worker_id",
+                "OUTPUT:result",
+            ),
+            ("left", "right"),
+        ),
+        (
+            (
+                "Spreadsheet: item",
+                "Spreadsheet: system_left",
+                "Spreadsheet: system_right",
+                "Worker",
+                "Response",
+            ),
+            ("left", "right"),
+        ),
+    ],
+)
+def test_headings_with_prefixes_of_survey_tools_are_read(headings, words):
+    rows = [(n, *AB.values(), r, words[n % 4 == 0]) for n in range(12) for r in "uv"]
+    table = pd.DataFrame(rows, columns=headings)
+    assert counts(table) == ("18/0/6", 12)
+    assert analysis.read(table)["rater"].nunique() == 2
+
+
+def test_numbers_are_not_offered_as_methods():
+    table = pd.DataFrame({"name": "x", "win_rate": ["35.2", "55.2"] * 2})
+    assert "verdicts." not in refusal(table)

@@ -197,6 +197,19 @@ def test_family_is_never_smaller_after_the_verdicts(tmp_path, monkeypatch, chang
     )
 
 
+def test_declared_columns_of_prompts_are_published(tmp_path):
+    study = make_rated_study(tmp_path / "study", more='[analysis]\nby = ["genre"]\n')
+    prompts = [{"id": f"p{n}", "prompt": f"Tale {n}", "genre": ("story", "=poem")[n % 2]} for n in range(12)]
+    (study.folder / "prompts.jsonl").write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
+    publish(study, tmp_path / "out")
+    report(export(study).path, output=tmp_path / "again")
+    report(study.folder)
+    expected = read_csv(study.folder / "report" / "csv" / "by_value.csv")
+    assert {row["value"] for row in expected} == {"story", "'=poem"}
+    for folder in (tmp_path / "out" / "report", tmp_path / "again"):
+        assert read_csv(folder / "csv" / "by_value.csv") == expected
+
+
 def test_record_of_published_data_names_nobody(tmp_path, monkeypatch):
     study = make_rated_study(tmp_path / "study")
     exclude_after_report(study, "marge told Zoë that she slept", monkeypatch)

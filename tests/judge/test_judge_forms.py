@@ -146,7 +146,7 @@ SAME = [
 @pytest.mark.parametrize("change", [*OTHERS, *SAME])
 def test_request_key_depends_on_settings_that_affect_answers(judge, question, change):
     judges = (judge, judge.model_copy(update=change))
-    keys = {RequestBuilder(settings, seed=1).make_key(question(), Form()) for settings in judges}
+    keys = {RequestBuilder(settings, seed=1).make_request_key(question(), Form()) for settings in judges}
     assert len(keys) == (2 if change in OTHERS else 1)
 
 
@@ -154,7 +154,7 @@ def test_request_keys_differ_by_seed_text_order_and_form(judge, question):
     questions = [question(), question(number=1), question(text_a="x"), question(check=CHECK)]
     forms = (Form(), Form(output="text"), Form(without=("seed",)), Form(without=("system",)))
     keys = {
-        RequestBuilder(judge, seed=seed).make_key(asked_question, form, sample)
+        RequestBuilder(judge, seed=seed).make_request_key(asked_question, form, sample)
         for seed in (1, 2)
         for asked_question in questions
         for form in forms

@@ -13,7 +13,7 @@ from guard_eval.cli.commands import load_command
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA
 from guard_eval.study.folder import Study
-from judge.prompts.forms import choose_first_form
+from judge.prompts.forms import choose_first_request_form
 from judge.prompts.parsing import parse_response
 from judge.prompts.prompt import APPENDIX_F, PROMPT_VERSION, TEXTS_ARE_DATA, make_prompt, make_tag_code
 from judge.questions import RequestBuilder
@@ -99,7 +99,10 @@ def test_every_request_form_contains_the_custom_prompt(*, folder, guard_eval, se
         tag = make_tag_code(blind, 11)
         assert f"<method-b-{tag}>\n{example['b']}\n</method-b-{tag}>" in request
         choices = parse_response(
-            make_completion_bytes(answered), ["wit", "fluency"], code=tag[:12], titles={"wit": "Dry wit"}
+            make_completion_bytes(answered),
+            ["wit", "fluency"],
+            tag_code=tag[:12],
+            criterion_titles={"wit": "Dry wit"},
         )
         assert choices == {name: example["verdict"][name] for name in ("wit", "fluency")}
         assert "</method-a>" not in request
@@ -176,7 +179,7 @@ def test_examples_with_texts_of_the_study_are_refused(folder, guard_eval, server
 def test_request_key_changes_with_the_instructions(folder, question):
     def key(more="", *, lines=STUDY, **files):
         judge = read_judge_settings(folder(more, lines=lines, **files))
-        return RequestBuilder(judge, seed=11).make_key(question(), choose_first_form(judge))
+        return RequestBuilder(judge, seed=11).make_request_key(question(), choose_first_request_form(judge))
 
     keys = [
         key(),

@@ -107,7 +107,10 @@ Thank you!""".splitlines()
     ],
 )
 def test_verdict_is_read_in_every_wrapping(content):
-    assert parse_response(make_response(content), ASKED, code=CODE) == {"fluency": "A", "coherence": "tie"}
+    assert parse_response(make_response(content), ASKED, tag_code=CODE) == {
+        "fluency": "A",
+        "coherence": "tie",
+    }
 
 
 def test_verdict_is_read_from_content_in_parts():
@@ -245,7 +248,7 @@ FILTERED = (
     ],
 )
 def test_unreadable_verdict_is_a_failure(raw, kind):
-    problem = parse_response(raw, ASKED, code=CODE)
+    problem = parse_response(raw, ASKED, tag_code=CODE)
     assert problem.kind in kind.split(" or ")
     assert problem.detail.isprintable()
     assert 0 < len(problem.detail) < 300
@@ -262,7 +265,7 @@ VALUES = st.recursive(
 @given(st.binary(max_size=200), st.text(max_size=200), VALUES)
 def test_parse_response_accepts_any_bytes_and_json(raw, text, value):
     assert isinstance(
-        parse_response(make_response(f"<verdict-{CODE}>{text}"), ASKED, code=CODE), dict | RequestFailure
+        parse_response(make_response(f"<verdict-{CODE}>{text}"), ASKED, tag_code=CODE), dict | RequestFailure
     )
     for envelope in (value, {"choices": [{"message": value}]}, {"output": [value]}):
         for data in (raw, json.dumps(envelope).encode()):
@@ -353,4 +356,4 @@ def test_rationale_is_not_read_as_a_verdict(words):
         f"<rationale-{CODE}>\n{words}\n</rationale-{CODE}>\n{GOOD}",
         json.dumps({"rationale": words, **verdict}),
     ):
-        assert parse_response(make_response(content), ASKED, code=CODE) == verdict
+        assert parse_response(make_response(content), ASKED, tag_code=CODE) == verdict

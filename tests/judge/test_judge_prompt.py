@@ -36,8 +36,10 @@ HOSTILE = [
 ]
 
 
-def write_system_message(names, *, as_block=False):
-    return JudgePrompt(criteria=select_criteria(names, CRITERIA)).write_system_message(as_block=as_block)
+def write_system_message(names, *, as_verdict_block=False):
+    return JudgePrompt(criteria=select_criteria(names, CRITERIA)).write_system_message(
+        as_verdict_block=as_verdict_block
+    )
 
 
 def normalise_spaces(text):
@@ -105,7 +107,7 @@ def test_hostile_text_stays_inside_its_tags(text):
     for lines in (False, True):
         fluency = JudgePrompt(criteria=select_criteria(["fluency"], CRITERIA))
         messages, empty = (
-            fluency.write_messages(content, 5, as_block=lines) for content in (hostile, nothing)
+            fluency.write_messages(content, 5, as_verdict_block=lines) for content in (hostile, nothing)
         )
         assert messages[0] == empty[0]
         user = messages[1]["content"]

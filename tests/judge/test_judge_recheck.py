@@ -6,7 +6,7 @@ from judge_requests import count_judged_presentations, read_spending
 
 from guard_eval.store import Store
 from guard_eval.study import Study
-from judge.recheck import compute_upper_limit_of_changes
+from judge.recheck import compute_upper_limit_of_changed_share
 
 pytestmark = pytest.mark.slow
 
@@ -36,9 +36,9 @@ def test_recheck_of_an_unchanged_judge_finds_no_change(judged_study, guard_eval,
     assert len(repeated) == len({*repeated}) == 15
     assert {*repeated} <= {*before}
     assert "earlier run" not in ran.out
-    again = " ".join(guard_eval("judge", "s", "--recheck", "18", "--yes").out.split())
-    assert "18 of 18 answers" in again
-    assert "15 of the new answers came in an earlier run of this day" in again
+    repeated_run = " ".join(guard_eval("judge", "s", "--recheck", "18", "--yes").out.split())
+    assert "18 of 18 answers" in repeated_run
+    assert "15 of the new answers came in an earlier run of this day" in repeated_run
     assert len(server.asks) == 18  # the same day nothing is paid twice
 
 
@@ -50,7 +50,7 @@ def test_recheck_counts_changed_answers(judged_study, guard_eval, server):
 
     server.act = act
     out = guard_eval("judge", "s", "--recheck", "20", "--yes").out
-    points = round(100 * compute_upper_limit_of_changes(2, 19))
+    points = round(100 * compute_upper_limit_of_changed_share(2, 19))
     assert "17 of 19 answers give the same verdicts; a change of more than " in " ".join(out.split())
     assert f"{points} points" in out
     assert "1 gave no verdict this time" in " ".join(out.split())

@@ -13,7 +13,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import HandOutPlan
 from guard_eval.store import handout, raters, verdicts
 from guard_eval.store import pairs as store_pairs
-from judge.viewer import format_answer, read_comparisons, write_exchanges_page
+from judge.viewer import format_answer, read_judged_comparisons, write_judge_exchanges_page
 
 pytestmark = pytest.mark.slow
 
@@ -54,10 +54,10 @@ def judged(store, pair, server, run):
 def test_page_has_every_exchange_and_no_method_name(judged, store, judge, tmp_path):
     judges = [judge.model_copy(update=named) for named in JUDGES]
     for _ in range(2):
-        assert write_exchanges_page(store, judges, tmp_path / "view.html", seed=11) == 12 * 2 * 2
+        assert write_judge_exchanges_page(store, judges, tmp_path / "view.html", seed=11) == 12 * 2 * 2
     (tmp_path / "own.html").write_text("<!doctype html>\n<p>mine", encoding="utf-8")
     with pytest.raises(StudyError, match=r"own.html exists, and is no earlier result"):
-        write_exchanges_page(store, judges, tmp_path / "own.html", seed=11)
+        write_judge_exchanges_page(store, judges, tmp_path / "own.html", seed=11)
     page = (tmp_path / "view.html").read_text(encoding="utf-8")
     assert page.count('class="comparison"') == 24
     for pair in judged:
@@ -87,7 +87,8 @@ def voted(judged, store):
 
 def test_page_compares_people_with_judge_and_each_other(voted, store):
     by_pair = {
-        comparison["id"]: comparison for comparison in read_comparisons(store, seed=11, only={"steady"})
+        comparison["id"]: comparison
+        for comparison in read_judged_comparisons(store, seed=11, only_judges={"steady"})
     }
     figures = [(by_pair[pair.id]["apart"], by_pair[pair.id]["split"]) for pair in voted[:3]]
     assert figures == [(0, 0), (1, 1), (2, 0)]
@@ -97,7 +98,7 @@ def test_page_compares_people_with_judge_and_each_other(voted, store):
 @pytest.mark.browser
 def test_page_sorts_exchanges_by_disagreement(voted, store, judge, chromium, tmp_path):  # noqa: F811
     judges = [judge.model_copy(update=named) for named in JUDGES]
-    write_exchanges_page(store, judges, tmp_path / "view.html", seed=11, only={"steady"})
+    write_judge_exchanges_page(store, judges, tmp_path / "view.html", seed=11, only_judges={"steady"})
     page = chromium.new_page()
     page.goto((tmp_path / "view.html").as_uri())
     ids = page.locator(".comparison .id")
@@ -118,7 +119,7 @@ def test_page_sorts_exchanges_by_disagreement(voted, store, judge, chromium, tmp
 
 def test_page_shows_verdicts_by_text_and_failures(judged, store):
     pairs = {pair.id: pair for pair in judged}
-    comparisons = list(read_comparisons(store, seed=11, only={"steady"}))
+    comparisons = list(read_judged_comparisons(store, seed=11, only_judges={"steady"}))
     kinds = {order["failure"] for comparison in comparisons for order in comparison["orders"]}
     assert kinds == {None, "content_filter", "unparseable"}
     assert "I think" in format_answer(comparisons[0]["orders"][0]["attempts"][-1])
@@ -131,5 +132,7 @@ def test_page_shows_verdicts_by_text_and_failures(judged, store):
                 assert order["better"]["fluency"] == f"text {first}"
         assert pairs[comparison["id"]].prompt.partition("<")[0] in comparison["prompt"]
     assert firsts == {1, 2}
-    flips = {comparison["judge"]: comparison["flip"] for comparison in read_comparisons(store, seed=11)}
+    flips = {
+        comparison["judge"]: comparison["flip"] for comparison in read_judged_comparisons(store, seed=11)
+    }
     assert flips["a judge <img src=x>"] == "flip"  # this one prefers the first place

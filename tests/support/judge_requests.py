@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 from guard_eval.store import unblind
 from guard_eval.store.judging import usage
 from guard_eval.store.sql.schema import query
-from judge.prompts.forms import choose_first_form
+from judge.prompts.forms import choose_first_request_form
 from judge.questions import RequestBuilder
 
 
 def make_request(judge, question, seed=1):
     """Return the bytes of a request in the judge's first form."""
     return RequestBuilder(judge, seed=seed).build_request_body(
-        question, choose_first_form(judge), max_output_tokens=512
+        question, choose_first_request_form(judge), max_output_tokens=512
     )
 
 

@@ -104,7 +104,9 @@ def _split_by_comparison(
     """
     cells = frame.groupby(["method_a", "method_b", "rater_kind"], sort=True)
     first = convert_methods_to_signs(frame, "shown_first") if "shown_first" in frame else 0
-    table = frame[["rater", "criterion"]].assign(
+    # Each of many comparisons would search all categories of raters.
+    table = frame[["rater", "criterion"]].astype({"rater": object})
+    table = table.assign(
         cell=cells.ngroup(),
         pair=pd.factorize(frame["pair_id"])[0],
         side=convert_methods_to_signs(frame, "verdict"),
@@ -225,9 +227,10 @@ def find_unvarying_raters(
         repeated=is_repeated,
         straight=is_repeated & (showings["lowest"] == showings["highest"]),
     )
-    sums = [table.groupby("rater", observed=True).sum() for table in (of_showings, of_verdicts)]
-    for rater, counts in pd.concat(sums, axis=1).astype(int).iterrows():
-        for kind, what in _find_rater_habits(counts, methods) if counts["showings"] >= FEWEST else ():
+    by_rater = [table.groupby("rater", observed=True).sum() for table in (of_showings, of_verdicts)]
+    sums = pd.concat(by_rater, axis=1).astype(int)
+    for rater, counts in sums[sums["showings"] >= FEWEST].iterrows():
+        for kind, what in _find_rater_habits(counts, methods):
             severity: Severity = "note" if kind == "one method" else "warning"
             yield FindingRow(kind=kind, where=f"rater {rater}, ", what=what, severity=severity)
 

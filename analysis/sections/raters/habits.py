@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import field
 
 import numpy as np
+import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import add_unit_column, find_item_numbers, group_by_raters
+from analysis.scores.scores import add_unit_column, find_item_numbers
 from analysis.sections.raters.audits import run_audits
 from analysis.sections.section import (
     MAX_NOTES,
@@ -17,14 +18,16 @@ from analysis.sections.section import (
     remove_word_simulated,
 )
 from analysis.stats.proportion import estimate_proportion
-from guard_eval.estimate import Estimate
+from guard_eval.estimate import Estimate, Integers
 from guard_eval.frozen import record
 from guard_eval.records import TIE
-from guard_eval.reporting.words import format_number, format_percent
+from guard_eval.reporting.words import KIND_PLACE, format_number, format_percent
 
 HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
 """The kinds of audit findings that are about one rater."""
 KEYS = ["rater_kind", "rater"]
+NO_HITS = np.array([], dtype=np.int64), np.array([], dtype=np.int64)
+"""The hits and units of a rater without a verdict for one of two places."""
 
 
 @record
@@ -65,30 +68,48 @@ def measure_rater_habits(evidence: Evidence) -> list[RaterRow]:
     counts = scores.assign(others=np.bincount(item)[item] - 1, same=np.bincount(verdict)[verdict] - 1)
     agreeing = counts.groupby(KEYS)[["same", "others"]].sum().T.to_dict("list")
     frame = add_unit_column(evidence.frame)
-    frame = frame.assign(**{name: None for name in ("shown_first", "seconds") if name not in frame})
+    seconds = frame["seconds"].astype(float) if "seconds" in frame else np.nan
+    frame = frame.assign(is_tie=frame["verdict"] == TIE, seconds=seconds)
+    # Sums of all raters at once, because a public arena has thousands of raters.
+    sums = frame.groupby(KEYS).agg(
+        pairs=("pair_id", "nunique"),
+        verdicts=("verdict", "size"),
+        tie_share=("is_tie", "mean"),
+        seconds=("seconds", "median"),
+    )
+    hits = _find_hits_of_first_text(frame)
     rows = []
-    for (kind, name), group in group_by_raters(frame, "rater"):
+    for kind, name in sorted(sums.index, key=lambda key: (KIND_PLACE[key[0]], key)):
+        of_rater = sums.loc[kind, name]
         same, compared = agreeing[kind, name]
-        is_tie = group["verdict"] == TIE
-        placed = group[group["shown_first"].notna() & ~is_tie]
-        is_hit = placed["verdict"] == placed["shown_first"]
-        pace = group["seconds"].astype(float).median()
+        is_hit, unit = hits.get((kind, name), NO_HITS)
         rows.append(
             RaterRow(
                 rater_kind=kind,
                 rater=name,
-                pairs=int(group["pair_id"].nunique()),
-                verdicts=len(group),
-                tie_share=float(is_tie.mean()),
+                pairs=int(of_rater["pairs"]),
+                verdicts=int(of_rater["verdicts"]),
+                tie_share=float(of_rater["tie_share"]),
                 agreement=same / compared if compared else None,
                 compared=int(compared),
-                first_share=estimate_proportion(
-                    is_hit.to_numpy(), placed["unit"].to_numpy(), level=evidence.plan.level
-                ),
-                seconds=None if np.isnan(pace) else float(pace),
+                first_share=estimate_proportion(is_hit, unit, level=evidence.plan.level),
+                seconds=None if np.isnan(of_rater["seconds"]) else float(of_rater["seconds"]),
             )
         )
     return rows
+
+
+def _find_hits_of_first_text(frame: pd.DataFrame) -> dict[tuple[str, str], tuple[Integers, Integers]]:
+    """Return, for each kind and rater, whether each verdict is for the text shown first, and its unit.
+
+    Ties, and verdicts whose first text is unknown, are left out.
+    """
+    if "shown_first" not in frame:
+        return {}
+    placed = frame[frame["shown_first"].notna() & ~frame["is_tie"]]
+    placed = placed.assign(is_hit=placed["verdict"] == placed["shown_first"])
+    groups = placed.groupby(KEYS)[["is_hit", "unit"]]
+    return {key: (rows["is_hit"].to_numpy(), rows["unit"].to_numpy()) for key, rows in groups}
 
 
 def make_section(evidence: Evidence) -> Section | None:

@@ -292,11 +292,8 @@ def _rank_group(evidence: Evidence, group: _ConnectedGroup) -> _Ranking:
     largest = draw_largest_errors(errors, seed=evidence.seed)
     widths = errors.widen_errors(compared.count_units_by_method(), level=level)
     nets = compared.sum_net_wins(by_unit.codes)
-    # If raters are a sample and fewer than the units, they are the independent cases.
-    has_fewer_raters = is_random and rater.max() + 1 < by_unit.n
-    cases = compared.sum_net_wins(rater) if has_fewer_raters else nets
     half_width = find_simultaneous_half_width(largest, level=level)
-    sets = find_rank_sets(expected, widths, cases, half_width=half_width, level=level)
+    sets = find_rank_sets(expected, widths, nets, half_width=half_width, level=level)
     why_none, caution = _explain_missing_ranks(evidence, by_unit, sampled)
     difference = run_any_difference_test(nets, seed=evidence.seed)
     if evidence.plan.sequential or (is_random and why_none):
