@@ -370,7 +370,7 @@ def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
     is_repeated = table.has_columns("rater") and table.count_distinct_rows("pair_id") < len(table.frame)
     names = [name for name in table.columns_without_role if name not in wide or is_repeated]
     names = [name for name in names if not is_name_of_aggregate(name) or "gold" in simplify_heading(name)]
-    names = [name for name in names if not is_heading_about_sides(name)]
+    names = [name for name in names if not is_heading_about_sides(name) or "answer" in name.casefold()]
     for name in names if EXCLUDED not in table.declared.columns else ():
         cells = table.get_cells(name)
         remedy = f"write {format_column_options(EXCLUDED, [name])}"
