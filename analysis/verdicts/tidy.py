@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from analysis.verdicts.files import NESTED
@@ -46,6 +47,7 @@ from analysis.verdicts.table import (
     is_mark,
     is_metadata_heading,
     is_name_of_aggregate,
+    refuse_wrong_rows,
 )
 from analysis.verdicts.words import MEANINGS, find_word_meaning, names_side, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
@@ -142,7 +144,14 @@ def _convert_frame_to_table(frame: pd.DataFrame, declared: Declarations, items: 
     names = list(map(str, frame.columns))
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
-    return Table(frame.set_axis(names, axis=1), declared, items)
+    table = Table(frame.set_axis(names, axis=1), declared, items)
+    are_headings = [table.get_cells(name) == name for name in names]
+    if are_headings:
+        message = (
+            "the header is repeated on {where}. Remove the repeated header, or name the files separately"
+        )
+        refuse_wrong_rows(table.frame, np.logical_and.reduce(are_headings), message)
+    return table
 
 
 def _rename_to_standard_columns(table: Table) -> None:

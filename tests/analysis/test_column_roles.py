@@ -7,7 +7,7 @@ import pytest
 from outcomes import AB, counts, refusal
 
 import analysis
-from analysis.reports.declared import read_settings
+from analysis.reports.declared import read_table_settings
 from guard_eval.errors import StudyError
 
 
@@ -287,9 +287,9 @@ def test_different_report_files_are_refused(tmp_path):
         (tmp_path / folder / "report.toml").write_text(f'rater_kind = "{kind}"\n')
     tables = [tmp_path / "mine/x.csv", tmp_path / "yours/y.csv"]
     with pytest.raises(StudyError, match="differ; write the same declarations in both, or in one"):
-        read_settings(tables, ())
+        read_table_settings(tables, ())
     (tmp_path / "mine/report.toml").unlink()
-    assert read_settings(tables, ())[0].rater_kind == "model"
+    assert read_table_settings(tables, ())[0].rater_kind == "model"
 
 
 def test_response_id_names_raters_only_if_declared():

@@ -586,6 +586,28 @@ def test_columns_that_name_the_raters_of_slots_are_read(who, what):
     assert counts(pd.DataFrame(rows)) == ("4/0/16", 10)
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"item": 1, **AB, "winner": "A"},
+        {"item": 1, "winner": "alpha", "loser": "beta"},
+        {"item": 1, **AB, "fluency": "A", "style": "B"},
+    ],
+)
+def test_repeated_header_in_joined_files_is_refused(tmp_path, row):
+    table = pd.DataFrame([row | {"item": n} for n in range(12)]).to_csv(index=False)
+    path = tmp_path / "joined.csv"
+    path.write_text(table + table)
+    assert "the header is repeated on line 14" in refusal(path)
+
+
+def test_unknown_kind_of_raters_can_be_declared_later(tmp_path):
+    verdicts = analysis.read(rated("item"))
+    assert set(verdicts["rater_kind"]) == {"unknown"}
+    summary = analysis.report(verdicts, tmp_path, rater_kind="person").summary
+    assert summary.startswith("3\xa0people rated 20")
+
+
 @pytest.mark.parametrize("name", ["majority", "consensus", "Gold"])
 def test_aggregate_of_raters_is_no_rater(name):
     table = rated("item", raters=3).assign(winner="model_a")
