@@ -15,7 +15,7 @@ import pandas as pd
 from scipy import special
 from scipy.stats import binom
 
-from analysis.scores.likeness import BY_TASTE, describe_signs_of_llm_use, make_likeness_rows
+from analysis.scores.likeness import BY_TASTE, describe_signs_of_llm_use, make_judge_likeness_rows
 from analysis.stats.agreement import fleiss_kappa, raw_agreement
 from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate
@@ -223,7 +223,7 @@ def read_ratings(
     of_counted = last[last["presentation"].isin(counted["presentation"])]
     rated = of_counted["criterion"].value_counts()
     lacking = {name: len(counted) - int(rated.get(name, 0)) for name in criteria}
-    remarks = _read_remarks(store, {rater.name for rater in raters})
+    remarks = _read_valid_remarks(store, {rater.name for rater in raters})
     skips = Counter(note.pair_id for note in remarks if note.kind == "skip")
     prompts = pairs["prompt_id"].to_dict()
     return Ratings(
@@ -245,7 +245,7 @@ def read_ratings(
             ),
             favourites=_find_least_probable_answers(placed.drop_duplicates(_CHOICE)),
             remarks=Counter((note.rater, note.kind) for note in remarks),
-            signs=_describe_model_signs(store, kind, letters, last),
+            signs=_describe_signs_of_model_use(store, kind, letters, last),
         ),
         remarks=tuple(
             Remark(
@@ -273,7 +273,7 @@ def _replace_nan_with_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _read_remarks(store: Store, names: set[str]) -> list[notes.Note]:
+def _read_valid_remarks(store: Store, names: set[str]) -> list[notes.Note]:
     """Return the remarks that still count, newest first.
 
     Only the last remark on one showing counts, unless the rater removed this remark.
@@ -379,18 +379,20 @@ def _convert_letters_to_sides(letters: pd.DataFrame, presentations: pd.DataFrame
     return choices.assign(side=choices["letter"] * choices["side_of_a"])
 
 
-def _describe_model_signs(
+def _describe_signs_of_model_use(
     store: Store, kind: RaterKind, letters: pd.DataFrame, last: pd.DataFrame
 ) -> Mapping[str, str]:
     """Describe the signs that a language model may have answered for a person, by rater."""
     judge_kind: RaterKind = "simulated_model" if kind == "simulated" else "model"
     presentations = _convert_rows_to_frame(read_presentations(store, judge_kind))
     judged = _convert_letters_to_sides(letters, presentations).drop_duplicates(_CHOICE, keep="last")
-    compared = make_likeness_rows(kind, _label_pairs_by_rater(last), _label_pairs_by_rater(judged))
+    compared = make_judge_likeness_rows(
+        kind, _encode_choices_by_rater(last), _encode_choices_by_rater(judged)
+    )
     return describe_signs_of_llm_use(compared, count_suspicious_presentations(store))
 
 
-def _label_pairs_by_rater(choices: pd.DataFrame) -> pd.DataFrame:
+def _encode_choices_by_rater(choices: pd.DataFrame) -> pd.DataFrame:
     """Return each rater's choice on each pair: 0 for the second method, 1 for a tie, 2 for the first."""
     study = choices[choices["role"] == "study"].rename(columns={"pair_id": "item"})
     net = study.groupby(["rater", "criterion", "item"], observed=True)["side"].sum()

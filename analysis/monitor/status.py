@@ -145,7 +145,7 @@ def _read_status_with_pairs(
         count=format_count,
         spaced=replace_underscores,
     )
-    tables = tuple(_make_tables(ratings, study.format_command("export", "--table", "notes")))
+    tables = tuple(_make_rating_tables(ratings, study.format_command("export", "--table", "notes")))
     return _make_status(study.folder, steps, ratings, warnings, tables)
 
 
@@ -184,7 +184,7 @@ def _make_status(
     )
 
 
-def _describe_step(step: str, **values: object) -> str:
+def _describe_step_state(step: str, **values: object) -> str:
     """Describe the state of a step in the words of the template."""
     template = _TEMPLATES / "steps.txt.j2"
     (line,) = render_template_lines(
@@ -198,14 +198,14 @@ def _read_preparation_steps(study: Study) -> tuple[list[Step], dict[str, SystemT
     chosen = study.settings
     served = [system.served_model.model for system in chosen.systems.values() if system.source == "server"]
     models = [*(study_of_model.settings.model.name for study_of_model in study.split_by_model()), *served]
-    described = _describe_step("settings", settings=chosen, models=list(dict.fromkeys(models)))
+    described = _describe_step_state("settings", settings=chosen, models=list(dict.fromkeys(models)))
     prompts: list[Prompt] = []
     try:
         prompts = read_study_prompts(study)
     except StudyError as error:
         prompts_step = Step("prompts", "broken", str(error))
     else:
-        prompts_step = Step("prompts", "complete", _describe_step("prompts", prompts=prompts))
+        prompts_step = Step("prompts", "complete", _describe_step_state("prompts", prompts=prompts))
     texts_step, texts = _read_texts_step(study, prompts)
     metrics = _read_metrics_step(study, has_texts=texts_step.state != "missing")
     steps = [Step("settings", "complete", described), prompts_step, texts_step]
@@ -238,7 +238,7 @@ def _read_texts_step(study: Study, prompts: list[Prompt]) -> tuple[Step, dict[st
     is_generated = any(study.settings.systems[name].source != "file" for name in missing)
     generate = (study.format_command("generate", "--dry-run"),) if is_generated else ()
     kind = "systems" if study.settings.system else "strategies"
-    text = _describe_step(
+    text = _describe_step_state(
         "texts",
         total=total,
         needed=needed,
@@ -321,7 +321,7 @@ def _read_round_steps(
         eliminated = sorted({*chain(*couples)} - {*chain(*playing)}) if playing else []
         is_over = not playing or done >= last
         values = {"who": who, "done": done, "last": last, "unrated": unrated}
-        text = _describe_step(
+        text = _describe_step_state(
             "rounds",
             **values,
             eliminated=eliminated,
@@ -353,7 +353,7 @@ def _read_steps_after_texts(
     yield _make_pairs_step(study, drawn)
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
-    text = _describe_step("people", ratings=ratings, invited=invited)
+    text = _describe_step_state("people", ratings=ratings, invited=invited)
     if ratings.counted >= ratings.planned and not ratings.lacking:
         yield Step("people", "complete", text)
     elif invited:
@@ -431,7 +431,7 @@ def describe_rating_progress(ratings: Ratings) -> str:
     return " ".join(lines)
 
 
-def _make_tables(ratings: Ratings, export: str) -> Iterator[Table]:
+def _make_rating_tables(ratings: Ratings, export: str) -> Iterator[Table]:
     """Yield the tables of agreement, raters and remarks. The command `export` writes all rows of a table."""
     if ratings.criteria:
         yield _make_criteria_table(ratings.criteria)

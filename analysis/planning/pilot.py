@@ -93,7 +93,7 @@ def find_most_demanding_criterion(verdicts: pd.DataFrame) -> Pilot:
     cells = list(group_by_result(scored.scores_by_kind))
     criteria = dict.fromkeys(cell.criterion for cell, _ in cells)
     pilots = [
-        _summarise_criterion(
+        _summarise_pilot_criterion(
             [(cell, scores) for cell, scores in cells if cell.criterion == criterion], len(cells)
         )
         for criterion in criteria
@@ -101,7 +101,7 @@ def find_most_demanding_criterion(verdicts: pd.DataFrame) -> Pilot:
     return max(pilots, key=lambda pilot: pilot.relative_items_needed)
 
 
-def _summarise_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:
+def _summarise_pilot_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:
     """Return the share of ties and the ICC of a pilot on one criterion, over all comparisons."""
     scores = pd.concat([rows for _, rows in cells])
     estimates = []

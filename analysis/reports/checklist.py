@@ -44,7 +44,7 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
     }
     backgrounds = [steps["background"].get(person.name, {}) for person in people if person.rated]
     tables = [
-        tabulate_answers(
+        tabulate_background_answers(
             question.ask, [answers.get(question.name, "") for answers in backgrounds], question.answers
         )
         for question in words.background.questions
@@ -68,7 +68,7 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
     }
 
 
-def write_checklist(people: Facts, evidence: Evidence | None) -> str:
+def write_reviewer_checklist(people: Facts, evidence: Evidence | None) -> str:
     """Write the checklist for reviewers as a page in Markdown.
 
     Args:
@@ -88,11 +88,11 @@ def write_checklist(people: Facts, evidence: Evidence | None) -> str:
         agreement=agreed.tables if agreed else (),
         exclusions=evidence.context.exclusions if evidence else (),
         changes=evidence.context.exploratory_reasons if evidence else (),
-        shown_first=_count_first_showings(evidence) if evidence else {},
+        shown_first=_count_times_shown_first(evidence) if evidence else {},
     )
 
 
-def _count_first_showings(evidence: Evidence) -> Mapping[str, int]:
+def _count_times_shown_first(evidence: Evidence) -> Mapping[str, int]:
     """Count how often people saw each method's text first."""
     frame = evidence.frame
     if "shown_first" not in frame:
@@ -127,7 +127,7 @@ def _count_passed_checks(gold: Sequence[Gold], rows: Sequence[TidyRow]) -> Mappi
     return {role: (sum(passed), len(passed)) for role, passed in results.items() if passed}
 
 
-def tabulate_answers(ask: str, answers: Sequence[str], words: Mapping[str, str]) -> Table | None:
+def tabulate_background_answers(ask: str, answers: Sequence[str], words: Mapping[str, str]) -> Table | None:
     """Count the people who gave each answer. Return None if no number can be shown.
 
     If any answer was given by fewer than `FEWEST` people, all answers except the most frequent one are

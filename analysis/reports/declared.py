@@ -88,7 +88,7 @@ class TableSettings(SplitPlan):
         )
 
 
-def read_settings(
+def read_table_settings(
     tables: Sequence[Path], overrides: Sequence[str], recorded: Mapping[str, object] = MappingProxyType({})
 ) -> tuple[TableSettings, Path | None]:
     """Read the declarations about tables. Return them with the path of their file, if there is one.
@@ -108,10 +108,10 @@ def read_settings(
         raise StudyError(f"{first} and {different[0]} differ; write the same declarations in both, or in one")
     source = first if filed else None
     values = apply_overrides({**recorded, **filed}, overrides)
-    return check_settings(source or Path("--set"), values), source
+    return check_table_settings(source or Path("--set"), values), source
 
 
-def check_settings(source: Path, values: Mapping[str, object]) -> TableSettings:
+def check_table_settings(source: Path, values: Mapping[str, object]) -> TableSettings:
     """Check values from a report.toml or from `--set`, and return them as settings.
 
     Raises:

@@ -104,7 +104,7 @@ def _drop_open_round_verdicts(store: Store, rows: Sequence[TidyRow]) -> list[Tid
     return [row for row, name in zip(rows, settings_parts, strict=True) if row.prompt_round <= closed[name]]
 
 
-def read_study_for_report(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Context]:
+def read_study_verdicts_and_context(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Context]:
     """Return a study's verdicts and the context of the report. From then on, the results count as seen.
 
     Args:

@@ -97,7 +97,7 @@ def estimate_share_of_all_raters(scores: pd.DataFrame, items: pd.DataFrame, fixe
     item, _ = find_item_numbers(scores)
     weight = np.full(len(items), items.get("weight", 1.0), dtype=float)
     weight_of_score = weight / weight.sum() / np.bincount(item)
-    design, shares = _average_by_unit_and_rater(scores, weight_of_score[item])
+    design, shares = _average_shares_by_unit_and_rater(scores, weight_of_score[item])
     why = ""
     if design.rater_count < FEWEST_RATERS:
         why = (
@@ -167,7 +167,7 @@ def _convert_scores_to_shares(scores: pd.DataFrame) -> Floats:
     return np.asarray(0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy()))
 
 
-def _average_by_unit_and_rater(scores: pd.DataFrame, weight: Floats) -> tuple[TwoWayDesign, Floats]:
+def _average_shares_by_unit_and_rater(scores: pd.DataFrame, weight: Floats) -> tuple[TwoWayDesign, Floats]:
     """Return a two-way design with one cell per unit and rater, and the mean share of each cell.
 
     Args:

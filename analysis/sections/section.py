@@ -133,7 +133,7 @@ def make_limit_column_metadata(prefix: str = "") -> dict[str, str]:
     return {"limits": prefix}
 
 
-def make_frame(
+def make_frame_from_rows(
     rows: Sequence[DataclassInstance], kind: type[DataclassInstance] | None = None
 ) -> pd.DataFrame:
     """Return rows as a frame of Python objects: a column for each field, and three for an `Estimate`.
@@ -197,7 +197,7 @@ def make_table_of_first_rows(
     if len(rows) > MAX_ROWS:
         note = f"{note} The first {MAX_ROWS} of {len(rows)} rows; csv/{csv}.csv has all.".strip()
     table = make_labelled_table(
-        drop_shared_labels([labels(row) for row in rows]),
+        drop_labels_equal_in_all_rows([labels(row) for row in rows]),
         [{head: cells[head] for head in filled} for cells in numbers],
         caption=caption,
         note=note,
@@ -256,7 +256,7 @@ def make_labelled_table(
     )
 
 
-def drop_shared_labels(labels: Sequence[Cells]) -> list[Cells]:
+def drop_labels_equal_in_all_rows(labels: Sequence[Cells]) -> list[Cells]:
     """Remove each label column of `IF_DIFFERENT` in which all rows of a table are equal."""
     shared = {head for head in IF_DIFFERENT if len({cells.get(head) for cells in labels}) == 1}
     return [{head: cell for head, cell in cells.items() if head not in shared} for cells in labels]
@@ -315,6 +315,6 @@ def format_coefficient(estimate: Estimate) -> str:
     return f"{format_number(estimate.value)} [{format_number(estimate.low)}, {format_number(estimate.high)}]"
 
 
-def select_notes(notes: Iterable[str]) -> tuple[str, ...]:
+def select_first_notes(notes: Iterable[str]) -> tuple[str, ...]:
     """Return the first few distinct notes as sentences."""
     return tuple(sorted({to_sentence(note) for note in notes if note})[:MAX_NOTES])

@@ -15,7 +15,7 @@ from analysis.reports.notebook import make_evidence
 from analysis.reports.sentences import describe_methods
 from analysis.reports.study_report import average_traces_by_pair
 from analysis.sections.results import by_column
-from analysis.sections.results.by_column import measure_shares_by_value, run_interaction_tests
+from analysis.sections.results.by_column import measure_shares_by_column_value, run_interaction_tests
 from analysis.sections.results.shares import measure_total_shares
 from analysis.stats.interaction import run_interaction_test
 from guard_eval.errors import StudyError
@@ -80,7 +80,7 @@ def votes(**columns):
 
 
 def test_values_of_a_column_share_one_correction():
-    rows = measure_shares_by_value(make_evidence(votes(), by=["genre"]))
+    rows = measure_shares_by_column_value(make_evidence(votes(), by=["genre"]))
     assert [(row.value, row.win_share.value, row.wins, row.units) for row in rows] == [
         ("poem", 0.0, 0, 10),
         ("story", 1.0, 20, 10),
@@ -142,7 +142,7 @@ def test_interaction_is_about_these_raters_by_default():
 
 
 def test_numbers_are_divided_into_thirds():
-    rows = measure_shares_by_value(make_evidence(votes(words=list(range(20))), by=["words"]))
+    rows = measure_shares_by_column_value(make_evidence(votes(words=list(range(20))), by=["words"]))
     assert [row.value for row in rows] == ["0 to 6", "7 to 13", "14 to 19"]
 
 
@@ -163,7 +163,7 @@ def test_unusable_split_column_is_refused(name, message):
     table = votes(title=[f"t{n}" for n in range(20)], region=[None] * 20, seconds=range(20))
     table = table.assign(confidence=[n // 7 % 2 for n in range(40)])
     with pytest.raises(StudyError, match=f"--by {name}: {message}"):
-        measure_shares_by_value(make_evidence(table, by=[name]))
+        measure_shares_by_column_value(make_evidence(table, by=[name]))
 
 
 def test_columns_of_pairs_or_raters_can_split_results(tmp_path):

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import CELL, count_verdicts_by_item, find_item_numbers
 from analysis.sections.section import ComparisonRow, Section, group_by, make_result_labels, make_table_section
-from analysis.stats.agreement import agreement_by_item
+from analysis.stats.agreement import compute_agreement_by_item
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import count_in_words, find_criterion_title, format_percent, join_with_and
@@ -64,7 +64,11 @@ def _measure_disagreements(scores: pd.DataFrame) -> pd.DataFrame:
     first = find_item_numbers(scores)[1]
     people = counts.sum(axis=1)
     share = (counts[:, 0] + counts[:, 1] / 2) / people
-    figures = {"people": people, "share": share, "disagreement": 1 - agreement_by_item(counts.astype(float))}
+    figures = {
+        "people": people,
+        "share": share,
+        "disagreement": 1 - compute_agreement_by_item(counts.astype(float)),
+    }
     return scores[[*CELL, *PAIR]].iloc[first].assign(**figures)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import add_unit_column, find_item_numbers
-from analysis.sections.raters.audits import run_audits
+from analysis.sections.raters.audits import run_data_audits
 from analysis.sections.section import (
     MAX_NOTES,
     Section,
@@ -119,7 +119,9 @@ def _find_hits_of_first_text(frame: pd.DataFrame) -> dict[tuple[str, str], tuple
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Is every rater careful?"."""
-    habits = [row for row in evidence.rows(run_audits) if row.kind in HABITS and row.severity == "warning"]
+    habits = [
+        row for row in evidence.rows(run_data_audits) if row.kind in HABITS and row.severity == "warning"
+    ]
     flagged = {row.where.split(",")[0] for row in habits}
     rows = evidence.rows(measure_rater_habits)
     who = f"{len(flagged)} of {len(rows)}" if flagged else "Nobody"

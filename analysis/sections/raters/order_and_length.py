@@ -25,7 +25,7 @@ from analysis.sections.section import (
     make_limit_column_metadata,
     make_result_labels,
     make_table_of_first_rows,
-    select_notes,
+    select_first_notes,
     select_rows_of_first_raters,
 )
 from analysis.stats.equal_length import METHOD, estimate_share_at_equal_length
@@ -258,7 +258,7 @@ def make_section(evidence: Evidence) -> Section | None:
         anchor="order-length",
         question="Does the order or the length of texts matter?",
         answer=_answer_question(positions, lengths),
-        notes=("Shares are of verdicts that are no ties.", *select_notes(row.note for row in lengths)),
+        notes=("Shares are of verdicts that are no ties.", *select_first_notes(row.note for row in lengths)),
         tables=(*position_table, *length_table),
     )
 

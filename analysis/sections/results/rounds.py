@@ -18,7 +18,7 @@ from analysis.sections.section import (
     make_result_labels,
     make_table_section,
     name_raters,
-    select_notes,
+    select_first_notes,
 )
 from guard_eval.estimate import NO_DATA, Estimate
 from guard_eval.frozen import record
@@ -103,7 +103,7 @@ def estimate_mean_lead(compared: Comparison, contest: Contest) -> Estimate:
     n = len(compared.leads)
     if n < 2:
         return Estimate(level=level, note=NO_DATA)
-    peak = find_critical_value(contest.plan.alpha / len(contest.couples), contest.sizes)
+    peak = find_critical_value_of_rounds(contest.plan.alpha / len(contest.couples), contest.sizes)
     # The mean of few prompts has wider tails than a normal distribution.
     tail = special.ndtr(-peak * compared.time**-SHAPE)
     quantile = -float(special.stdtrit(n - 1, tail))
@@ -113,7 +113,7 @@ def estimate_mean_lead(compared: Comparison, contest: Contest) -> Estimate:
 
 
 @lru_cache
-def find_critical_value(alpha: float, sizes: tuple[int, ...]) -> float:
+def find_critical_value_of_rounds(alpha: float, sizes: tuple[int, ...]) -> float:
     """Return the value that the statistic must exceed for p < `alpha`, over all rounds together."""
     return float(optimize.brentq(lambda peak: compute_first_passage_p(peak, sizes) - alpha, 0.01, 20.0))
 
@@ -168,6 +168,6 @@ def make_section(evidence: Evidence) -> Section | None:
         strong=lambda row: row.is_significant(evidence.plan.alpha),
         question="Which comparisons are decided?",
         answer=lambda _: next(describe_rounds(evidence)),
-        notes=(HOW_TO_READ, *select_notes(warned)),
+        notes=(HOW_TO_READ, *select_first_notes(warned)),
         is_open=True,
     )

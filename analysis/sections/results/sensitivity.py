@@ -142,12 +142,12 @@ def _estimate_share_in_all_ways(
         note = f"{count_in_words(lost, 'pair')} had ties only" if lost else ""
         yield UNTIED, estimate_share_of_these_raters(items_left, level=level).with_note(note)
     if are_sample and raters <= MAX_LEFT_OUT:
-        yield LEFT_OUT, _estimate_without_critical_rater(scores, level)
+        yield LEFT_OUT, _estimate_share_without_critical_rater(scores, level)
     if with_excluded is not None and set(with_excluded["rater"]) != set(scores["rater"]):
         yield WITH_EXCLUDED, estimate_share_of_these_raters(score_items(with_excluded), level=level)
 
 
-def _estimate_without_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
+def _estimate_share_without_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
     """Return the share without the rater whose removal gives the largest p. The note describes the change."""
     cases = list(estimate_shares_without_each_rater(scores, level=level))
     values = [share.value or 0.0 for _, share in cases]

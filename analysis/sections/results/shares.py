@@ -248,7 +248,7 @@ def measure_total_shares(evidence: Evidence) -> list[WinShareRow]:
     without a plan, for all their results. `p` is uncorrected.
     """
     scores = dict(group_by_result(evidence.scored.scores))
-    items = weigh_items_by_plan(evidence)
+    items = group_items_with_plan_weights(evidence)
     rows = [_make_share_row(evidence, key, ALL, rated, items[key]) for key, rated in scores.items()]
     rows.sort(key=make_plan_sort_key(evidence.context.planned))
     corrected = correct_p_values(
@@ -265,19 +265,21 @@ def measure_total_shares(evidence: Evidence) -> list[WinShareRow]:
 @declare_share_keys
 def measure_reported_shares(evidence: Evidence) -> list[WinShareRow]:
     """Return win shares over all datasets, and by dataset for the comparisons that are shown in full."""
-    return _add_shares_by_dataset(evidence, evidence.detailed_comparisons)
+    return _measure_shares_by_dataset(evidence, evidence.detailed_comparisons)
 
 
 @declare_share_keys
 def measure_all_shares(evidence: Evidence) -> list[WinShareRow]:
     """Return win shares with intervals and p: a row per comparison, criterion and dataset."""
-    return _add_shares_by_dataset(evidence, evidence.comparisons)
+    return _measure_shares_by_dataset(evidence, evidence.comparisons)
 
 
-def _add_shares_by_dataset(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
+def _measure_shares_by_dataset(
+    evidence: Evidence, comparisons: Collection[tuple[str, str]]
+) -> list[WinShareRow]:
     """Return win shares over all datasets, and for each of `comparisons` also the share in each dataset."""
     scores = dict(group_by_result(evidence.scored.scores))
-    items = weigh_items_by_plan(evidence)
+    items = group_items_with_plan_weights(evidence)
     rows = []
     for total in evidence.rows(measure_total_shares):
         rows.append(total)
@@ -293,7 +295,7 @@ def _add_shares_by_dataset(evidence: Evidence, comparisons: Collection[tuple[str
     return rows
 
 
-def weigh_items_by_plan(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
+def group_items_with_plan_weights(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
     """Return the items of each result, with weights if the plan declares weights."""
     items = dict(group_by_result(evidence.scored.items))
     if evidence.plan.weights == "equal":
