@@ -26,9 +26,9 @@ from guard_eval.reporting.words import KIND_PLACE, format_number, format_percent
 
 HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
 """The kinds of audit findings that are about one rater."""
+Booleans = NDArray[np.bool_]
 KEYS = ["rater_kind", "rater"]
-Hits = tuple[NDArray[np.bool_], Integers]
-NO_HITS: Hits = np.array([], dtype=np.bool_), np.array([], dtype=np.int64)
+NO_HITS: tuple[Booleans, Integers] = np.array([], dtype=bool), np.array([], dtype=np.int64)
 """The hits and units of a rater without a verdict for one of two places."""
 
 
@@ -101,7 +101,7 @@ def measure_rater_habits(evidence: Evidence) -> list[RaterRow]:
     return rows
 
 
-def _find_hits_of_first_text(frame: pd.DataFrame) -> dict[tuple[str, str], Hits]:
+def _find_hits_of_first_text(frame: pd.DataFrame) -> dict[tuple[str, str], tuple[Booleans, Integers]]:
     """Return, for each kind and rater, whether each verdict is for the text shown first, and its unit.
 
     Ties, and verdicts whose first text is unknown, are left out.
