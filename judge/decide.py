@@ -24,7 +24,7 @@ from guard_eval.servers.failures import (
 )
 from guard_eval.servers.form import Form
 from guard_eval.study.judge_settings import Judge
-from judge.prompts.forms import apply_change, find_fixed_request_parts, list_simpler_request_forms
+from judge.prompts.forms import apply_form_change, find_fixed_request_parts, list_simpler_request_forms
 from judge.prompts.parsing import Choices
 
 MOST_USELESS_ANSWERS = 10
@@ -314,13 +314,13 @@ def _list_candidate_request_forms(history: History, form: Form, error: RequestFa
     """Yield the forms that may succeed after a failure, the best form first."""
     judge = history.run.judge
     if error.change is not None and error.change != "guess":
-        yield apply_change(form, error.change, judge)
+        yield apply_form_change(form, error.change, judge)
         return
     base = history.run.preferred_form
     for reply in history.replies:
         change = reply.result.change if isinstance(reply.result, RequestFailure) else None
         if change is not None and change != "guess":
-            base = apply_change(base, change, judge)
+            base = apply_form_change(base, change, judge)
     yield from list_simpler_request_forms(base, judge)
 
 

@@ -41,7 +41,7 @@ def list_simpler_request_forms(form: Form, judge: Judge) -> Iterator[Form]:
     yield from (text.omit_parts(*names[:count]) for count in range(1, len(names) + 1))
 
 
-def apply_change(form: Form, change: Change, judge: Judge) -> Form:
+def apply_form_change(form: Form, change: Change, judge: Judge) -> Form:
     """Return the form with one change. The interface is not changed if study.toml fixes the interface."""
     if change == "responses" and judge.style != "auto":
         return form
