@@ -265,6 +265,8 @@ def _read_label_studio(record: Record, where: str, items: ItemRecords) -> Rows:
         if annotation.get("was_cancelled") is True:
             yield "the annotator skipped it"
             continue
+        if not result:
+            yield "no answer"
         yield from _read_annotation(item, annotation, result, where)
 
 

@@ -60,6 +60,12 @@ _KINDS = ("pair_id", "rater", "criterion")
 _INDEX = {"", "unnamed0", "rownames"}
 _NUMBER = re.compile(r"[+-]?[\d.,]+")
 _EXCLUSION = re.compile(HEADINGS["exclusion_words"], re.IGNORECASE)
+_CHECK = re.compile(
+    r"(practi[cs]e|tutorial|training|warm[\W_]*up|catch|honeypot|gold|golden|((attention|quality|manipulation|sanity)"
+    r"[\W_]*)?check)([\W_]*(trial|question|item|pair))?[\W_]*\d*",
+    re.IGNORECASE,
+)
+"""Names of items and criteria that are for practice, or that check the rater."""
 _NO_REASON = NO | {"", "none", "na", "n/a", "nan", "null"}
 _OWN = {simplify_heading(name): name for name in (*KNOWN, EXCLUDED)}
 _DEFAULTS = {"dataset": "all", "criterion": "overall"}
@@ -119,6 +125,7 @@ def make_tidy(
         add_pair_and_prompt_columns(table, (), None)
         _refuse_possible_check_questions(table, ())
     if table.has_columns("verdict", *METHODS):
+        _refuse_names_of_checks(table)
         _complete_rows(table)
     _refuse_nested_cells(table, frame)
     _refuse_incomplete_table(table, is_program=form is not None)
@@ -348,6 +355,18 @@ def _is_reason(text: str) -> bool:
     return simplify_word(text) not in _NO_REASON
 
 
+def _refuse_names_of_checks(table: Table) -> None:
+    """Refuse a pair or a criterion among others that is called practice, attention check or the like."""
+    for role in filter(table.has_columns, ("pair_id", "criterion")):
+        texts = table.list_values(role)
+        checks = [text for text in texts if _CHECK.fullmatch(text.split(":")[0].strip())]
+        if checks and len(checks) < len(texts) and EXCLUDED not in table.declared.columns:
+            raise StudyError(
+                f"{join_first_parts(list(map(repr, checks)), 3)} may be for practice, or check the rater. If "
+                f"so, remove the rows. If they count, write {format_column_options(EXCLUDED, [''])}"
+            )
+
+
 def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
     """Refuse a column that is filled for few pairs only: the right answers, or whether an answer was right.
 
@@ -360,7 +379,7 @@ def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
     is_repeated = table.has_columns("rater") and table.count_distinct_rows("pair_id") < len(table.frame)
     names = [name for name in table.columns_without_role if name not in wide or is_repeated]
     names = [name for name in names if not is_name_of_aggregate(name) or "gold" in simplify_heading(name)]
-    names = [name for name in names if not is_heading_about_sides(name)]
+    names = [name for name in names if not is_heading_about_sides(name) or "answer" in name.casefold()]
     for name in names if EXCLUDED not in table.declared.columns else ():
         cells = table.get_cells(name)
         remedy = f"write {format_column_options(EXCLUDED, [name])}"

@@ -6,6 +6,7 @@ from dataclasses import field
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import add_unit_column, find_item_numbers
@@ -25,8 +26,9 @@ from guard_eval.reporting.words import KIND_PLACE, format_number, format_percent
 
 HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
 """The kinds of audit findings that are about one rater."""
+Booleans = NDArray[np.bool_]
 KEYS = ["rater_kind", "rater"]
-NO_HITS = np.array([], dtype=np.int64), np.array([], dtype=np.int64)
+NO_HITS: tuple[Booleans, Integers] = np.array([], dtype=bool), np.array([], dtype=np.int64)
 """The hits and units of a rater without a verdict for one of two places."""
 
 
@@ -99,7 +101,7 @@ def measure_rater_habits(evidence: Evidence) -> list[RaterRow]:
     return rows
 
 
-def _find_hits_of_first_text(frame: pd.DataFrame) -> dict[tuple[str, str], tuple[Integers, Integers]]:
+def _find_hits_of_first_text(frame: pd.DataFrame) -> dict[tuple[str, str], tuple[Booleans, Integers]]:
     """Return, for each kind and rater, whether each verdict is for the text shown first, and its unit.
 
     Ties, and verdicts whose first text is unknown, are left out.
@@ -109,7 +111,10 @@ def _find_hits_of_first_text(frame: pd.DataFrame) -> dict[tuple[str, str], tuple
     placed = frame[frame["shown_first"].notna() & ~frame["is_tie"]]
     placed = placed.assign(is_hit=placed["verdict"] == placed["shown_first"])
     groups = placed.groupby(KEYS)[["is_hit", "unit"]]
-    return {key: (rows["is_hit"].to_numpy(), rows["unit"].to_numpy()) for key, rows in groups}
+    return {
+        (str(kind), str(name)): (rows["is_hit"].to_numpy(dtype=bool), rows["unit"].to_numpy())
+        for (kind, name), rows in groups
+    }
 
 
 def make_section(evidence: Evidence) -> Section | None:
@@ -130,7 +135,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "First text won": format_percent(row.first_share.value, 0),
             "Median seconds": format_number(row.seconds, 0),
         },
-        csv="raters",
+        csv_name="raters",
         caption="Raters",
         question="Is every rater careful?",
         answer=lambda _: f"{who} answered in a fixed way",
