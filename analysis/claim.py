@@ -232,10 +232,10 @@ def _test_comparison_counts(
     )
 
 
-def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
+def _check_percentages(percentages: Sequence[str], n: int) -> PrintedRow:
     """Return whether percentages can be shares of `n` ratings, and the range of p over all fitting counts."""
-    counts = [find_possible_counts(percentage, n) for percentage in row]
-    is_possible = are_percentages_possible(row, n)
+    counts = [find_possible_counts(percentage, n) for percentage in percentages]
+    is_possible = are_percentages_possible(percentages, n)
     p_values = []
     if is_possible:
         wins, losses = counts[0], counts[-1]
@@ -243,10 +243,10 @@ def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
         p_values = [run_pooled_binomial_test(*pair).p or 1.0 for pair in extremes]
         p_values += [1.0] if set(wins).intersection(losses) else []
     return PrintedRow(
-        percentages="/".join(row),
+        percentages="/".join(percentages),
         n=n,
         is_possible=is_possible,
-        nearest="/".join(find_nearest_percentage(percentage, n) for percentage in row),
+        nearest="/".join(find_nearest_percentage(percentage, n) for percentage in percentages),
         lowest_p=min(p_values, default=None),
         highest_p=max(p_values, default=None),
     )

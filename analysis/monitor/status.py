@@ -212,10 +212,10 @@ def _read_preparation_steps(study: Study) -> tuple[list[Step], dict[str, SystemT
     return [*steps, *_read_tuning_steps(study, texts_step), metrics], texts
 
 
-def _find_outdated_pairs(drawn: Iterable[Pair], texts: Mapping[str, SystemTexts]) -> list[set[str]]:
+def _find_outdated_pairs(pairs: Iterable[Pair], texts: Mapping[str, SystemTexts]) -> list[set[str]]:
     """Return the systems whose text has changed, for each pair with an outdated text."""
     replaced = []
-    for pair in drawn:
+    for pair in pairs:
         ids = {pair.method_a: pair.continuation_a, pair.method_b: pair.continuation_b}
         current = {name: texts.get(name, {}).get((pair.prompt_id, 1)) for name in ids}
         names = {name for name, text in current.items() if text is not None and text.id != ids[name]}
@@ -285,18 +285,24 @@ def _read_metrics_step(study: Study, *, has_texts: bool) -> Step:
         texts,
         missing="not measured",
         older="the newest text",
-        then=measure,
+        next_commands=measure,
     )
 
 
 def _make_page_step(
-    name: str, page: Path, sources: Iterable[Path], *, missing: str, older: str, then: tuple[str, ...]
+    name: str,
+    page: Path,
+    sources: Iterable[Path],
+    *,
+    missing: str,
+    older: str,
+    next_commands: tuple[str, ...],
 ) -> Step:
     """Return the state of a page, such as the report: complete if it is newer than its sources."""
     if not page.is_file():
-        return Step(name, "missing", missing, then)
+        return Step(name, "missing", missing, next_commands)
     if max((path.stat().st_mtime for path in sources), default=0.0) > page.stat().st_mtime:
-        return Step(name, "partial", f"{page}, older than {older}", then)
+        return Step(name, "partial", f"{page}, older than {older}", next_commands)
     return Step(name, "complete", str(page))
 
 
@@ -420,7 +426,7 @@ def _read_report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
         written,
         missing="not written",
         older="the database",
-        then=report,
+        next_commands=report,
     )
 
 
@@ -431,8 +437,8 @@ def describe_rating_progress(ratings: Ratings) -> str:
     return " ".join(lines)
 
 
-def _make_rating_tables(ratings: Ratings, export: str) -> Iterator[Table]:
-    """Yield the tables of agreement, raters and remarks. The command `export` writes all rows of a table."""
+def _make_rating_tables(ratings: Ratings, export_command: str) -> Iterator[Table]:
+    """Yield the tables of agreement, raters and remarks. `export_command` writes all rows of a table."""
     if ratings.criteria:
         yield _make_criteria_table(ratings.criteria)
     if ratings.raters:
@@ -444,7 +450,7 @@ def _make_rating_tables(ratings: Ratings, export: str) -> Iterator[Table]:
             columns=("when", "rater", "prompt", "kind", "text"),
             rows=tuple(tuple(map(join_lines, astuple(remark))) for remark in ratings.remarks[:REMARKS]),
             text_columns=5,
-            note=f"and {older} older ones: {export}" if older > 0 else "",
+            note=f"and {older} older ones: {export_command}" if older > 0 else "",
         )
 
 

@@ -311,7 +311,7 @@ def _draw_power_curve(design: Design, curve: Mapping[int, Mapping[int, float]], 
     )
 
 
-def _encode_figure(drawing: Drawing, ending: str) -> bytes:
-    if ending == ".svg":
+def _encode_figure(drawing: Drawing, file_format: str) -> bytes:
+    if file_format == ".svg":
         return make_standalone_svg(drawing).encode()
-    return drawing.png if ending == ".png" else drawing.pdf
+    return drawing.png if file_format == ".png" else drawing.pdf

@@ -145,9 +145,9 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     )
 
 
-def _make_verdicts_csv(verdicts: Sequence[TidyRow], table: pd.DataFrame, by: Sequence[str]) -> str:
+def _make_verdicts_csv(verdicts: Sequence[TidyRow], table: pd.DataFrame, split_columns: Sequence[str]) -> str:
     """Return the verdicts as CSV, with the declared columns of prompts or pairs at the end."""
-    added = list_added_split_columns(table, by)
+    added = list_added_split_columns(table, split_columns)
     get_cells = attrgetter(*VERDICT_COLUMNS)
     rows = [
         [*get_cells(verdict), *(values.get(verdict.pair_id) for values in added.values())]
@@ -194,9 +194,11 @@ _PUBLIC_CHANGE = re.compile(
 )
 
 
-def _remove_values_from_setting_change(change: str) -> str:
+def _remove_values_from_setting_change(setting_change: str) -> str:
     """Return a change of a setting. Texts are removed, except those of the plan of pairs and tests."""
-    return change if _PUBLIC_CHANGE.fullmatch(change) else change.partition(" from ")[0]
+    return (
+        setting_change if _PUBLIC_CHANGE.fullmatch(setting_change) else setting_change.partition(" from ")[0]
+    )
 
 
 def _pseudonymise_verdicts(
@@ -280,8 +282,8 @@ def _list_texts_typed_by_people(facts: StudyFacts, pairs: Sequence[Pair]) -> dic
 def _check_for_names_and_keys(
     study: Study,
     people: Sequence[RaterProgress],
-    allow: Sequence[str],
-    recorded: dict[str, str],
+    allowed_names: Sequence[str],
+    typed_texts: dict[str, str],
     files: dict[str, str],
 ) -> None:
     """Check that no setting contains a person's name or a key, and that no published file contains a key.
@@ -291,7 +293,7 @@ def _check_for_names_and_keys(
     """
     settings = study.settings
     problems = []
-    harmless = [{*split_into_simple_words(text)} for text in (*settings.authors, *allow)]
+    harmless = [{*split_into_simple_words(text)} for text in (*settings.authors, *allowed_names)]
     names = _list_identifying_names(people)
     criterion_texts = (
         (name, criterion.title, criterion.definition) for name, criterion in settings.criteria.items()
@@ -310,7 +312,7 @@ def _check_for_names_and_keys(
         "criteria": "\n".join(chain(*criterion_texts)),
         "judge": "\n".join(judge.rater_name for judge in settings.judge),
         "authors": "\n".join(settings.authors),
-        **recorded,
+        **typed_texts,
     }
     for setting, text in typed.items():
         words = [

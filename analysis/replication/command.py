@@ -178,7 +178,7 @@ def _compare_verdicts_with_paper(table: PaperTable, path: Path, folder: Path | N
         )
     who = "people" if "people" in table.asks else "judge"
     kind: RaterKind = "person" if who == "people" else "model"
-    ours = read_shares_from_counts(path, who=who)
+    ours = read_shares_from_counts(path, raters=who)
     if ours is None:
         ours = compute_figures_of_verdicts(read_verdicts(path, rater_kind=kind))
     note = f"from {path.name}; the setting of its experiment is unknown"
@@ -237,14 +237,16 @@ def _run_paper_experiment(table: PaperTable, study: Study) -> Replication:
 def _show_comparison_with_paper(  # noqa: PLR0917 (of three callers)
     table: PaperTable,
     folder: Path | None,
-    ours: pd.DataFrame,
+    our_figures: pd.DataFrame,
     differences: Sequence[SettingDifference],
     notes: Sequence[str],
     model: str = "",
 ) -> Replication:
     """Show the paper's figures and ours. If there is a folder, also write them as Markdown."""
     figures = find_published_figures(table.label)
-    compared = compare_figures_with_paper(figures[figures["model"].isin(["", model])], ours, differences)
+    compared = compare_figures_with_paper(
+        figures[figures["model"].isin(["", model])], our_figures, differences
+    )
     if compared["ours"].isna().all() and table.asks:
         raise StudyError(
             f"no verdict belongs to {table.label}: {table.title}. Check the kinds of raters in the column "

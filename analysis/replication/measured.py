@@ -111,7 +111,7 @@ def _compare_people_with_judges(shares: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def read_shares_from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
+def read_shares_from_counts(path: Path, *, raters: str) -> pd.DataFrame | None:
     """Read exact shares in percent from a CSV file of counts. Return None if the file has no counts.
 
     The columns are dataset, criterion, ties, and NAME_wins for each of two strategies. Counts do not say
@@ -119,7 +119,7 @@ def read_shares_from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
 
     Args:
         path: The file.
-        who: `people` or `judge`.
+        raters: `people` or `judge`.
 
     Raises:
         StudyError: A count is not a whole number, or there are not two strategies.
@@ -142,7 +142,7 @@ def read_shares_from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
     counts = table.rename(columns={wins[0]: "wins", wins[1]: "losses"})
     datasets = counts["dataset"].map(find_paper_dataset)
     counts = counts.assign(
-        who=who,
+        who=raters,
         first=first,
         second=second,
         dataset=datasets,

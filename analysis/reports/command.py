@@ -103,7 +103,7 @@ def report(
         evidence, folder = _read_study_evidence(paths[0], overrides, by, paper=paper)
     else:
         folder = Path(f"{remove_file_extensions(paths[0])}-report")
-        evidence = read_table_evidence(paths, overrides=overrides, by=by)
+        evidence = read_table_evidence(paths, overrides=overrides, split_columns=by)
     folder = output or folder
     reading = get_reading(evidence.frame)
     columns = dict.fromkeys(find_split_column(evidence.frame, name) for name in by)
@@ -155,7 +155,7 @@ def list_supported_analyses(table: pd.DataFrame) -> Iterator[str]:
 
 
 def _read_study_evidence(
-    path: Path, overrides: Sequence[str], by: Sequence[str], *, paper: bool
+    path: Path, overrides: Sequence[str], split_columns: Sequence[str], *, paper: bool
 ) -> tuple[Evidence, Path]:
     """Return the verdicts of a study and the folder of its report."""
     # Imported only for a study, because SQLAlchemy would delay a table's report by half a second.
@@ -165,7 +165,7 @@ def _read_study_evidence(
     from guard_eval.study import Study  # noqa: PLC0415
 
     study = Study.open(path, overrides)
-    table, context = read_study_verdicts_and_context(study, by)
+    table, context = read_study_verdicts_and_context(study, split_columns)
     if paper:
         with Store.open(study.database) as store:
             context = replace(context, people=collect_rater_facts(study, store))
@@ -173,12 +173,12 @@ def _read_study_evidence(
 
 
 def read_table_evidence(
-    paths: Sequence[Path], *, overrides: Sequence[str] = (), by: Sequence[str] = ()
+    paths: Sequence[Path], *, overrides: Sequence[str] = (), split_columns: Sequence[str] = ()
 ) -> Evidence:
     """Read tables of verdicts with the declarations in report.toml and in the overrides."""
     recorded = read_study_record(paths[0])
     declared, source = read_table_settings(paths, overrides, recorded.settings if recorded else {})
-    table = read_verdicts(paths, declared.select_reading_settings(by))
+    table = read_verdicts(paths, declared.select_reading_settings(split_columns))
     where = " and ".join(
         filter(
             None,

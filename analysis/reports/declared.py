@@ -77,14 +77,14 @@ class TableSettings(SplitPlan):
     ties: bool | None = None
     random_part: bool = False
 
-    def select_reading_settings(self, by: Sequence[str] = ()) -> Declarations:
+    def select_reading_settings(self, split_columns: Sequence[str] = ()) -> Declarations:
         """Return the declarations that decide how a table is read."""
         return Declarations(
             columns=self.columns or {},
             words=self.verdicts or {},
             form=self.format,
             rater_kind=self.rater_kind,
-            groups=(*self.by, *by),
+            groups=(*self.by, *split_columns),
         )
 
 
@@ -111,7 +111,7 @@ def read_table_settings(
     return check_table_settings(source or Path("--set"), values), source
 
 
-def check_table_settings(source: Path, values: Mapping[str, object]) -> TableSettings:
+def check_table_settings(source: Path, declared: Mapping[str, object]) -> TableSettings:
     """Check values from a report.toml or from `--set`, and return them as settings.
 
     Raises:
@@ -119,7 +119,7 @@ def check_table_settings(source: Path, values: Mapping[str, object]) -> TableSet
     """
     plain = {
         name: list(value) if isinstance(value, tuple) else value
-        for name, value in values.items()
+        for name, value in declared.items()
         if value is not None
     }
     return validate_toml_tables(TableSettings, plain, source)

@@ -173,10 +173,12 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
     ]
     first = groups[0]
     is_declared = evidence.context.planned is not None and 0 < first[0].family <= MAX_DECLARED
-    ranks_first = evidence.is_ranked and not is_declared
+    answer_is_ranking = evidence.is_ranked and not is_declared
     # If a ranking comes first, it also covers the comparisons of the ranked methods.
     ranked = {
-        (*row.rater_group, row.criterion, row.method) for row in evidence.rows(rank_methods) if ranks_first
+        (*row.rater_group, row.criterion, row.method)
+        for row in evidence.rows(rank_methods)
+        if answer_is_ranking
     }
     told = [row for row in chain(*groups) if (*row.rater_group, row.criterion, row.method_a) not in ranked]
     answered = [row for row in told if row.rater_group == first[0].rater_group]
@@ -186,10 +188,10 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
     return FirstScreen(
         warning=" ".join(write_sentences_from_template("warning", evidence)),
         facts=tuple(_describe_raters(evidence)),
-        answer=" ".join(_write_answer_sentences(evidence, answered, ranks_first=ranks_first)),
-        more=" ".join(_write_answer_remarks(evidence, groups, answered, ranks_first=ranks_first)),
-        bars=_select_bars_for_screen(sorted(bars, key=lambda block: block.is_ranking != ranks_first)),
-        foot=" ".join(_describe_test_of_answer(evidence, first, ranks_first=ranks_first)),
+        answer=" ".join(_write_answer_sentences(evidence, answered, answer_is_ranking=answer_is_ranking)),
+        more=" ".join(_write_answer_remarks(evidence, groups, answered, answer_is_ranking=answer_is_ranking)),
+        bars=_select_bars_for_screen(sorted(bars, key=lambda block: block.is_ranking != answer_is_ranking)),
+        foot=" ".join(_describe_test_of_answer(evidence, first, answer_is_ranking=answer_is_ranking)),
     )
 
 
@@ -208,7 +210,7 @@ def _describe_raters(evidence: Evidence) -> Iterator[str]:
 
 
 def _write_answer_sentences(
-    evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool
+    evidence: Evidence, rows: Sequence[WinShareRow], *, answer_is_ranking: bool
 ) -> tuple[str, ...]:
     """Name the first method of each ranking, and the preferred method of each comparison."""
     alpha = evidence.plan.alpha
@@ -225,7 +227,7 @@ def _write_answer_sentences(
     return write_sentences_from_template(
         "answer",
         evidence,
-        ranks_first=ranks_first,
+        answer_is_ranking=answer_is_ranking,
         comparisons=clear[:MAX_SPELT_OUT],
         further=len(clear) - MAX_SPELT_OUT,
         unclear=join_first_parts(unclear, MAX_NAMED, join=" or between "),
@@ -253,7 +255,7 @@ def _write_answer_remarks(
     groups: Sequence[Sequence[WinShareRow]],
     answered: Sequence[WinShareRow],
     *,
-    ranks_first: bool,
+    answer_is_ranking: bool,
 ) -> tuple[str, ...]:
     """Return the sentences that follow the answer, such as a judge's result or the detectable share.
 
@@ -261,7 +263,7 @@ def _write_answer_remarks(
         evidence: The evidence.
         groups: The results of people and of each judge.
         answered: The results in the first group that the answer is about.
-        ranks_first: Whether the answer is a ranking.
+        answer_is_ranking: Whether the answer is a ranking.
     """
     first, *others = groups
     alpha = evidence.plan.alpha
@@ -280,7 +282,7 @@ def _write_answer_remarks(
     return write_sentences_from_template(
         "remarks",
         evidence,
-        ranks_first=ranks_first,
+        answer_is_ranking=answer_is_ranking,
         rounds=describe_rounds(evidence),
         results=first,
         different=sum(row.is_significant(alpha) for row in first),
@@ -292,7 +294,7 @@ def _write_answer_remarks(
         equivalent=same,
         unassisted=explain_missing_assistance(evidence),
         judges=[
-            _describe_judge_result(rows, evidence, also=any(row.is_significant(alpha) for row in first))
+            _describe_judge_result(rows, evidence, says_also=any(row.is_significant(alpha) for row in first))
             for rows in judges
         ],
         uneven=sides,
@@ -414,7 +416,7 @@ def _list_criteria_with_shares(rows: Sequence[ShareRow]) -> str:
     return join_first_parts(parts, MAX_CRITERIA)
 
 
-def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, also: bool) -> str:
+def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, says_also: bool) -> str:
     """Describe the result of a judge, with "also" if people also found a difference, or also found none."""
     is_single = len(evidence.comparisons) == 1
     preferred = [
@@ -425,7 +427,7 @@ def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, a
     ]
     outcome = f"preferred {join_with_and(preferred[:MAX_SPELT_OUT])}" if preferred else "found no difference"
     judge = capitalise(name_judge_in_sentence(rows[0].judge))
-    return f"{judge} {'also ' if bool(preferred) == also else ''}{outcome}."
+    return f"{judge} {'also ' if bool(preferred) == says_also else ''}{outcome}."
 
 
 def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
@@ -445,7 +447,7 @@ def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
 
 
 def _describe_test_of_answer(
-    evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool
+    evidence: Evidence, rows: Sequence[WinShareRow], *, answer_is_ranking: bool
 ) -> tuple[str, ...]:
     """Describe the unit, the test, the correction, and the raters that the answer is about."""
     covered = next(
@@ -458,7 +460,7 @@ def _describe_test_of_answer(
         first=rows[0],
         covered=covered,
         results=rows,
-        ranks_first=ranks_first and not (evidence.has_early_stopping or evidence.plan.sequential),
+        answer_is_ranking=answer_is_ranking and not (evidence.has_early_stopping or evidence.plan.sequential),
         judge=remove_word_simulated(covered.judge),
         raters=describe_rater_count(covered.raters, covered.rater_kind),
         excludes_half=any(

@@ -154,13 +154,13 @@ def _make_share_table(evidence: Evidence) -> Table:
         f"n: {_describe_sample_sizes(rows)}. p: {_describe_tests(rows)}. "
         f"Bold: p at most {format_error_rate(evidence.plan.alpha)}.{overall}"
         f"{_describe_omitted_rows(rows, 'results')}",
-        strong=frozenset(significant),
+        emphasised_rows=frozenset(significant),
     )
 
 
-def _describe_omitted_rows(rows: Collection[object], name: str) -> str:
+def _describe_omitted_rows(rows: Collection[object], file_name: str) -> str:
     """Return a note on the rows that a table leaves out, if it leaves out any."""
-    return f" The first {MAX_ROWS} of {len(rows)} {name}." if len(rows) > MAX_ROWS else ""
+    return f" The first {MAX_ROWS} of {len(rows)} {file_name}." if len(rows) > MAX_ROWS else ""
 
 
 def _describe_tests(rows: Sequence[WinShareRow], sides: str = "") -> str:
@@ -318,5 +318,5 @@ def _make_guard_paper_table(rows: Sequence[WinShareRow]) -> Table:
         ],
         caption=f"Share of {name_raters(rows[0])} favouring a strategy, ties split, %",
         note="Exact binomial test on non-tied ratings, taken as independent.",
-        strong=frozenset(index for index, row in enumerate(rows) if row.dataset == ALL),
+        emphasised_rows=frozenset(index for index, row in enumerate(rows) if row.dataset == ALL),
     )

@@ -68,12 +68,12 @@ def write_sentences_from_template(name: str, evidence: Evidence, **facts: object
     )
 
 
-def find_methods_in_cycle(evidence: Evidence, ranked: RankingRow) -> list[str]:
+def find_methods_in_cycle(evidence: Evidence, ranking_row: RankingRow) -> list[str]:
     """Return the methods of a ranking that beat each other in a cycle: A beats B, B beats C, C beats A."""
     wins = {
         (row.leader, row.other_method)
         for row in evidence.rows(select_rows_for_report_answer)
-        if (row.rater_group, row.criterion) == (ranked.rater_group, ranked.criterion)
+        if (row.rater_group, row.criterion) == (ranking_row.rater_group, ranking_row.criterion)
         and row.is_significant(evidence.plan.alpha)
     }
     while True:
@@ -99,7 +99,7 @@ def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
     context = evidence.context
     pairs = count_in_words(row.pairs, "pair")
     if row.judge:
-        judge = name_judge_in_sentence(row.judge, bare=True)
+        judge = name_judge_in_sentence(row.judge, omits_noun=True)
         return f"{capitalise(judge) if judge.startswith('the ') else judge} judged {pairs}"
     prompts = count_in_words(row.units, "prompt")
     of_prompts = f" ({prompts})" if row.unit == "prompt" and row.units != row.pairs else ""
@@ -124,12 +124,12 @@ def describe_rater_count(count: int | None, kind: str) -> str:
     return f"{count}\u00a0{singular if count == 1 else many}"
 
 
-def name_judge_in_sentence(judge: str, *, bare: bool = False) -> str:
-    """Name a judge in a sentence: `the judge gpt` or `the panel …`. If `bare`, do not add "the judge"."""
+def name_judge_in_sentence(judge: str, *, omits_noun: bool = False) -> str:
+    """Name a judge in a sentence: `the judge gpt` or `the panel …`. `omits_noun` leaves out "the judge"."""
     name = remove_word_simulated(judge)
     if name.split(maxsplit=1)[0].casefold() in {"judge", "panel"}:
         return f"the {name}"
-    return name if bare else f"the judge {name}"
+    return name if omits_noun else f"the judge {name}"
 
 
 def describe_methods(evidence: Evidence) -> tuple[str, ...]:

@@ -92,11 +92,13 @@ def make_table_settings(study: Study, context: Context, verdicts: pd.DataFrame) 
     return {name: value for name, value in values.items() if value is not None}
 
 
-def list_added_split_columns(verdicts: pd.DataFrame, by: Sequence[str]) -> dict[str, dict[str, Cell]]:
+def list_added_split_columns(
+    verdicts: pd.DataFrame, split_columns: Sequence[str]
+) -> dict[str, dict[str, Cell]]:
     """Return the columns that `add_split_columns` added: the value of each pair, by heading."""
     of_pairs = verdicts.drop_duplicates("pair_id")
     ids = of_pairs["pair_id"].astype(str)
-    added = [name for name in by if name not in SPLITTING]
+    added = [name for name in split_columns if name not in SPLITTING]
     return {name: dict(zip(ids, of_pairs[name].tolist(), strict=True)) for name in added}
 
 

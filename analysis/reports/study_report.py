@@ -104,12 +104,14 @@ def _drop_open_round_verdicts(store: Store, rows: Sequence[TidyRow]) -> list[Tid
     return [row for row, name in zip(rows, settings_parts, strict=True) if row.prompt_round <= closed[name]]
 
 
-def read_study_verdicts_and_context(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Context]:
+def read_study_verdicts_and_context(
+    study: Study, split_columns: Sequence[str] = ()
+) -> tuple[pd.DataFrame, Context]:
     """Return a study's verdicts and the context of the report. From then on, the results count as seen.
 
     Args:
         study: The study.
-        by: Columns for splitting the results, in addition to the declared columns.
+        split_columns: Columns for splitting the results, in addition to the declared columns.
 
     Raises:
         StudyError: There are no verdicts, a column is unknown, or the tables of metrics cannot be read.
@@ -118,7 +120,10 @@ def read_study_verdicts_and_context(study: Study, by: Sequence[str] = ()) -> tup
         rows = read_counted_verdicts(study, store)
         context = make_study_context(study, store, rows)
         table = add_split_columns(
-            study, check_verdicts(make_verdict_table(rows)), [*context.by, *by], store_pairs.read_pairs(store)
+            study,
+            check_verdicts(make_verdict_table(rows)),
+            [*context.by, *split_columns],
+            store_pairs.read_pairs(store),
         )
         try:
             store_settings.store_setting(store, store_settings.RESULTS_SEEN, keep=True)
@@ -337,14 +342,14 @@ Cells = Mapping[str, Mapping[str, object]]
 
 
 def add_split_columns(
-    study: Study, table: pd.DataFrame, names: Sequence[str], pairs: Sequence[Pair]
+    study: Study, table: pd.DataFrame, headings: Sequence[str], pairs: Sequence[Pair]
 ) -> pd.DataFrame:
     """Add columns of the prompts or of the traces to the verdicts.
 
     Raises:
         StudyError: A column is unknown and cannot split results, or the prompts or traces cannot be read.
     """
-    further = [name for name in dict.fromkeys(names) if name not in SPLITTING]
+    further = [name for name in dict.fromkeys(headings) if name not in SPLITTING]
     if not further:
         return table
     sources: dict[str, Cells] = {
@@ -372,11 +377,13 @@ def add_split_columns(
     return table
 
 
-def average_traces_by_pair(means: Mapping[str, Mapping[str, float]], pairs: Sequence[Pair]) -> Cells:
+def average_traces_by_pair(means_by_text: Mapping[str, Mapping[str, float]], pairs: Sequence[Pair]) -> Cells:
     """Return the mean traces of each pair, over one or both texts."""
     columns = {}
     for pair in pairs:
-        texts = [means[id_] for id_ in (pair.continuation_a, pair.continuation_b) if id_ in means]
+        texts = [
+            means_by_text[id_] for id_ in (pair.continuation_a, pair.continuation_b) if id_ in means_by_text
+        ]
         names = dict.fromkeys(name for text in texts for name in text)
         columns[pair.id] = {name: fmean(text[name] for text in texts if name in text) for name in names}
     return columns

@@ -137,10 +137,10 @@ def make_section(evidence: Evidence) -> Section | None:
             "Meets conditions": MEETS[row.meets_conditions] if conditions else NOTHING,
             "Chosen from other samples": format_percent(row.chosen_share, 0),
         },
-        csv="search",
+        csv_name="search",
         caption="Settings",
         note=f"Bold: chosen. Conditions: {conditions or 'none'}.",
-        strong=lambda row: row.chosen,
+        is_emphasised=lambda row: row.chosen,
     )
     return Section(
         anchor="search",

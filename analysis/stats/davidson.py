@@ -77,9 +77,9 @@ class ComparedPairs:
         return total
 
 
-def make_parameter_matrix_indices(places: Integers) -> tuple[Integers, Integers]:
+def make_parameter_matrix_indices(parameter_numbers: Integers) -> tuple[Integers, Integers]:
     """Return the row and column indices of each comparison's parameters in a matrix, for cells [n, 3, 3]."""
-    return places[:, :, None], places[:, None, :]
+    return parameter_numbers[:, :, None], parameter_numbers[:, None, :]
 
 
 def fit_strengths(wins: Floats, ties: Floats) -> Floats:

@@ -318,22 +318,22 @@ def draw_largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
     return np.asarray(np.sqrt(np.sort(drawn, axis=1)))
 
 
-def find_simultaneous_half_width(largest: Floats, *, level: float = 0.95) -> float:
+def find_simultaneous_half_width(largest_errors: Floats, *, level: float = 0.95) -> float:
     """Return half the width of intervals that are valid for all differences at once, in standard errors.
 
     If there are two ways of drawing, the larger width is used.
     """
-    return float(np.quantile(largest, level, axis=1).max())
+    return float(np.quantile(largest_errors, level, axis=1).max())
 
 
-def compute_any_difference_p(scores: Floats, widths: Floats, largest: Floats) -> float:
+def compute_any_difference_p(scores: Floats, widths: Floats, largest_errors: Floats) -> float:
     """Return the p of the hypothesis that no methods differ, from the random draws for the rank sets."""
     first, second = np.triu_indices(len(scores), 1)
     differences = np.abs(scores[first] - scores[second])
     errors = np.maximum(widths[first, second], TINY)
     observed = float((differences / errors).max())
-    above = int((largest >= observed * (1 - ROUNDING)).sum(axis=1).max())
-    return (1 + above) / (1 + int(largest.shape[1]))
+    above = int((largest_errors >= observed * (1 - ROUNDING)).sum(axis=1).max())
+    return (1 + above) / (1 + int(largest_errors.shape[1]))
 
 
 def compute_difference_variances(covariance: Floats) -> Floats:

@@ -69,11 +69,15 @@ def test_rows_of_an_analysis_are_computed_once():
 def test_long_table_names_the_file_of_all_rows():
     rows = list(range(MAX_ROWS + 1))
     (cut,) = make_table_of_first_rows(
-        rows, lambda row: {"Row": row}, lambda row: {"Twice": 2 * row, "None": None}, csv="f", caption="c"
+        rows,
+        lambda row: {"Row": row},
+        lambda row: {"Twice": 2 * row, "None": None},
+        csv_name="f",
+        caption="c",
     )
     assert cut.columns == ("Row", "Twice")  # a column without any figure is left out
     assert cut.note == f"The first {MAX_ROWS} of {MAX_ROWS + 1} rows; csv/f.csv has all."
-    assert make_table_of_first_rows([], dict, dict, csv="f", caption="c") == ()
+    assert make_table_of_first_rows([], dict, dict, csv_name="f", caption="c") == ()
 
 
 def test_unknown_plan_key_is_refused():

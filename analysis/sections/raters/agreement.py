@@ -114,7 +114,9 @@ def measure_agreement(evidence: Evidence) -> list[AgreementRow]:
     ]
 
 
-def _make_agreement_row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> AgreementRow:
+def _make_agreement_row(
+    key: ResultKey, scores: pd.DataFrame, choice_count: int, level: float
+) -> AgreementRow:
     """Return the agreement of raters on one comparison and criterion."""
     item, first = find_item_numbers(scores)
     by_unit = UnitScores.from_items(scores.iloc[first])
@@ -132,11 +134,11 @@ def _make_agreement_row(key: ResultKey, scores: pd.DataFrame, choices: int, leve
         ratings=len(scores),
         unit=by_unit.name,
         units=by_unit.n,
-        categories=choices,
+        categories=choice_count,
         raw_agreement=raw_agreement(counts),
         fleiss_kappa=kappa,
         krippendorff_alpha_ordinal=alpha,
-        gwet_ac1=gwet_ac1(counts, by_unit.codes, categories=choices, level=level),
+        gwet_ac1=gwet_ac1(counts, by_unit.codes, categories=choice_count, level=level),
         icc1=icc,
         design_effect=None if icc.value is None else 1 + (per_item - 1) * icc.value,
         level=level,
@@ -170,7 +172,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "ICC(1)": format_number(row.icc1.value),
             "Design effect": format_number(row.design_effect, 1),
         },
-        csv="agreement",
+        csv_name="agreement",
         caption="Agreement between raters of one kind",
         question="Do raters agree with each other?",
         answer=_answer_question,

@@ -287,7 +287,7 @@ def make_section(evidence: Evidence) -> Section | None:
         evidence.rows(run_data_audits),
         lambda row: {"Finding": row.kind, "Where": remove_word_simulated(row.where), "What": row.what},
         lambda _: {},
-        csv="audits",
+        csv_name="audits",
         caption="What the audits found",
         question="Is anything odd in the data?",
         answer=_answer_question,

@@ -110,7 +110,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "Their share": format_percent(row.share, 0),
             "Disagreement": format_percent(row.disagreement, 0),
         },
-        csv="disagreements",
+        csv_name="disagreements",
         caption="Where people disagree most, with each other and with a judge",
         note="By people: how often two of them differ. By a judge: the distance of its share from people's. "
         f"csv/disagreements.csv has all {count_in_words(len(rows), 'row')}, one for each pair and criterion.",

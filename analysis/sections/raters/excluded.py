@@ -53,7 +53,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "Reason": row.reason,
         },
         lambda row: {"Verdicts": row.verdicts},
-        csv="excluded_raters",
+        csv_name="excluded_raters",
         caption="Excluded raters",
     )
     results = evidence.rows(measure_shares_without_exclusions)
@@ -62,7 +62,7 @@ def make_section(evidence: Evidence) -> Section | None:
         results,
         make_result_labels,
         lambda row: make_share_and_count_cells(row, evidence.plan.alpha, first),
-        csv="with_excluded_raters",
+        csv_name="with_excluded_raters",
         caption="The result with the excluded raters",
     )
     return Section(

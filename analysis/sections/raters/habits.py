@@ -135,7 +135,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "First text won": format_percent(row.first_share.value, 0),
             "Median seconds": format_number(row.seconds, 0),
         },
-        csv="raters",
+        csv_name="raters",
         caption="Raters",
         question="Is every rater careful?",
         answer=lambda _: f"{who} answered in a fixed way",

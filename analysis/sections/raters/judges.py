@@ -116,9 +116,9 @@ def _make_judge_agreement_row(
     )
 
 
-def _convert_scores_to_labels(net: pd.Series) -> Integers:
+def _convert_scores_to_labels(scores: pd.Series) -> Integers:
     """Return 0 for a verdict for method_b, 1 for a tie and 2 for method_a."""
-    return np.asarray(np.sign(net.to_numpy()) + 1, dtype=np.int64)
+    return np.asarray(np.sign(scores.to_numpy()) + 1, dtype=np.int64)
 
 
 def _find_majority_verdicts(tally: Floats) -> Integers:
@@ -140,7 +140,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "Person = a person": format_percent(row.among_people, 0),
             "Wins as an annotator": format_percent(row.alternative_wins, 0),
         },
-        csv="judges",
+        csv_name="judges",
         caption="Judges beside people",
         question="Does the judge agree with people?",
         answer=partial(_answer_question, evidence),

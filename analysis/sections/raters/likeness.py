@@ -54,7 +54,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "Expected": format_percent(row.expected, 0),
             "p": format_p(row.p_adjusted),
         },
-        csv="likeness",
+        csv_name="likeness",
         caption="People's agreement with judges",
         note="Expected: how often other people say what the judge says. p is corrected for all rows.",
     )

@@ -238,7 +238,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "Flipped with the order": f"{row.flipped} of {row.both_orders}" if row.both_orders else NOTHING,
             "Contradicts itself": format_percent(row.contradictions.value),
         },
-        csv="position",
+        csv_name="position",
         caption="Preference for the first place",
     )
     length_table = make_table_of_first_rows(
@@ -251,7 +251,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "Interval": format_share_limits(row.share_at_equal_length),
             "p of length": NOTHING if row.p_slope is None else format_p(row.p_slope),
         },
-        csv="length",
+        csv_name="length",
         caption="Preference for length",
     )
     return Section(

@@ -209,7 +209,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "r": format_number(row.correlation),
             "Ratings gained": format_number(row.ratings_gained, 0),
         },
-        csv="assisted",
+        csv_name="assisted",
         caption="People's win share, assisted by a judge",
         question="Does the judge make people's answer more certain?",
         answer=_answer_question,

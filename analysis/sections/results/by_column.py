@@ -192,7 +192,7 @@ def run_interaction_tests(evidence: Evidence) -> list[InteractionRow]:
     of_declared = [row for row in rows if row.column in declared]
     of_explored = [row for row in rows if row.column in evidence.context.explored]
     return [
-        *correct_p_values(of_declared, evidence, further=1 / max(1, len(declared))),
+        *correct_p_values(of_declared, evidence, further_tests=1 / max(1, len(declared))),
         *correct_p_values(of_explored, evidence),
     ]
 
@@ -203,15 +203,17 @@ def _make_interaction_row(key: ResultKey, column: str, groups: int, test: Estima
     )
 
 
-def _join_scores_with_value_numbers(whole: pd.DataFrame, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def _join_scores_with_value_numbers(
+    all_scores: pd.DataFrame, scores_by_value: Sequence[pd.DataFrame]
+) -> pd.DataFrame:
     """Return all raters' scores of one result with the number of the column's value.
 
     Args:
-        whole: The scores of the result, with the units of the whole table.
-        parts: The scores for each value of the column.
+        all_scores: The scores of the result, with the units of the whole table.
+        scores_by_value: The scores for each value of the column.
     """
-    unit_of = whole.groupby(list(PAIR), observed=True)["unit"].first()
-    scores = pd.concat([group.assign(value=number) for number, group in enumerate(parts)])
+    unit_of = all_scores.groupby(list(PAIR), observed=True)["unit"].first()
+    scores = pd.concat([group.assign(value=number) for number, group in enumerate(scores_by_value)])
     return scores.assign(unit=unit_of.loc[pd.MultiIndex.from_frame(scores[list(PAIR)])].to_numpy())
 
 
@@ -285,14 +287,14 @@ def make_section(evidence: Evidence) -> Section | None:
             **make_share_cells(row, alpha, first),
             "Units": row.units,
         },
-        csv="by_value",
+        csv_name="by_value",
         caption=f"Win shares by {names}",
     )
     dependence = make_table_of_first_rows(
         tests,
         lambda row: {**make_result_labels(row), "Column": row.column},
         lambda row: {"p of the interaction": format_p(row.deciding_p), "Values": row.groups},
-        csv="interactions",
+        csv_name="interactions",
         caption=f"Does the share depend on {names}?",
     )
     claims = [

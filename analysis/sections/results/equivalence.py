@@ -120,9 +120,9 @@ def make_section(evidence: Evidence) -> Section | None:
         lambda row: {**make_result_labels(row), "Conclusion": row.conclusion},
         lambda row: {
             "Margin": format_percent(row.margin),
-            **make_share_cells(row, evidence.plan.alpha, p="p of equivalence"),
+            **make_share_cells(row, evidence.plan.alpha, p_heading="p of equivalence"),
         },
-        csv="equivalence",
+        csv_name="equivalence",
         caption="Is the share within the margin around 50 %?",
         question="Is the difference too small to matter?",
         answer=_answer_question,

@@ -250,9 +250,9 @@ def _find_connected_groups(scores: pd.DataFrame) -> Iterator[_ConnectedGroup]:
             )
 
 
-def _adjust_any_difference_p(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingRow]:
+def _adjust_any_difference_p(rankings: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingRow]:
     """Correct the p of "no method is better" for the number of criteria, for people and for each judge."""
-    for family in group_by(tables, lambda table: table.rows[0].rater_group).values():
+    for family in group_by(rankings, lambda table: table.rows[0].rater_group).values():
         smallest = [table.smallest_p for table in family]
         p_values = [table.rows[0].p_any_difference for table in family]
         plan = evidence.plan
@@ -418,7 +418,7 @@ def _make_ranking_table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
             "Strength": format_number(row.strength),
             "Left after round": row.left_after,
         },
-        csv="ranking",
+        csv_name="ranking",
         caption=f"{capitalise(find_criterion_title(rows[0].criterion))}, judged by {name_raters(rows[0])}",
         note=_describe_ranking_basis(rows[0]),
     )
