@@ -9,9 +9,9 @@ from analysis.stats.printed import (
     are_percentages_possible,
     can_add_up_to_100,
     compute_clustered_p,
+    find_largest_significant_icc,
     find_nearest_percentage,
     find_possible_counts,
-    find_tolerated_icc,
 )
 from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.errors import StudyError
@@ -143,8 +143,8 @@ def check_claim(
         raise StudyError(
             "no counts were given; add --wins 251 --ties 193 --losses 156, or --percentages 80,0,20"
         )
-    counts = [] if wins is None or losses is None else [_read_counts(f"{wins},{ties},{losses}")]
-    counts += [_read_counts(text) for text in also]
+    counts = [] if wins is None or losses is None else [_parse_win_tie_loss_counts(f"{wins},{ties},{losses}")]
+    counts += [_parse_win_tie_loss_counts(text) for text in also]
     rows = [_read_percentages(text) for text in percentages]
     sums = [sum(comparison) for comparison in counts] or [(raters or 1) * (pairs or 0)]
     ratings = sums[0]
@@ -169,9 +169,9 @@ def check_claim(
     lines = [_describe_rating_count(total, raters or 1, pairs) for total in dict.fromkeys(sums)]
     lines += [_describe_tolerated_correlation(claim, alpha, tests) for claim in claims[:1]]
     if tests > 1:
-        lines.append(_describe_significant_count(claims, icc, alpha, tests))
+        lines.append(_describe_significant_comparisons(claims, icc, alpha, tests))
     if rows:
-        lines.append(_describe_possible_totals(totals, ratings))
+        lines.append(_describe_possible_rating_counts(totals, ratings))
     return CheckedFigures(
         lines=tuple(lines),
         tables=(*_tabulate_claims(claims, icc), *_tabulate_percentages(printed)),
@@ -181,7 +181,7 @@ def check_claim(
     )
 
 
-def _read_counts(text: str) -> Counts:
+def _parse_win_tie_loss_counts(text: str) -> Counts:
     match = _COUNTS.fullmatch(text)
     if match is None or not any(map(int, match.groups())):
         raise StudyError(
@@ -226,16 +226,16 @@ def _test_comparison_counts(
             p=clustered[index],
             p_adjusted=adjusted[index],
             p_same=compute_clustered_p(wins, losses, per_pair=per_pair[index], icc=1),
-            tolerated_icc=find_tolerated_icc(wins, losses, per_pair=per_pair[index], alpha=alpha),
+            tolerated_icc=find_largest_significant_icc(wins, losses, per_pair=per_pair[index], alpha=alpha),
         )
         for index, (wins, ties, losses) in enumerate(counts)
     )
 
 
-def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
+def _check_percentages(percentages: Sequence[str], n: int) -> PrintedRow:
     """Return whether percentages can be shares of `n` ratings, and the range of p over all fitting counts."""
-    counts = [find_possible_counts(percentage, n) for percentage in row]
-    is_possible = are_percentages_possible(row, n)
+    counts = [find_possible_counts(percentage, n) for percentage in percentages]
+    is_possible = are_percentages_possible(percentages, n)
     p_values = []
     if is_possible:
         wins, losses = counts[0], counts[-1]
@@ -243,10 +243,10 @@ def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
         p_values = [run_pooled_binomial_test(*pair).p or 1.0 for pair in extremes]
         p_values += [1.0] if set(wins).intersection(losses) else []
     return PrintedRow(
-        percentages="/".join(row),
+        percentages="/".join(percentages),
         n=n,
         is_possible=is_possible,
-        nearest="/".join(find_nearest_percentage(percentage, n) for percentage in row),
+        nearest="/".join(find_nearest_percentage(percentage, n) for percentage in percentages),
         lowest_p=min(p_values, default=None),
         highest_p=max(p_values, default=None),
     )
@@ -285,7 +285,7 @@ def _describe_tolerated_correlation(claim: Claim, alpha: float, tests: int) -> s
     )
 
 
-def _describe_significant_count(claims: Sequence[Claim], icc: float, alpha: float, tests: int) -> str:
+def _describe_significant_comparisons(claims: Sequence[Claim], icc: float, alpha: float, tests: int) -> str:
     """Describe how many comparisons stay significant after the correction."""
     pooled = sum((claim.pooled_p_adjusted or 1.0) <= alpha for claim in claims)
     clustered = sum((claim.p_adjusted or 1.0) <= alpha for claim in claims)
@@ -295,7 +295,7 @@ def _describe_significant_count(claims: Sequence[Claim], icc: float, alpha: floa
     )
 
 
-def _describe_possible_totals(totals: Sequence[int], ratings: int) -> str:
+def _describe_possible_rating_counts(totals: Sequence[int], ratings: int) -> str:
     """List the numbers of ratings for which these percentages are possible."""
     if not totals:
         return f"No number of ratings up to {ratings:,} fits all rows of percentages."
@@ -339,7 +339,7 @@ def _tabulate_percentages(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
     columns: Columns[PrintedRow] = {
         "Percentages": lambda row: row.percentages,
         "Ratings": lambda row: row.n,
-        "Possible": _describe_possibility,
+        "Possible": _describe_percentages_possibility,
         "Pooled p": lambda row: (
             NOTHING if row.lowest_p is None else _format_p_range(row.lowest_p, row.highest_p)
         ),
@@ -347,7 +347,7 @@ def _tabulate_percentages(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
     return (make_table(rows, columns, caption="What the percentages can be shares of"),)
 
 
-def _describe_possibility(row: PrintedRow) -> str:
+def _describe_percentages_possibility(row: PrintedRow) -> str:
     if row.is_possible:
         return "yes"
     if not can_add_up_to_100(row.percentages.split("/")):

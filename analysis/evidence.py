@@ -351,7 +351,7 @@ class Evidence:
         Raises:
             StudyError: A requested comparison does not exist.
         """
-        chosen = tuple(self._find_comparison(a, b) for a, b in self.context.compare)
+        chosen = tuple(self._find_comparison_of_methods(a, b) for a, b in self.context.compare)
         if chosen or not self.is_ranked:
             return chosen or self.comparisons
         results = len(self.scored.scores[CELL].drop_duplicates())
@@ -362,7 +362,7 @@ class Evidence:
         """Return the evidence on the comparisons to analyse in full, or all evidence if there are none."""
         return self.restrict_to_comparisons(self.detailed_comparisons) if self.detailed_comparisons else self
 
-    def _find_comparison(self, a: str, b: str) -> tuple[str, str]:
+    def _find_comparison_of_methods(self, a: str, b: str) -> tuple[str, str]:
         """Return the comparison of two methods, with the methods in the order of the table."""
         for pair in self.comparisons:
             if set(pair) == {a, b}:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.sections.results.rounds import estimate_mean_lead, find_critical_value
+from analysis.sections.results.rounds import estimate_mean_lead, find_critical_value_of_rounds
 from guard_eval.records import Contest, RoundPlan
 from guard_eval.rounds import compare_couples, compute_first_passage_p, find_stopping_couples
 
@@ -36,7 +36,7 @@ def p_by_library(peak, sizes):
 # Jennison and Turnbull (2000), Group Sequential Methods, table 2.9: Wang and Tsiatis' test, Δ = .25, α = .05
 @pytest.mark.parametrize(("rounds", "constant"), [(1, 1.960), (2, 2.038), (3, 2.083), (4, 2.113), (5, 2.136)])
 def test_critical_values_equal_published_constants(rounds, constant):
-    assert find_critical_value(0.05, (7,) * rounds) == pytest.approx(constant, abs=6e-4)
+    assert find_critical_value_of_rounds(0.05, (7,) * rounds) == pytest.approx(constant, abs=6e-4)
 
 
 @pytest.mark.parametrize("sizes", [(3, 5, 1, 4, 8, 2), (20,) * 10, (0, 4, 0, 4), (9,)])

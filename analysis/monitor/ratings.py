@@ -15,7 +15,7 @@ import pandas as pd
 from scipy import special
 from scipy.stats import binom
 
-from analysis.scores.likeness import BY_TASTE, describe_signs_of_llm_use, make_likeness_rows
+from analysis.scores.likeness import BY_TASTE, describe_signs_of_llm_use, make_judge_likeness_rows
 from analysis.stats.agreement import fleiss_kappa, raw_agreement
 from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate
@@ -223,7 +223,7 @@ def read_ratings(
     of_counted = last[last["presentation"].isin(counted["presentation"])]
     rated = of_counted["criterion"].value_counts()
     lacking = {name: len(counted) - int(rated.get(name, 0)) for name in criteria}
-    remarks = _read_remarks(store, {rater.name for rater in raters})
+    remarks = _read_valid_remarks(store, {rater.name for rater in raters})
     skips = Counter(note.pair_id for note in remarks if note.kind == "skip")
     prompts = pairs["prompt_id"].to_dict()
     return Ratings(
@@ -243,9 +243,9 @@ def read_ratings(
             sums=_sum_answers_by_rater(
                 last[last["role"] == "study"], presentations, _list_check_answers(store, last)
             ),
-            favourites=_find_least_probable_answers(placed.drop_duplicates(_CHOICE)),
-            remarks=Counter((note.rater, note.kind) for note in remarks),
-            signs=_describe_model_signs(store, kind, letters, last),
+            least_probable_answers=_find_least_probable_answers(placed.drop_duplicates(_CHOICE)),
+            remark_counts=Counter((note.rater, note.kind) for note in remarks),
+            model_use_signs=_describe_signs_of_model_use(store, kind, letters, last),
         ),
         remarks=tuple(
             Remark(
@@ -273,20 +273,20 @@ def _replace_nan_with_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _read_remarks(store: Store, names: set[str]) -> list[notes.Note]:
+def _read_valid_remarks(store: Store, rater_names: set[str]) -> list[notes.Note]:
     """Return the remarks that still count, newest first.
 
     Only the last remark on one showing counts, unless the rater removed this remark.
     """
     last: dict[tuple[int, str], notes.Note] = {}
     for note in reversed(notes.read_notes(store)):
-        is_remark = note.kind in {"comment", "problem", "skip"} and note.rater in names
+        is_remark = note.kind in {"comment", "problem", "skip"} and note.rater in rater_names
         if is_remark and note.presentation is not None:
             last.setdefault((note.presentation, note.kind), note)
     return [note for note in last.values() if note.detail]
 
 
-def _make_criterion_states(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
+def _make_criterion_states(counted_choices: pd.DataFrame) -> tuple[CriterionState, ...]:
     """Return agreement, and preference for a side, by comparison and criterion.
 
     The categories of agreement are the first method, a tie and the second method. Two raters who saw the
@@ -294,7 +294,7 @@ def _make_criterion_states(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
     """
     states = []
     keys = ["method_a", "method_b", "criterion"]
-    for (method_a, method_b, criterion), group in counted.groupby(keys, observed=True):
+    for (method_a, method_b, criterion), group in counted_choices.groupby(keys, observed=True):
         sides = pd.crosstab(group["pair_id"], group["side"])
         counts = sides.reindex(columns=list(LETTERS), fill_value=0).to_numpy()
         hits = (group.loc[group["letter"] != 0, "letter"] == 1).to_numpy()
@@ -316,9 +316,9 @@ def _make_rater_states(
     raters: Sequence[RaterProgress],
     *,
     sums: pd.DataFrame,
-    favourites: Mapping[str, tuple[str, float]],
-    remarks: Counter[tuple[str, str]],
-    signs: Mapping[str, str],
+    least_probable_answers: Mapping[str, tuple[str, float]],
+    remark_counts: Counter[tuple[str, str]],
+    model_use_signs: Mapping[str, str],
 ) -> tuple[RaterState, ...]:
     """Return the state of each rater.
 
@@ -326,9 +326,9 @@ def _make_rater_states(
         raters: The raters.
         sums: Sums over the choices, presentations and checks of each rater, and the median seconds for a
             pair.
-        favourites: The least probable answer of each rater, and its probability by chance.
-        remarks: The number of remarks of each rater by kind.
-        signs: The signs that a model answered for a rater.
+        least_probable_answers: The least probable answer of each rater, and its probability by chance.
+        remark_counts: The number of remarks of each rater by kind.
+        model_use_signs: The signs that a model answered for a rater.
     """
     totals = sums.reindex([rater.name for rater in raters]).to_dict("index")
     states = []
@@ -336,7 +336,7 @@ def _make_rater_states(
         total = totals[rater.name]
         pace = _replace_nan_with_none(total.pop("pace"))
         count = {name: int(np.nan_to_num(value)) for name, value in total.items()}
-        favourite, chance = favourites.get(rater.name, ("", 1.0))
+        favourite, chance = least_probable_answers.get(rater.name, ("", 1.0))
         leaning, to_a = count["leaning"], count["to_a"]
         # twice the smaller tail, which is exact for a share of one half
         side_chance = 2 * special.bdtr(min(to_a, leaning - to_a), leaning, 0.5)
@@ -346,7 +346,7 @@ def _make_rater_states(
             "gold": count["gold_failed"] >= max(GOLD_FAILED, count["gold"] / 2),
             "one side": leaning > 0 and side_chance < RARE,
             "failed the check": rater.state == "failed the check",
-            "like a model": rater.name in signs,
+            "like a model": rater.name in model_use_signs,
         }
         states.append(
             RaterState(
@@ -363,10 +363,10 @@ def _make_rater_states(
                 repeats=count["repeats"],
                 repeats_changed=count["repeats_changed"],
                 favourite=favourite,
-                signs=signs.get(rater.name, ""),
+                signs=model_use_signs.get(rater.name, ""),
                 flags=tuple(flag for flag, is_raised in flags.items() if is_raised),
-                remarks=remarks[rater.name, "comment"] + remarks[rater.name, "problem"],
-                skipped=remarks[rater.name, "skip"],
+                remarks=remark_counts[rater.name, "comment"] + remark_counts[rater.name, "problem"],
+                skipped=remark_counts[rater.name, "skip"],
                 state=rater.state,
             )
         )
@@ -379,18 +379,20 @@ def _convert_letters_to_sides(letters: pd.DataFrame, presentations: pd.DataFrame
     return choices.assign(side=choices["letter"] * choices["side_of_a"])
 
 
-def _describe_model_signs(
-    store: Store, kind: RaterKind, letters: pd.DataFrame, last: pd.DataFrame
+def _describe_signs_of_model_use(
+    store: Store, rater_kind: RaterKind, letters: pd.DataFrame, last_choices: pd.DataFrame
 ) -> Mapping[str, str]:
     """Describe the signs that a language model may have answered for a person, by rater."""
-    judge_kind: RaterKind = "simulated_model" if kind == "simulated" else "model"
+    judge_kind: RaterKind = "simulated_model" if rater_kind == "simulated" else "model"
     presentations = _convert_rows_to_frame(read_presentations(store, judge_kind))
     judged = _convert_letters_to_sides(letters, presentations).drop_duplicates(_CHOICE, keep="last")
-    compared = make_likeness_rows(kind, _label_pairs_by_rater(last), _label_pairs_by_rater(judged))
+    compared = make_judge_likeness_rows(
+        rater_kind, _encode_choices_by_rater(last_choices), _encode_choices_by_rater(judged)
+    )
     return describe_signs_of_llm_use(compared, count_suspicious_presentations(store))
 
 
-def _label_pairs_by_rater(choices: pd.DataFrame) -> pd.DataFrame:
+def _encode_choices_by_rater(choices: pd.DataFrame) -> pd.DataFrame:
     """Return each rater's choice on each pair: 0 for the second method, 1 for a tie, 2 for the first."""
     study = choices[choices["role"] == "study"].rename(columns={"pair_id": "item"})
     net = study.groupby(["rater", "criterion", "item"], observed=True)["side"].sum()
@@ -398,13 +400,15 @@ def _label_pairs_by_rater(choices: pd.DataFrame) -> pd.DataFrame:
     return labels
 
 
-def _sum_answers_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
+def _sum_answers_by_rater(
+    study_choices: pd.DataFrame, showings: pd.DataFrame, checks: pd.DataFrame
+) -> pd.DataFrame:
     """Sum the choices, presentations and checks of each rater, and add the rater's pace."""
-    same = study.groupby([*_RATED, "side"], observed=True)["rater"].transform("size")
-    rated = study.groupby(_RATED, observed=True)["rater"].transform("size")
+    same = study_choices.groupby([*_RATED, "side"], observed=True)["rater"].transform("size")
+    rated = study_choices.groupby(_RATED, observed=True)["rater"].transform("size")
     choices = {
-        "choices": study["rater"].notna(),
-        "ties": study["letter"] == 0,
+        "choices": study_choices["rater"].notna(),
+        "ties": study_choices["letter"] == 0,
         "same": same - 1,
         "compared": rated - 1,
     }
@@ -427,23 +431,23 @@ def _sum_answers_by_rater(study: pd.DataFrame, showings: pd.DataFrame, checks: p
         "repeats": ~is_gold,
         "repeats_changed": ~is_gold & is_wrong,
     }
-    parts = ((study, choices), (showings, presentations), (checks, answers))
+    parts = ((study_choices, choices), (showings, presentations), (checks, answers))
     sums = [pd.DataFrame(columns).groupby(rows["rater"]).sum() for rows, columns in parts]
     pace = showings.groupby("rater")["seconds"].median().rename("pace")
     table: pd.DataFrame = pd.concat([*sums, pace], axis=1)
     return table
 
 
-def _find_least_probable_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
+def _find_least_probable_answers(first_choices: pd.DataFrame) -> dict[str, tuple[str, float]]:
     """Find the least probable answer of each rater, such as `B, 12 of 12`, and its probability by chance.
 
     The probability is for a rater who answers like the others (binomial), times the number of answers and
     criteria (Bonferroni).
 
     Args:
-        first: The first letters that raters pressed.
+        first_choices: The first letters that raters pressed.
     """
-    counts = first.pivot_table(
+    counts = first_choices.pivot_table(
         index=["criterion", "rater"], columns="letter", aggfunc="size", fill_value=0, observed=True
     ).reindex(columns=list(LETTERS), fill_value=0)
     others = counts.groupby("criterion", observed=True).transform("sum") - counts
@@ -461,7 +465,7 @@ def _find_least_probable_answers(first: pd.DataFrame) -> dict[str, tuple[str, fl
     return answers
 
 
-def _list_check_answers(store: Store, last: pd.DataFrame) -> pd.DataFrame:
+def _list_check_answers(store: Store, last_choices: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each answer to a gold pair or a repeat, with the given and the `expected` side."""
     rater_keys = ["rater", *_RATED]
     gold = [
@@ -469,10 +473,15 @@ def _list_check_answers(store: Store, last: pd.DataFrame) -> pd.DataFrame:
         for entry in store_pairs.read_gold_pairs(store)
         for criterion, side in entry.expected.items()
     ]
-    first = last.loc[last["role"] == "study", [*rater_keys, "side"]].rename(columns={"side": "expected"})
+    first = last_choices.loc[last_choices["role"] == "study", [*rater_keys, "side"]].rename(
+        columns={"side": "expected"}
+    )
     expected = {
         "gold": (pd.DataFrame(gold, columns=[*_RATED, "expected"]), _RATED),
         "repeat": (first, rater_keys),
     }
-    checks = [last[last["role"] == role].merge(table, on=keys) for role, (table, keys) in expected.items()]
+    checks = [
+        last_choices[last_choices["role"] == role].merge(table, on=keys)
+        for role, (table, keys) in expected.items()
+    ]
     return pd.concat(checks)

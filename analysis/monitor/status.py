@@ -145,7 +145,7 @@ def _read_status_with_pairs(
         count=format_count,
         spaced=replace_underscores,
     )
-    tables = tuple(_make_tables(ratings, study.format_command("export", "--table", "notes")))
+    tables = tuple(_make_rating_tables(ratings, study.format_command("export", "--table", "notes")))
     return _make_status(study.folder, steps, ratings, warnings, tables)
 
 
@@ -184,7 +184,7 @@ def _make_status(
     )
 
 
-def _describe_step(step: str, **values: object) -> str:
+def _describe_step_state(step: str, **values: object) -> str:
     """Describe the state of a step in the words of the template."""
     template = _TEMPLATES / "steps.txt.j2"
     (line,) = render_template_lines(
@@ -198,24 +198,24 @@ def _read_preparation_steps(study: Study) -> tuple[list[Step], dict[str, SystemT
     chosen = study.settings
     served = [system.served_model.model for system in chosen.systems.values() if system.source == "server"]
     models = [*(study_of_model.settings.model.name for study_of_model in study.split_by_model()), *served]
-    described = _describe_step("settings", settings=chosen, models=list(dict.fromkeys(models)))
+    described = _describe_step_state("settings", settings=chosen, models=list(dict.fromkeys(models)))
     prompts: list[Prompt] = []
     try:
         prompts = read_study_prompts(study)
     except StudyError as error:
         prompts_step = Step("prompts", "broken", str(error))
     else:
-        prompts_step = Step("prompts", "complete", _describe_step("prompts", prompts=prompts))
+        prompts_step = Step("prompts", "complete", _describe_step_state("prompts", prompts=prompts))
     texts_step, texts = _read_texts_step(study, prompts)
     metrics = _read_metrics_step(study, has_texts=texts_step.state != "missing")
     steps = [Step("settings", "complete", described), prompts_step, texts_step]
     return [*steps, *_read_tuning_steps(study, texts_step), metrics], texts
 
 
-def _find_outdated_pairs(drawn: Iterable[Pair], texts: Mapping[str, SystemTexts]) -> list[set[str]]:
+def _find_outdated_pairs(pairs: Iterable[Pair], texts: Mapping[str, SystemTexts]) -> list[set[str]]:
     """Return the systems whose text has changed, for each pair with an outdated text."""
     replaced = []
-    for pair in drawn:
+    for pair in pairs:
         ids = {pair.method_a: pair.continuation_a, pair.method_b: pair.continuation_b}
         current = {name: texts.get(name, {}).get((pair.prompt_id, 1)) for name in ids}
         names = {name for name, text in current.items() if text is not None and text.id != ids[name]}
@@ -238,7 +238,7 @@ def _read_texts_step(study: Study, prompts: list[Prompt]) -> tuple[Step, dict[st
     is_generated = any(study.settings.systems[name].source != "file" for name in missing)
     generate = (study.format_command("generate", "--dry-run"),) if is_generated else ()
     kind = "systems" if study.settings.system else "strategies"
-    text = _describe_step(
+    text = _describe_step_state(
         "texts",
         total=total,
         needed=needed,
@@ -285,18 +285,24 @@ def _read_metrics_step(study: Study, *, has_texts: bool) -> Step:
         texts,
         missing="not measured",
         older="the newest text",
-        then=measure,
+        next_commands=measure,
     )
 
 
 def _make_page_step(
-    name: str, page: Path, sources: Iterable[Path], *, missing: str, older: str, then: tuple[str, ...]
+    name: str,
+    page: Path,
+    sources: Iterable[Path],
+    *,
+    missing: str,
+    older: str,
+    next_commands: tuple[str, ...],
 ) -> Step:
     """Return the state of a page, such as the report: complete if it is newer than its sources."""
     if not page.is_file():
-        return Step(name, "missing", missing, then)
+        return Step(name, "missing", missing, next_commands)
     if max((path.stat().st_mtime for path in sources), default=0.0) > page.stat().st_mtime:
-        return Step(name, "partial", f"{page}, older than {older}", then)
+        return Step(name, "partial", f"{page}, older than {older}", next_commands)
     return Step(name, "complete", str(page))
 
 
@@ -321,7 +327,7 @@ def _read_round_steps(
         eliminated = sorted({*chain(*couples)} - {*chain(*playing)}) if playing else []
         is_over = not playing or done >= last
         values = {"who": who, "done": done, "last": last, "unrated": unrated}
-        text = _describe_step(
+        text = _describe_step_state(
             "rounds",
             **values,
             eliminated=eliminated,
@@ -353,7 +359,7 @@ def _read_steps_after_texts(
     yield _make_pairs_step(study, drawn)
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
-    text = _describe_step("people", ratings=ratings, invited=invited)
+    text = _describe_step_state("people", ratings=ratings, invited=invited)
     if ratings.counted >= ratings.planned and not ratings.lacking:
         yield Step("people", "complete", text)
     elif invited:
@@ -420,7 +426,7 @@ def _read_report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
         written,
         missing="not written",
         older="the database",
-        then=report,
+        next_commands=report,
     )
 
 
@@ -431,8 +437,8 @@ def describe_rating_progress(ratings: Ratings) -> str:
     return " ".join(lines)
 
 
-def _make_tables(ratings: Ratings, export: str) -> Iterator[Table]:
-    """Yield the tables of agreement, raters and remarks. The command `export` writes all rows of a table."""
+def _make_rating_tables(ratings: Ratings, export_command: str) -> Iterator[Table]:
+    """Yield the tables of agreement, raters and remarks. `export_command` writes all rows of a table."""
     if ratings.criteria:
         yield _make_criteria_table(ratings.criteria)
     if ratings.raters:
@@ -444,7 +450,7 @@ def _make_tables(ratings: Ratings, export: str) -> Iterator[Table]:
             columns=("when", "rater", "prompt", "kind", "text"),
             rows=tuple(tuple(map(join_lines, astuple(remark))) for remark in ratings.remarks[:REMARKS]),
             text_columns=5,
-            note=f"and {older} older ones: {export}" if older > 0 else "",
+            note=f"and {older} older ones: {export_command}" if older > 0 else "",
         )
 
 

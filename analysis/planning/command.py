@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -22,6 +22,7 @@ from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import count_in_words, format_percent, join_with_and
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
+from guard_eval.study.test_plan import TestPlan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -142,15 +143,30 @@ def power(
     )
     plan = plan_study(
         design,
-        raters=_parse_numbers(
+        raters=_parse_number_list(
             "--raters", raters or ("1,2,3,4,5" if rater_sd is None else "3,5,10,20"), MAX_RATERS
         ),
-        items=() if items is None else _parse_numbers("--items", items, MAX_ITEMS),
+        items=() if items is None else _parse_number_list("--items", items, MAX_ITEMS),
         heading=() if pilot is None else (f"pilot: {pilot.line}",),
     )
+    if pilot is not None:
+        plan = replace(plan, warnings=tuple(_compare_with_declared_plan(pilot.plan, design)))
     if output is not None:
         write_atomically(output, _encode_figure(plan.drawing, output.suffix.lower()), make_folder=True)
     return plan
+
+
+def _compare_with_declared_plan(declared: TestPlan, design: Design) -> Iterator[str]:
+    """Yield a warning for each setting of the pilot's test that the design does not follow."""
+    if declared.raters == "random" and design.rater_sd is None:
+        yield 'the pilot declares raters = "random", and this plan is for these raters only; add --rater-sd'
+    if declared.alpha != design.alpha:
+        yield f"the pilot declares alpha = {declared.alpha:g}; add --alpha {declared.alpha:g}"
+    if declared.margin is not None and declared.margin != design.margin:
+        margin = f"{declared.margin:g}"
+        yield f"the pilot declares margin = {margin}; to plan for equivalence, add --margin {margin}"
+    if declared.sequential:
+        yield "the pilot declares sequential = true; such tests need more items than this plan says"
 
 
 def plan_study(
@@ -179,17 +195,18 @@ def plan_study(
     sizes = sorted({*np.linspace(2, max(10.0, largest), POINTS).astype(int).tolist(), *items})
     curve = {count: {size: compute_power(design, size, count) for size in sizes} for count in raters}
     answer = _describe_needed_items(design, needs)
+    assumptions = f"{format_percent(design.ties, 0)} ties, ICC {design.icc:.2g}"
     return Plan(
         lines=(*heading, answer),
-        tables=(_make_table(design, needs, curve, items),),
+        tables=(_make_needed_items_table(design, needs, curve, items),),
         next=("guard-eval new my-study",),
         design=design,
         needs=tuple(needs),
         curve=curve,
         drawing=draw_figure(
-            partial(_draw_curve, design, curve),
+            partial(_draw_power_curve, design, curve),
             name="power",
-            heading=f"{_describe_goal(design)} ({format_percent(design.ties, 0)} ties, ICC {design.icc:.2g})",
+            heading=f"{_describe_study_goal(design)} ({assumptions})",
             description=f"Power rises with the number of items. {answer}",
             height=HEIGHT_INCHES,
         ),
@@ -207,7 +224,7 @@ def _compute_needed_items(design: Design, raters: int) -> Need:
     )
 
 
-def _parse_numbers(option: str, text: str, largest: int) -> tuple[int, ...]:
+def _parse_number_list(option: str, text: str, largest: int) -> tuple[int, ...]:
     """Parse a list of whole numbers with commas. Return each number once, in ascending order."""
     try:
         numbers = tuple(sorted({int(number) for number in text.split(",")}))
@@ -219,7 +236,7 @@ def _parse_numbers(option: str, text: str, largest: int) -> tuple[int, ...]:
     return numbers
 
 
-def _describe_goal(design: Design) -> str:
+def _describe_study_goal(design: Design) -> str:
     """Describe the aim of the study, as the beginning of a sentence."""
     if design.margin is not None:
         return f"To show that a share of 50\u00a0% is within {100 * design.margin:g} points of 50\u00a0%"
@@ -233,7 +250,7 @@ def _describe_needed_items(design: Design, needs: Sequence[Need]) -> str:
         whom = f", assisted by a judge of r = {design.judge_r:g} on {design.judged} items"
     holm = f", Holm over {design.results} results" if design.results > 1 else ""
     goal = (
-        f"{_describe_goal(design)} with a power of {format_percent(design.power, 0)}{whom} (α = "
+        f"{_describe_study_goal(design)} with a power of {format_percent(design.power, 0)}{whom} (α = "
         f"{design.alpha:g}, {format_percent(design.ties, 0)} ties, ICC {design.icc:.2g}{holm})"
     )
     raters = {need.raters: count_in_words(need.raters, "rater") for need in needs}
@@ -246,7 +263,7 @@ def _describe_needed_items(design: Design, needs: Sequence[Need]) -> str:
     return f"{answer} With {join_with_and(few)} no number of items is enough." if few else answer
 
 
-def _make_table(
+def _make_needed_items_table(
     design: Design, needs: Sequence[Need], curve: Mapping[int, Mapping[int, float]], items: Sequence[int]
 ) -> Table:
     """Make a table of the items needed, and of the power for the requested numbers of items."""
@@ -271,7 +288,7 @@ def _make_table(
     )
 
 
-def _draw_curve(design: Design, curve: Mapping[int, Mapping[int, float]], axes: Axes) -> None:
+def _draw_power_curve(design: Design, curve: Mapping[int, Mapping[int, float]], axes: Axes) -> None:
     """Draw the power against the number of items, with one line for each number of raters."""
     for (raters, powers), marker in zip(curve.items(), cycle(MARKERS), strict=False):
         percentages = [100 * power for power in powers.values()]
@@ -294,7 +311,7 @@ def _draw_curve(design: Design, curve: Mapping[int, Mapping[int, float]], axes: 
     )
 
 
-def _encode_figure(drawing: Drawing, ending: str) -> bytes:
-    if ending == ".svg":
+def _encode_figure(drawing: Drawing, file_format: str) -> bytes:
+    if file_format == ".svg":
         return make_standalone_svg(drawing).encode()
-    return drawing.png if ending == ".png" else drawing.pdf
+    return drawing.png if file_format == ".png" else drawing.pdf

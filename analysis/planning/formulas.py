@@ -179,7 +179,7 @@ def _compute_equivalence_power(
     """Return the power of two one-sided tests if the share is one half (Chow, Shao and Wang 2008, 3.1.3).
 
     If nearly all ratings are ties, the standard error is that of a share at the margin, with only ties and
-    wins (`stats.equivalence.compute_conservative_error`).
+    wins (`stats.equivalence.compute_conservative_standard_error`).
     """
     least = margin * (1 - 2 * margin) / 2
     growth = math.sqrt(max(1.0, least / design.rating_variance))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from guard_eval.reporting.words import (
     format_number,
     format_percent,
 )
+from guard_eval.study.test_plan import TestPlan
 
 
 @record
@@ -37,12 +39,14 @@ class Pilot:
         ties: The share of ties among the ratings.
         icc: ICC(1), at least 0; None if no item was rated twice.
         results: The number of results in the report's correction: comparisons on criteria.
+        plan: The plan for the tests that the pilot declares.
     """
 
     line: str
     ties: float
     icc: float | None
     results: int
+    plan: TestPlan = field(default_factory=TestPlan)
 
     @property
     def relative_items_needed(self) -> float:
@@ -64,8 +68,11 @@ def read_pilot(source: Path, overrides: Sequence[str] = ()) -> Pilot:
         from analysis.reports.study_report import read_study_verdicts  # noqa: PLC0415 (a table needs no database)
         from guard_eval.study import Study  # noqa: PLC0415
 
-        return find_most_demanding_criterion(read_study_verdicts(Study.open(source, overrides)))
-    return find_most_demanding_criterion(read_table_evidence([source], overrides=overrides).frame)
+        study = Study.open(source, overrides)
+        pilot = find_most_demanding_criterion(read_study_verdicts(study))
+        return replace(pilot, plan=study.settings.analysis)
+    evidence = read_table_evidence([source], overrides=overrides)
+    return replace(find_most_demanding_criterion(evidence.frame), plan=evidence.plan)
 
 
 def find_most_demanding_criterion(verdicts: pd.DataFrame) -> Pilot:
@@ -86,7 +93,7 @@ def find_most_demanding_criterion(verdicts: pd.DataFrame) -> Pilot:
     cells = list(group_by_result(scored.scores_by_kind))
     criteria = dict.fromkeys(cell.criterion for cell, _ in cells)
     pilots = [
-        _summarise_criterion(
+        _summarise_pilot_criterion(
             [(cell, scores) for cell, scores in cells if cell.criterion == criterion], len(cells)
         )
         for criterion in criteria
@@ -94,7 +101,7 @@ def find_most_demanding_criterion(verdicts: pd.DataFrame) -> Pilot:
     return max(pilots, key=lambda pilot: pilot.relative_items_needed)
 
 
-def _summarise_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:
+def _summarise_pilot_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:
     """Return the share of ties and the ICC of a pilot on one criterion, over all comparisons."""
     scores = pd.concat([rows for _, rows in cells])
     estimates = []

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.evidence import Evidence
-from analysis.reports.checklist import FILE_NAME, collect_rater_facts, write_checklist
-from analysis.reports.preregistration import HASH, PLAN, hash_plan
+from analysis.reports.checklist import FILE_NAME, collect_rater_facts, write_reviewer_checklist
+from analysis.reports.preregistration import HASH, PLAN, hash_plan_parts
 from analysis.reports.study_report import make_study_context, make_verdict_table
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
@@ -79,7 +79,7 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
                     check_verdicts(make_verdict_table(counted)), make_study_context(study, store, counted)
                 )
     path = output or study.folder / (DESCRIPTION if rows else PLAN)
-    hashes = hash_plan(study, pairs)
+    hashes = hash_plan_parts(study, pairs)
     line = f"{path}: the description"
     files: dict[Path, str] = {}
     if path.name == PLAN and path.exists():
@@ -110,7 +110,7 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
         )
         files[path] = page
     checklist = path.with_name(FILE_NAME)
-    files[checklist] = write_checklist(people, evidence)
+    files[checklist] = write_reviewer_checklist(people, evidence)
     if output is not None:  # the study's own files have their names from this command
         for file, content in files.items():
             check_replaceable(file, content.partition("\n")[0])

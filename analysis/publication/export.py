@@ -8,7 +8,7 @@ from pathlib import Path
 from analysis.reports.study_record import (
     encode_study_record,
     get_record_path,
-    list_added_columns,
+    list_added_split_columns,
     make_table_settings,
 )
 from analysis.reports.study_report import (
@@ -58,7 +58,7 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
         result = write_table(study, output=output)
         get_record_path(result.path).unlink(missing_ok=True)
         return replace(result, warnings=(f"the table has no record of the study: {error}",))
-    result = write_table(study, output=output, columns=list_added_columns(verdicts, context.by))
+    result = write_table(study, output=output, columns=list_added_split_columns(verdicts, context.by))
     settings = make_table_settings(study, context, verdicts)
     written = read_bytes(result.path, limit=MOST_BYTES)
     path = get_record_path(result.path)

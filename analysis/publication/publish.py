@@ -20,10 +20,10 @@ import tomli_w
 from analysis.evidence import Context, Evidence, StudyFacts
 from analysis.reports.command import report
 from analysis.reports.declared import FILE_NAME, TableSettings
-from analysis.reports.preregistration import hash_plan
-from analysis.reports.study_record import encode_study_record, list_added_columns, make_table_settings
-from analysis.reports.study_report import read_counted_verdicts, read_study_for_report
-from analysis.sections.raters.excluded import describe_shares_with_excluded
+from analysis.reports.preregistration import hash_plan_parts
+from analysis.reports.study_record import encode_study_record, list_added_split_columns, make_table_settings
+from analysis.reports.study_report import read_counted_verdicts, read_study_verdicts_and_context
+from analysis.sections.raters.excluded import describe_shares_with_excluded_raters
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.files.rows import MOST_BYTES
@@ -104,7 +104,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         pairs = store_pairs.read_pairs(store)
     pseudonyms = _choose_pseudonyms(rows, {rater.name.casefold() for rater in people})
     verdicts = _pseudonymise_verdicts(rows, pairs, pseudonyms)
-    table, context = read_study_for_report(study)
+    table, context = read_study_verdicts_and_context(study)
     settings = make_table_settings(study, context, table)
     facts = _remove_identities(Evidence.from_verdicts(table, context), people, pseudonyms)
     csv = _make_verdicts_csv(verdicts, table, context.by)
@@ -119,7 +119,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         FILE_NAME: make_schema_comment(FILE_NAME) + tomli_w.dumps(settings),
         make_schema_file_name(FILE_NAME): encode_schema(TableSettings, FILE_NAME).decode(),
     }
-    _check_for_names_and_keys(study, people, allow, _list_recorded_texts(facts, pairs), files)
+    _check_for_names_and_keys(study, people, allow, _list_texts_typed_by_people(facts, pairs), files)
     excluded = sum(rater.state == "excluded" and rater.kind == "person" for rater in people)
     counts = {"verdicts.csv": len(verdicts), "pairs.jsonl": len(texts)}
     # The folder gets its final name when it is complete, so an interrupted command leaves no such folder.
@@ -129,7 +129,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
             write_atomically(making / name, content.encode("utf-8", "replace"), make_folder=True)
         report(making / "verdicts.csv", output=making / "report")
         card = _make_dataset_card(
-            making, study, verdicts, rows=counts, hashes=hash_plan(study, pairs), excluded=excluded
+            making, study, verdicts, rows=counts, hashes=hash_plan_parts(study, pairs), excluded=excluded
         )
         write_atomically(making / "README.md", card.encode())
         making.replace(target)
@@ -145,9 +145,9 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     )
 
 
-def _make_verdicts_csv(verdicts: Sequence[TidyRow], table: pd.DataFrame, by: Sequence[str]) -> str:
+def _make_verdicts_csv(verdicts: Sequence[TidyRow], table: pd.DataFrame, split_columns: Sequence[str]) -> str:
     """Return the verdicts as CSV, with the declared columns of prompts or pairs at the end."""
-    added = list_added_columns(table, by)
+    added = list_added_split_columns(table, split_columns)
     get_cells = attrgetter(*VERDICT_COLUMNS)
     rows = [
         [*get_cells(verdict), *(values.get(verdict.pair_id) for values in added.values())]
@@ -170,7 +170,7 @@ def _remove_identities(
     )
     judging = context.judging
     with use_criterion_titles(context.titles):
-        shares = describe_shares_with_excluded(evidence)
+        shares = describe_shares_with_excluded_raters(evidence)
     return replace(
         context,
         exclusions=tuple(
@@ -181,7 +181,7 @@ def _remove_identities(
         ),
         shares_with_excluded=shares,
         parts=tuple(
-            replace(declared, changes=tuple(map(_shorten_change, declared.changes)))
+            replace(declared, changes=tuple(map(_remove_values_from_setting_change, declared.changes)))
             for declared in context.parts
         ),
         conduct={pseudonyms[name]: counts for name, counts in context.conduct.items() if name in pseudonyms},
@@ -194,9 +194,11 @@ _PUBLIC_CHANGE = re.compile(
 )
 
 
-def _shorten_change(change: str) -> str:
+def _remove_values_from_setting_change(setting_change: str) -> str:
     """Return a change of a setting. Texts are removed, except those of the plan of pairs and tests."""
-    return change if _PUBLIC_CHANGE.fullmatch(change) else change.partition(" from ")[0]
+    return (
+        setting_change if _PUBLIC_CHANGE.fullmatch(setting_change) else setting_change.partition(" from ")[0]
+    )
 
 
 def _pseudonymise_verdicts(
@@ -264,7 +266,7 @@ def _list_identifying_names(people: Sequence[RaterProgress]) -> set[str]:
     }
 
 
-def _list_recorded_texts(facts: StudyFacts, pairs: Sequence[Pair]) -> dict[str, str]:
+def _list_texts_typed_by_people(facts: StudyFacts, pairs: Sequence[Pair]) -> dict[str, str]:
     """Return the published words that people typed outside study.toml, by their place."""
     prompts = {word for pair in pairs for word in (pair.dataset, pair.prompt_id)}
     return {
@@ -280,8 +282,8 @@ def _list_recorded_texts(facts: StudyFacts, pairs: Sequence[Pair]) -> dict[str, 
 def _check_for_names_and_keys(
     study: Study,
     people: Sequence[RaterProgress],
-    allow: Sequence[str],
-    recorded: dict[str, str],
+    allowed_names: Sequence[str],
+    typed_texts: dict[str, str],
     files: dict[str, str],
 ) -> None:
     """Check that no setting contains a person's name or a key, and that no published file contains a key.
@@ -291,7 +293,7 @@ def _check_for_names_and_keys(
     """
     settings = study.settings
     problems = []
-    harmless = [{*split_into_simple_words(text)} for text in (*settings.authors, *allow)]
+    harmless = [{*split_into_simple_words(text)} for text in (*settings.authors, *allowed_names)]
     names = _list_identifying_names(people)
     criterion_texts = (
         (name, criterion.title, criterion.definition) for name, criterion in settings.criteria.items()
@@ -310,7 +312,7 @@ def _check_for_names_and_keys(
         "criteria": "\n".join(chain(*criterion_texts)),
         "judge": "\n".join(judge.rater_name for judge in settings.judge),
         "authors": "\n".join(settings.authors),
-        **recorded,
+        **typed_texts,
     }
     for setting, text in typed.items():
         words = [

@@ -131,7 +131,7 @@ def replicate(
             study = write_study(folder, tables, used)
     if dry_run:
         return Replication(table=entry.label, lines=(heading, *planned))
-    return _run_experiment(entry, study)
+    return _run_paper_experiment(entry, study)
 
 
 def _describe_planned_study(
@@ -178,14 +178,14 @@ def _compare_verdicts_with_paper(table: PaperTable, path: Path, folder: Path | N
         )
     who = "people" if "people" in table.asks else "judge"
     kind: RaterKind = "person" if who == "people" else "model"
-    ours = read_shares_from_counts(path, who=who)
+    ours = read_shares_from_counts(path, raters=who)
     if ours is None:
         ours = compute_figures_of_verdicts(read_verdicts(path, rater_kind=kind))
     note = f"from {path.name}; the setting of its experiment is unknown"
-    return _show_comparison(table, folder, ours, [], [note])
+    return _show_comparison_with_paper(table, folder, ours, [], [note])
 
 
-def _run_experiment(table: PaperTable, study: Study) -> Replication:
+def _run_paper_experiment(table: PaperTable, study: Study) -> Replication:
     """Generate texts. Then measure them, or pair them for raters and compare the verdicts so far."""
     if table == SEARCH:
         steps = (study.format_command("generate", "--dry-run"), study.format_command("measure", "--tune"))
@@ -228,21 +228,25 @@ def _run_experiment(table: PaperTable, study: Study) -> Replication:
             notes.append(f"not in the paper: {', '.join(others)}; ours are in {study.metrics_folder}/")
         if len(table.models) > 1:
             notes.append(f"the paper's figures are those of {model}; name another with --set model.name")
-    result = _show_comparison(table, study.folder, ours, find_setting_differences(table, study), notes, model)
+    result = _show_comparison_with_paper(
+        table, study.folder, ours, find_setting_differences(table, study), notes, model
+    )
     return replace(result, next=tuple(following))
 
 
-def _show_comparison(  # noqa: PLR0917 (of three callers)
+def _show_comparison_with_paper(  # noqa: PLR0917 (of three callers)
     table: PaperTable,
     folder: Path | None,
-    ours: pd.DataFrame,
+    our_figures: pd.DataFrame,
     differences: Sequence[SettingDifference],
     notes: Sequence[str],
     model: str = "",
 ) -> Replication:
     """Show the paper's figures and ours. If there is a folder, also write them as Markdown."""
     figures = find_published_figures(table.label)
-    compared = compare_figures_with_paper(figures[figures["model"].isin(["", model])], ours, differences)
+    compared = compare_figures_with_paper(
+        figures[figures["model"].isin(["", model])], our_figures, differences
+    )
     if compared["ours"].isna().all() and table.asks:
         raise StudyError(
             f"no verdict belongs to {table.label}: {table.title}. Check the kinds of raters in the column "

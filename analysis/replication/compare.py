@@ -50,7 +50,7 @@ def describe_setting_differences(differences: Sequence[SettingDifference]) -> st
 
 
 def compare_figures_with_paper(
-    figures: pd.DataFrame, ours: pd.DataFrame, differences: Sequence[SettingDifference] = ()
+    paper_figures: pd.DataFrame, our_figures: pd.DataFrame, differences: Sequence[SettingDifference] = ()
 ) -> pd.DataFrame:
     """Return the paper's figures with ours, the state of each figure, and our figure as text (`cell`).
 
@@ -58,11 +58,11 @@ def compare_figures_with_paper(
     figure is inside.
 
     Args:
-        figures: The paper's figures (`published`).
-        ours: Our figures (`analysis.replication.measured`).
+        paper_figures: The paper's figures (`published`).
+        our_figures: Our figures (`analysis.replication.measured`).
         differences: The differences from the paper's setting.
     """
-    compared = figures.merge(ours[_OURS].astype({"n": "Int64"}), how="left", on=KEYS)
+    compared = paper_figures.merge(our_figures[_OURS].astype({"n": "Int64"}), how="left", on=KEYS)
     value, low, high = (compared[name].astype(float) for name in ("ours", "low", "high"))
     number = compared["number"]
     half_unit = compared["half_unit"]

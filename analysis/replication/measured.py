@@ -49,7 +49,9 @@ def compute_figures_of_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
     is_simulated = verdicts["rater_kind"].isin(SIMULATED)
     table = verdicts if is_simulated.all() else verdicts[~is_simulated]
     table = table.astype(object)
-    names = {name: table[name].map(_parse_strategy_name) for name in ("method_a", "method_b", "verdict")}
+    names = {
+        name: table[name].map(_convert_method_to_signature) for name in ("method_a", "method_b", "verdict")
+    }
     names["dataset"] = table["dataset"].map(find_paper_dataset)
     scores = score_raters(check_verdicts(table.assign(**names)))
     counts = scores.rename(columns={"method_a": "first", "method_b": "second"}).assign(
@@ -109,7 +111,7 @@ def _compare_people_with_judges(shares: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def read_shares_from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
+def read_shares_from_counts(path: Path, *, raters: str) -> pd.DataFrame | None:
     """Read exact shares in percent from a CSV file of counts. Return None if the file has no counts.
 
     The columns are dataset, criterion, ties, and NAME_wins for each of two strategies. Counts do not say
@@ -117,7 +119,7 @@ def read_shares_from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
 
     Args:
         path: The file.
-        who: `people` or `judge`.
+        raters: `people` or `judge`.
 
     Raises:
         StudyError: A count is not a whole number, or there are not two strategies.
@@ -136,11 +138,11 @@ def read_shares_from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
             f"{path} has no counts for two strategies (found: {', '.join(wins) or 'none'}). It needs the "
             "columns dataset and criterion, and whole numbers in ties and in NAME_wins for both strategies"
         )
-    first, second = (_parse_strategy_name(name.removesuffix("_wins")) for name in wins)
+    first, second = (_convert_method_to_signature(name.removesuffix("_wins")) for name in wins)
     counts = table.rename(columns={wins[0]: "wins", wins[1]: "losses"})
     datasets = counts["dataset"].map(find_paper_dataset)
     counts = counts.assign(
-        who=who,
+        who=raters,
         first=first,
         second=second,
         dataset=datasets,
@@ -150,10 +152,10 @@ def read_shares_from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
 
 
 @functools.cache
-def _parse_strategy_name(method: str) -> str:
+def _convert_method_to_signature(method: str) -> str:
     """Return the signature of a strategy, or the name of any other method.
 
-    >>> [_parse_strategy_name(name) for name in ("GUARD", "ACS", "Top-k", "tie")]
+    >>> [_convert_method_to_signature(name) for name in ("GUARD", "ACS", "Top-k", "tie")]
     ['guard', 'acs(q=1)', 'top_k(k=50)', 'tie']
     """
     try:

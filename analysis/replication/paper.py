@@ -101,7 +101,7 @@ def find_paper_dataset(name: str) -> str:
 
 
 @functools.cache
-def find_published_figures(label: str) -> pd.DataFrame:
+def find_published_figures(table_label: str) -> pd.DataFrame:
     """Return the figures of the table with this label, one row per figure, in the printed order.
 
     The columns are the position in the paper's words (`block`, `row`, `group`, `column`), the printed figure
@@ -110,7 +110,7 @@ def find_published_figures(label: str) -> pd.DataFrame:
     `tie`, `share` (a tie counts half) or `agree`. `number` is the value as a number, with 1 for a tick and 0
     for a cross. `half_unit` is half a unit of the last digit.
     """
-    path = FOLDER / f"{label.removeprefix('tab:')}.csv"
+    path = FOLDER / f"{table_label.removeprefix('tab:')}.csv"
     figures = pd.read_csv(path, dtype=str, keep_default_na=False)
     decimals = figures["value"].str.partition(".")[2].str.len()
     number = figures["value"].replace({"yes": "1", "no": "0"}).astype(float)

@@ -44,7 +44,7 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
     }
     backgrounds = [steps["background"].get(person.name, {}) for person in people if person.rated]
     tables = [
-        tabulate_answers(
+        tabulate_background_answers(
             question.ask, [answers.get(question.name, "") for answers in backgrounds], question.answers
         )
         for question in words.background.questions
@@ -68,11 +68,11 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
     }
 
 
-def write_checklist(people: Facts, evidence: Evidence | None) -> str:
+def write_reviewer_checklist(rater_facts: Facts, evidence: Evidence | None) -> str:
     """Write the checklist for reviewers as a page in Markdown.
 
     Args:
-        people: The facts from `collect_rater_facts`.
+        rater_facts: The facts from `collect_rater_facts`.
         evidence: The verdicts; None if there are none yet.
     """
     agreed = evidence and make_section(evidence)
@@ -83,16 +83,16 @@ def write_checklist(people: Facts, evidence: Evidence | None) -> str:
     )
     return render(
         Path(__file__).parent / "templates" / f"{FILE_NAME}.j2",
-        **people,
+        **rater_facts,
         coverage=rows,
         agreement=agreed.tables if agreed else (),
         exclusions=evidence.context.exclusions if evidence else (),
         changes=evidence.context.exploratory_reasons if evidence else (),
-        shown_first=_count_first_showings(evidence) if evidence else {},
+        shown_first=_count_times_shown_first(evidence) if evidence else {},
     )
 
 
-def _count_first_showings(evidence: Evidence) -> Mapping[str, int]:
+def _count_times_shown_first(evidence: Evidence) -> Mapping[str, int]:
     """Count how often people saw each method's text first."""
     frame = evidence.frame
     if "shown_first" not in frame:
@@ -127,7 +127,9 @@ def _count_passed_checks(gold: Sequence[Gold], rows: Sequence[TidyRow]) -> Mappi
     return {role: (sum(passed), len(passed)) for role, passed in results.items() if passed}
 
 
-def tabulate_answers(ask: str, answers: Sequence[str], words: Mapping[str, str]) -> Table | None:
+def tabulate_background_answers(
+    question: str, answers: Sequence[str], words: Mapping[str, str]
+) -> Table | None:
     """Count the people who gave each answer. Return None if no number can be shown.
 
     If any answer was given by fewer than `FEWEST` people, all answers except the most frequent one are
@@ -146,4 +148,4 @@ def tabulate_answers(ask: str, answers: Sequence[str], words: Mapping[str, str])
     is_shown = len(rows) > 1 and all(count >= FEWEST for _, count in rows)
     if not is_shown:
         return None
-    return Table(columns=("Answer", "People"), rows=tuple(rows), caption=ask)
+    return Table(columns=("Answer", "People"), rows=tuple(rows), caption=question)

@@ -10,14 +10,14 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.evidence import Evidence
-from analysis.reports.declared import apply_table_settings, format_command_line, read_settings
+from analysis.reports.declared import apply_table_settings, format_command_line, read_table_settings
 from analysis.reports.files import write_report
 from analysis.reports.first_screen import AnswerLine
 from analysis.reports.study_record import (
     add_study_facts,
     get_record_path,
     read_study_record,
-    strip_extensions,
+    remove_file_extensions,
 )
 from analysis.sections.results import by_column
 from analysis.sections.results.by_column import find_split_column
@@ -102,10 +102,11 @@ def report(
             )
         evidence, folder = _read_study_evidence(paths[0], overrides, by, paper=paper)
     else:
-        folder = Path(f"{strip_extensions(paths[0])}-report")
-        evidence = read_table_evidence(paths, overrides=overrides, by=by)
+        folder = Path(f"{remove_file_extensions(paths[0])}-report")
+        evidence = read_table_evidence(paths, overrides=overrides, split_columns=by)
     folder = output or folder
     reading = get_reading(evidence.frame)
+    columns = dict.fromkeys(find_split_column(evidence.frame, name) for name in by)
     if dry_run:
         return Report(
             folder=folder,
@@ -119,7 +120,6 @@ def report(
     context = evidence.context
     if compare is not None:
         context = replace(context, compare=(compare,))
-    columns = dict.fromkeys(find_split_column(evidence.frame, name) for name in by)
     context = replace(context, explored=tuple(name for name in columns if name not in context.by))
     evidence = Evidence(scored=evidence.scored, context=context)
     written = write_report(evidence, folder, paper=paper)
@@ -155,17 +155,17 @@ def list_supported_analyses(table: pd.DataFrame) -> Iterator[str]:
 
 
 def _read_study_evidence(
-    path: Path, overrides: Sequence[str], by: Sequence[str], *, paper: bool
+    path: Path, overrides: Sequence[str], split_columns: Sequence[str], *, paper: bool
 ) -> tuple[Evidence, Path]:
     """Return the verdicts of a study and the folder of its report."""
     # Imported only for a study, because SQLAlchemy would delay a table's report by half a second.
     from analysis.reports.checklist import collect_rater_facts  # noqa: PLC0415
-    from analysis.reports.study_report import read_study_for_report  # noqa: PLC0415
+    from analysis.reports.study_report import read_study_verdicts_and_context  # noqa: PLC0415
     from guard_eval.store import Store  # noqa: PLC0415
     from guard_eval.study import Study  # noqa: PLC0415
 
     study = Study.open(path, overrides)
-    table, context = read_study_for_report(study, by)
+    table, context = read_study_verdicts_and_context(study, split_columns)
     if paper:
         with Store.open(study.database) as store:
             context = replace(context, people=collect_rater_facts(study, store))
@@ -173,12 +173,12 @@ def _read_study_evidence(
 
 
 def read_table_evidence(
-    paths: Sequence[Path], *, overrides: Sequence[str] = (), by: Sequence[str] = ()
+    paths: Sequence[Path], *, overrides: Sequence[str] = (), split_columns: Sequence[str] = ()
 ) -> Evidence:
     """Read tables of verdicts with the declarations in report.toml and in the overrides."""
     recorded = read_study_record(paths[0])
-    declared, source = read_settings(paths, overrides, recorded.settings if recorded else {})
-    table = read_verdicts(paths, declared.select_reading_settings(by))
+    declared, source = read_table_settings(paths, overrides, recorded.settings if recorded else {})
+    table = read_verdicts(paths, declared.select_reading_settings(split_columns))
     where = " and ".join(
         filter(
             None,
@@ -192,7 +192,7 @@ def read_table_evidence(
     table, context = apply_table_settings(
         table,
         declared,
-        name=strip_extensions(paths[0]),
+        name=remove_file_extensions(paths[0]),
         command=format_command_line(paths, overrides),
         source=where,
     )

@@ -77,18 +77,18 @@ class TableSettings(SplitPlan):
     ties: bool | None = None
     random_part: bool = False
 
-    def select_reading_settings(self, by: Sequence[str] = ()) -> Declarations:
+    def select_reading_settings(self, split_columns: Sequence[str] = ()) -> Declarations:
         """Return the declarations that decide how a table is read."""
         return Declarations(
             columns=self.columns or {},
             words=self.verdicts or {},
             form=self.format,
             rater_kind=self.rater_kind,
-            groups=(*self.by, *by),
+            groups=(*self.by, *split_columns),
         )
 
 
-def read_settings(
+def read_table_settings(
     tables: Sequence[Path], overrides: Sequence[str], recorded: Mapping[str, object] = MappingProxyType({})
 ) -> tuple[TableSettings, Path | None]:
     """Read the declarations about tables. Return them with the path of their file, if there is one.
@@ -108,10 +108,10 @@ def read_settings(
         raise StudyError(f"{first} and {different[0]} differ; write the same declarations in both, or in one")
     source = first if filed else None
     values = apply_overrides({**recorded, **filed}, overrides)
-    return check_settings(source or Path("--set"), values), source
+    return check_table_settings(source or Path("--set"), values), source
 
 
-def check_settings(source: Path, values: Mapping[str, object]) -> TableSettings:
+def check_table_settings(source: Path, declared: Mapping[str, object]) -> TableSettings:
     """Check values from a report.toml or from `--set`, and return them as settings.
 
     Raises:
@@ -119,7 +119,7 @@ def check_settings(source: Path, values: Mapping[str, object]) -> TableSettings:
     """
     plain = {
         name: list(value) if isinstance(value, tuple) else value
-        for name, value in values.items()
+        for name, value in declared.items()
         if value is not None
     }
     return validate_toml_tables(TableSettings, plain, source)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from analysis.evidence import Evidence
 from analysis.reports.sentences import has_simulated_verdicts
-from analysis.sections.results.answering import select_answer_rows
-from analysis.sections.results.ranking import RankingRow, group_rankings
+from analysis.sections.results.answering import select_rows_for_report_answer
+from analysis.sections.results.ranking import RankingRow, group_ranking_rows
 from analysis.sections.results.shares import WinShareRow, measure_reported_shares
-from analysis.sections.section import Cells, drop_shared_labels, group_by, name_raters
+from analysis.sections.section import Cells, drop_labels_equal_in_all_rows, group_by, name_raters
 from guard_eval.estimate import Estimate
 from guard_eval.reporting.drawing import (
     FIRST,
@@ -37,7 +37,7 @@ SHORT_LABEL = 20
 def draw_figures(evidence: Evidence) -> dict[str, Drawing]:
     """Return the figures by name: one ranking per criterion, or the shares of each comparison."""
     if evidence.is_ranked:
-        names = {f"ranking-{n}": rows for n, rows in enumerate(group_rankings(evidence), start=1)}
+        names = {f"ranking-{n}": rows for n, rows in enumerate(group_ranking_rows(evidence), start=1)}
         return {name: draw_ranking_figure(evidence, rows, name) for name, rows in names.items()}
     comparisons = group_by(evidence.rows(measure_reported_shares), lambda row: (row.rater_group, row.methods))
     shares = {f"shares-{n}": rows for n, rows in enumerate(comparisons.values(), start=1)}
@@ -47,11 +47,11 @@ def draw_figures(evidence: Evidence) -> dict[str, Drawing]:
 def draw_main_figure(evidence: Evidence) -> Drawing:
     """Return the one figure that a report writes for a manuscript."""
     if evidence.is_ranked:
-        return draw_ranking_figure(evidence, group_rankings(evidence)[0], "figure")
-    return draw_share_figure(evidence, evidence.rows(select_answer_rows), "figure")
+        return draw_ranking_figure(evidence, group_ranking_rows(evidence)[0], "figure")
+    return draw_share_figure(evidence, evidence.rows(select_rows_for_report_answer), "figure")
 
 
-def make_share_labels(row: WinShareRow) -> Cells:
+def make_share_row_labels(row: WinShareRow) -> Cells:
     """Return the labels of a win share in a paper: comparison, criterion, raters and dataset."""
     return {
         "Comparison": f"{row.method_a} against {row.method_b}",
@@ -66,7 +66,7 @@ def draw_share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str
     rows = rows[:MAX_LINES]
     first = rows[0]
     alpha = evidence.plan.alpha
-    words = drop_shared_labels([make_share_labels(row) for row in rows])
+    words = drop_labels_equal_in_all_rows([make_share_row_labels(row) for row in rows])
     strong = {index for index, row in enumerate(rows) if row.is_significant(alpha)}
     ahead, behind, against = "the first-named", "the second", ""
     if "Comparison" not in words[0]:

@@ -17,8 +17,8 @@ from analysis.reports.sentences import (
 )
 from analysis.scores.scores import add_judge_column, group_by_result
 from analysis.sections import ANALYSES, SECTIONS
-from analysis.sections.results.answering import select_answer_rows
-from analysis.sections.section import make_frame, name_raters
+from analysis.sections.results.answering import select_rows_for_report_answer
+from analysis.sections.section import make_frame_from_rows, name_raters
 from analysis.verdicts.checks import UNKNOWN_KIND
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
@@ -77,17 +77,19 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
     """
     context = evidence.context
     with use_criterion_titles(context.titles):
-        if paper and any(row.rater_kind == UNKNOWN_KIND for row in evidence.rows(select_answer_rows)):
+        if paper and any(
+            row.rater_kind == UNKNOWN_KIND for row in evidence.rows(select_rows_for_report_answer)
+        ):
             raise StudyError(UNKNOWN_RATERS)
         screen = build_first_screen(evidence)
         page = _collect_page_content(evidence, screen)
         files: dict[str, str | bytes] = {
             name: render(TEMPLATES / f"{name}.j2", page=page) for name in ("index.html", "report.md")
         }
-        frames = build_frames(evidence)
+        frames = build_result_frames(evidence)
         files["report.json"] = to_json({**_collect_report_facts(context, screen), "tables": frames})
         files |= {f"csv/{name}.csv": make_csv_from_frame(frame) for name, frame in frames.items()}
-        files["csv/verdicts.csv"] = write_verdicts_csv(evidence.frame)
+        files["csv/verdicts.csv"] = encode_verdicts_as_csv(evidence.frame)
         files |= {
             f"prompts/{row['prompt']}-{row['id'][:8]}.txt": row["text"] for row in context.judging.prompts
         }
@@ -97,9 +99,9 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
 
             files |= write_manuscript(evidence)
             if context.people is not None:
-                from analysis.reports.checklist import FILE_NAME, write_checklist  # noqa: PLC0415
+                from analysis.reports.checklist import FILE_NAME, write_reviewer_checklist  # noqa: PLC0415
 
-                files[f"paper/{FILE_NAME}"] = write_checklist(context.people, evidence)
+                files[f"paper/{FILE_NAME}"] = write_reviewer_checklist(context.people, evidence)
     return WrittenReport(
         question=context.question,
         summary=screen.summary,
@@ -117,13 +119,15 @@ def _collect_page_content(evidence: Evidence, screen: FirstScreen) -> dict[str, 
         "simulated": has_simulated_verdicts(evidence),
         "screen": screen,
         "sections": [section for section in sections if section is not None],
-        "examples": [(pair, _count_verdicts(pair, evidence.frame)) for pair in context.examples],
+        "examples": [
+            (pair, _format_verdict_counts_of_pair(pair, evidence.frame)) for pair in context.examples
+        ],
         "methods": describe_methods(evidence),
         "limits": describe_limitations(evidence),
     }
 
 
-def _count_verdicts(pair: Pair, frame: pd.DataFrame) -> list[str]:
+def _format_verdict_counts_of_pair(pair: Pair, frame: pd.DataFrame) -> list[str]:
     """Count the verdicts for each text of a pair, by criterion and kind of rater."""
     methods = (pair.method_a, pair.method_b)
     example = frame[
@@ -137,9 +141,9 @@ def _count_verdicts(pair: Pair, frame: pd.DataFrame) -> list[str]:
     return counted
 
 
-def build_frames(evidence: Evidence) -> dict[str, pd.DataFrame]:
+def build_result_frames(evidence: Evidence) -> dict[str, pd.DataFrame]:
     """Return the tables of csv/ and report.json that have rows."""
-    frames = {name: make_frame(evidence.rows(analyse)) for name, analyse in ANALYSES.items()}
+    frames = {name: make_frame_from_rows(evidence.rows(analyse)) for name, analyse in ANALYSES.items()}
     return {name: frame for name, frame in frames.items() if len(frame)}
 
 
@@ -158,7 +162,7 @@ def _collect_report_facts(context: Context, screen: FirstScreen) -> dict[str, ob
     }
 
 
-def write_verdicts_csv(frame: pd.DataFrame) -> bytes:
+def encode_verdicts_as_csv(frame: pd.DataFrame) -> bytes:
     """Return the verdicts as CSV, with the column `simulated` first."""
     table = frame.drop(columns="simulated", errors="ignore")
     table.insert(0, "simulated", frame["rater_kind"].isin(SIMULATED))

@@ -9,17 +9,17 @@ from itertools import chain
 from analysis.evidence import Evidence
 from analysis.reports.sentences import (
     MAX_CRITERIA,
-    count_raters,
     describe_coverage,
+    describe_rater_count,
     name_judge_in_sentence,
     write_sentences_from_template,
 )
-from analysis.sections.raters.audits import UNBALANCED, run_audits
+from analysis.sections.raters.audits import UNBALANCED, run_data_audits
 from analysis.sections.raters.judge_run import score_calibration
-from analysis.sections.results.answering import select_answer_rows
+from analysis.sections.results.answering import select_rows_for_report_answer
 from analysis.sections.results.assisted import explain_missing_assistance
 from analysis.sections.results.equivalence import run_equivalence_tests
-from analysis.sections.results.ranking import RankingRow, group_rankings, rank_methods
+from analysis.sections.results.ranking import RankingRow, group_ranking_rows, rank_methods
 from analysis.sections.results.rounds import describe_rounds
 from analysis.sections.results.shares import (
     BALANCED,
@@ -167,27 +167,31 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
     # For people and for each judge: the results of the family, or all results.
     groups = [
         [row for row in rows if row.family] or rows
-        for rows in group_by(evidence.rows(select_answer_rows), lambda row: row.rater_group).values()
+        for rows in group_by(
+            evidence.rows(select_rows_for_report_answer), lambda row: row.rater_group
+        ).values()
     ]
     first = groups[0]
     is_declared = evidence.context.planned is not None and 0 < first[0].family <= MAX_DECLARED
-    ranks_first = evidence.is_ranked and not is_declared
+    answer_is_ranking = evidence.is_ranked and not is_declared
     # If a ranking comes first, it also covers the comparisons of the ranked methods.
     ranked = {
-        (*row.rater_group, row.criterion, row.method) for row in evidence.rows(rank_methods) if ranks_first
+        (*row.rater_group, row.criterion, row.method)
+        for row in evidence.rows(rank_methods)
+        if answer_is_ranking
     }
     told = [row for row in chain(*groups) if (*row.rater_group, row.criterion, row.method_a) not in ranked]
     answered = [row for row in told if row.rater_group == first[0].rater_group]
     compared = group_by((row for row in told if first[0].judge or not row.judge), lambda row: row.methods)
-    bars = [_make_ranking_bars(rows) for rows in group_rankings(evidence)]
+    bars = [_make_ranking_bars(rows) for rows in group_ranking_rows(evidence)]
     bars += [_make_share_bars(rows, evidence) for rows in compared.values()]
     return FirstScreen(
         warning=" ".join(write_sentences_from_template("warning", evidence)),
         facts=tuple(_describe_raters(evidence)),
-        answer=" ".join(_write_answer(evidence, answered, ranks_first=ranks_first)),
-        more=" ".join(_write_answer_remarks(evidence, groups, answered, ranks_first=ranks_first)),
-        bars=_select_bars_for_screen(sorted(bars, key=lambda block: block.is_ranking != ranks_first)),
-        foot=" ".join(_describe_test(evidence, first, ranks_first=ranks_first)),
+        answer=" ".join(_write_answer_sentences(evidence, answered, answer_is_ranking=answer_is_ranking)),
+        more=" ".join(_write_answer_remarks(evidence, groups, answered, answer_is_ranking=answer_is_ranking)),
+        bars=_select_bars_for_screen(sorted(bars, key=lambda block: block.is_ranking != answer_is_ranking)),
+        foot=" ".join(_describe_test_of_answer(evidence, first, answer_is_ranking=answer_is_ranking)),
     )
 
 
@@ -205,7 +209,9 @@ def _describe_raters(evidence: Evidence) -> Iterator[str]:
     yield from describe_search(evidence)
 
 
-def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
+def _write_answer_sentences(
+    evidence: Evidence, rows: Sequence[WinShareRow], *, answer_is_ranking: bool
+) -> tuple[str, ...]:
     """Name the first method of each ranking, and the preferred method of each comparison."""
     alpha = evidence.plan.alpha
     # If comparisons stop early, only one criterion has tests; a sentence covers all other criteria.
@@ -213,13 +219,15 @@ def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_firs
         row for row in rows if evidence.has_early_stopping and choose_conclusion(row, alpha) == NO_TEST
     ]
     rows = [row for row in rows if row not in stopped_early]
-    comparisons = [_group_by_conclusion(of, alpha) for of in group_by(rows, lambda row: row.methods).values()]
+    comparisons = [
+        _group_rows_by_conclusion(of, alpha) for of in group_by(rows, lambda row: row.methods).values()
+    ]
     clear = [groups for groups in comparisons if [word for word, _ in groups] != [NO_EVIDENCE]]
     unclear = [" and ".join(groups[0][1][0].methods) for groups in comparisons if groups not in clear]
     return write_sentences_from_template(
         "answer",
         evidence,
-        ranks_first=ranks_first,
+        answer_is_ranking=answer_is_ranking,
         comparisons=clear[:MAX_SPELT_OUT],
         further=len(clear) - MAX_SPELT_OUT,
         unclear=join_first_parts(unclear, MAX_NAMED, join=" or between "),
@@ -229,7 +237,9 @@ def _write_answer(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_firs
     )
 
 
-def _group_by_conclusion(rows: Sequence[WinShareRow], alpha: float) -> list[tuple[str, list[WinShareRow]]]:
+def _group_rows_by_conclusion(
+    rows: Sequence[WinShareRow], alpha: float
+) -> list[tuple[str, list[WinShareRow]]]:
     """Group the results of one comparison by conclusion. Results with a preferred method come first."""
 
     def get_conclusion(row: WinShareRow) -> tuple[str, str]:
@@ -245,7 +255,7 @@ def _write_answer_remarks(
     groups: Sequence[Sequence[WinShareRow]],
     answered: Sequence[WinShareRow],
     *,
-    ranks_first: bool,
+    answer_is_ranking: bool,
 ) -> tuple[str, ...]:
     """Return the sentences that follow the answer, such as a judge's result or the detectable share.
 
@@ -253,7 +263,7 @@ def _write_answer_remarks(
         evidence: The evidence.
         groups: The results of people and of each judge.
         answered: The results in the first group that the answer is about.
-        ranks_first: Whether the answer is a ranking.
+        answer_is_ranking: Whether the answer is a ranking.
     """
     first, *others = groups
     alpha = evidence.plan.alpha
@@ -263,14 +273,16 @@ def _write_answer_remarks(
         for row in evidence.rows(run_equivalence_tests)
         if row.rater_group == first[0].rater_group and row.is_equivalent
     ]
-    sides = [row for row in evidence.rows(run_audits) if row.kind == UNBALANCED and row.severity == "warning"]
+    sides = [
+        row for row in evidence.rows(run_data_audits) if row.kind == UNBALANCED and row.severity == "warning"
+    ]
     judges = [] if evidence.is_ranked else [rows for rows in others if rows[0].judge]
     panels = {panel.name for panel in evidence.scored.panels}
     judges.sort(key=lambda rows: rows[0].judge not in panels)  # a panel was declared, so it comes first
     return write_sentences_from_template(
         "remarks",
         evidence,
-        ranks_first=ranks_first,
+        answer_is_ranking=answer_is_ranking,
         rounds=describe_rounds(evidence),
         results=first,
         different=sum(row.is_significant(alpha) for row in first),
@@ -282,7 +294,7 @@ def _write_answer_remarks(
         equivalent=same,
         unassisted=explain_missing_assistance(evidence),
         judges=[
-            _describe_judge_result(rows, evidence, also=any(row.is_significant(alpha) for row in first))
+            _describe_judge_result(rows, evidence, says_also=any(row.is_significant(alpha) for row in first))
             for rows in judges
         ],
         uneven=sides,
@@ -404,7 +416,7 @@ def _list_criteria_with_shares(rows: Sequence[ShareRow]) -> str:
     return join_first_parts(parts, MAX_CRITERIA)
 
 
-def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, also: bool) -> str:
+def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, says_also: bool) -> str:
     """Describe the result of a judge, with "also" if people also found a difference, or also found none."""
     is_single = len(evidence.comparisons) == 1
     preferred = [
@@ -415,12 +427,12 @@ def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, a
     ]
     outcome = f"preferred {join_with_and(preferred[:MAX_SPELT_OUT])}" if preferred else "found no difference"
     judge = capitalise(name_judge_in_sentence(rows[0].judge))
-    return f"{judge} {'also ' if bool(preferred) == also else ''}{outcome}."
+    return f"{judge} {'also ' if bool(preferred) == says_also else ''}{outcome}."
 
 
 def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
     """Describe the failed calibration checks of the judges in the report."""
-    judges = {row.judge for row in evidence.rows(select_answer_rows)}
+    judges = {row.judge for row in evidence.rows(select_rows_for_report_answer)}
     checked = [row for row in evidence.rows(score_calibration) if row.judge in judges]
     failed: dict[str, list[str]] = {}
     for (judge, check), rows in group_by(checked, lambda row: (row.judge, row.check)).items():
@@ -434,7 +446,9 @@ def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
     return failed
 
 
-def _describe_test(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> tuple[str, ...]:
+def _describe_test_of_answer(
+    evidence: Evidence, rows: Sequence[WinShareRow], *, answer_is_ranking: bool
+) -> tuple[str, ...]:
     """Describe the unit, the test, the correction, and the raters that the answer is about."""
     covered = next(
         row for row in evidence.rows(count_pairs_and_ratings) if row.rater_group == rows[0].rater_group
@@ -446,9 +460,9 @@ def _describe_test(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_fir
         first=rows[0],
         covered=covered,
         results=rows,
-        ranks_first=ranks_first and not (evidence.has_early_stopping or evidence.plan.sequential),
+        answer_is_ranking=answer_is_ranking and not (evidence.has_early_stopping or evidence.plan.sequential),
         judge=remove_word_simulated(covered.judge),
-        raters=count_raters(covered.raters, covered.rater_kind),
+        raters=describe_rater_count(covered.raters, covered.rater_kind),
         excludes_half=any(
             share.low is not None and share.high is not None and not share.low <= 0.5 <= share.high
             for share in shares

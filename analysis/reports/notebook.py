@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Protocol, get_args, get_type_hints
 import pandas as pd
 
 from analysis.evidence import Evidence
-from analysis.reports.declared import TableSettings, apply_table_settings, check_settings
+from analysis.reports.declared import TableSettings, apply_table_settings, check_table_settings
 from analysis.reports.files import WrittenReport, write_report
 from analysis.sections.raters import agreement as agreement_section
 from analysis.sections.raters import judges as judge_section
 from analysis.sections.raters import order_and_length
 from analysis.sections.results import ranking as ranking_section
 from analysis.sections.results import shares as share_section
-from analysis.sections.section import Analyse, make_frame
+from analysis.sections.section import Analyse, make_frame_from_rows
 from analysis.verdicts.reading import Reading, get_reading, warn_about_reading
 from analysis.verdicts.sources import Source, read_verdicts
 from guard_eval.errors import StudyError
@@ -59,7 +59,7 @@ def wrap_analysis(name: str, analyse: Analyse, *, why_empty: str = "") -> TableA
         rows = make_evidence(verdicts, **declared).rows(analyse)
         if not rows:
             warnings.warn(f"{name} has no rows: {why_empty}", UserWarning, stacklevel=2)
-        return make_frame(rows, kind)
+        return make_frame_from_rows(rows, kind)
 
     analyse_verdicts.__name__ = analyse_verdicts.__qualname__ = name
     analyse_verdicts.__doc__ = f"{getdoc(analyse)}{ARGUMENTS}"
@@ -122,7 +122,7 @@ def make_evidence(verdicts: Source, /, **declared: object) -> Evidence:
     for key in ("family", "by"):
         if isinstance(value := declared.get(key), str):
             raise StudyError(f"{key} is {value!r}; write a list: [{value!r}]")
-    settings: TableSettings = check_settings(Path("the report"), declared)
+    settings: TableSettings = check_table_settings(Path("the report"), declared)
     table = read_verdicts(verdicts, settings.select_reading_settings())
     was_read = isinstance(verdicts, pd.DataFrame) and get_reading(verdicts) != Reading()
     if not was_read:  # otherwise `read` has warned

@@ -8,19 +8,19 @@ from dataclasses import replace
 from functools import cache
 
 from analysis.evidence import ALL, CORRECTION_NAMES, Evidence
-from analysis.reports.figures import draw_main_figure, make_share_labels
+from analysis.reports.figures import draw_main_figure, make_share_row_labels
 from analysis.reports.sentences import (
     TEMPLATES,
-    count_raters,
     describe_coverage,
     describe_methods,
+    describe_rater_count,
     has_simulated_verdicts,
     write_sentences_from_template,
 )
 from analysis.sections.raters.agreement import measure_agreement
-from analysis.sections.results.answering import select_answer_rows
+from analysis.sections.results.answering import select_rows_for_report_answer
 from analysis.sections.results.equivalence import run_equivalence_tests
-from analysis.sections.results.ranking import RankingRow, group_rankings
+from analysis.sections.results.ranking import RankingRow, group_ranking_rows
 from analysis.sections.results.shares import (
     CoverageRow,
     WinShareRow,
@@ -30,7 +30,7 @@ from analysis.sections.results.shares import (
 )
 from analysis.sections.section import (
     Cells,
-    drop_shared_labels,
+    drop_labels_equal_in_all_rows,
     group_by,
     make_labelled_table,
     name_raters,
@@ -112,17 +112,19 @@ def _read_references() -> list[tuple[str, str, str]]:
 
 def _name_raters(rows: Sequence[CoverageRow]) -> str:
     """Name the raters in a sentence of a paper: the number of people, and each judge."""
-    names = [name_raters(row) if row.judge else count_raters(row.raters, row.rater_kind) for row in rows]
+    names = [
+        name_raters(row) if row.judge else describe_rater_count(row.raters, row.rater_kind) for row in rows
+    ]
     return join_with_and(names)
 
 
 def _make_share_table(evidence: Evidence) -> Table:
     """Return a table of results: wins, ties and losses in percent, share, interval and p."""
-    rows = evidence.rows(select_answer_rows)
+    rows = evidence.rows(select_rows_for_report_answer)
     context = evidence.context
     first = rows[0]
     margin = evidence.plan.margin
-    labels = drop_shared_labels([make_share_labels(row) for row in rows])
+    labels = drop_labels_equal_in_all_rows([make_share_row_labels(row) for row in rows])
     conclusions = {row.key: row.conclusion for row in evidence.rows(run_equivalence_tests)}
     is_mixed = "Comparison" in labels[0]
     of = "the first-named method" if is_mixed else first.method_a
@@ -151,14 +153,14 @@ def _make_share_table(evidence: Evidence) -> Table:
         note=f"Share: wins plus half the ties of {of}, mean over pairs. "
         f"n: {_describe_sample_sizes(rows)}. p: {_describe_tests(rows)}. "
         f"Bold: p at most {format_error_rate(evidence.plan.alpha)}.{overall}"
-        f"{_note_missing_rows(rows, 'results')}",
-        strong=frozenset(significant),
+        f"{_describe_omitted_rows(rows, 'results')}",
+        emphasised_rows=frozenset(significant),
     )
 
 
-def _note_missing_rows(rows: Collection[object], name: str) -> str:
+def _describe_omitted_rows(rows: Collection[object], file_name: str) -> str:
     """Return a note on the rows that a table leaves out, if it leaves out any."""
-    return f" The first {MAX_ROWS} of {len(rows)} {name}." if len(rows) > MAX_ROWS else ""
+    return f" The first {MAX_ROWS} of {len(rows)} {file_name}." if len(rows) > MAX_ROWS else ""
 
 
 def _describe_tests(rows: Sequence[WinShareRow], sides: str = "") -> str:
@@ -194,7 +196,7 @@ def _describe_sample_sizes(rows: Sequence[WinShareRow]) -> str:
 def _write_result_sentence(evidence: Evidence) -> str:
     """Write n, shares or ranks, intervals, p, test, correction and software of the first results."""
     covered = evidence.rows(count_pairs_and_ratings)
-    rows = evidence.rows(select_answer_rows)
+    rows = evidence.rows(select_rows_for_report_answer)
     ranked = _select_rankings_of_first_raters(evidence)
     test = _describe_tests(rows, ", two-sided")
     has_test = False
@@ -222,7 +224,7 @@ def _write_result_sentence(evidence: Evidence) -> str:
 
 def _select_rankings_of_first_raters(evidence: Evidence) -> list[list[RankingRow]]:
     """Return the rankings by people, or by the first judge: one for each criterion."""
-    tables = group_rankings(evidence)
+    tables = group_ranking_rows(evidence)
     return [rows for rows in tables if rows[0].rater_group == tables[0][0].rater_group]
 
 
@@ -255,7 +257,7 @@ def _make_ranking_table(evidence: Evidence) -> Table:
         rows=tuple(map(tuple, list(lines.values())[:MAX_ROWS])),
         caption=f"Methods ranked by {name_raters(first)}",
         note=f"Rank: with the possible ranks, all at once at {level}. Share: expected win share against the "
-        f"average other method, in percent.{_note_missing_rows(lines, 'methods')}",
+        f"average other method, in percent.{_describe_omitted_rows(lines, 'methods')}",
     )
 
 
@@ -263,7 +265,7 @@ def _write_methods_section(evidence: Evidence) -> tuple[str, ...]:
     """Write a paper's methods section: raters, criteria, methods as on the report's page, and agreement."""
     covered = [describe_coverage(row, evidence) for row in evidence.rows(count_pairs_and_ratings)]
     defined = {criterion.name for criterion in evidence.context.criteria}
-    rated = dict.fromkeys(row.criterion for row in evidence.rows(select_answer_rows))
+    rated = dict.fromkeys(row.criterion for row in evidence.rows(select_rows_for_report_answer))
     return write_sentences_from_template(
         "paper_methods",
         evidence,
@@ -316,5 +318,5 @@ def _make_guard_paper_table(rows: Sequence[WinShareRow]) -> Table:
         ],
         caption=f"Share of {name_raters(rows[0])} favouring a strategy, ties split, %",
         note="Exact binomial test on non-tied ratings, taken as independent.",
-        strong=frozenset(index for index, row in enumerate(rows) if row.dataset == ALL),
+        emphasised_rows=frozenset(index for index, row in enumerate(rows) if row.dataset == ALL),
     )

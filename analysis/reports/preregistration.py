@@ -32,7 +32,7 @@ def compare_with_written_plan(study: Study, pairs: Sequence[Pair]) -> tuple[str,
         return (f"{PLAN} holds no hash of settings, so it cannot be compared with the study.",)
     if verdicts[1] != "0":
         return (f"{PLAN} was written when {verdicts[1]} verdicts existed, so it is no preregistration.",)
-    current = hash_plan(study, pairs)
+    current = hash_plan_parts(study, pairs)
     parts = []
     for name, before in planned.items():
         now = current.get(name, "")
@@ -43,7 +43,7 @@ def compare_with_written_plan(study: Study, pairs: Sequence[Pair]) -> tuple[str,
     return (f"Preregistration: compared with {PLAN}, {'; '.join(parts)}.",)
 
 
-def hash_plan(study: Study, pairs: Sequence[Pair]) -> dict[str, str]:
+def hash_plan_parts(study: Study, pairs: Sequence[Pair]) -> dict[str, str]:
     """Return the hash of each part of the settings and the hash of the pairs, by their names on the page.
 
     The hash of the pairs is made from the sorted ids of the pairs. An id is a hash of the methods and both

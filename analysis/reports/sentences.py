@@ -11,8 +11,8 @@ from analysis.sections.raters.agreement import measure_agreement
 from analysis.sections.raters.excluded import describe_exclusions
 from analysis.sections.raters.judge_run import describe_mixed_verdict_forms, list_judge_failures
 from analysis.sections.raters.order_and_length import measure_position_effect
-from analysis.sections.results.answering import select_answer_rows
-from analysis.sections.results.ranking import NO_RANK, RankingRow, group_rankings
+from analysis.sections.results.answering import select_rows_for_report_answer
+from analysis.sections.results.ranking import NO_RANK, RankingRow, group_ranking_rows
 from analysis.sections.results.shares import CoverageRow, WinShareRow
 from analysis.sections.section import (
     ComparisonRow,
@@ -41,7 +41,7 @@ MAX_NOTES = 4
 
 def write_sentences_from_template(name: str, evidence: Evidence, **facts: object) -> tuple[str, ...]:
     """Fill a template with the evidence and further facts. Return the sentences of the filled template."""
-    tables = group_rankings(evidence)
+    tables = group_ranking_rows(evidence)
     is_mixed = len({rows[0].rater_group for rows in tables}) > 1
     unclear = [
         rows
@@ -53,7 +53,7 @@ def write_sentences_from_template(name: str, evidence: Evidence, **facts: object
     return render_template_lines(
         TEMPLATES / f"{name}.txt.j2",
         evidence=evidence,
-        rows=evidence.rows(select_answer_rows),
+        rows=evidence.rows(select_rows_for_report_answer),
         context=evidence.context,
         plan=evidence.plan,
         rankings=[rows for rows in tables if rows not in together],
@@ -62,18 +62,18 @@ def write_sentences_from_template(name: str, evidence: Evidence, **facts: object
         is_mixed=is_mixed,
         no_rank=NO_RANK,
         name_raters=name_raters,
-        list_criteria=list_criteria,
+        join_criterion_names=join_criterion_names,
         is_simulated=has_simulated_verdicts(evidence),
         **facts,
     )
 
 
-def find_methods_in_cycle(evidence: Evidence, ranked: RankingRow) -> list[str]:
+def find_methods_in_cycle(evidence: Evidence, ranking_row: RankingRow) -> list[str]:
     """Return the methods of a ranking that beat each other in a cycle: A beats B, B beats C, C beats A."""
     wins = {
         (row.leader, row.other_method)
-        for row in evidence.rows(select_answer_rows)
-        if (row.rater_group, row.criterion) == (ranked.rater_group, ranked.criterion)
+        for row in evidence.rows(select_rows_for_report_answer)
+        if (row.rater_group, row.criterion) == (ranking_row.rater_group, ranking_row.criterion)
         and row.is_significant(evidence.plan.alpha)
     }
     while True:
@@ -84,14 +84,14 @@ def find_methods_in_cycle(evidence: Evidence, ranked: RankingRow) -> list[str]:
         wins = remaining
 
 
-def list_criteria(rows: Iterable[CriterionRow | ComparisonRow]) -> str:
+def join_criterion_names(rows: Iterable[CriterionRow | ComparisonRow]) -> str:
     """List the names of the criteria in some rows as text."""
     return join_first_parts([find_criterion_title(row.criterion) for row in rows], MAX_CRITERIA)
 
 
 def has_simulated_verdicts(evidence: Evidence) -> bool:
     """Return whether some verdicts behind the answer are simulated."""
-    return any(row.rater_kind in SIMULATED for row in evidence.rows(select_answer_rows))
+    return any(row.rater_kind in SIMULATED for row in evidence.rows(select_rows_for_report_answer))
 
 
 def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
@@ -99,12 +99,12 @@ def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
     context = evidence.context
     pairs = count_in_words(row.pairs, "pair")
     if row.judge:
-        judge = name_judge_in_sentence(row.judge, bare=True)
+        judge = name_judge_in_sentence(row.judge, omits_noun=True)
         return f"{capitalise(judge) if judge.startswith('the ') else judge} judged {pairs}"
     prompts = count_in_words(row.units, "prompt")
     of_prompts = f" ({prompts})" if row.unit == "prompt" and row.units != row.pairs else ""
     criteria = "1 criterion" if row.criteria == 1 else f"{row.criteria} criteria"
-    raters = count_raters(row.raters, row.rater_kind)
+    raters = describe_rater_count(row.raters, row.rater_kind)
     excluded = describe_exclusions(context.exclusions, row.rater_kind)
     parts = (
         f"{raters} rated {pairs} of {context.texts}{of_prompts} on {criteria}",
@@ -115,7 +115,7 @@ def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
     return " · ".join(filter(None, parts))
 
 
-def count_raters(count: int | None, kind: str) -> str:
+def describe_rater_count(count: int | None, kind: str) -> str:
     """Count the raters, if their number is known, and name their kind."""
     names = {"person": ("person", "people"), "unknown": ("rater of unknown kind", "raters of unknown kind")}
     singular, many = names.get(kind, ("rater", "raters"))
@@ -124,17 +124,19 @@ def count_raters(count: int | None, kind: str) -> str:
     return f"{count}\u00a0{singular if count == 1 else many}"
 
 
-def name_judge_in_sentence(judge: str, *, bare: bool = False) -> str:
-    """Name a judge in a sentence: `the judge gpt` or `the panel …`. If `bare`, do not add "the judge"."""
+def name_judge_in_sentence(judge: str, *, omits_noun: bool = False) -> str:
+    """Name a judge in a sentence: `the judge gpt` or `the panel …`. `omits_noun` leaves out "the judge"."""
     name = remove_word_simulated(judge)
     if name.split(maxsplit=1)[0].casefold() in {"judge", "panel"}:
         return f"the {name}"
-    return name if bare else f"the judge {name}"
+    return name if omits_noun else f"the judge {name}"
 
 
 def describe_methods(evidence: Evidence) -> tuple[str, ...]:
     """Describe how the numbers were computed, in one or two sentences for each analysis."""
-    families = {name_raters(row): row.family for row in evidence.rows(select_answer_rows) if row.family > 1}
+    families = {
+        name_raters(row): row.family for row in evidence.rows(select_rows_for_report_answer) if row.family > 1
+    }
     return write_sentences_from_template(
         "methods",
         evidence,
@@ -155,13 +157,13 @@ def describe_limitations(evidence: Evidence) -> tuple[str, ...]:
         failures=evidence.rows(list_judge_failures),
         mixed_forms=describe_mixed_verdict_forms(evidence),
         notes=[
-            *_write_notes_of_rows(evidence.rows(select_answer_rows)),
+            *_write_notes_on_results(evidence.rows(select_rows_for_report_answer)),
             *(f"{note}." for note in get_reading(evidence.frame).notes),
         ],
     )
 
 
-def _write_notes_of_rows(rows: Sequence[WinShareRow]) -> Iterator[str]:
+def _write_notes_on_results(rows: Sequence[WinShareRow]) -> Iterator[str]:
     """Yield the first different notes as sentences. A note on some of the results also names them."""
     by_note = group_by((row for row in rows if row.note), lambda row: row.note)
     for note, noted in list(by_note.items())[:MAX_NOTES]:

@@ -66,10 +66,10 @@ class StudyRecord:
 
 def get_record_path(table: Path) -> Path:
     """Return the path of the record of a table: `verdicts.study.json` beside `verdicts.csv`."""
-    return table.with_name(f"{strip_extensions(table)}.study.json")
+    return table.with_name(f"{remove_file_extensions(table)}.study.json")
 
 
-def strip_extensions(table: Path) -> str:
+def remove_file_extensions(table: Path) -> str:
     """Return a table's file name without its extensions."""
     return table.name.removesuffix(".gz").rsplit(".", 1)[0] or table.name
 
@@ -92,11 +92,13 @@ def make_table_settings(study: Study, context: Context, verdicts: pd.DataFrame) 
     return {name: value for name, value in values.items() if value is not None}
 
 
-def list_added_columns(verdicts: pd.DataFrame, by: Sequence[str]) -> dict[str, dict[str, Cell]]:
+def list_added_split_columns(
+    verdicts: pd.DataFrame, split_columns: Sequence[str]
+) -> dict[str, dict[str, Cell]]:
     """Return the columns that `add_split_columns` added: the value of each pair, by heading."""
     of_pairs = verdicts.drop_duplicates("pair_id")
     ids = of_pairs["pair_id"].astype(str)
-    added = [name for name in by if name not in SPLITTING]
+    added = [name for name in split_columns if name not in SPLITTING]
     return {name: dict(zip(ids, of_pairs[name].tolist(), strict=True)) for name in added}
 
 
@@ -163,7 +165,7 @@ def add_study_facts(
         **{field.name: getattr(facts, field.name) for field in fields(StudyFacts)}
         | {
             "declared": (*facts.declared, *context.declared),
-            "parts": _add_changed_keys(facts.parts, recorded.settings, settings),
+            "parts": _add_changed_plan_keys(facts.parts, recorded.settings, settings),
         },
     )
     if recorded.rounds:
@@ -189,7 +191,7 @@ def add_study_facts(
     return verdicts, context
 
 
-def _add_changed_keys(
+def _add_changed_plan_keys(
     parts: Sequence[DeclaredPart], planned: Mapping[str, object], settings: TableSettings
 ) -> tuple[DeclaredPart, ...]:
     """Add the keys of the plan that report.toml or `--set` changed to the changes of people's settings."""

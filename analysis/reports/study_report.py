@@ -26,10 +26,12 @@ from guard_eval.records import PEOPLE_OF, Contest, Pair, find_deciding_group
 from guard_eval.reporting.words import KIND_PLACE, format_rater_kind
 from guard_eval.reporting.writing import resolve_write_target
 from guard_eval.rubric import CRITERIA, Criterion, describe_reworded_criteria, select_criteria
+from guard_eval.servers.failures import OF_THE_SERVER
 from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
+from guard_eval.store.judging.requests import read_question_failures
 from guard_eval.store.judging.usage import read_judge_usage
 from guard_eval.store.notes import count_suspicious_presentations
 from guard_eval.store.showings.rounds import count_closed_rounds, read_round_scores
@@ -102,12 +104,14 @@ def _drop_open_round_verdicts(store: Store, rows: Sequence[TidyRow]) -> list[Tid
     return [row for row, name in zip(rows, settings_parts, strict=True) if row.prompt_round <= closed[name]]
 
 
-def read_study_for_report(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Context]:
+def read_study_verdicts_and_context(
+    study: Study, split_columns: Sequence[str] = ()
+) -> tuple[pd.DataFrame, Context]:
     """Return a study's verdicts and the context of the report. From then on, the results count as seen.
 
     Args:
         study: The study.
-        by: Columns for splitting the results, in addition to the declared columns.
+        split_columns: Columns for splitting the results, in addition to the declared columns.
 
     Raises:
         StudyError: There are no verdicts, a column is unknown, or the tables of metrics cannot be read.
@@ -116,7 +120,10 @@ def read_study_for_report(study: Study, by: Sequence[str] = ()) -> tuple[pd.Data
         rows = read_counted_verdicts(study, store)
         context = make_study_context(study, store, rows)
         table = add_split_columns(
-            study, check_verdicts(make_verdict_table(rows)), [*context.by, *by], store_pairs.read_pairs(store)
+            study,
+            check_verdicts(make_verdict_table(rows)),
+            [*context.by, *split_columns],
+            store_pairs.read_pairs(store),
         )
         try:
             store_settings.store_setting(store, store_settings.RESULTS_SEEN, keep=True)
@@ -156,7 +163,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         if study.hand_out_plan.rounds
         else (
             *_describe_missing_pairs(study, pairs),
-            *_describe_missing_ratings(settings, pairs, with_excluded),
+            *_describe_missing_ratings(settings, pairs, with_excluded, _read_refused_pairs(store)),
         ),
         contests=_read_comparison_rounds(store, rows),
         planned=_list_declared_results(settings, rows),
@@ -260,23 +267,33 @@ def _describe_missing_pairs(study: Study, pairs: Sequence[Pair]) -> Iterator[str
         yield f"{len(pairs)} of {len(pairs) + missing} planned pairs were drawn"
 
 
+def _read_refused_pairs(store: Store) -> set[tuple[str, str]]:
+    """Return the judge and the id of each pair whose failure is final, such as a refusal."""
+    with store.begin_read() as db:
+        failures = read_question_failures(db)
+    return {(judge, pair) for (judge, pair, _), (kind, _) in failures.items() if kind not in OF_THE_SERVER}
+
+
 def _describe_missing_ratings(
-    settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow]
+    settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow], refused: set[tuple[str, str]]
 ) -> tuple[str, ...]:
     """Say how many of the planned ratings people and each judge have given, if some are missing.
 
-    Ratings of excluded raters do not count as missing, because the report names them elsewhere.
+    Ratings of excluded raters and `refused` pairs do not count as missing, because the report names them
+    elsewhere.
     """
     ratings = sum(pair.for_people for pair in pairs) * settings.annotation.raters_per_pair
     rated: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for row in rows:
         judge = row.rater if row.rater_kind in PEOPLE_OF else ""
         rated.setdefault((row.rater_kind, judge), set()).add((row.pair_id, row.rater))
-    return tuple(
-        f"{format_rater_kind(kind, judge)} gave {len(counts)} of {planned} ratings"
-        for (kind, judge), counts in sorted(rated.items())
-        if len(counts) < (planned := len(pairs) if judge else ratings)
-    )
+    sentences = []
+    for (kind, judge), counts in sorted(rated.items()):
+        final = {(pair, name) for name, pair in refused if name == judge} - counts
+        planned = len(pairs) - len(final) if judge else ratings
+        if len(counts) < planned:
+            sentences.append(f"{format_rater_kind(kind, judge)} gave {len(counts)} of {planned} ratings")
+    return tuple(sentences)
 
 
 def _list_declared_results(settings: Settings, rows: Sequence[TidyRow]) -> tuple[tuple[str, str, str], ...]:
@@ -325,14 +342,14 @@ Cells = Mapping[str, Mapping[str, object]]
 
 
 def add_split_columns(
-    study: Study, table: pd.DataFrame, names: Sequence[str], pairs: Sequence[Pair]
+    study: Study, table: pd.DataFrame, headings: Sequence[str], pairs: Sequence[Pair]
 ) -> pd.DataFrame:
     """Add columns of the prompts or of the traces to the verdicts.
 
     Raises:
         StudyError: A column is unknown and cannot split results, or the prompts or traces cannot be read.
     """
-    further = [name for name in dict.fromkeys(names) if name not in SPLITTING]
+    further = [name for name in dict.fromkeys(headings) if name not in SPLITTING]
     if not further:
         return table
     sources: dict[str, Cells] = {
@@ -360,11 +377,13 @@ def add_split_columns(
     return table
 
 
-def average_traces_by_pair(means: Mapping[str, Mapping[str, float]], pairs: Sequence[Pair]) -> Cells:
+def average_traces_by_pair(means_by_text: Mapping[str, Mapping[str, float]], pairs: Sequence[Pair]) -> Cells:
     """Return the mean traces of each pair, over one or both texts."""
     columns = {}
     for pair in pairs:
-        texts = [means[id_] for id_ in (pair.continuation_a, pair.continuation_b) if id_ in means]
+        texts = [
+            means_by_text[id_] for id_ in (pair.continuation_a, pair.continuation_b) if id_ in means_by_text
+        ]
         names = dict.fromkeys(name for text in texts for name in text)
         columns[pair.id] = {name: fmean(text[name] for text in texts if name in text) for name in names}
     return columns

@@ -202,12 +202,14 @@ def find_declared_results(
     return named if named is None or composite is None else add_composite_results(named)
 
 
-def find_named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
+def find_named_results(
+    verdicts: pd.DataFrame, result_names: Sequence[str]
+) -> tuple[tuple[str, str, str], ...]:
     """Find the results that the entries name, without repeats: (method_a, method_b, criterion).
 
     Args:
         verdicts: A validated table.
-        entries: Each entry is a criterion, `A against B` or `A against B: CRITERION`.
+        result_names: Each entry is a criterion, `A against B` or `A against B: CRITERION`.
 
     Raises:
         StudyError: The table lacks the results of an entry.
@@ -222,7 +224,7 @@ def find_named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[
                 named.setdefault(words, []).append((first, second, c))
     result: dict[tuple[str, str, str], None] = {}
     way_round: dict[frozenset[str], tuple[str, str]] = {}  # each comparison keeps its first order of methods
-    for entry in entries:
+    for entry in result_names:
         if entry not in named:
             results = [words for words in named if ": " not in words]
             listed = join_with_and([*results[:_LISTED], *(["…"] if len(results) > _LISTED else [])])

@@ -69,7 +69,7 @@ class JudgeLikeness:
         return f"agrees with {self.judge} on {self.same} of {self.pairs} pairs ({expected})"
 
 
-def make_likeness_rows(kind: str, people: pd.DataFrame, judged: pd.DataFrame) -> list[JudgeLikeness]:
+def make_judge_likeness_rows(kind: str, people: pd.DataFrame, judged: pd.DataFrame) -> list[JudgeLikeness]:
     """Return each person's agreement with each judge by criterion, if they share pairs.
 
     Args:

@@ -82,22 +82,24 @@ def weigh_items_by_precision(items: pd.DataFrame, scores: pd.DataFrame) -> pd.Da
     return items.assign(weight=weight / weight.mean())
 
 
-def estimate_share_of_all_raters(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> Estimate:
+def estimate_share_of_all_raters(
+    scores: pd.DataFrame, items: pd.DataFrame, share_of_these_raters: Estimate
+) -> Estimate:
     """Estimate the share for all raters of the same kind, from raters' scores of one result.
 
     Items and raters are samples, so the error includes the variance between raters (`TwoWayDesign`). A result
-    for raters in general is never more certain than one for these raters: p is at least that of `fixed`, and
-    the interval contains that of `fixed`. If `fixed` has no interval, there is none.
+    for raters in general is never more certain than one for these raters: p is at least as large, and the
+    interval contains that of `share_of_these_raters`, without which there is no interval.
 
     Args:
         scores: One row per rater and item.
         items: The items of these scores, with weights if these are not equal.
-        fixed: The estimate for these raters.
+        share_of_these_raters: The estimate for these raters.
     """
     item, _ = find_item_numbers(scores)
     weight = np.full(len(items), items.get("weight", 1.0), dtype=float)
     weight_of_score = weight / weight.sum() / np.bincount(item)
-    design, shares = _average_by_unit_and_rater(scores, weight_of_score[item])
+    design, shares = _average_shares_by_unit_and_rater(scores, weight_of_score[item])
     why = ""
     if design.rater_count < FEWEST_RATERS:
         why = (
@@ -111,24 +113,32 @@ def estimate_share_of_all_raters(scores: pd.DataFrame, items: pd.DataFrame, fixe
             f"{FEWEST_EQUAL:g}"
         )
     if why:
-        return Estimate(value=fixed.value, level=fixed.level, n=fixed.n, method=design.method, note=why)
+        return Estimate(
+            value=share_of_these_raters.value,
+            level=share_of_these_raters.level,
+            n=share_of_these_raters.n,
+            method=design.method,
+            note=why,
+        )
     mean = design.estimate_mean(shares)
     if mean.variance <= 0 or mean.raters <= 0:
-        return fixed.with_note("raters differ by no more than chance, so this is the result for these raters")
+        return share_of_these_raters.with_note(
+            "raters differ by no more than chance, so this is the result for these raters"
+        )
     share = replace(
-        fixed,
+        share_of_these_raters,
         value=mean.value,
         method=f"{design.method}; never surer than the sign-flip test",
         note=f"the raters' own shares have a standard deviation of {math.sqrt(mean.raters):.3f}",
     ).add_t_interval_and_test(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
-    if fixed.low is None or fixed.high is None:
-        share = replace(share, low=None, high=None, error=None, df=None).with_note(fixed.note)
+    if share_of_these_raters.low is None or share_of_these_raters.high is None:
+        share = replace(share, low=None, high=None, error=None, df=None).with_note(share_of_these_raters.note)
     else:
-        low = min(fixed.low, share.low or 0.0)
-        high = max(fixed.high, share.high or 1.0)
+        low = min(share_of_these_raters.low, share.low or 0.0)
+        high = max(share_of_these_raters.high, share.high or 1.0)
         share = replace(share, low=low, high=high)
-    p = None if fixed.p is None else max(fixed.p, share.p or 0.0)
-    return replace(share, value=fixed.value, p=p)
+    p = None if share_of_these_raters.p is None else max(share_of_these_raters.p, share.p or 0.0)
+    return replace(share, value=share_of_these_raters.value, p=p)
 
 
 def warn_if_rater_weights_matter(scores: pd.DataFrame, share: Estimate) -> str:
@@ -167,7 +177,7 @@ def _convert_scores_to_shares(scores: pd.DataFrame) -> Floats:
     return np.asarray(0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy()))
 
 
-def _average_by_unit_and_rater(scores: pd.DataFrame, weight: Floats) -> tuple[TwoWayDesign, Floats]:
+def _average_shares_by_unit_and_rater(scores: pd.DataFrame, weight: Floats) -> tuple[TwoWayDesign, Floats]:
     """Return a two-way design with one cell per unit and rater, and the mean share of each cell.
 
     Args:

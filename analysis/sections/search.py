@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.sections.results.answering import select_answer_rows
+from analysis.sections.results.answering import select_rows_for_report_answer
 from analysis.sections.section import (
     Section,
     group_by,
@@ -112,7 +112,7 @@ def describe_search(evidence: Evidence) -> Iterator[str]:
     """Describe the tried settings, the choice, and the raters of the chosen settings."""
     choice = evidence.context.choice
     if choice is not None:
-        raters = [*dict.fromkeys(name_raters(row) for row in evidence.rows(select_answer_rows))]
+        raters = [*dict.fromkeys(name_raters(row) for row in evidence.rows(select_rows_for_report_answer))]
         tested = f"tested by {join_with_and(raters)}"
         yield f"{choice.tuning_budgets_in_words} · {choice.selection_in_words} · {tested}"
     for name in evidence.context.unknown_searches:
@@ -137,10 +137,10 @@ def make_section(evidence: Evidence) -> Section | None:
             "Meets conditions": MEETS[row.meets_conditions] if conditions else NOTHING,
             "Chosen from other samples": format_percent(row.chosen_share, 0),
         },
-        csv="search",
+        csv_name="search",
         caption="Settings",
         note=f"Bold: chosen. Conditions: {conditions or 'none'}.",
-        strong=lambda row: row.chosen,
+        is_emphasised=lambda row: row.chosen,
     )
     return Section(
         anchor="search",

@@ -133,8 +133,8 @@ def make_limit_column_metadata(prefix: str = "") -> dict[str, str]:
     return {"limits": prefix}
 
 
-def make_frame(
-    rows: Sequence[DataclassInstance], kind: type[DataclassInstance] | None = None
+def make_frame_from_rows(
+    rows: Sequence[DataclassInstance], row_type: type[DataclassInstance] | None = None
 ) -> pd.DataFrame:
     """Return rows as a frame of Python objects: a column for each field, and three for an `Estimate`.
 
@@ -143,10 +143,10 @@ def make_frame(
 
     Args:
         rows: The rows, all of one class.
-        kind: The class of the rows, needed for the columns if there are no rows.
+        row_type: The class of the rows, needed for the columns if there are no rows.
     """
     columns: dict[str, list[object]] = {}
-    for field in fields(kind or rows[0]) if kind or rows else ():
+    for field in fields(row_type or rows[0]) if row_type or rows else ():
         values = [getattr(row, field.name) for row in rows]
         if "limits" in field.metadata:
             prefix = field.metadata["limits"]
@@ -156,7 +156,7 @@ def make_frame(
         else:
             columns[field.name] = values
     if "rater_kind" in columns:
-        columns = {"simulated": [kind in SIMULATED for kind in columns["rater_kind"]], **columns}
+        columns = {"simulated": [row_type in SIMULATED for row_type in columns["rater_kind"]], **columns}
     return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
 
 
@@ -170,67 +170,73 @@ def group_by(rows: Iterable[R], key: Callable[[R], K]) -> dict[K, list[R]]:
 
 def make_table_of_first_rows(
     rows: Sequence[R],
-    labels: Callable[[R], Cells],
-    figures: Callable[[R], Cells],
+    make_labels: Callable[[R], Cells],
+    make_figures: Callable[[R], Cells],
     *,
-    csv: str,
+    csv_name: str,
     caption: str,
     note: str = "",
-    strong: Callable[[R], bool] = lambda _: False,
+    is_emphasised: Callable[[R], bool] = lambda _: False,
 ) -> tuple[Table, ...]:
     """Make a table of at most `MAX_ROWS` rows, as a tuple of one table. Without rows the tuple is empty.
 
     Args:
         rows: The rows.
-        labels: The labels of a row. Labels in `IF_DIFFERENT` are left out if they are the same in all rows.
-        figures: The numbers of a row. A column without any number is left out.
-        csv: The name of the CSV file that has all rows.
+        make_labels: The labels of a row. Labels in `IF_DIFFERENT` are left out if equal in all rows.
+        make_figures: The numbers of a row. A column without any number is left out.
+        csv_name: The name of the CSV file that has all rows.
         caption: The caption.
         note: The note below.
-        strong: Returns whether a row is printed in bold.
+        is_emphasised: Returns whether a row is printed in bold.
     """
     if not rows:
         return ()
     first_rows = rows[:MAX_ROWS]
-    numbers = [figures(row) for row in first_rows]
+    numbers = [make_figures(row) for row in first_rows]
     filled = [head for head in numbers[0] if any(cells[head] not in {NOTHING, None} for cells in numbers)]
     if len(rows) > MAX_ROWS:
-        note = f"{note} The first {MAX_ROWS} of {len(rows)} rows; csv/{csv}.csv has all.".strip()
+        note = f"{note} The first {MAX_ROWS} of {len(rows)} rows; csv/{csv_name}.csv has all.".strip()
     table = make_labelled_table(
-        drop_shared_labels([labels(row) for row in rows]),
+        drop_labels_equal_in_all_rows([make_labels(row) for row in rows]),
         [{head: cells[head] for head in filled} for cells in numbers],
         caption=caption,
         note=note,
-        strong=frozenset(index for index, row in enumerate(first_rows) if strong(row)),
+        emphasised_rows=frozenset(index for index, row in enumerate(first_rows) if is_emphasised(row)),
     )
     return (table,)
 
 
 def make_table_section(
     rows: Sequence[R],
-    labels: Callable[[R], Cells],
-    figures: Callable[[R], Cells],
+    make_labels: Callable[[R], Cells],
+    make_figures: Callable[[R], Cells],
     *,
-    csv: str,
+    csv_name: str,
     caption: str,
     question: str,
     answer: Callable[[Sequence[R]], str],
     notes: Iterable[str] = (),
     anchor: str = "",
     note: str = "",
-    strong: Callable[[R], bool] = lambda _: False,
+    is_emphasised: Callable[[R], bool] = lambda _: False,
     is_open: bool = False,
 ) -> Section | None:
     """Make a section with one table; None if there are no rows. Default anchor: the name of the CSV file."""
     if not rows:
         return None
     return Section(
-        anchor=anchor or csv,
+        anchor=anchor or csv_name,
         question=question,
         answer=answer(rows),
         notes=tuple(notes),
         tables=make_table_of_first_rows(
-            rows, labels, figures, csv=csv, caption=caption, note=note, strong=strong
+            rows,
+            make_labels,
+            make_figures,
+            csv_name=csv_name,
+            caption=caption,
+            note=note,
+            is_emphasised=is_emphasised,
         ),
         is_open=is_open,
     )
@@ -242,7 +248,7 @@ def make_labelled_table(
     *,
     caption: str,
     note: str = "",
-    strong: frozenset[int] = frozenset(),
+    emphasised_rows: frozenset[int] = frozenset(),
 ) -> Table:
     """Return a table with labels on the left and numbers on the right, a row for each set of numbers."""
     lines = [{**words, **numbers} for words, numbers in zip(labels, figures, strict=False)]
@@ -252,11 +258,11 @@ def make_labelled_table(
         caption=caption,
         note=note,
         text_columns=len(labels[0]),
-        strong=strong,
+        strong=emphasised_rows,
     )
 
 
-def drop_shared_labels(labels: Sequence[Cells]) -> list[Cells]:
+def drop_labels_equal_in_all_rows(labels: Sequence[Cells]) -> list[Cells]:
     """Remove each label column of `IF_DIFFERENT` in which all rows of a table are equal."""
     shared = {head for head in IF_DIFFERENT if len({cells.get(head) for cells in labels}) == 1}
     return [{head: cell for head, cell in cells.items() if head not in shared} for cells in labels]
@@ -315,6 +321,6 @@ def format_coefficient(estimate: Estimate) -> str:
     return f"{format_number(estimate.value)} [{format_number(estimate.low)}, {format_number(estimate.high)}]"
 
 
-def select_notes(notes: Iterable[str]) -> tuple[str, ...]:
+def select_first_notes(notes: Iterable[str]) -> tuple[str, ...]:
     """Return the first few distinct notes as sentences."""
     return tuple(sorted({to_sentence(note) for note in notes if note})[:MAX_NOTES])

@@ -31,7 +31,7 @@ def raw_agreement(counts: ArrayLike) -> float | None:
     """Return the share of agreeing pairs of ratings, averaged over items with two or more ratings."""
     table = np.asarray(counts, dtype=float)
     paired = table[table.sum(axis=1) >= 2]
-    return float(agreement_by_item(paired).mean()) if len(paired) else None
+    return float(compute_agreement_by_item(paired).mean()) if len(paired) else None
 
 
 def fleiss_kappa(counts: ArrayLike, unit: ArrayLike | None = None, *, level: float = 0.95) -> Estimate:
@@ -45,7 +45,7 @@ def fleiss_kappa(counts: ArrayLike, unit: ArrayLike | None = None, *, level: flo
     def compute_chance_agreement(shares: Floats) -> Floats:
         return np.asarray((shares**2).sum(axis=-1))
 
-    return _correct_for_chance(
+    return _estimate_chance_corrected_agreement(
         counts,
         unit,
         compute_chance_agreement,
@@ -73,7 +73,7 @@ def gwet_ac1(
         return np.asarray((shares * (1 - shares)).sum(axis=-1) / (q - 1))
 
     name = f"Gwet's AC1, {q} categories"
-    estimate = _correct_for_chance(
+    estimate = _estimate_chance_corrected_agreement(
         counts,
         unit,
         compute_chance_agreement,
@@ -83,7 +83,7 @@ def gwet_ac1(
     return replace(estimate, value=1.0) if estimate.note == SAME else estimate
 
 
-def _correct_for_chance(
+def _estimate_chance_corrected_agreement(
     counts: ArrayLike,
     unit: ArrayLike | None,
     chance_agreement: Callable[[Floats], Floats],
@@ -98,7 +98,7 @@ def _correct_for_chance(
     table = np.asarray(counts, dtype=float)
     sizes = table.sum(axis=1)
     shares = table / sizes[:, None]
-    columns = [np.ones(len(table)), sizes >= 2, agreement_by_item(table), *shares.T]
+    columns = [np.ones(len(table)), sizes >= 2, compute_agreement_by_item(table), *shares.T]
 
     def compute_corrected_agreement(sums: Floats) -> Floats:
         items = sums[..., 0]
@@ -107,7 +107,7 @@ def _correct_for_chance(
         mean_shares = sums[..., 3:] / items[..., None]
         return _compute_agreement_beyond_chance(agreed / paired, chance_agreement(mean_shares))
 
-    estimate = _estimate_coefficient(
+    estimate = _estimate_agreement_coefficient(
         table,
         unit,
         columns,
@@ -115,15 +115,17 @@ def _correct_for_chance(
         name=name,
         level=level,
     )
-    if not _is_impossible(estimate):
+    if not _is_below_minus_one(estimate):
         return estimate
     is_paired = sizes >= 2
     units = None if unit is None else np.asarray(unit)[is_paired]
-    paired = _correct_for_chance(table[is_paired], units, chance_agreement, name=name, level=level)
+    paired = _estimate_chance_corrected_agreement(
+        table[is_paired], units, chance_agreement, name=name, level=level
+    )
     return paired.with_note(ONLY_PAIRED)
 
 
-def _is_impossible(estimate: Estimate) -> bool:
+def _is_below_minus_one(estimate: Estimate) -> bool:
     """Return whether a coefficient is below −1, its value if two ratings of an item never agree."""
     return estimate.value is not None and estimate.value < -1 - ROUNDING
 
@@ -133,7 +135,7 @@ def _compute_agreement_beyond_chance(agreed: Floats, by_chance: Floats) -> Float
     return np.asarray((agreed - by_chance) / (1 - by_chance))
 
 
-def agreement_by_item(counts: Floats) -> Floats:
+def compute_agreement_by_item(counts: Floats) -> Floats:
     """Return the share of agreeing pairs of ratings for each item; 0 for an item with one rating."""
     sizes = counts.sum(axis=1)
     alike = (counts * (counts - 1)).sum(axis=1)
@@ -159,7 +161,7 @@ def krippendorff_alpha(counts: ArrayLike, unit: ArrayLike | None = None, *, leve
     columns = [*paired.T, *coincidences.T]
     units = None if unit is None else np.asarray(unit)[is_paired]
     name = "Krippendorff's α, ordinal"
-    return _estimate_coefficient(
+    return _estimate_agreement_coefficient(
         paired,
         units,
         columns,
@@ -205,7 +207,7 @@ def cohen_kappa(
         return _compute_agreement_beyond_chance(agreed, by_chance.sum(axis=-1))
 
     counts = first_choices + second_choices
-    return _estimate_coefficient(
+    return _estimate_agreement_coefficient(
         counts,
         unit,
         [*cells.T],
@@ -215,7 +217,7 @@ def cohen_kappa(
     )
 
 
-def _estimate_coefficient(
+def _estimate_agreement_coefficient(
     counts: Floats,
     unit: ArrayLike | None,
     columns: Sequence[ArrayLike],
@@ -285,7 +287,7 @@ def intraclass_correlation(
         level=level,
         bounds=(-1.0, 1.0),
     )
-    if not _is_impossible(estimate):
+    if not _is_below_minus_one(estimate):
         return replace(estimate, method=method)
     is_paired = size >= 2
     of_paired = is_paired[index]

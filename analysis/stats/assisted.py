@@ -100,7 +100,7 @@ def estimate_assisted_share(
     alone, share = (
         jackknife(
             sums,
-            partial(_estimate_mean, weights=weights, is_tuned=is_tuned),
+            partial(_estimate_mean_of_people, weights=weights, is_tuned=is_tuned),
             strata=groups,
             level=level,
             null=0.5,
@@ -199,7 +199,7 @@ def _sum_by_unit_and_stratum(
     return sum_columns_by_unit(unit, *by_stratum.reshape(len(y), -1).T)
 
 
-def _estimate_mean(sums: Floats, *, weights: Floats, is_tuned: bool) -> Floats:
+def _estimate_mean_of_people(sums: Floats, *, weights: Floats, is_tuned: bool) -> Floats:
     """Return people's mean. If tuned, add λ times the gap of the judge's means (`_Moments`)."""
     moments = _Moments.from_sums(sums)
     slope = moments.fit_slope(weights)[..., None] if is_tuned else 0.0

@@ -60,7 +60,7 @@ class ComparedPairs:
             information=information,
         )
 
-    def sum_information(self, weights: Floats) -> Floats:
+    def sum_fisher_information(self, weights: Floats) -> Floats:
         """Return the weighted sum of all information as an invertible matrix, `[K + 1, K + 1]`.
 
         Strengths are determined only up to a constant, so their mean information is added to each entry. If
@@ -68,16 +68,18 @@ class ComparedPairs:
         """
         size = int(self.places.max()) + 1
         total = np.zeros((size, size))
-        np.add.at(total, index_parameter_matrix(self.places), weights[:, None, None] * self.information)
+        np.add.at(
+            total, make_parameter_matrix_indices(self.places), weights[:, None, None] * self.information
+        )
         total[:-1, :-1] += np.trace(total[:-1, :-1]) / (size - 1) ** 2
         if total[-1, -1] == 0:
             total[-1, -1] = 1
         return total
 
 
-def index_parameter_matrix(places: Integers) -> tuple[Integers, Integers]:
+def make_parameter_matrix_indices(parameter_numbers: Integers) -> tuple[Integers, Integers]:
     """Return the row and column indices of each comparison's parameters in a matrix, for cells [n, 3, 3]."""
-    return places[:, :, None], places[:, None, :]
+    return parameter_numbers[:, :, None], parameter_numbers[:, None, :]
 
 
 def fit_strengths(wins: Floats, ties: Floats) -> Floats:
@@ -111,7 +113,7 @@ def fit_strengths(wins: Floats, ties: Floats) -> Floats:
         surprise = table @ UTILITIES - n[:, None] * model.expected
         gradient = np.zeros(methods + 1)
         np.add.at(gradient, model.places, surprise)
-        step = np.linalg.solve(model.sum_information(n), gradient)
+        step = np.linalg.solve(model.sum_fisher_information(n), gradient)
         # A damped step never goes too far (Bach 2010).
         size = max(2 * float(np.abs(step).max()), 1e-300)
         damping = np.log1p(size) / size
@@ -150,7 +152,7 @@ def explain_infinite_strengths(wins: Floats, ties: Floats, methods: Sequence[str
         across = not_lost & (group_of[:, None] != group_of)
         lost = np.isin(group_of, group_of[across.any(axis=0)])
         won = np.isin(group_of, group_of[across.any(axis=1)])
-        blame = _name_unbeaten_and_winless(methods, lost, won, " or tie against the other methods")
+        blame = _name_unbeaten_and_winless_methods(methods, lost, won, " or tie against the other methods")
         return f"{blame}; their strengths would be infinite"
     if not ties.any():
         return ""
@@ -159,12 +161,12 @@ def explain_infinite_strengths(wins: Floats, ties: Floats, methods: Sequence[str
         csgraph.bellman_ford(lengths, directed=True, indices=[0])
     except csgraph.NegativeCycleError:
         return ""
-    blame = _name_unbeaten_and_winless(methods, wins.sum(axis=0) > 0, wins.sum(axis=1) > 0)
+    blame = _name_unbeaten_and_winless_methods(methods, wins.sum(axis=0) > 0, wins.sum(axis=1) > 0)
     cause = "no cycle of comparisons has more wins than ties, so strengths and ν would grow without limit"
     return f"{blame}; {cause}" if blame else cause
 
 
-def _name_unbeaten_and_winless(
+def _name_unbeaten_and_winless_methods(
     methods: Sequence[str], lost: NDArray[np.bool_], won: NDArray[np.bool_], more: str = ""
 ) -> str:
     """Name the methods without a loss or without a win, as in `without a loss: A; without a win: B, C`."""

@@ -40,7 +40,7 @@ def run_two_one_sided_tests(
     return float(special.stdtr(df, -t))
 
 
-def compute_conservative_error(
+def compute_conservative_standard_error(
     error: float,
     counts: tuple[int, int, int],
     sums: tuple[float, float, float],
@@ -65,7 +65,7 @@ def compute_conservative_error(
         units: The number of units of the ratings.
         margin: The largest distance from one half that does not matter.
 
-    >>> round(compute_conservative_error(0.01, (5, 95, 0), (5, 5, 5), 100, margin=0.05), 6)
+    >>> round(compute_conservative_standard_error(0.01, (5, 95, 0), (5, 5, 5), 100, margin=0.05), 6)
     0.013765
     >>> round(0.01 * (0.05 * 0.9 / 2 / (0.05 * 0.95 / 4)) ** 0.5, 6)
     0.013765

@@ -64,7 +64,7 @@ def run_interaction_test(
         return Estimate(n=count, method=method, note="no two values can be exchanged")
     mean = total.sum() / size.sum()
     centred = total - size * mean
-    observed = _sum_squares_between(centred, size, labels[None, :])[0]
+    observed = _sum_squares_between_values(centred, size, labels[None, :])[0]
     draws = max(FEWEST_DRAWS, min(DRAWS, MAX_PERMUTED // len(labels)))
     block = max(1, _BLOCK // len(labels))
     rng = np.random.default_rng(seed)
@@ -74,14 +74,14 @@ def run_interaction_test(
         # Adding random numbers below one to the numbers of the strata gives each stratum a random order.
         keys = strata + rng.random((rows, len(labels)))
         shuffled = labels[np.argsort(keys, axis=1)]
-        between = _sum_squares_between(centred, size, shuffled)
+        between = _sum_squares_between_values(centred, size, shuffled)
         is_reached = between >= observed * (1 - _ROUNDING) - ROUNDING
         reached += int(is_reached.sum())
     p = (1 + reached) / (1 + draws)
     return Estimate(p=p, n=count, method=f"{draws:,} random {method}")
 
 
-def _sum_squares_between(centred: Floats, size: Floats, labels: Integers) -> Floats:
+def _sum_squares_between_values(centred: Floats, size: Floats, labels: Integers) -> Floats:
     """Compute the sum of squares between the values, for each row of labels, [rows, parts] → [rows]."""
     result = np.zeros(len(labels))
     for value in range(int(labels.max()) + 1):

@@ -111,7 +111,7 @@ def compute_clustered_p(
     return min(1.0, max(p, sys.float_info.min))
 
 
-def find_tolerated_icc(
+def find_largest_significant_icc(
     wins: int,
     losses: int,
     *,
@@ -120,7 +120,7 @@ def find_tolerated_icc(
 ) -> float | None:
     """Return the largest correlation with p ≤ `alpha`: 1 if p is never larger, and None if p always is.
 
-    >>> round(find_tolerated_icc(115, 81, per_pair=4, alpha=0.05), 2)
+    >>> round(find_largest_significant_icc(115, 81, per_pair=4, alpha=0.05), 2)
     0.14
     """
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-from analysis.stats.davidson import UTILITIES, ComparedPairs, index_parameter_matrix
+from analysis.stats.davidson import UTILITIES, ComparedPairs, make_parameter_matrix_indices
 from guard_eval.estimate import ROUNDING, Estimate, Floats, Integers
 from guard_eval.joint_flips import compute_covariance_root, compute_joint_flip_sums, draw_signs
 from guard_eval.sign_flip import sign_flip
@@ -173,9 +173,9 @@ class Comparisons:
         surprise = UTILITIES[2 - self.points] - model.expected
         gradient = np.zeros((units, size))
         np.add.at(gradient, (self.unit[:, None], model.places), self.weight[:, None] * surprise)
-        total = model.sum_information(self.weight)
+        total = model.sum_fisher_information(self.weight)
         information = self.weight[:, None, None] * model.information
-        rows, columns = index_parameter_matrix(model.places)
+        rows, columns = make_parameter_matrix_indices(model.places)
         influence = np.empty_like(gradient)
         units_at_once = max(1, _MAX_NUMBERS // size**2)
         for begin in range(0, units, units_at_once):
@@ -220,7 +220,7 @@ class ShareErrors:
         limits = np.stack([expected - half_width, expected + half_width], axis=-1)
         return np.asarray(np.clip(limits, 0.0, 1.0))
 
-    def widen_errors(self, units_by_method: Integers, *, level: float) -> Floats:
+    def widen_errors_of_few_units(self, units_by_method: Integers, *, level: float) -> Floats:
         """Return the standard error of each difference, [K, K], which is larger if the units are few.
 
         The factor is t with the degrees of freedom of the difference, divided by t with those of all units.
@@ -254,7 +254,7 @@ def find_rank_sets(
 
     Args:
         scores: The score of each method, [K].
-        widths: The standard error of each difference (`ShareErrors.widen_errors`), [K, K].
+        widths: The standard error of each difference (`ShareErrors.widen_errors_of_few_units`), [K, K].
         net_wins: Wins minus losses of each method by independent units, [units, K].
         half_width: Half of each interval's width, in standard errors (`find_simultaneous_half_width`).
         level: The confidence that all sets are correct.
@@ -318,22 +318,22 @@ def draw_largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
     return np.asarray(np.sqrt(np.sort(drawn, axis=1)))
 
 
-def find_simultaneous_half_width(largest: Floats, *, level: float = 0.95) -> float:
+def find_simultaneous_half_width(largest_errors: Floats, *, level: float = 0.95) -> float:
     """Return half the width of intervals that are valid for all differences at once, in standard errors.
 
     If there are two ways of drawing, the larger width is used.
     """
-    return float(np.quantile(largest, level, axis=1).max())
+    return float(np.quantile(largest_errors, level, axis=1).max())
 
 
-def compute_any_difference_p(scores: Floats, widths: Floats, largest: Floats) -> float:
+def compute_any_difference_p(scores: Floats, widths: Floats, largest_errors: Floats) -> float:
     """Return the p of the hypothesis that no methods differ, from the random draws for the rank sets."""
     first, second = np.triu_indices(len(scores), 1)
     differences = np.abs(scores[first] - scores[second])
     errors = np.maximum(widths[first, second], TINY)
     observed = float((differences / errors).max())
-    above = int((largest >= observed * (1 - ROUNDING)).sum(axis=1).max())
-    return (1 + above) / (1 + int(largest.shape[1]))
+    above = int((largest_errors >= observed * (1 - ROUNDING)).sum(axis=1).max())
+    return (1 + above) / (1 + int(largest_errors.shape[1]))
 
 
 def compute_difference_variances(covariance: Floats) -> Floats:

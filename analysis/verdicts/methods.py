@@ -272,6 +272,9 @@ def _join_items(table: Table, items: pd.DataFrame) -> None:
         name for name in table.columns_without_role if item_ids.issuperset(table.list_values(name) or [""])
     ]
     columns += ["pair_id"] if table.has_columns("pair_id") else []
+    columns = columns or [
+        name for name in table.columns_without_role if _has_ids_mostly(table, name, item_ids)
+    ]
     if not columns:
         return
     ids = table.get_cells(columns[0]).fillna("")
@@ -284,6 +287,12 @@ def _join_items(table: Table, items: pd.DataFrame) -> None:
     new = items.drop(columns=table.names, errors="ignore").loc[ids].set_axis(ids.index)
     table.use_columns("methods", columns[:1], "another file names the methods of each", **new)
     refuse_sides_as_methods(table)
+
+
+def _has_ids_mostly(table: Table, name: str, item_ids: set[str]) -> bool:
+    """Return whether most of the different cells of a column are ids of items."""
+    texts = table.list_values(name)
+    return 2 * len(item_ids.intersection(texts)) > len(texts)
 
 
 def refuse_sides_as_methods(table: Table) -> None:

@@ -41,7 +41,7 @@ from analysis.verdicts.sides import is_heading_about_sides
 from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, means_no_verdict
 from analysis.verdicts.words import find_word_meaning, is_model_name
 from guard_eval.errors import StudyError
-from guard_eval.files.headings import differ_only_in_side, simplify_heading
+from guard_eval.files.headings import simplify_heading
 from guard_eval.records import TIE, make_content_id
 
 ItemRecords = Mapping[str, Mapping[str, object]]
@@ -231,7 +231,7 @@ def _select_splitting_fields(record: Record) -> dict[str, object]:
 
 
 def _select_item_fields(data: Mapping[str, object]) -> dict[str, object]:
-    """Select the fields of an item that may say what was compared. The two compared texts are left out."""
+    """Select the fields of an item that may say what was compared: its identifiers and all plain values."""
     couples = find_method_headings(list(data), SYSTEMS) or find_method_headings(list(data), TEXTS)
     used = {*KNOWN, *SHOWN, *(name for couple, _ in couples for name in couple)}
     return {
@@ -240,7 +240,7 @@ def _select_item_fields(data: Mapping[str, object]) -> dict[str, object]:
         if key in used
         or simplify_heading(key) in {*HEADINGS["pair"], *HEADINGS["prompt"]}
         or is_heading_about_sides(key)
-        or not (isinstance(value, dict | list) or any(differ_only_in_side(key, other) for other in data))
+        or not isinstance(value, dict | list)
     }
 
 
@@ -265,6 +265,8 @@ def _read_label_studio(record: Record, where: str, items: ItemRecords) -> Rows:
         if annotation.get("was_cancelled") is True:
             yield "the annotator skipped it"
             continue
+        if not result:
+            yield "no answer"
         yield from _read_annotation(item, annotation, result, where)
 
 

@@ -388,13 +388,41 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
             + f" ({MEANINGS})"
             + suggest_methods_in_cells(table, table.columns_without_role)
         )
-    split = _split_headings_into_roles(table, names)
+    raters = find_rater_columns_of_slots(table, names)
+    split = {} if raters else _split_headings_into_roles(table, names)
     if taken := [name for name in ("verdict", *split) if table.has_columns(name)]:
         raise StudyError(
             f"columns.headings={taken[0]}: the table has a column {taken[0]}, too; remove this column, or "
             "the setting"
         )
     _refuse_sides_beside_methods(table, names)
+    _note_columns_that_are_not_read(table, names)
+    other_columns = [name for name in table.names if name not in names]
+    long = table.frame.melt(
+        other_columns, list(names), var_name="_heading", value_name="verdict", ignore_index=False
+    )
+    long["verdict"] = convert_to_texts(long["verdict"])
+    for role, values in split.items():
+        long[role] = long["_heading"].map(dict(zip(names, values, strict=True)))
+    for name, rater in zip(names, raters, strict=False):
+        is_slot = long["_heading"] == name
+        long.loc[is_slot, "rater"] = long.loc[is_slot, rater].astype(object)
+    is_empty = long["verdict"].isna()
+    if is_empty.any():
+        table.notes.append(f"{int(is_empty.sum())} empty cells of a wide table are read as missing verdicts")
+    table.set_frame(long[~is_empty].drop(columns="_heading"))
+    for role in split:
+        table.use_columns(role, names, WIDE)
+    if raters:
+        table.use_columns("rater", raters, "they name the rater of each column of verdicts")
+    is_said = table.has_columns("rater_kind") or table.declared.rater_kind is not None
+    if "rater" in split and not is_said and any(map(_find_kind_in_heading, names)):
+        kinds = table.get_cells("rater").map(_find_kind_in_heading)
+        table.use_columns("rater_kind", names, "headings that name a model or people", rater_kind=kinds)
+
+
+def _note_columns_that_are_not_read(table: Table, names: Sequence[str]) -> None:
+    """Add a note about each other column that holds some verdicts."""
     for name in [
         name for name in table.columns_without_role if name not in names and not is_name_of_aggregate(name)
     ]:
@@ -404,23 +432,22 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
             if count == len(cells):
                 why = "it describes the rater, or the file that names the methods lacks it"
             table.notes.append(f"{name!r} is not read: {why}")
-    other_columns = [name for name in table.names if name not in names]
-    long = table.frame.melt(
-        other_columns, list(names), var_name="_heading", value_name="verdict", ignore_index=False
-    )
-    long["verdict"] = convert_to_texts(long["verdict"])
-    for role, values in split.items():
-        long[role] = long["_heading"].map(dict(zip(names, values, strict=True)))
-    is_empty = long["verdict"].isna()
-    if is_empty.any():
-        table.notes.append(f"{int(is_empty.sum())} empty cells of a wide table are read as missing verdicts")
-    table.set_frame(long[~is_empty].drop(columns="_heading"))
-    for role in split:
-        table.use_columns(role, names, WIDE)
-    is_said = table.has_columns("rater_kind") or table.declared.rater_kind is not None
-    if "rater" in split and not is_said and any(map(_find_kind_in_heading, names)):
-        kinds = table.get_cells("rater").map(_find_kind_in_heading)
-        table.use_columns("rater_kind", names, "headings that name a model or people", rater_kind=kinds)
+
+
+def find_rater_columns_of_slots(table: Table, names: Sequence[str]) -> list[str]:
+    """Return the columns that name the rater of each column of verdicts, such as rater1 beside label1.
+
+    Args:
+        table: A table without a column of raters.
+        names: The columns of verdicts, each with a number in its heading.
+    """
+    if table.has_columns("rater") or len(names) < 2:
+        return []
+    others = [name for name in table.columns_without_role if name not in names and _RATER.match(name)]
+    by_number = {tuple(re.findall(r"\d+", name)): name for name in others}
+    numbers = [tuple(re.findall(r"\d+", name)) for name in names]
+    is_complete = len(by_number) == len(others) == len(names) and all(numbers)
+    return [by_number[number] for number in numbers] if is_complete and set(numbers) == set(by_number) else []
 
 
 def _find_kind_in_heading(heading: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -16,6 +15,7 @@ from analysis.verdicts.items import DECLARED_PAIR, NO_PAIR, name_unknown_raters
 from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings, find_methods
 from analysis.verdicts.programs import FOREIGN, read_program_file
 from analysis.verdicts.reading import READING, get_reading, join_readings, warn_about_reading
+from analysis.verdicts.sides import is_heading_about_sides
 from analysis.verdicts.table import (
     EXCLUDED,
     HEADINGS,
@@ -32,9 +32,9 @@ from analysis.verdicts.table import (
     refuse_wrong_rows,
 )
 from analysis.verdicts.tidy import WORDS, make_tidy
-from analysis.verdicts.words import format_word_setting, simplify_word
+from analysis.verdicts.words import format_word_setting, names_side, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
-from guard_eval.files.headings import simplify_heading
+from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.records import RaterKind
 from guard_eval.reporting.words import join_with_and
 
@@ -49,12 +49,13 @@ _FOR_PROGRAMS = {"prompt_id", EXCLUDED}
 """The columns that can be declared for another program's file."""
 _SAMPLES = {"doc_id", "resps", "arguments"}
 """Keys of the samples of lm-evaluation-harness. These files hold texts, not verdicts."""
-_JUDGED = re.compile(
-    "rater|judge|annotator|user_id|verdict|winner|loser|preference|choice|annotations|criterion|chosen|instruction"
-    r"|win(ner_)?\w+",
-    re.IGNORECASE,
+_JUDGED = frozenset(
+    ("rater", "verdict", *HEADINGS["names"]["rater"], *HEADINGS["names"]["verdict"], "loser", "chosen")
 )
-"""Keys of verdicts and raters. An item has none of these keys."""
+"""Headings of raters and verdicts. An item has none of them."""
+_WINS = frozenset({"win", "wins", "won", "winner", "vote", "votes"})
+_RIGHT = frozenset({"answer", "check", "correct", "expected", "gold", "golden", "key", "right", "solution"})
+"""Words in headings of the right answers to check questions, which an item may have."""
 
 
 Source = Path | str | pd.DataFrame | Sequence[Path | str]
@@ -275,7 +276,20 @@ def _load_file(
 def _is_item_record(record: Record) -> bool:
     """Return whether a record is an item: it has methods, but neither a rater nor a verdict."""
     couples = find_method_headings(list(record), SYSTEMS) or find_method_headings(list(record), TEXTS)
-    return bool(couples) and not any(map(_JUDGED.fullmatch, record))
+    methods = {name for couple, _ in couples for name in couple}
+    return bool(couples) and not any(
+        _is_about_rating(name, value) for name, value in record.items() if name not in methods
+    )
+
+
+def _is_about_rating(name: str, value: object) -> bool:
+    """Return whether a field names a rater, or holds a verdict: by its heading, or by its value."""
+    words = set(split_heading_words(name))
+    if simplify_heading(name) in _JUDGED or not _WINS.isdisjoint(words):
+        return True
+    is_other = simplify_heading(name) in HEADINGS["no_verdicts"] or is_heading_about_sides(name)
+    is_side = isinstance(value, str) and names_side(value)
+    return is_side and not is_other and _RIGHT.isdisjoint(words)
 
 
 def _read_items(file: VerdictFile, headings: set[str]) -> pd.DataFrame:

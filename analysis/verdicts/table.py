@@ -379,8 +379,7 @@ class Table:
         """Return which cells of a column are empty, or say NA or the like beside other cells."""
         cells = self.get_cells(name)
         is_word = cells.str.strip().str.casefold().isin(HEADINGS["empty"])
-        has_others = not is_word.all()
-        return cells.isna() | (is_word & has_others)
+        return cells.isna() if is_word.all() else cells.isna() | is_word
 
     def is_filled(self, name: str) -> bool:
         """Return whether a column has no empty cell."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from analysis.verdicts.files import NESTED
@@ -24,7 +25,13 @@ from analysis.verdicts.methods import (
 )
 from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.reading import READING, Role, get_reading, join_readings
-from analysis.verdicts.shapes import HEADS, MAX_OUTCOMES, find_verdicts, melt_wide_table
+from analysis.verdicts.shapes import (
+    HEADS,
+    MAX_OUTCOMES,
+    find_rater_columns_of_slots,
+    find_verdicts,
+    melt_wide_table,
+)
 from analysis.verdicts.sides import is_heading_about_sides, replace_words_by_winners
 from analysis.verdicts.table import (
     EXCLUDED,
@@ -40,6 +47,7 @@ from analysis.verdicts.table import (
     is_mark,
     is_metadata_heading,
     is_name_of_aggregate,
+    refuse_wrong_rows,
 )
 from analysis.verdicts.words import MEANINGS, find_word_meaning, names_side, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
@@ -52,6 +60,12 @@ _KINDS = ("pair_id", "rater", "criterion")
 _INDEX = {"", "unnamed0", "rownames"}
 _NUMBER = re.compile(r"[+-]?[\d.,]+")
 _EXCLUSION = re.compile(HEADINGS["exclusion_words"], re.IGNORECASE)
+_CHECK = re.compile(
+    r"(practi[cs]e|tutorial|training|warm[\W_]*up|catch|honeypot|gold|golden|((attention|quality|manipulation|sanity)"
+    r"[\W_]*)?check)([\W_]*(trial|question|item|pair))?[\W_]*\d*",
+    re.IGNORECASE,
+)
+"""Names of items and criteria that are for practice, or that check the rater."""
 _NO_REASON = NO | {"", "none", "na", "n/a", "nan", "null"}
 _OWN = {simplify_heading(name): name for name in (*KNOWN, EXCLUDED)}
 _DEFAULTS = {"dataset": "all", "criterion": "overall"}
@@ -100,7 +114,7 @@ def make_tidy(
     if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
         if form is None:
             _refuse_counted_votes(table)
-        add_pair_and_prompt_columns(table, wide, form)
+        add_pair_and_prompt_columns(table, [*wide, *find_rater_columns_of_slots(table, wide)], form)
         _refuse_possible_check_questions(table, wide)
     if wide or HEADS in declared.columns:
         melt_wide_table(table, wide)
@@ -111,6 +125,7 @@ def make_tidy(
         add_pair_and_prompt_columns(table, (), None)
         _refuse_possible_check_questions(table, ())
     if table.has_columns("verdict", *METHODS):
+        _refuse_names_of_checks(table)
         _complete_rows(table)
     _refuse_nested_cells(table, frame)
     _refuse_incomplete_table(table, is_program=form is not None)
@@ -129,7 +144,14 @@ def _convert_frame_to_table(frame: pd.DataFrame, declared: Declarations, items: 
     names = list(map(str, frame.columns))
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
-    return Table(frame.set_axis(names, axis=1), declared, items)
+    table = Table(frame.set_axis(names, axis=1), declared, items)
+    are_headings = [table.get_cells(name) == name for name in names]
+    if are_headings:
+        message = (
+            "the header is repeated on {where}. Remove the repeated header, or name the files separately"
+        )
+        refuse_wrong_rows(table.frame, np.logical_and.reduce(are_headings), message)
+    return table
 
 
 def _rename_to_standard_columns(table: Table) -> None:
@@ -333,6 +355,18 @@ def _is_reason(text: str) -> bool:
     return simplify_word(text) not in _NO_REASON
 
 
+def _refuse_names_of_checks(table: Table) -> None:
+    """Refuse a pair or a criterion among others that is called practice, attention check or the like."""
+    for role in filter(table.has_columns, ("pair_id", "criterion")):
+        texts = table.list_values(role)
+        checks = [text for text in texts if _CHECK.fullmatch(text.split(":")[0].strip())]
+        if checks and len(checks) < len(texts) and EXCLUDED not in table.declared.columns:
+            raise StudyError(
+                f"{join_first_parts(list(map(repr, checks)), 3)} may be for practice, or check the rater. If "
+                f"so, remove the rows. If they count, write {format_column_options(EXCLUDED, [''])}"
+            )
+
+
 def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
     """Refuse a column that is filled for few pairs only: the right answers, or whether an answer was right.
 
@@ -345,7 +379,7 @@ def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
     is_repeated = table.has_columns("rater") and table.count_distinct_rows("pair_id") < len(table.frame)
     names = [name for name in table.columns_without_role if name not in wide or is_repeated]
     names = [name for name in names if not is_name_of_aggregate(name) or "gold" in simplify_heading(name)]
-    names = [name for name in names if not is_heading_about_sides(name)]
+    names = [name for name in names if not is_heading_about_sides(name) or "answer" in name.casefold()]
     for name in names if EXCLUDED not in table.declared.columns else ():
         cells = table.get_cells(name)
         remedy = f"write {format_column_options(EXCLUDED, [name])}"

@@ -46,7 +46,7 @@ _MODEL = re.compile(
     r"(?<![a-z])(gpt|chatgpt|claude|llama|gemini|gemma|qwen|mi[sx]tral|deepseek|command-[ar]|grok|llm|phi-?\d"
     r"|vicuna|sonnet|opus|haiku|pandalm|judgelm|prometheus|glm|kimi-k\d|nova-(pro|lite|micro|premier)"
     r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)[-_ ]?judge)(?![a-z])|^judge$|^[\w.-]{2,}/[\w.-]{3,}$"
-    r"|[-_ ]\d+(\.\d+)?b$"
+    r"|[-_ ]\d+(\.\d+)?b$|^(ai|bot|machine|model|reward[-_ ]model)$"
 )
 """A pattern of model names, for use after `make_visible_form`. Names on the Hub have a slash."""
 _ARTICLE = re.compile(r"[Aa] (bit|little|lot)\b.*|a (better|preferred|best|winner|stronger|favou?red)\b.*")

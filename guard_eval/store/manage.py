@@ -215,10 +215,13 @@ def erase_raters(study: Study, /, *names: str, verdicts: bool = False, yes: bool
             new_name, external_id = raters.erase_rater(store, name, _find_user_name(), verdicts=verdicts)
             new_names.append(new_name)
             what = "and the verdicts are removed" if verdicts else "and the verdicts stay"
-            words = " ".join(f"-e {shlex.quote(word)}" for word in (name, external_id) if word)
+            names_and_parts = dict.fromkeys([name, external_id, *re.findall(r"[^\W_]{3,}", name)])
+            words = " ".join(f"-e {shlex.quote(word)}" for word in names_and_parts if word)
+            notes = study.format_command("export", "--table", "notes")
             lines += [
-                f"Identity and comments are removed, also in notes. The name is {new_name} now, {what}.",
+                f"Identity and comments are removed. The name is {new_name} now, also in notes, {what}.",
                 f"Files that may still hold the name: grep -rlwiF {words} {shlex.quote(str(study.folder))}",
+                f"Others' notes may still hold a part of the name: {notes}",
             ]
         lines.append("The command cannot reach backups, other copies, compressed files and a server's log.")
         return tabulate_raters(store, *lines, only=new_names)

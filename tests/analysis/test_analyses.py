@@ -25,7 +25,7 @@ from analysis.sections.results.sensitivity import make_section as make_sensitivi
 from analysis.sections.results.shares import measure_all_shares as all_shares
 from analysis.stats.alternative_annotator import run_alternative_annotator_test
 from analysis.stats.equal_length import estimate_share_at_equal_length
-from analysis.stats.equivalence import compute_conservative_error, run_two_one_sided_tests
+from analysis.stats.equivalence import compute_conservative_standard_error, run_two_one_sided_tests
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 
@@ -300,7 +300,9 @@ def test_equivalence_test_holds_its_level_if_wins_are_rare():
         error, wins, total = study.std(ddof=1) / 2 / items**0.5, int((study > 0).sum()), study.sum()
         sums = {"counts": (wins, wins, wins), "scores": (total, total, (study**2).sum())}
         for unit_of_sums, values in sums.items():
-            grown = compute_conservative_error(error, (wins, items - wins, 0), values, items, margin=margin)
+            grown = compute_conservative_standard_error(
+                error, (wins, items - wins, 0), values, items, margin=margin
+            )
             p = run_two_one_sided_tests(0.5 + study.mean() / 2, grown, items - 1, margin=margin)
             rejections[unit_of_sums] += p is not None and p <= 0.05
     assert rejections["counts"] > 0.075 * len(scores)

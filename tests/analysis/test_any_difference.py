@@ -86,7 +86,7 @@ def test_rank_sets_separate_only_methods_that_differ():
         return np.sqrt(((influence[:, first] - influence[:, second]) ** 2).sum())
 
     def sets(*scores, compared=50, df=None):
-        widths = errors_of(influence, df).widen_errors(np.full(3, compared), level=0.95)
+        widths = errors_of(influence, df).widen_errors_of_few_units(np.full(3, compared), level=0.95)
         return find_rank_sets(np.array(scores), widths, noise, half_width=line, level=0.95)
 
     far, near, apart = 40 * line * error(0, 1), 0.9 * line * error(0, 1), 1.1 * line * error(1, 2)

@@ -15,7 +15,7 @@ from analysis.reports.notebook import make_evidence
 from analysis.reports.sentences import describe_methods
 from analysis.reports.study_report import average_traces_by_pair
 from analysis.sections.results import by_column
-from analysis.sections.results.by_column import measure_shares_by_value, run_interaction_tests
+from analysis.sections.results.by_column import measure_shares_by_column_value, run_interaction_tests
 from analysis.sections.results.shares import measure_total_shares
 from analysis.stats.interaction import run_interaction_test
 from guard_eval.errors import StudyError
@@ -80,7 +80,7 @@ def votes(**columns):
 
 
 def test_values_of_a_column_share_one_correction():
-    rows = measure_shares_by_value(make_evidence(votes(), by=["genre"]))
+    rows = measure_shares_by_column_value(make_evidence(votes(), by=["genre"]))
     assert [(row.value, row.win_share.value, row.wins, row.units) for row in rows] == [
         ("poem", 0.0, 0, 10),
         ("story", 1.0, 20, 10),
@@ -106,7 +106,7 @@ def rate_by_taste(shared_pairs=True):
     rows = [
         {"item": n if shared_pairs else f"{rater} {n}", "rater": rater, "winner": "AB"[rater > "c"]}
         | {"model_a": "alpha", "model_b": "beta", "native": rater <= "c", "genre": ("story", "poem")[n >= 5]}
-        | {"site": "vienna" if rater in "ad" else "rome"}
+        | {"country": "at" if rater in "ad" else "it"}
         for n in range(10)
         for rater in "abcdef"
     ]
@@ -118,7 +118,7 @@ def rate_by_taste(shared_pairs=True):
     ("column", "p"),
     [
         ("native", 2 / 20),  # of 20 ways to choose three of six raters, two separate the tastes
-        ("site", 1.0),
+        ("country", 1.0),
         ("genre", None),  # raters may differ in their taste for genres, which no exchange of prompts shows
     ],
 )
@@ -142,7 +142,7 @@ def test_interaction_is_about_these_raters_by_default():
 
 
 def test_numbers_are_divided_into_thirds():
-    rows = measure_shares_by_value(make_evidence(votes(words=list(range(20))), by=["words"]))
+    rows = measure_shares_by_column_value(make_evidence(votes(words=list(range(20))), by=["words"]))
     assert [row.value for row in rows] == ["0 to 6", "7 to 13", "14 to 19"]
 
 
@@ -163,7 +163,7 @@ def test_unusable_split_column_is_refused(name, message):
     table = votes(title=[f"t{n}" for n in range(20)], region=[None] * 20, seconds=range(20))
     table = table.assign(confidence=[n // 7 % 2 for n in range(40)])
     with pytest.raises(StudyError, match=f"--by {name}: {message}"):
-        measure_shares_by_value(make_evidence(table, by=[name]))
+        measure_shares_by_column_value(make_evidence(table, by=[name]))
 
 
 def test_columns_of_pairs_or_raters_can_split_results(tmp_path):
@@ -176,6 +176,11 @@ def test_report_splits_results_by_a_column(monkeypatch, capsys, tmp_path):
     dry = run_here(monkeypatch, capsys, tmp_path, "report", "votes.csv", "--dry-run").out
     assert "results by a column: yes, --by genre --by country" in dry
     assert "not used" in dry
+    dry = run_here(monkeypatch, capsys, tmp_path, "report", "votes.csv", "--dry-run", "--by", "country").out
+    assert "results by a column: yes, --by country --by genre" in dry
+    wrong = run_here(monkeypatch, capsys, tmp_path, "report", "votes.csv", "--dry-run", "--by", "nope")
+    assert wrong.code == 2
+    assert "--by nope: the table has no such column" in wrong.err
     ran = run_here(monkeypatch, capsys, tmp_path, "report", "votes.csv", "--by", "genre", "--by", "country")
     assert ran.code == 0
     assert "Does the share depend on genre and country?" in ran.out

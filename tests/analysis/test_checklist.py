@@ -8,7 +8,7 @@ from app_study import build_study, make_gold, make_pair
 from cli_study import write_study
 
 from analysis.publication.describe import describe
-from analysis.reports.checklist import tabulate_answers
+from analysis.reports.checklist import tabulate_background_answers
 from analysis.reports.command import report
 from guard_eval.store import handout, manage, notes, raters, verdicts
 from guard_eval.study import Study
@@ -113,7 +113,7 @@ def test_background_table_hides_small_counts(counts, rows):
 
 def tell(counts):
     answers = [answer for answer, count in zip((*WORDS, ""), counts, strict=True) for _ in range(count)]
-    return tabulate_answers("Native?", answers, WORDS)
+    return tabulate_background_answers("Native?", answers, WORDS)
 
 
 def test_hidden_background_counts_cannot_be_computed():

@@ -1,11 +1,13 @@
 """What a column's cells say about its role: rows of checks, raters, and verdicts under other headings."""
 
+import json
+
 import pandas as pd
 import pytest
 from outcomes import AB, counts, refusal
 
 import analysis
-from analysis.reports.declared import read_settings
+from analysis.reports.declared import read_table_settings
 from guard_eval.errors import StudyError
 
 
@@ -285,9 +287,9 @@ def test_different_report_files_are_refused(tmp_path):
         (tmp_path / folder / "report.toml").write_text(f'rater_kind = "{kind}"\n')
     tables = [tmp_path / "mine/x.csv", tmp_path / "yours/y.csv"]
     with pytest.raises(StudyError, match="differ; write the same declarations in both, or in one"):
-        read_settings(tables, ())
+        read_table_settings(tables, ())
     (tmp_path / "mine/report.toml").unlink()
-    assert read_settings(tables, ())[0].rater_kind == "model"
+    assert read_table_settings(tables, ())[0].rater_kind == "model"
 
 
 def test_response_id_names_raters_only_if_declared():
@@ -296,3 +298,82 @@ def test_response_id_names_raters_only_if_declared():
     assert counts(table, columns={"rater": ""}) == ("36/0/0", 12)
     with_rater = judged(lambda *_: "A").assign(response_id=range(36))
     assert analysis.read(with_rater)["rater"].nunique() == 3
+
+
+@pytest.mark.parametrize("names", [("human", "gpt-4o"), ("human_preference", "gpt4_preference")])
+def test_people_and_a_model_side_by_side(names):
+    table = pd.DataFrame([{"item": n, **AB, names[0]: "A", names[1]: "AB"[n % 2]} for n in range(12)])
+    assert "--set columns.headings=rater" in refusal(table)
+    verdicts = analysis.read(table, columns={"headings": "rater"})
+    assert dict(zip(verdicts["rater"], verdicts["rater_kind"], strict=True)) == {
+        names[0]: "person",
+        names[1]: "model",
+    }
+
+
+@pytest.mark.parametrize(
+    "names", [("winner", "winner_x"), ("vote_1", "vote_2"), ("label", "label_corrected")]
+)
+def test_columns_of_verdict_words_can_be_raters(names):
+    table = pd.DataFrame([{"item": n, **AB, names[0]: "A", names[1]: "AB"[n % 3 == 0]} for n in range(12)])
+    assert "--set columns.headings=rater" in refusal(table)
+    assert counts(table, columns={"headings": "rater"}) == ("20/0/4", 12)
+
+
+@pytest.mark.parametrize("rater", ["worker_id", "participant_id", "Evaluator", "user", "email"])
+@pytest.mark.parametrize("verdict", ["vote", "selected", "better", "fluency", "win_a"])
+def test_second_file_of_verdicts_is_no_key(tmp_path, rater, verdict):
+    mine = judged(lambda *_: "A", raters="u")
+    yours = judged(lambda *_: "A", raters="v").rename(columns={"annotator": rater, "winner": verdict})
+    if verdict == "win_a":
+        yours = yours.assign(win_a=1, win_b=0)
+    verdicts = analysis.read(write_files(tmp_path, {"mine": mine, "yours": yours}))
+    assert verdicts["rater"].value_counts().to_dict() == {"u": 12, "v": 12}
+
+
+@pytest.mark.parametrize(
+    "name", ["instruction", "window", "winter", "criterion_no", "annotations", "shown_first"]
+)
+def test_key_may_have_columns_about_the_texts(tmp_path, name):
+    key = pd.DataFrame([{"item": n, "A": "alpha", "B": "beta", name: "alpha"} for n in range(12)])
+    answers = judged(lambda *_: "A")[["item", "annotator", "winner"]]
+    assert len(analysis.read(write_files(tmp_path, {"answers": answers, "key": key}))) == 36
+
+
+@pytest.mark.parametrize("role", ["item", "aspect"])
+@pytest.mark.parametrize("name", ["practice_1", "attention check", "catch-1", "warmup1", "gold_3", "Check 2"])
+def test_item_or_criterion_called_a_check_is_asked_about(role, name):
+    table = judged(lambda *_: "A", raters="u", aspect=lambda *_: "wit").astype({"item": str})
+    table.loc[3, role] = name
+    assert f"{name!r} may be for practice, or check the rater" in refusal(table)
+    assert len(analysis.read(table, columns={"excluded": ""})) == 12
+
+
+def test_key_that_lacks_an_item_names_this_item(tmp_path):
+    key = pd.DataFrame([{"item": n, "A": "alpha", "B": "beta"} for n in range(11)])
+    answers = judged(lambda *_: "A")[["item", "annotator", "winner"]]
+    assert "no item has the id '11'" in refusal(write_files(tmp_path, {"answers": answers, "key": key}))
+
+
+@pytest.mark.parametrize("name", ["AI", "machine", "bot", "reward_model"])
+def test_rater_called_a_machine_is_asked_about(name):
+    table = judged(lambda *_: "A").replace({"annotator": {"u": name}})
+    assert f"rater is {name!r} on rows 1, 4" in refusal(table)
+
+
+def test_annotation_without_an_answer_is_counted(tmp_path):
+    """Label Studio writes an empty result if an annotator submits a task without a choice."""
+    chosen = [{"from_name": "choice", "type": "choices", "value": {"choices": ["A"]}}]
+    tasks = [
+        {
+            "id": n,
+            "data": AB | {"item": n},
+            "annotations": [{"completed_by": 1, "result": chosen if n else []}],
+        }
+        for n in range(12)
+    ]
+    path = tmp_path / "tasks.json"
+    path.write_text(json.dumps(tasks))
+    verdicts = analysis.read(path)
+    assert len(verdicts) == 11
+    assert "1 left out: no answer" in verdicts.attrs["reading"].left_out

@@ -567,6 +567,58 @@ def test_ordinary_columns_do_not_leave_out_rows(name, cells):
     assert counts(pd.DataFrame(rows), columns={"prompt_id": ""}) == ("12/0/0", 12)
 
 
+@pytest.mark.parametrize(
+    ("who", "what"),
+    [("rater{}", "label{}"), ("annotator_{}_id", "annotator_{}_choice"), ("Worker {}", "vote {}")],
+)
+def test_columns_that_name_the_raters_of_slots_are_read(who, what):
+    """Of five people, two judge each of 10 items; ann always prefers alpha, and the others beta."""
+    people = ["ann", "bob", "cy", "dee", "eve"]
+    rows = [
+        {"item": n, **AB}
+        | {who.format(slot): people[(n + slot) % 5] for slot in (1, 2)}
+        | {what.format(slot): "A" if (n + slot) % 5 == 0 else "B" for slot in (1, 2)}
+        for n in range(10)
+    ]
+    verdicts = analysis.read(pd.DataFrame(rows))
+    assert sorted(set(verdicts["rater"])) == people
+    assert set(verdicts["rater"][verdicts["verdict"] == "alpha"]) == {"ann"}
+    assert counts(pd.DataFrame(rows)) == ("4/0/16", 10)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"item": 1, **AB, "winner": "A"},
+        {"item": 1, "winner": "alpha", "loser": "beta"},
+        {"item": 1, **AB, "fluency": "A", "style": "B"},
+    ],
+)
+def test_repeated_header_in_joined_files_is_refused(tmp_path, row):
+    table = pd.DataFrame([row | {"item": n} for n in range(12)]).to_csv(index=False)
+    path = tmp_path / "joined.csv"
+    path.write_text(table + table)
+    assert "the header is repeated on line 14" in refusal(path)
+
+
+@pytest.mark.parametrize("join", [list, tuple])
+def test_notebook_functions_take_several_files(tmp_path, join):
+    """Two files hold one rater each."""
+    paths = [tmp_path / "u.csv", tmp_path / "v.csv"]
+    for path in paths:
+        rows = [{"item": n, **AB, "rater": path.stem, "winner": "A"} for n in range(12)]
+        pd.DataFrame(rows).to_csv(path, index=False)
+    assert list(analysis.shares(join(paths))["raters"]) == [2]
+    assert analysis.report(join(paths), tmp_path / "report").summary.startswith("2\xa0raters")
+
+
+def test_unknown_kind_of_raters_can_be_declared_later(tmp_path):
+    verdicts = analysis.read(rated("item"))
+    assert set(verdicts["rater_kind"]) == {"unknown"}
+    summary = analysis.report(verdicts, tmp_path, rater_kind="person").summary
+    assert summary.startswith("3\xa0people rated 20")
+
+
 @pytest.mark.parametrize("name", ["majority", "consensus", "Gold"])
 def test_aggregate_of_raters_is_no_rater(name):
     table = rated("item", raters=3).assign(winner="model_a")
@@ -681,6 +733,20 @@ def test_label_studio_tasks_with_equal_data_are_one_item(tmp_path):
     assert (verdicts["pair_id"].nunique(), verdicts["prompt_id"].nunique()) == (12, 3)
     path.write_text(json.dumps(label_studio([(item, 1) for item in range(12)])))
     assert counts(path) == ("12/0/0", 3)
+
+
+@pytest.mark.parametrize("name", ["effort", "temperature", "decoding"])
+def test_settings_of_tasks_are_refused_as_in_tables(tmp_path, name):
+    tasks = label_studio([(item, who) for who in (1, 2) for item in range(12)])
+    for number, task in enumerate(tasks):
+        task["data"] |= {f"{name}_a": ["low", "high"][number % 2], f"{name}_b": "low"}
+    path = tmp_path / "tasks.json"
+    path.write_text(json.dumps(tasks))
+    assert f"has the {name}_a 'high' and 'low', so it may be several methods" in refusal(path)
+    for task in tasks:
+        del task["data"][f"{name}_a"], task["data"][f"{name}_b"]
+    path.write_text(json.dumps(tasks))
+    assert counts(path) == ("24/0/0", 3)
 
 
 def test_texts_of_tasks_can_be_the_prompt(tmp_path):

@@ -8,7 +8,7 @@ from verdicts_by_hand import evidence
 
 from analysis.scores.likeness import compare_raters_with_judge, describe_signs_of_llm_use
 from analysis.sections.raters import likeness as section
-from analysis.sections.raters.audits import run_audits
+from analysis.sections.raters.audits import run_data_audits
 from analysis.sections.raters.likeness import measure_likeness_to_judges
 from analysis.sections.results.shares import measure_total_shares
 from analysis.verdicts.checks import check_verdicts
@@ -71,7 +71,7 @@ def test_report_shows_signs_of_model_use_and_excludes_nobody():
     )
     [row] = [row for row in measure_likeness_to_judges(collected) if row.is_suspicious]
     assert (row.rater, row.judge, row.pairs, row.same) == ("ann", "gpt", 60, 60)
-    findings = {row.where: row.what for row in run_audits(collected) if row.kind == "like a model"}
+    findings = {row.where: row.what for row in run_data_audits(collected) if row.kind == "like a model"}
     assert findings["rater ann"].startswith("agrees with gpt on 60 of 60 pairs (fluency; ")
     assert findings["rater ann"].endswith(" expected); copied text and left the page on 7 pairs")
     assert findings["rater cas"].endswith("; a program controlled the browser on 1 pair")

@@ -8,7 +8,7 @@ from verdicts_by_hand import COMPARED, drawn_verdicts
 
 import analysis
 from analysis.evidence import PLAN_KEYS, USED_PLAN_KEYS, Context, Evidence, Exclusion, JudgeUsage
-from analysis.sections.section import make_frame
+from analysis.sections.section import make_frame_from_rows
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.records import Contest, RoundPlan
@@ -86,7 +86,7 @@ def outcome(name, **declared):
         contests={("person", ""): CONTEST} if name == "summarise_rounds" else {},
     )
     try:
-        return make_frame(BY_NAME[name](Evidence.from_verdicts(frame, context))).to_csv()
+        return make_frame_from_rows(BY_NAME[name](Evidence.from_verdicts(frame, context))).to_csv()
     except StudyError as error:
         return str(error)
 

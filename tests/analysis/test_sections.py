@@ -12,11 +12,11 @@ from analysis import sections
 from analysis.evidence import USED_PLAN_KEYS, declare_plan_keys
 from analysis.sections import ANALYSES, SECTIONS
 from analysis.sections.raters.agreement import AgreementRow, measure_agreement
-from analysis.sections.section import MAX_ROWS, make_frame, make_table_of_first_rows
+from analysis.sections.section import MAX_ROWS, make_frame_from_rows, make_table_of_first_rows
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 
-UNLISTED = {"measure_total_shares", "select_answer_rows", "measure_all_shares"}
+UNLISTED = {"measure_total_shares", "select_rows_for_report_answer", "measure_all_shares"}
 """The analyses that write no CSV file."""
 
 
@@ -40,7 +40,7 @@ def test_anchors_are_unique():
 
 def test_frame_has_fields_and_limits_as_columns():
     (row,) = measure_agreement(evidence(table({f"{pair}": "xxy" for pair in range(9)})))
-    frame = make_frame([row])
+    frame = make_frame_from_rows([row])
     assert {field.name for field in fields(AgreementRow)} < set(frame)
     assert frame.columns[0] == "simulated"
     kappa = frame[["fleiss_kappa", "kappa_low", "kappa_high"]].iloc[0].tolist()
@@ -69,11 +69,15 @@ def test_rows_of_an_analysis_are_computed_once():
 def test_long_table_names_the_file_of_all_rows():
     rows = list(range(MAX_ROWS + 1))
     (cut,) = make_table_of_first_rows(
-        rows, lambda row: {"Row": row}, lambda row: {"Twice": 2 * row, "None": None}, csv="f", caption="c"
+        rows,
+        lambda row: {"Row": row},
+        lambda row: {"Twice": 2 * row, "None": None},
+        csv_name="f",
+        caption="c",
     )
     assert cut.columns == ("Row", "Twice")  # a column without any figure is left out
     assert cut.note == f"The first {MAX_ROWS} of {MAX_ROWS + 1} rows; csv/f.csv has all."
-    assert make_table_of_first_rows([], dict, dict, csv="f", caption="c") == ()
+    assert make_table_of_first_rows([], dict, dict, csv_name="f", caption="c") == ()
 
 
 def test_unknown_plan_key_is_refused():

@@ -72,6 +72,21 @@ def test_report_counts_verdicts_by_request_form(study, pair, guard_eval, server)
     assert all("temperature: 0.0" in text and "seed:" not in text for text in prompts)
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_early"), [(make_error(500), True), (make_chat_answer("", refusal="no"), False)]
+)
+def test_pair_that_the_judge_refuses_is_no_missing_rating(
+    *, study, pair, guard_eval, server, answer, is_early
+):
+    folder = study(JUDGE, map(pair, range(12)))
+    server.act = lambda ask: answer if "prompt number 5" in ask.words else make_verdict(ask)
+    guard_eval("judge", "s", "--yes")
+    report = load_command("report")(folder)
+    assert ("looked at early" in report.answer) == is_early
+    if is_early:
+        assert "gave 11 of 12 ratings" in report.answer.replace("\u00a0", " ")
+
+
 def test_second_run_uses_the_request_form_of_the_first(run, pairs, store, pair, server):
     pairs(3)
     server.act = lambda ask: make_verdict(ask) if ask.form == "text" else make_error(422, "what?")

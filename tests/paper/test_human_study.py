@@ -9,7 +9,7 @@ import pytest
 from paper_data import ACS, DATASETS, GUARD, Counts, find_figure, find_figures, name_counts, read_human_counts
 from simulated_studies import Truth, simulate
 
-from analysis.stats.printed import compute_clustered_p, find_tolerated_icc, round_percentage
+from analysis.stats.printed import compute_clustered_p, find_largest_significant_icc, round_percentage
 from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.estimate import adjust_p_values
 from guard_eval.sign_flip import sign_flip
@@ -144,7 +144,7 @@ def test_binomial_test_of_pooled_ratings_exceeds_its_level(claim):
 def find_tolerated_correlation(criterion):
     """Return the highest correlation of a pair's ratings at which the difference is significant."""
     counts = read_human_counts(criterion)
-    return find_tolerated_icc(counts.wins, counts.losses, per_pair=RATERS, alpha=0.05)
+    return find_largest_significant_icc(counts.wins, counts.losses, per_pair=RATERS, alpha=0.05)
 
 
 def test_significance_of_fluency_depends_on_correlation(claim):

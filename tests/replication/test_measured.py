@@ -40,7 +40,7 @@ def counts(tmp_path):
 
     def read_text(text):
         (tmp_path / "counts.csv").write_text(text)
-        return read_shares_from_counts(tmp_path / "counts.csv", who="people")
+        return read_shares_from_counts(tmp_path / "counts.csv", raters="people")
 
     return read_text
 
@@ -149,7 +149,7 @@ def test_published_verdicts_give_the_judges_tables(label, figures):
     path = JUDGMENTS / "guard_llm_gpt4.csv"
     if not path.exists():
         pytest.skip(f"{path} is not here: the published verdicts do not lie in the repository")
-    assert read_shares_from_counts(path, who="judge") is None
+    assert read_shares_from_counts(path, raters="judge") is None
     compared = compare_figures_with_paper(
         find_published_figures(label), compute_figures_of_verdicts(read(path, rater_kind="model"))
     )

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import PLAN_KEYS, Context, Evidence
-from analysis.sections.section import make_frame
+from analysis.sections.section import make_frame_from_rows
 from analysis.verdicts.checks import check_verdicts, unify_method_order
 from guard_eval.study.test_plan import TestPlan
 
@@ -86,7 +86,7 @@ def as_table(analyse):
     """Wrap an analysis as a function from evidence to the table of the analysis' CSV file."""
 
     def analyse_as_table(verdicts):
-        return make_frame(analyse(verdicts))
+        return make_frame_from_rows(analyse(verdicts))
 
     return analyse_as_table
 

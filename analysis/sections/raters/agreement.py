@@ -23,7 +23,7 @@ from analysis.sections.section import (
     make_limit_column_metadata,
     make_result_labels,
     make_table_section,
-    select_notes,
+    select_first_notes,
     select_rows_of_first_raters,
 )
 from analysis.stats.agreement import (
@@ -106,7 +106,7 @@ def measure_agreement(evidence: Evidence) -> list[AgreementRow]:
     A kind with only one rater has no row. Judges are compared with each other, never with people.
     """
     in_full = evidence.detailed_evidence
-    choices = count_choices(in_full)
+    choices = count_possible_choices(in_full)
     return [
         _make_agreement_row(key, scores, choices, evidence.plan.level)
         for key, scores in group_by_result(in_full.scored.scores_by_kind)
@@ -114,7 +114,9 @@ def measure_agreement(evidence: Evidence) -> list[AgreementRow]:
     ]
 
 
-def _make_agreement_row(key: ResultKey, scores: pd.DataFrame, choices: int, level: float) -> AgreementRow:
+def _make_agreement_row(
+    key: ResultKey, scores: pd.DataFrame, choice_count: int, level: float
+) -> AgreementRow:
     """Return the agreement of raters on one comparison and criterion."""
     item, first = find_item_numbers(scores)
     by_unit = UnitScores.from_items(scores.iloc[first])
@@ -132,11 +134,11 @@ def _make_agreement_row(key: ResultKey, scores: pd.DataFrame, choices: int, leve
         ratings=len(scores),
         unit=by_unit.name,
         units=by_unit.n,
-        categories=choices,
+        categories=choice_count,
         raw_agreement=raw_agreement(counts),
         fleiss_kappa=kappa,
         krippendorff_alpha_ordinal=alpha,
-        gwet_ac1=gwet_ac1(counts, by_unit.codes, categories=choices, level=level),
+        gwet_ac1=gwet_ac1(counts, by_unit.codes, categories=choice_count, level=level),
         icc1=icc,
         design_effect=None if icc.value is None else 1 + (per_item - 1) * icc.value,
         level=level,
@@ -144,7 +146,7 @@ def _make_agreement_row(key: ResultKey, scores: pd.DataFrame, choices: int, leve
     )
 
 
-def count_choices(evidence: Evidence) -> int:
+def count_possible_choices(evidence: Evidence) -> int:
     """Return the number of choices that raters had: two if ties are neither declared nor in the table.
 
     A judge whose verdict changes with the order of the texts counts as a tie.
@@ -170,11 +172,11 @@ def make_section(evidence: Evidence) -> Section | None:
             "ICC(1)": format_number(row.icc1.value),
             "Design effect": format_number(row.design_effect, 1),
         },
-        csv="agreement",
+        csv_name="agreement",
         caption="Agreement between raters of one kind",
         question="Do raters agree with each other?",
         answer=_answer_question,
-        notes=(DESIGN_EFFECT, *select_notes(row.note for row in rows)),
+        notes=(DESIGN_EFFECT, *select_first_notes(row.note for row in rows)),
     )
 
 

@@ -74,7 +74,7 @@ class FindingRow:
 
 
 @declare_plan_keys()
-def run_audits(evidence: Evidence) -> list[FindingRow]:
+def run_data_audits(evidence: Evidence) -> list[FindingRow]:
     """Run all audits. Return warnings before notes."""
     rows: list[FindingRow] = []
     for (a, b, kind), verdicts, showings in _split_by_comparison(evidence.frame):
@@ -141,13 +141,13 @@ def find_redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
     sides = verdicts.to_numpy(dtype=float)
     kappas = np.full((len(names), len(names)), np.nan)
     for pair in combinations(range(len(names)), 2):
-        kappas[pair] = _compute_kappa(sides[:, pair])
+        kappas[pair] = _compute_kappa_of_criteria(sides[:, pair])
     count, group_of = connected_components(kappas >= REDUNDANT_KAPPA - ROUNDING, directed=False)
     for label in range(count):
         group = np.flatnonzero(group_of == label)
         if len(group) < 2:
             continue
-        whole = _keep_complete_showings(sides[:, group])
+        whole = _select_complete_showings(sides[:, group])
         same = int((whole == whole[:, :1]).all(axis=1).sum())
         least = float(np.nanmin(kappas[np.ix_(group, group)]))
         yield FindingRow(
@@ -160,14 +160,14 @@ def find_redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
         )
 
 
-def _keep_complete_showings(sides: Floats) -> Floats:
+def _select_complete_showings(sides: Floats) -> Floats:
     """Return the showings that have a verdict on every criterion."""
     return np.asarray(sides[~np.isnan(sides).any(axis=1)])
 
 
-def _compute_kappa(sides: Floats) -> float:
+def _compute_kappa_of_criteria(sides: Floats) -> float:
     """Return Cohen's κ of verdicts on two criteria, [showings, 2]; NaN if it is undefined or n is small."""
-    both = _keep_complete_showings(sides)
+    both = _select_complete_showings(sides)
     if len(both) < FEWEST or np.ptp(both) == 0:
         return np.nan
     table, _ = to_table(both)
@@ -284,10 +284,10 @@ def find_showings_rated_too_soon(showings: pd.DataFrame) -> Iterator[FindingRow]
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Is anything odd in the data?"."""
     return make_table_section(
-        evidence.rows(run_audits),
+        evidence.rows(run_data_audits),
         lambda row: {"Finding": row.kind, "Where": remove_word_simulated(row.where), "What": row.what},
         lambda _: {},
-        csv="audits",
+        csv_name="audits",
         caption="What the audits found",
         question="Is anything odd in the data?",
         answer=_answer_question,

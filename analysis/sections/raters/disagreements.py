@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import CELL, count_verdicts_by_item, find_item_numbers
 from analysis.sections.section import ComparisonRow, Section, group_by, make_result_labels, make_table_section
-from analysis.stats.agreement import agreement_by_item
+from analysis.stats.agreement import compute_agreement_by_item
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import count_in_words, find_criterion_title, format_percent, join_with_and
@@ -64,7 +64,11 @@ def _measure_disagreements(scores: pd.DataFrame) -> pd.DataFrame:
     first = find_item_numbers(scores)[1]
     people = counts.sum(axis=1)
     share = (counts[:, 0] + counts[:, 1] / 2) / people
-    figures = {"people": people, "share": share, "disagreement": 1 - agreement_by_item(counts.astype(float))}
+    figures = {
+        "people": people,
+        "share": share,
+        "disagreement": 1 - compute_agreement_by_item(counts.astype(float)),
+    }
     return scores[[*CELL, *PAIR]].iloc[first].assign(**figures)
 
 
@@ -106,7 +110,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "Their share": format_percent(row.share, 0),
             "Disagreement": format_percent(row.disagreement, 0),
         },
-        csv="disagreements",
+        csv_name="disagreements",
         caption="Where people disagree most, with each other and with a judge",
         note="By people: how often two of them differ. By a judge: the distance of its share from people's. "
         f"csv/disagreements.csv has all {count_in_words(len(rows), 'row')}, one for each pair and criterion.",

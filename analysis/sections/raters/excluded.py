@@ -53,7 +53,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "Reason": row.reason,
         },
         lambda row: {"Verdicts": row.verdicts},
-        csv="excluded_raters",
+        csv_name="excluded_raters",
         caption="Excluded raters",
     )
     results = evidence.rows(measure_shares_without_exclusions)
@@ -62,7 +62,7 @@ def make_section(evidence: Evidence) -> Section | None:
         results,
         make_result_labels,
         lambda row: make_share_and_count_cells(row, evidence.plan.alpha, first),
-        csv="with_excluded_raters",
+        csv_name="with_excluded_raters",
         caption="The result with the excluded raters",
     )
     return Section(
@@ -79,11 +79,11 @@ def _answer_question(evidence: Evidence) -> str:
     raters = evidence.rows(list_excluded_raters)
     late = sum(rater.results == "after" for rater in raters)
     answer = f"{len(raters)} excluded, {late} of them after the results were first seen"
-    shares = describe_shares_with_excluded(evidence)[:MAX_NAMED]
+    shares = describe_shares_with_excluded_raters(evidence)[:MAX_NAMED]
     return f"{answer}; with them: {join_with_and(shares)}" if shares else answer
 
 
-def describe_shares_with_excluded(evidence: Evidence) -> tuple[str, ...]:
+def describe_shares_with_excluded_raters(evidence: Evidence) -> tuple[str, ...]:
     """Describe the results as if no rater had been excluded, with a phrase for each result."""
     kinds = {rater.rater_kind for rater in evidence.rows(list_excluded_raters)}
     return evidence.context.shares_with_excluded or tuple(

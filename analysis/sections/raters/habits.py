@@ -6,10 +6,11 @@ from dataclasses import field
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import add_unit_column, find_item_numbers
-from analysis.sections.raters.audits import run_audits
+from analysis.sections.raters.audits import run_data_audits
 from analysis.sections.section import (
     MAX_NOTES,
     Section,
@@ -25,8 +26,9 @@ from guard_eval.reporting.words import KIND_PLACE, format_number, format_percent
 
 HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
 """The kinds of audit findings that are about one rater."""
+Booleans = NDArray[np.bool_]
 KEYS = ["rater_kind", "rater"]
-NO_HITS = np.array([], dtype=np.int64), np.array([], dtype=np.int64)
+NO_HITS: tuple[Booleans, Integers] = np.array([], dtype=bool), np.array([], dtype=np.int64)
 """The hits and units of a rater without a verdict for one of two places."""
 
 
@@ -99,7 +101,7 @@ def measure_rater_habits(evidence: Evidence) -> list[RaterRow]:
     return rows
 
 
-def _find_hits_of_first_text(frame: pd.DataFrame) -> dict[tuple[str, str], tuple[Integers, Integers]]:
+def _find_hits_of_first_text(frame: pd.DataFrame) -> dict[tuple[str, str], tuple[Booleans, Integers]]:
     """Return, for each kind and rater, whether each verdict is for the text shown first, and its unit.
 
     Ties, and verdicts whose first text is unknown, are left out.
@@ -109,12 +111,17 @@ def _find_hits_of_first_text(frame: pd.DataFrame) -> dict[tuple[str, str], tuple
     placed = frame[frame["shown_first"].notna() & ~frame["is_tie"]]
     placed = placed.assign(is_hit=placed["verdict"] == placed["shown_first"])
     groups = placed.groupby(KEYS)[["is_hit", "unit"]]
-    return {key: (rows["is_hit"].to_numpy(), rows["unit"].to_numpy()) for key, rows in groups}
+    return {
+        (str(kind), str(name)): (rows["is_hit"].to_numpy(dtype=bool), rows["unit"].to_numpy())
+        for (kind, name), rows in groups
+    }
 
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Is every rater careful?"."""
-    habits = [row for row in evidence.rows(run_audits) if row.kind in HABITS and row.severity == "warning"]
+    habits = [
+        row for row in evidence.rows(run_data_audits) if row.kind in HABITS and row.severity == "warning"
+    ]
     flagged = {row.where.split(",")[0] for row in habits}
     rows = evidence.rows(measure_rater_habits)
     who = f"{len(flagged)} of {len(rows)}" if flagged else "Nobody"
@@ -128,7 +135,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "First text won": format_percent(row.first_share.value, 0),
             "Median seconds": format_number(row.seconds, 0),
         },
-        csv="raters",
+        csv_name="raters",
         caption="Raters",
         question="Is every rater careful?",
         answer=lambda _: f"{who} answered in a fixed way",

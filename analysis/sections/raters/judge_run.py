@@ -236,7 +236,7 @@ def make_section(evidence: Evidence) -> Section | None:
                 "Cost": row.cost,
                 "Set aside": format_dollars(row.held_usd),
             },
-            csv="judge_spending",
+            csv_name="judge_spending",
             caption="What the judges took",
         ),
         *make_table_of_first_rows(
@@ -248,7 +248,7 @@ def make_section(evidence: Evidence) -> Section | None:
                 "Reason given": row.reason[:MAX_REASON] or NOTHING,
             },
             lambda row: {"Showings": row.count},
-            csv="judge_failures",
+            csv_name="judge_failures",
             caption="Showings of pairs without a verdict",
         ),
         *make_table_of_first_rows(
@@ -263,7 +263,7 @@ def make_section(evidence: Evidence) -> Section | None:
                 "As expected": format_share(row.share),
                 "Missing": row.missing,
             },
-            csv="judge_calibration",
+            csv_name="judge_calibration",
             caption="Calibration on pairs whose answer is known",
         ),
     )

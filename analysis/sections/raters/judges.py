@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import ResultKey, UnitScores, pair_people_with_judges
-from analysis.sections.results.answering import select_answer_rows
+from analysis.sections.results.answering import select_rows_for_report_answer
 from analysis.sections.section import (
     ComparisonRow,
     Section,
@@ -20,7 +20,7 @@ from analysis.sections.section import (
     make_result_labels,
     make_table_section,
 )
-from analysis.stats.agreement import agreement_by_item, cohen_kappa
+from analysis.stats.agreement import cohen_kappa, compute_agreement_by_item
 from analysis.stats.alternative_annotator import run_alternative_annotator_test
 from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate, Floats, Integers, join_notes
@@ -71,11 +71,11 @@ def compare_judges_with_people(evidence: Evidence) -> list[JudgeRow]:
     There is no row if people and judges rated no pair in common.
     """
     both = pair_people_with_judges(evidence.detailed_evidence.scored.scores)
-    rows = (_make_judge_row(key, people, judged, evidence) for key, people, judged in both)
+    rows = (_make_judge_agreement_row(key, people, judged, evidence) for key, people, judged in both)
     return [row for row in rows if row is not None]
 
 
-def _make_judge_row(
+def _make_judge_agreement_row(
     key: ResultKey, people: pd.DataFrame, judged: pd.DataFrame, evidence: Evidence
 ) -> JudgeRow | None:
     """Compare a judge with people on one result. Return None if no person rated its pairs."""
@@ -109,16 +109,16 @@ def _make_judge_row(
         same_as_most=estimate_proportion(majority == verdict[is_rated], unit[is_rated], level=level),
         cohen_kappa=kappa,
         with_a_person=float(as_judged.mean()) if is_paired.any() else None,
-        among_people=float(agreement_by_item(tally[is_paired]).mean()) if is_paired.any() else None,
+        among_people=float(compute_agreement_by_item(tally[is_paired]).mean()) if is_paired.any() else None,
         alternative_epsilon=EPSILON,
         alternative_wins=wins,
         note=join_notes(left_out, kappa.note, why),
     )
 
 
-def _convert_scores_to_labels(net: pd.Series) -> Integers:
+def _convert_scores_to_labels(scores: pd.Series) -> Integers:
     """Return 0 for a verdict for method_b, 1 for a tie and 2 for method_a."""
-    return np.asarray(np.sign(net.to_numpy()) + 1, dtype=np.int64)
+    return np.asarray(np.sign(scores.to_numpy()) + 1, dtype=np.int64)
 
 
 def _find_majority_verdicts(tally: Floats) -> Integers:
@@ -140,7 +140,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "Person = a person": format_percent(row.among_people, 0),
             "Wins as an annotator": format_percent(row.alternative_wins, 0),
         },
-        csv="judges",
+        csv_name="judges",
         caption="Judges beside people",
         question="Does the judge agree with people?",
         answer=partial(_answer_question, evidence),
@@ -154,7 +154,7 @@ def _answer_question(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
     agreed = sum((row.same_as_most.value or 0.0) * row.pairs for row in rows)
     same = agreed / sum(row.pairs for row in rows)
     answer = f"the same verdict as most people on {format_percent(same, 0)} of pairs"
-    results = evidence.rows(select_answer_rows)
+    results = evidence.rows(select_rows_for_report_answer)
     winners = {row.key: row.leader if row.is_significant(alpha) else "" for row in results}
     keys = [row.key for row in rows if row.key in winners]
     alike = [

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.likeness import BY_TASTE, JudgeLikeness, describe_signs_of_llm_use, make_likeness_rows
+from analysis.scores.likeness import (
+    BY_TASTE,
+    JudgeLikeness,
+    describe_signs_of_llm_use,
+    make_judge_likeness_rows,
+)
 from analysis.sections.section import Section, make_table_of_first_rows, remove_word_simulated
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import capitalise, find_criterion_title, format_p, format_percent
@@ -23,7 +28,7 @@ def measure_likeness_to_judges(evidence: Evidence) -> list[JudgeLikeness]:
     rows = [
         row
         for judges, kind in PEOPLE_OF.items()
-        for row in make_likeness_rows(
+        for row in make_judge_likeness_rows(
             kind, labels[labels["rater_kind"] == kind], labels[labels["rater_kind"] == judges]
         )
     ]
@@ -49,7 +54,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "Expected": format_percent(row.expected, 0),
             "p": format_p(row.p_adjusted),
         },
-        csv="likeness",
+        csv_name="likeness",
         caption="People's agreement with judges",
         note="Expected: how often other people say what the judge says. p is corrected for all rows.",
     )

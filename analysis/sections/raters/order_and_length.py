@@ -25,7 +25,7 @@ from analysis.sections.section import (
     make_limit_column_metadata,
     make_result_labels,
     make_table_of_first_rows,
-    select_notes,
+    select_first_notes,
     select_rows_of_first_raters,
 )
 from analysis.stats.equal_length import METHOD, estimate_share_at_equal_length
@@ -238,7 +238,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "Flipped with the order": f"{row.flipped} of {row.both_orders}" if row.both_orders else NOTHING,
             "Contradicts itself": format_percent(row.contradictions.value),
         },
-        csv="position",
+        csv_name="position",
         caption="Preference for the first place",
     )
     length_table = make_table_of_first_rows(
@@ -251,14 +251,14 @@ def make_section(evidence: Evidence) -> Section | None:
             "Interval": format_share_limits(row.share_at_equal_length),
             "p of length": NOTHING if row.p_slope is None else format_p(row.p_slope),
         },
-        csv="length",
+        csv_name="length",
         caption="Preference for length",
     )
     return Section(
         anchor="order-length",
         question="Does the order or the length of texts matter?",
         answer=_answer_question(positions, lengths),
-        notes=("Shares are of verdicts that are no ties.", *select_notes(row.note for row in lengths)),
+        notes=("Shares are of verdicts that are no ties.", *select_first_notes(row.note for row in lengths)),
         tables=(*position_table, *length_table),
     )
 

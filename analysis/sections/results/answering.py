@@ -15,7 +15,7 @@ from guard_eval.records import PEOPLE_OF
 
 
 @declare_plan_keys(*SHARE_KEYS, "sequential", "assisted_by")
-def select_answer_rows(evidence: Evidence) -> list[WinShareRow]:
+def select_rows_for_report_answer(evidence: Evidence) -> list[WinShareRow]:
     """Return the win shares over all datasets for the report's answer, with the test that the plan declares.
 
     The plan may declare shares assisted by a judge, sequential tests, rounds, or the usual sign-flip test.
@@ -35,10 +35,13 @@ def select_answer_rows(evidence: Evidence) -> list[WinShareRow]:
         declared = {
             row.key: (shares[row.key], row) for row in evidence.rows(summarise_rounds) if row.key in shares
         }
-    return [_use_declared_test(row, *declared[row.key]) if row.key in declared else row for row in rows]
+    return [
+        _replace_test_by_declared_test(row, *declared[row.key]) if row.key in declared else row
+        for row in rows
+    ]
 
 
-def _use_declared_test(
+def _replace_test_by_declared_test(
     row: WinShareRow, share: Estimate, test: SequentialRow | AssistedRow | RoundsRow
 ) -> WinShareRow:
     """Return a copy of a row with the share and p of the declared test, which has no smallest possible p."""

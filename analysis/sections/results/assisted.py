@@ -23,7 +23,7 @@ from analysis.sections.section import (
     make_limit_column_metadata,
     make_result_labels,
     make_table_section,
-    select_notes,
+    select_first_notes,
 )
 from analysis.stats.assisted import METHOD, AssistedShare, estimate_assisted_share
 from guard_eval.estimate import Estimate, join_notes
@@ -107,7 +107,7 @@ def _make_assisted_row(
     ratings = int(people["raters"].sum())
     why = _explain_unusable_pairs(people, judged)
     if not why and not evidence.context.random_part:
-        why = _explain_selection_of_pairs(people, judged)
+        why = _explain_nonrandom_selection(people, judged)
     obstacle = f"{key.judge} on {key.criterion}: {why}" if why else ""
     result = AssistedShare(share=Estimate(note=obstacle), weight=0.0, correlation=None, effective=None)
     few = ""
@@ -157,7 +157,7 @@ def _explain_unusable_pairs(people: pd.DataFrame, judged: pd.DataFrame) -> str:
     return ""
 
 
-def _explain_selection_of_pairs(people: pd.DataFrame, judged: pd.DataFrame) -> str:
+def _explain_nonrandom_selection(people: pd.DataFrame, judged: pd.DataFrame) -> str:
     """Return the reason why the pairs that people rated are no random part of the judged pairs, if so.
 
     Two tests compare them with the other pairs: the datasets (χ² test), and the judge's scores within
@@ -209,11 +209,11 @@ def make_section(evidence: Evidence) -> Section | None:
             "r": format_number(row.correlation),
             "Ratings gained": format_number(row.ratings_gained, 0),
         },
-        csv="assisted",
+        csv_name="assisted",
         caption="People's win share, assisted by a judge",
         question="Does the judge make people's answer more certain?",
         answer=_answer_question,
-        notes=(PREDICTION_POWERED, *select_notes(row.note for row in rows)),
+        notes=(PREDICTION_POWERED, *select_first_notes(row.note for row in rows)),
     )
 
 

@@ -23,7 +23,7 @@ from analysis.sections.section import (
     make_result_labels,
     make_table_of_first_rows,
     name_first_method,
-    select_notes,
+    select_first_notes,
 )
 from analysis.stats.interaction import run_interaction_test
 from analysis.verdicts.reading import get_reading
@@ -130,8 +130,10 @@ def list_split_columns(evidence: Evidence) -> tuple[str, ...]:
 
 
 def suggest_split_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns that can split the results: columns without another role and with few values."""
-    names = [name for name in get_reading(frame).unused if name in frame.columns]
+    """Return the columns that can split the results: declared or unused columns with few values."""
+    reading = get_reading(frame)
+    declared = [role.column for role in reading.roles if role.role == "by"]
+    names = [name for name in (*declared, *reading.unused) if name in frame.columns]
     return [name for name in names if 1 < frame[name].nunique() <= MAX_VALUES]
 
 
@@ -143,18 +145,18 @@ NO_WEIGHTS = "the test of a column gives every pair the same weight; remove weig
 
 
 @declare_plan_keys("alpha", "correction", "weights", "raters", "composite", needs=list_split_columns)
-def measure_shares_by_value(evidence: Evidence) -> list[ValueRow]:
+def measure_shares_by_column_value(evidence: Evidence) -> list[ValueRow]:
     """Return the win shares for each value of each split column. All p-values are corrected together."""
     rows = [
-        _make_value_row(row, column, value)
+        _make_row_of_column_value(row, column, value)
         for column in list_split_columns(evidence)
-        for value, subset in _split_by_value(evidence, column)
+        for value, subset in _split_evidence_by_value(evidence, column)
         for row in subset.rows(measure_total_shares)
     ]
     return correct_p_values(rows, evidence)
 
 
-def _make_value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
+def _make_row_of_column_value(row: WinShareRow, column: str, value: str) -> ValueRow:
     """Make the row of one value of a column. The p is corrected later, together with other values."""
     counted = {field.name: getattr(row, field.name) for field in fields(CountedRow)}
     return ValueRow(**counted | {"p_adjusted": None, "family": 0}, column=column, value=value)
@@ -174,7 +176,8 @@ def run_interaction_tests(evidence: Evidence) -> list[InteractionRow]:
     rows = []
     for column in list_split_columns(evidence):
         subsets = [
-            dict(group_by_result(subset.scored.scores)) for _, subset in _split_by_value(evidence, column)
+            dict(group_by_result(subset.scored.scores))
+            for _, subset in _split_evidence_by_value(evidence, column)
         ]
         # The question whether the raters differ is about these raters in any plan.
         is_about_all = evidence.plan.raters == "random" and column != "rater"
@@ -183,13 +186,13 @@ def run_interaction_tests(evidence: Evidence) -> list[InteractionRow]:
             if rated:
                 is_sample = is_about_all and key.rater_kind not in PEOPLE_OF
                 run_test = _test_exchange_of_raters if is_sample else _test_exchange_of_prompts
-                test = run_test(_number_units_and_values(whole, rated), evidence.seed)
+                test = run_test(_join_scores_with_value_numbers(whole, rated), evidence.seed)
                 rows.append(_make_interaction_row(key, column, len(rated), test))
     declared = evidence.context.by
     of_declared = [row for row in rows if row.column in declared]
     of_explored = [row for row in rows if row.column in evidence.context.explored]
     return [
-        *correct_p_values(of_declared, evidence, further=1 / max(1, len(declared))),
+        *correct_p_values(of_declared, evidence, further_tests=1 / max(1, len(declared))),
         *correct_p_values(of_explored, evidence),
     ]
 
@@ -200,15 +203,17 @@ def _make_interaction_row(key: ResultKey, column: str, groups: int, test: Estima
     )
 
 
-def _number_units_and_values(whole: pd.DataFrame, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def _join_scores_with_value_numbers(
+    all_scores: pd.DataFrame, scores_by_value: Sequence[pd.DataFrame]
+) -> pd.DataFrame:
     """Return all raters' scores of one result with the number of the column's value.
 
     Args:
-        whole: The scores of the result, with the units of the whole table.
-        parts: The scores for each value of the column.
+        all_scores: The scores of the result, with the units of the whole table.
+        scores_by_value: The scores for each value of the column.
     """
-    unit_of = whole.groupby(list(PAIR), observed=True)["unit"].first()
-    scores = pd.concat([group.assign(value=number) for number, group in enumerate(parts)])
+    unit_of = all_scores.groupby(list(PAIR), observed=True)["unit"].first()
+    scores = pd.concat([group.assign(value=number) for number, group in enumerate(scores_by_value)])
     return scores.assign(unit=unit_of.loc[pd.MultiIndex.from_frame(scores[list(PAIR)])].to_numpy())
 
 
@@ -233,7 +238,7 @@ def _test_exchange_of_raters(scores: pd.DataFrame, seed: int) -> Estimate:
     return run_interaction_test(sums["sum"], sums["size"], sums["value"], units, name="raters", seed=seed)
 
 
-def _split_by_value(evidence: Evidence, column: str) -> Iterator[tuple[str, Evidence]]:
+def _split_evidence_by_value(evidence: Evidence, column: str) -> Iterator[tuple[str, Evidence]]:
     """Yield each value of a column and the evidence with this value. Judges of a panel count separately."""
     values = _group_column_values(evidence.frame[column], column)
     plan = evidence.plan.model_copy(update={"panel": None})
@@ -270,7 +275,7 @@ def make_section(evidence: Evidence) -> Section | None:
     columns = list_split_columns(evidence)
     if not columns:
         return None
-    rows = evidence.rows(measure_shares_by_value)
+    rows = evidence.rows(measure_shares_by_column_value)
     tests = evidence.rows(run_interaction_tests)
     alpha = evidence.plan.alpha
     names = join_with_and(columns)
@@ -282,14 +287,14 @@ def make_section(evidence: Evidence) -> Section | None:
             **make_share_cells(row, alpha, first),
             "Units": row.units,
         },
-        csv="by_value",
+        csv_name="by_value",
         caption=f"Win shares by {names}",
     )
     dependence = make_table_of_first_rows(
         tests,
         lambda row: {**make_result_labels(row), "Column": row.column},
         lambda row: {"p of the interaction": format_p(row.deciding_p), "Values": row.groups},
-        csv="interactions",
+        csv_name="interactions",
         caption=f"Does the share depend on {names}?",
     )
     claims = [
@@ -312,7 +317,7 @@ def _describe_split_columns(evidence: Evidence, tests: Sequence[InteractionRow])
     """Describe the test, the omitted verdicts, and the columns that cannot support a claim."""
     methods = join_distinct_names(row.method for row in tests)
     yield f"Interaction: {methods or 'not tested if comparisons stop early'}."
-    yield from select_notes(row.note for row in tests)
+    yield from select_first_notes(row.note for row in tests)
     for name in list_split_columns(evidence):
         if missing := convert_to_texts(evidence.frame[name]).isna().sum():
             yield f"{count_in_words(missing, 'verdict')} without {name} are left out."

@@ -18,7 +18,7 @@ from analysis.sections.results.shares import (
     measure_total_shares,
 )
 from analysis.sections.section import Section, make_result_labels, make_table_section
-from analysis.stats.equivalence import HALF, compute_conservative_error, run_two_one_sided_tests
+from analysis.stats.equivalence import HALF, compute_conservative_standard_error, run_two_one_sided_tests
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
@@ -61,8 +61,8 @@ def run_equivalence_tests(evidence: Evidence) -> list[EquivalenceRow]:
     """Test for every result over all datasets whether its share lies within the margin.
 
     The estimate and its degrees of freedom are those of the share's t interval. The error is at least as
-    large as that of a share beyond the margin (`compute_conservative_error`). The p-values are corrected as a
-    separate family, because a share cannot be one half and also lie beyond the margin.
+    large as that of a share beyond the margin (`compute_conservative_standard_error`). The p-values are
+    corrected as a separate family, because a share cannot be one half and also lie beyond the margin.
 
     Raises:
         StudyError: The error rate is too large, or another test was declared.
@@ -95,7 +95,7 @@ def _run_equivalence_test(row: WinShareRow, margin: float, alpha: float) -> Equi
         return replace(tested, note=row.note or "the share has no standard error")
     counts = (row.wins, row.ties, row.losses)
     sums = (row.score_sum, row.score_size, row.score_squares)
-    error = compute_conservative_error(row.standard_error, counts, sums, row.units, margin=margin)
+    error = compute_conservative_standard_error(row.standard_error, counts, sums, row.units, margin=margin)
     half = float(special.stdtrit(row.df, 1 - alpha)) * error
     low = max(0.0, row.win_share.value - half)
     high = min(1.0, row.win_share.value + half)
@@ -120,9 +120,9 @@ def make_section(evidence: Evidence) -> Section | None:
         lambda row: {**make_result_labels(row), "Conclusion": row.conclusion},
         lambda row: {
             "Margin": format_percent(row.margin),
-            **make_share_cells(row, evidence.plan.alpha, p="p of equivalence"),
+            **make_share_cells(row, evidence.plan.alpha, p_heading="p of equivalence"),
         },
-        csv="equivalence",
+        csv_name="equivalence",
         caption="Is the share within the margin around 50 %?",
         question="Is the difference too small to matter?",
         answer=_answer_question,

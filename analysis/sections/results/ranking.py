@@ -12,7 +12,7 @@ import pandas as pd
 from analysis.evidence import MIN_RANKED, Evidence, declare_plan_keys
 from analysis.scores.scores import CELL, ITEM, UnitScores, find_item_numbers, group_connected_methods
 from analysis.sections.results.rounds import find_eliminated_systems, summarise_rounds
-from analysis.sections.results.shares import weigh_items_by_plan
+from analysis.sections.results.shares import group_items_with_plan_weights
 from analysis.sections.section import (
     CriterionRow,
     Section,
@@ -176,8 +176,10 @@ def rank_methods(evidence: Evidence) -> list[RankingRow]:
     methods are not ranked, because their win share is enough. If raters are declared to be a sample, ranks
     and shares are valid for all raters of the same kind.
     """
-    tables = [_rank_group(evidence, group) for group in _find_connected_groups(evidence.scored.scores)]
-    rows = sorted(_adjust_any_difference_p(tables, evidence), key=_make_sort_key)
+    tables = [
+        _rank_connected_methods(evidence, group) for group in _find_connected_groups(evidence.scored.scores)
+    ]
+    rows = sorted(_adjust_any_difference_p(tables, evidence), key=_make_ranking_sort_key)
     return (
         [_use_ranks_valid_at_all_rounds(row, evidence) for row in rows]
         if evidence.has_early_stopping
@@ -217,13 +219,13 @@ def _use_ranks_valid_at_all_rounds(row: RankingRow, evidence: Evidence) -> Ranki
     )
 
 
-def group_rankings(evidence: Evidence) -> list[list[RankingRow]]:
+def group_ranking_rows(evidence: Evidence) -> list[list[RankingRow]]:
     """Return the rows of each ranking, the best method first."""
     rows = evidence.rows(rank_methods)
     return list(group_by(rows, lambda row: (row.rater_group, row.criterion, row.group)).values())
 
 
-def _make_sort_key(row: RankingRow) -> tuple[object, ...]:
+def _make_ranking_sort_key(row: RankingRow) -> tuple[object, ...]:
     """Return the sort key of a row: by raters (people first), criterion (composite first) and rank."""
     is_criterion = row.criterion != COMPOSITE
     return KIND_PLACE[row.rater_kind], row.judge, is_criterion, row.criterion, row.group, row.rank
@@ -248,9 +250,9 @@ def _find_connected_groups(scores: pd.DataFrame) -> Iterator[_ConnectedGroup]:
             )
 
 
-def _adjust_any_difference_p(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingRow]:
+def _adjust_any_difference_p(rankings: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingRow]:
     """Correct the p of "no method is better" for the number of criteria, for people and for each judge."""
-    for family in group_by(tables, lambda table: table.rows[0].rater_group).values():
+    for family in group_by(rankings, lambda table: table.rows[0].rater_group).values():
         smallest = [table.smallest_p for table in family]
         p_values = [table.rows[0].p_any_difference for table in family]
         plan = evidence.plan
@@ -272,7 +274,7 @@ def _adjust_any_difference_p(tables: Sequence[_Ranking], evidence: Evidence) -> 
                 )
 
 
-def _rank_group(evidence: Evidence, group: _ConnectedGroup) -> _Ranking:
+def _rank_connected_methods(evidence: Evidence, group: _ConnectedGroup) -> _Ranking:
     """Rank the methods of a group: strengths, expected shares, possible ranks, test of any difference."""
     level = evidence.plan.level
     is_random = evidence.plan.raters == "random" and not group.judge
@@ -290,7 +292,7 @@ def _rank_group(evidence: Evidence, group: _ConnectedGroup) -> _Ranking:
     expected = compute_expected_shares(parameters)
     errors = compared.estimate_errors(compared.shrink_strengths(parameters), sampled)
     largest = draw_largest_errors(errors, seed=evidence.seed)
-    widths = errors.widen_errors(compared.count_units_by_method(), level=level)
+    widths = errors.widen_errors_of_few_units(compared.count_units_by_method(), level=level)
     nets = compared.sum_net_wins(by_unit.codes)
     half_width = find_simultaneous_half_width(largest, level=level)
     sets = find_rank_sets(expected, widths, nets, half_width=half_width, level=level)
@@ -351,7 +353,7 @@ def _encode_comparisons(evidence: Evidence, group: _ConnectedGroup, by_unit: Uni
     ratings = np.bincount(item)
     weight = ratings.mean() / ratings[item]
     if evidence.plan.weights != "equal":
-        items = pd.concat(weigh_items_by_plan(evidence).values())
+        items = pd.concat(group_items_with_plan_weights(evidence).values())
         weight = weight * group.scores[ITEM].merge(items, on=ITEM, how="left")["weight"].to_numpy()
     return Comparisons(by_unit.codes, first, second, points, by_unit.strata, weight)
 
@@ -391,7 +393,7 @@ def make_section(evidence: Evidence) -> Section | None:
     """Make the section "How do the methods rank?"."""
     if not evidence.is_ranked:
         return None
-    tables = tuple(chain.from_iterable(map(_make_ranking_table, group_rankings(evidence))))
+    tables = tuple(chain.from_iterable(map(_make_ranking_table, group_ranking_rows(evidence))))
     methods = {row.method for row in evidence.rows(rank_methods)}
     return Section(
         anchor="ranking",
@@ -416,7 +418,7 @@ def _make_ranking_table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
             "Strength": format_number(row.strength),
             "Left after round": row.left_after,
         },
-        csv="ranking",
+        csv_name="ranking",
         caption=f"{capitalise(find_criterion_title(rows[0].criterion))}, judged by {name_raters(rows[0])}",
         note=_describe_ranking_basis(rows[0]),
     )

@@ -18,7 +18,7 @@ from analysis.sections.section import (
     make_result_labels,
     make_table_section,
     name_raters,
-    select_notes,
+    select_first_notes,
 )
 from guard_eval.estimate import NO_DATA, Estimate
 from guard_eval.frozen import record
@@ -97,25 +97,25 @@ def summarise_rounds(evidence: Evidence) -> list[RoundsRow]:
     return rows
 
 
-def estimate_mean_lead(compared: Comparison, contest: Contest) -> Estimate:
+def estimate_mean_lead(comparison: Comparison, contest: Contest) -> Estimate:
     """Estimate the mean lead, with limits that are valid for all pairs of systems and all rounds at once."""
     level = 1 - contest.plan.alpha
-    n = len(compared.leads)
+    n = len(comparison.leads)
     if n < 2:
         return Estimate(level=level, note=NO_DATA)
-    peak = find_critical_value(contest.plan.alpha / len(contest.couples), contest.sizes)
+    peak = find_critical_value_of_rounds(contest.plan.alpha / len(contest.couples), contest.sizes)
     # The mean of few prompts has wider tails than a normal distribution.
-    tail = special.ndtr(-peak * compared.time**-SHAPE)
+    tail = special.ndtr(-peak * comparison.time**-SHAPE)
     quantile = -float(special.stdtrit(n - 1, tail))
-    half = quantile * float(compared.leads.std(ddof=1)) / math.sqrt(n)
-    mean = float(compared.leads.mean())
+    half = quantile * float(comparison.leads.std(ddof=1)) / math.sqrt(n)
+    mean = float(comparison.leads.mean())
     return Estimate(value=mean, low=max(-1.0, mean - half), high=min(1.0, mean + half), level=level, n=n)
 
 
 @lru_cache
-def find_critical_value(alpha: float, sizes: tuple[int, ...]) -> float:
+def find_critical_value_of_rounds(alpha: float, round_sizes: tuple[int, ...]) -> float:
     """Return the value that the statistic must exceed for p < `alpha`, over all rounds together."""
-    return float(optimize.brentq(lambda peak: compute_first_passage_p(peak, sizes) - alpha, 0.01, 20.0))
+    return float(optimize.brentq(lambda peak: compute_first_passage_p(peak, round_sizes) - alpha, 0.01, 20.0))
 
 
 def find_eliminated_systems(rows: Sequence[RoundsRow], alpha: float) -> dict[str, int]:
@@ -163,11 +163,11 @@ def make_section(evidence: Evidence) -> Section | None:
             "Prompts": row.prompts,
             "Stopped after round": row.stopped_after,
         },
-        csv="rounds",
+        csv_name="rounds",
         caption="Comparisons that stop when they are decided",
-        strong=lambda row: row.is_significant(evidence.plan.alpha),
+        is_emphasised=lambda row: row.is_significant(evidence.plan.alpha),
         question="Which comparisons are decided?",
         answer=lambda _: next(describe_rounds(evidence)),
-        notes=(HOW_TO_READ, *select_notes(warned)),
+        notes=(HOW_TO_READ, *select_first_notes(warned)),
         is_open=True,
     )

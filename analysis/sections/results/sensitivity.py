@@ -142,12 +142,12 @@ def _estimate_share_in_all_ways(
         note = f"{count_in_words(lost, 'pair')} had ties only" if lost else ""
         yield UNTIED, estimate_share_of_these_raters(items_left, level=level).with_note(note)
     if are_sample and raters <= MAX_LEFT_OUT:
-        yield LEFT_OUT, _estimate_without_critical_rater(scores, level)
+        yield LEFT_OUT, _estimate_share_without_critical_rater(scores, level)
     if with_excluded is not None and set(with_excluded["rater"]) != set(scores["rater"]):
         yield WITH_EXCLUDED, estimate_share_of_these_raters(score_items(with_excluded), level=level)
 
 
-def _estimate_without_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
+def _estimate_share_without_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
     """Return the share without the rater whose removal gives the largest p. The note describes the change."""
     cases = list(estimate_shares_without_each_rater(scores, level=level))
     values = [share.value or 0.0 for _, share in cases]
@@ -171,9 +171,9 @@ def make_section(evidence: Evidence) -> Section | None:
         rows,
         lambda row: {**make_result_labels(row), "Analysis": row.analysis},
         partial(make_share_cells, alpha=evidence.plan.alpha),
-        csv="sensitivity",
+        csv_name="sensitivity",
         caption="The same verdicts, analysed in other ways",
-        strong=lambda row: row.default,
+        is_emphasised=lambda row: row.default,
         question="Would other analyses say the same?",
         answer=partial(_answer_question, evidence.plan.alpha),
         notes=(PAPERS_TEST,),
@@ -205,7 +205,7 @@ def make_section_on_other_raters(evidence: Evidence) -> Section | None:
         [row for row in evidence.rows(run_alternative_analyses) if row.analysis == RANDOM],
         make_result_labels,
         partial(make_share_cells, alpha=evidence.plan.alpha),
-        csv="sensitivity",
+        csv_name="sensitivity",
         caption="For all raters of the same kind",
         anchor="other-raters",
         question="Would other raters say the same?",

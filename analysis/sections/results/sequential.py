@@ -145,7 +145,7 @@ def make_section(evidence: Evidence) -> Section | None:
             "Reached after": row.reached_after,
             **make_share_cells(row, evidence.plan.alpha),
         },
-        csv="sequential",
+        csv_name="sequential",
         caption="Tests that hold whenever one looks",
         question="May we stop now?",
         answer=_answer_question,

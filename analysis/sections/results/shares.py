@@ -248,14 +248,14 @@ def measure_total_shares(evidence: Evidence) -> list[WinShareRow]:
     without a plan, for all their results. `p` is uncorrected.
     """
     scores = dict(group_by_result(evidence.scored.scores))
-    items = weigh_items_by_plan(evidence)
+    items = group_items_with_plan_weights(evidence)
     rows = [_make_share_row(evidence, key, ALL, rated, items[key]) for key, rated in scores.items()]
     rows.sort(key=make_plan_sort_key(evidence.context.planned))
     corrected = correct_p_values(
         rows,
         evidence,
-        further=len(evidence.context.by),
-        flipped=[sum_scores_by_unit(items[row.key]) for row in rows]
+        further_tests=len(evidence.context.by),
+        flipped_scores=[sum_scores_by_unit(items[row.key]) for row in rows]
         if evidence.plan.correction == "max-t"
         else (),
     )
@@ -265,19 +265,21 @@ def measure_total_shares(evidence: Evidence) -> list[WinShareRow]:
 @declare_share_keys
 def measure_reported_shares(evidence: Evidence) -> list[WinShareRow]:
     """Return win shares over all datasets, and by dataset for the comparisons that are shown in full."""
-    return _add_shares_by_dataset(evidence, evidence.detailed_comparisons)
+    return _measure_shares_by_dataset(evidence, evidence.detailed_comparisons)
 
 
 @declare_share_keys
 def measure_all_shares(evidence: Evidence) -> list[WinShareRow]:
     """Return win shares with intervals and p: a row per comparison, criterion and dataset."""
-    return _add_shares_by_dataset(evidence, evidence.comparisons)
+    return _measure_shares_by_dataset(evidence, evidence.comparisons)
 
 
-def _add_shares_by_dataset(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
+def _measure_shares_by_dataset(
+    evidence: Evidence, comparisons: Collection[tuple[str, str]]
+) -> list[WinShareRow]:
     """Return win shares over all datasets, and for each of `comparisons` also the share in each dataset."""
     scores = dict(group_by_result(evidence.scored.scores))
-    items = weigh_items_by_plan(evidence)
+    items = group_items_with_plan_weights(evidence)
     rows = []
     for total in evidence.rows(measure_total_shares):
         rows.append(total)
@@ -293,7 +295,7 @@ def _add_shares_by_dataset(evidence: Evidence, comparisons: Collection[tuple[str
     return rows
 
 
-def weigh_items_by_plan(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
+def group_items_with_plan_weights(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
     """Return the items of each result, with weights if the plan declares weights."""
     items = dict(group_by_result(evidence.scored.items))
     if evidence.plan.weights == "equal":
@@ -366,17 +368,17 @@ def correct_p_values(
     rows: Sequence[T],
     evidence: Evidence,
     *,
-    flipped: Sequence[pd.Series] = (),
-    further: float = 0,
+    flipped_scores: Sequence[pd.Series] = (),
+    further_tests: float = 0,
 ) -> list[T]:
     """Add the corrected p and the size of the family to rows over all datasets.
 
     Args:
         rows: The rows. People's rows and each judge's rows are corrected separately.
         evidence: The evidence. The plan in it names the family and the correction.
-        flipped: For max-T: the scores by unit whose signs each test flips. Other tests are corrected by Holm.
-        further: The number of other tests in the family for each row. They count as if their p were 1, so the
-            correction is valid for any result of these tests.
+        flipped_scores: For max-T: the scores by unit whose signs each test flips. Holm corrects other tests.
+        further_tests: The number of other tests in the family for each row. They count as if their p were 1,
+            so the correction is valid for any result of these tests.
     """
     planned = evidence.context.planned
     corrected = list(rows)
@@ -384,7 +386,7 @@ def correct_p_values(
         index for index, row in enumerate(rows) if planned is None or (*row.methods, row.criterion) in planned
     ]
     for family in group_by(declared, lambda index: rows[index].rater_group).values():
-        others = round(further * len(family))
+        others = round(further_tests * len(family))
         adjusted = adjust_p_values(
             [*(rows[index].p for index in family), *[None] * others],
             evidence.adjustment,
@@ -392,12 +394,12 @@ def correct_p_values(
             alpha=evidence.plan.alpha,
         )
         values = adjusted[: len(family)]
-        if flipped:
-            scores = pd.concat([flipped[index] for index in family], axis=1).fillna(0.0)
+        if flipped_scores:
+            scores = pd.concat([flipped_scores[index] for index in family], axis=1).fillna(0.0)
             drawn = compute_max_t_p(scores.to_numpy(), seed=evidence.seed)
             # Holm's p is an upper bound without random draws; no corrected p is below the uncorrected p.
             values = [
-                None if value is None else max(rows[index].p or 0.0, min(value, p * (1 + further)))
+                None if value is None else max(rows[index].p or 0.0, min(value, p * (1 + further_tests)))
                 for index, value, p in zip(family, values, drawn, strict=True)
             ]
         for index, value in zip(family, values, strict=True):
@@ -464,25 +466,27 @@ def format_p_or_reason(row: TestedRow, alpha: float) -> str:
     return describe_conclusion(row, alpha) if row.deciding_p is None else format_p(row.deciding_p)
 
 
-def make_share_cells(row: ShareRow, alpha: float, first: str = "", p: str = "p") -> dict[str, str]:
+def make_share_cells(
+    row: ShareRow, alpha: float, first_method: str = "", p_heading: str = "p"
+) -> dict[str, str]:
     """Return the cells for the share of a row, its interval and its p.
 
     Args:
         row: The row.
         alpha: The error rate.
-        first: The method whose share is given, if the heading names this method.
-        p: The heading of the p-values.
+        first_method: The method whose share is given, if the heading names this method.
+        p_heading: The heading of the p-values.
     """
     return {
-        f"Share of {first}" if first else "Win share": format_percent(row.win_share.value),
+        f"Share of {first_method}" if first_method else "Win share": format_percent(row.win_share.value),
         "Interval": format_share_limits(row.win_share),
-        p: format_p_or_reason(row, alpha),
+        p_heading: format_p_or_reason(row, alpha),
     }
 
 
-def make_share_and_count_cells(row: WinShareRow, alpha: float, first: str) -> Cells:
+def make_share_and_count_cells(row: WinShareRow, alpha: float, first_method: str) -> Cells:
     """Return the cells for the share of a row, its interval, its p, and the numbers of ratings."""
-    share = make_share_cells(row, alpha, first)
+    share = make_share_cells(row, alpha, first_method)
     return {**share, "Wins": row.wins, "Ties": row.ties, "Losses": row.losses}
 
 
@@ -495,9 +499,9 @@ def make_section(evidence: Evidence) -> Section | None:
         on_page,
         lambda row: {**make_result_labels(row), "Dataset": row.dataset},
         lambda row: make_share_and_count_cells(row, evidence.plan.alpha, first),
-        csv="win_shares",
+        csv_name="win_shares",
         caption="Win shares",
-        strong=lambda row: row.dataset == ALL,
+        is_emphasised=lambda row: row.dataset == ALL,
     )
     names = sorted({row.dataset for row in rows} - {ALL})
     by_dataset = f", by dataset ({join_with_and(names)})" if names and not evidence.is_ranked else ""
