@@ -146,7 +146,8 @@ def _refuse_ids_that_restart_in_groups(table: Table, heading: str) -> None:
         table: A table with pairs.
         heading: The heading of the ids.
     """
-    for name in filter(table.is_filled, table.find_headings(HEADINGS["collections"])):
+    headings = table.find_headings([*HEADINGS["collections"], *HEADINGS["works"]])
+    for name in filter(table.is_filled, headings):
         _, rows = table.find_distinct_rows("pair_id", name)
         [(pair, count)] = Counter(pair for pair, _ in rows).most_common(1)
         if count > 1:

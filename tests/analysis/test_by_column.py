@@ -106,7 +106,7 @@ def rate_by_taste(shared_pairs=True):
     rows = [
         {"item": n if shared_pairs else f"{rater} {n}", "rater": rater, "winner": "AB"[rater > "c"]}
         | {"model_a": "alpha", "model_b": "beta", "native": rater <= "c", "genre": ("story", "poem")[n >= 5]}
-        | {"site": "vienna" if rater in "ad" else "rome"}
+        | {"country": "at" if rater in "ad" else "it"}
         for n in range(10)
         for rater in "abcdef"
     ]
@@ -118,7 +118,7 @@ def rate_by_taste(shared_pairs=True):
     ("column", "p"),
     [
         ("native", 2 / 20),  # of 20 ways to choose three of six raters, two separate the tastes
-        ("site", 1.0),
+        ("country", 1.0),
         ("genre", None),  # raters may differ in their taste for genres, which no exchange of prompts shows
     ],
 )

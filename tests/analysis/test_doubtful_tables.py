@@ -601,6 +601,17 @@ def test_repeated_header_in_joined_files_is_refused(tmp_path, row):
     assert "the header is repeated on line 14" in refusal(path)
 
 
+@pytest.mark.parametrize("join", [list, tuple])
+def test_notebook_functions_take_several_files(tmp_path, join):
+    """Two files hold one rater each."""
+    paths = [tmp_path / "u.csv", tmp_path / "v.csv"]
+    for path in paths:
+        rows = [{"item": n, **AB, "rater": path.stem, "winner": "A"} for n in range(12)]
+        pd.DataFrame(rows).to_csv(path, index=False)
+    assert list(analysis.shares(join(paths))["raters"]) == [2]
+    assert analysis.report(join(paths), tmp_path / "report").summary.startswith("2\xa0raters")
+
+
 def test_unknown_kind_of_raters_can_be_declared_later(tmp_path):
     verdicts = analysis.read(rated("item"))
     assert set(verdicts["rater_kind"]) == {"unknown"}
