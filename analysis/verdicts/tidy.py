@@ -190,7 +190,9 @@ def _read_declared_headings(table: Table) -> Mapping[str, str]:
     heads = declared.pop(HEADS, _KINDS[0])
     if heads not in _KINDS:
         raise StudyError(f"columns.headings={heads} is unknown; write {join_with_and(_KINDS)}")
-    for name, heading in declared.items():
+    excluded = [(EXCLUDED, name) for name in _list_declared_exclusion_columns(table)]
+    declared.pop(EXCLUDED, None)
+    for name, heading in [*declared.items(), *excluded]:
         start = f"columns.{name}"
         if name not in {*KNOWN, *SHOWN, EXCLUDED}:
             names = sorted({*KNOWN, EXCLUDED})
@@ -199,7 +201,8 @@ def _read_declared_headings(table: Table) -> Mapping[str, str]:
         if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*parts):
             table.join_columns(heading)
         elif heading and table.items is not None and heading in table.items:
-            table.items = table.items.rename(columns={heading: name})
+            if name != EXCLUDED:
+                table.items = table.items.rename(columns={heading: name})
         elif heading and not table.has_columns(heading):
             raise StudyError(
                 f"{start}={heading}: there is no such heading; {suggest_nearest_word(heading, table.names)}"
@@ -279,20 +282,25 @@ def _leave_out_invalid_votes(table: Table) -> None:
     for why in table.list_values(LEFT_OUT):
         table.leave_out_rows((table.get_cells(LEFT_OUT) == why).to_numpy(), why)
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
-    if table.declared.columns.get(EXCLUDED) and table.has_columns(EXCLUDED):
-        heading = table.declared.columns[EXCLUDED]
-        reasons = list(filter(_is_reason, table.list_values(EXCLUDED)))
-        marks = _find_exclusion_words(table, EXCLUDED, heading) or reasons
-        is_marked = table.get_cells(EXCLUDED).isin(marks).to_numpy()
-        table.leave_out_rows(is_marked, f"declared by the column {heading}")
-        table.set_frame(table.frame.drop(columns=EXCLUDED))
-        table.record_role("filter", heading, "declared")
+    for name in filter(table.has_columns, _list_declared_exclusion_columns(table)):
+        marks = _find_exclusion_words(table, name) or list(filter(_is_reason, table.list_values(name)))
+        table.leave_out_rows(table.get_cells(name).isin(marks).to_numpy(), f"declared by the column {name}")
+        table.set_frame(table.frame.drop(columns=name))
+        table.record_role("filter", name, "declared")
     for rule in HEADINGS["left_out"]:
         for name in table.columns_without_role:
             words = _find_cells_that_exclude_rows(table, name, rule)
             if words:
                 table.record_role("filter", name, f"it says what is left out: {rule['why']}")
                 table.leave_out_rows(table.get_cells(name).isin(words).to_numpy(), rule["why"])
+
+
+def _list_declared_exclusion_columns(table: Table) -> list[str]:
+    """Return the headings in `columns.excluded`, which are separated by commas."""
+    heading = table.declared.columns.get(EXCLUDED, "")
+    if table.has_columns(heading):
+        return [heading]
+    return [part.strip() for part in heading.split(",") if part.strip()]
 
 
 def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, str]) -> list[str]:
@@ -312,25 +320,36 @@ def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None
         StudyError: The column's cells, or its heading and its cells, may mean this.
     """
     filters = {role.column for role in table.roles if role.role == "filter"}
-    for name in table.columns_without_role if EXCLUDED not in table.declared.columns else ():
-        words = _find_words_of_possible_exclusion(table, name)
-        if not words or name in filters or name in wide:
-            continue
-        offer = format_column_options(EXCLUDED, [name])
-        rows = "yes" if table.is_boolean(name) else join_first_parts(list(map(repr, words)), 3)
-        opposite = "If rows with no do not count, call it 'valid'. " if table.is_boolean(name) else ""
-        if opposite and not table.is_filled(name):
-            opposite = "If empty rows do not count, call it 'valid' and write no in its empty cells. "
+    words = {
+        name: _find_words_of_possible_exclusion(table, name)
+        for name in table.columns_without_role
+        if EXCLUDED not in table.declared.columns and name not in filters and name not in wide
+    }
+    names = [name for name in words if words[name]]
+    if not names:
+        return
+    everything = f"If all rows count, write {format_column_options(EXCLUDED, [''])}"
+    if len(names) > 1:
         raise StudyError(
-            f"the column {name!r} may say which rows do not count. If rows with {rows} do not count, write "
-            f"{offer}. {opposite}If all rows count, write {format_column_options(EXCLUDED, [''])}"
+            f"the columns {join_with_and(list(map(repr, names)))} may say which rows do not count. If all of "
+            f"them do, write {format_column_options(EXCLUDED, [','.join(names)])}. If only some do, name "
+            f"these. {everything}"
         )
+    name = names[0]
+    rows = "yes" if table.is_boolean(name) else join_first_parts(list(map(repr, words[name])), 3)
+    opposite = "If rows with no do not count, call it 'valid'. " if table.is_boolean(name) else ""
+    if opposite and not table.is_filled(name):
+        opposite = "If empty rows do not count, call it 'valid' and write no in its empty cells. "
+    raise StudyError(
+        f"the column {name!r} may say which rows do not count. If rows with {rows} do not count, write "
+        f"{format_column_options(EXCLUDED, [name])}. {opposite}{everything}"
+    )
 
 
 def _find_words_of_possible_exclusion(table: Table, name: str) -> list[str]:
     """Return the cells of a column that may mean that a row does not count."""
     if not table.is_boolean(name):
-        return _find_exclusion_words(table, name, name)
+        return _find_exclusion_words(table, name)
     texts = table.list_values(name)
     answers = {text.strip().casefold() in YES for text in texts}
     is_meant = re.fullmatch(HEADINGS["may_leave_out"], simplify_heading(name))
@@ -338,10 +357,10 @@ def _find_words_of_possible_exclusion(table: Table, name: str) -> list[str]:
     return texts if is_meant and says_both else []
 
 
-def _find_exclusion_words(table: Table, name: str, heading: str) -> list[str]:
+def _find_exclusion_words(table: Table, name: str) -> list[str]:
     """Return the reasons in a column of reasons, or the words such as failed among two or three words."""
     texts = table.list_values(name)
-    if re.fullmatch(HEADINGS["reasons_to_leave_out"], simplify_heading(heading)):
+    if re.fullmatch(HEADINGS["reasons_to_leave_out"], simplify_heading(name)):
         return [] if table.is_filled(name) else list(filter(_is_reason, texts))
     words = [text for text in texts if _EXCLUSION.fullmatch(text.strip())]
     others = [text for text in texts if text not in words]

@@ -158,6 +158,20 @@ def test_possible_marks_of_rows_are_asked_about(name, bad, good):
     assert counts(table, columns={"excluded": ""}) == ("18/0/18", 12)
 
 
+def test_two_columns_that_may_mark_rows_are_asked_about_together():
+    """Nine verdicts on three of twelve items are marked: three in each column, and three in both."""
+    table = judged(
+        lambda *_: "A",
+        QC=lambda item, _: "fail" if item < 2 else "pass",
+        task=lambda item, _: "practice" if item in {1, 2} else "main",
+    )
+    assert "If all of them do, write --set columns.excluded=QC,task." in refusal(table)
+    assert counts(table, columns={"excluded": "QC,task"}) == ("27/0/0", 9)
+    assert counts(table, columns={"excluded": "QC"}) == ("30/0/0", 10)
+    assert counts(table, columns={"excluded": ""}) == ("36/0/0", 12)
+    assert "columns.excluded=tsk: there is no such heading" in refusal(table, columns={"excluded": "QC,tsk"})
+
+
 @pytest.mark.parametrize("name", ["is_refusal", "is_code", "source", "remark"])
 def test_ordinary_columns_of_two_words_mark_no_rows(name):
     assert counts(judged(lambda *_: "A", **{name: lambda item, _: "yes" if item < 6 else "no"})) == (
