@@ -1,6 +1,7 @@
 """The command line as a user sees it: a process with its output and its exit code."""
 
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -63,6 +64,8 @@ def run_here(monkeypatch, capsys, folder, *arguments, **more):
             patch.setenv(name, value)
         patch.setattr(sys, "argv", ["guard-eval", *map(str, arguments)])
         capsys.readouterr()
+        handler = signal.getsignal(signal.SIGINT)
         with pytest.raises(SystemExit) as ended:
             main()
+        signal.signal(signal.SIGINT, handler)  # a command ends its process, so it leaves the default behind
     return Ran(ended.value.code or 0, *capsys.readouterr())
