@@ -323,8 +323,15 @@ def _limit_time(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def _limit_memory(more: int) -> Iterator[None]:
-    """Raise a `MemoryError` if the process needs `more` bytes than now while the `with` block runs."""
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+    """Raise a `MemoryError` if the process needs `more` bytes than now while the `with` block runs.
+
+    Only Linux has such a limit.
+    """
+    size = Path("/proc/self/statm")
+    if not size.exists():
+        yield
+        return
+    pages = int(size.read_text("ascii").split()[0])
     limit, highest = resource.getrlimit(resource.RLIMIT_AS)
     in_bytes = pages * resource.getpagesize() + more
     lower = in_bytes if limit == resource.RLIM_INFINITY else min(in_bytes, limit)
