@@ -108,7 +108,7 @@ def test_commands_after_pair_need_no_code_option(own_study, run_anew):
 def test_generate_needs_the_file_of_custom_strategies(own_study, run_anew):
     change = ("--set", "generation.max_new_tokens=7")
     refused = run_anew("generate", "my study", *change).refused()
-    assert "the strategy mine(a=0.2) is your own" in refused
+    assert "your own strategy mine(a=0.2) is not loaded" in refused
     assert "--code FILE.py" in refused
     assert next_commands(run_anew("status", "my study", *change))[0] == (
         "guard-eval generate 'my study' --dry-run --set generation.max_new_tokens=7 --code FILE.py"
