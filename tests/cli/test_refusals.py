@@ -18,7 +18,7 @@ REFUSED = [
     ("", ["try", "bundled", "Once", "--strategy", "contrastive_decoding"], "needs a second, smaller model"),
     ("", ["try", "bundled", "Once", "--max-new-tokens", "1000000"], "tokens"),
     ("texts", ["measure", "texts.jsonl", "--metrics", "divrsity"], "has 1 problem:\n  metrics.compute[1]"),
-    ("texts", ["measure", "texts.jsonl", "--metrics", "length", "--baseline", "two"], "choose from: texts"),
+    ("texts", ["measure", "texts.jsonl", "--metrics", "length", "--baseline", "two"], "choose one of: texts"),
     ("texts", ["measure", "texts.jsonl", "--set", "metrics.compote=1"], "metrics.compote"),
     ("texts", ["measure", "texts.jsonl", "--prompts", "none.jsonl"], "none.jsonl"),
     (
@@ -49,7 +49,7 @@ REFUSED = [
     ("study", ["generate", "small", "--sharp"], "Unknown option: --sharp"),
     ("study", ["generate", "small", "--code", "none.py"], "none.py"),
     ("paired", ["raters", "exclude", "small", "Ada"], "--reason"),
-    ("paired", ["export", "small", "--output", "v.xlsx"], "give the file this ending"),
+    ("paired", ["export", "small", "--output", "v.xlsx"], "give the file the ending .csv"),
     ("paired", ["export", "small", "--table", "everything"], "for --table. Choose from"),
     ("paired", ["measure", "small", "--metrics", "bleu"], "bleu"),
     ("paired", ["measure", "small", "--output", "x"], "--output is only for files"),

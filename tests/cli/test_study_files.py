@@ -51,7 +51,7 @@ def test_study_reads_no_outside_file_and_no_pipe(folder, tmp_path, key, setting)
 def test_a_prompts_file_that_became_a_pipe_is_refused(folder):
     study = Study.open(folder, ["prompts.file=p.jsonl"])
     with pytest.raises(
-        StudyError, match=r"prompts\.file: 'p\.jsonl': there is no such file .*; write it, or"
+        StudyError, match=r"prompts\.file: 'p\.jsonl': there is no such file .*; write this file, or"
     ):
         _ = study.prompts_path
     os.mkfifo(folder / "p.jsonl")
