@@ -91,7 +91,7 @@ def test_an_impossible_duration_does_not_lose_the_verdict(store, ann, number, cl
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({}, "empty"),
+        ({}, "the verdict has no choice; choose A, B or tie"),
         *(({"fluency": "A", name: "A"}, "criterion") for name in ("", " ", "x" * 201)),
         *(
             ({"fluency": "A", "coherence": wrong}, "is not a choice for 'coherence'; choose from: A, tie, B")
