@@ -77,7 +77,10 @@ def test_measure_compares_a_study_with_a_baseline(run, paired):
     # An earlier measurement's would not belong to these scores.
     assert ",guard,0.95," not in differences.read_text()
     assert ",greedy,0.95," in differences.read_text()  # the baseline, unless another one is named
-    assert "the baseline 'beam(beams=5)' has no texts; choose" in run("measure", "small", "--baseline", "beam").refused()
+    assert (
+        "the baseline 'beam(beams=5)' has no texts; choose"
+        in run("measure", "small", "--baseline", "beam").refused()
+    )
 
 
 WITHOUT_MODELS = """

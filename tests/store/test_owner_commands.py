@@ -116,12 +116,14 @@ def test_links_are_written_for_raters_without_verdicts(study, tmp_path):
 
 
 def test_old_links_stay_valid_if_new_ones_cannot_be_written(study, tmp_path, failing_commits):
-    link = invite_raters(study, "Ben").links["Ben"]
+    invite_raters(study, "Ben")
+    renew_links(study, output=tmp_path / "links.csv")
+    earlier = (tmp_path / "links.csv").read_text()
+    link = earlier.splitlines()[1].partition(",")[2]
     (tmp_path / "folder.csv").mkdir()
-    (tmp_path / "links.csv").write_text("earlier links")
     with failing_commits(), pytest.raises(StudyError, match="disk is full"):
         renew_links(study, output=tmp_path / "links.csv")
-    assert (tmp_path / "links.csv").read_text() == "earlier links"
+    assert (tmp_path / "links.csv").read_text() == earlier
     assert [path.name for path in tmp_path.iterdir() if "links" in path.name] == ["links.csv"]
     for output, says in (
         (tmp_path / "folder.csv", "not a regular file"),
