@@ -300,7 +300,7 @@ def _list_declared_exclusion_columns(table: Table) -> list[str]:
     heading = table.declared.columns.get(EXCLUDED, "")
     if table.has_columns(heading):
         return [heading]
-    return [part.strip() for part in heading.split(",") if part.strip()]
+    return [name.strip() for name in heading.split(",") if name.strip()]
 
 
 def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, str]) -> list[str]:
