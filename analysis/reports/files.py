@@ -13,7 +13,6 @@ from analysis.reports.sentences import (
     TEMPLATES,
     describe_limitations,
     describe_methods,
-    has_simulated_verdicts,
 )
 from analysis.scores.scores import add_judge_column, group_by_result
 from analysis.sections import ANALYSES, SECTIONS
@@ -116,7 +115,6 @@ def _collect_page_content(evidence: Evidence, screen: FirstScreen) -> dict[str, 
     sections = [section(evidence) for section in SECTIONS]
     return {
         "context": context,
-        "simulated": has_simulated_verdicts(evidence),
         "screen": screen,
         "sections": [section for section in sections if section is not None],
         "examples": [

@@ -54,9 +54,9 @@ def test_demo_is_marked_as_simulated_and_works_offline(demo):
     )
     assert max(greedy) < 50  # it loops
     assert min(guard) > 75
-    for name in ("index.html", "report.md"):
+    for name in ("index.html", "report.md", "report.json"):
         text = (folder / "report" / name).read_text(encoding="utf-8")
-        assert "Simulated verdicts: this page shows what a report looks like" in text
+        assert "Simulated verdicts: this report shows what a report looks like" in text
         for loading in ("<script src", '<link rel="stylesheet"', "@import", "url(http", '<img src="http'):
             assert loading not in text
     for path in (folder / "report" / "csv").glob("*.csv"):
