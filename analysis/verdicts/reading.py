@@ -16,7 +16,8 @@ _WIDEST = 40
 """The printed columns are padded with spaces up to this number of characters."""
 WIDE = "a wide table: its headings"
 """The reason for the role of the headings of a wide table."""
-CERTAIN = ("its name", "declared", "the format")
+UNKNOWN_RATERS = "unknown; write --set rater_kind=person if all are people, or --set rater_kind=model"
+CERTAIN = ("its name", "declared", "the format", UNKNOWN_RATERS)
 """The reasons that make a column's role certain. Any other reason is a guess, and the user is warned."""
 
 

@@ -24,7 +24,7 @@ from analysis.verdicts.methods import (
     suggest_methods_in_cells,
 )
 from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
-from analysis.verdicts.reading import READING, Role, get_reading, join_readings
+from analysis.verdicts.reading import READING, UNKNOWN_RATERS, Role, get_reading, join_readings
 from analysis.verdicts.shapes import (
     HEADS,
     MAX_OUTCOMES,
@@ -465,6 +465,8 @@ def _complete_rows(table: Table) -> None:
         if not table.has_columns(role):
             table.use_columns(role, (), f"the table has none: it is called {value!r}", **{role: value})
     assign_raters(table)
+    if not table.has_columns("rater_kind") and table.declared.rater_kind is None:
+        table.record_role("rater_kind", "", UNKNOWN_RATERS)
     refuse_showings_with_changed_sides(table)
 
 

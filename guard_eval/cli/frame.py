@@ -119,7 +119,13 @@ def _explain_error(error: BaseException) -> str | None:
     if isinstance(error, CycloptsError):
         if isinstance(error.__cause__, StudyError):  # the error of an argument that names a study
             return str(error.__cause__)
-        return f"{str(error).rstrip('.')}; `guard-eval COMMAND --help` lists its options"
+        problem, _, commands = str(error).partition(" Available commands:")
+        remedy = (
+            "guard-eval --help` lists the commands"
+            if commands
+            else "guard-eval COMMAND --help` lists its options"
+        )
+        return f"{problem.rstrip('.')}{' `' if problem.endswith('?') else '; `'}{remedy}"
     if isinstance(error, StudyError):
         return str(error)
     if not isinstance(error, OSError) or error.errno not in _USER_CAN_FIX:
