@@ -61,7 +61,7 @@ _IS_FIRST = r"(is)?({0})(is|was|on|shown|the|presented|displayed)*(left|first)"
 _PLACES = {"1": A, "first": A, "left": A, "2": B, "second": B, "right": B}
 _STRAIGHT = NO | {"none", "nan", "original", ""}
 """Cells of a column about swapped sides that mean "not swapped"."""
-_SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror|backward).*")
+_SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror|backward|counterbal|tauscht|inverti).*")
 _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 """Ties that the reader is told about: both texts are bad, or a judge contradicted itself."""
 _WINNING = frozenset((*HEADINGS["marking"], *HEADINGS["names"]["verdict"], "verdict", "best"))
@@ -446,18 +446,21 @@ def _mark_possible_swaps(
     heading = table.get_heading(name, name)
     is_about = is_heading_about_sides(heading) or _says_which_method_is_a(table, heading)
     first = _find_methods_named_in_cells(table, name)
-    if (first[sided] != 0).all():
-        names_winner = (table.get_cells(name) == winners)[sided].all()
-        is_winner = names_winner and not _WINNING.isdisjoint(split_heading_words(heading))
-        may_name_first: pd.Series = sided & (first != A)
-        return may_name_first & (is_about or not is_winner)
     words = table.get_cells(name).fillna("").str.strip().str.casefold()
-    values = set(words[sided])
+    # One empty or unknown cell must not hide what the other cells say.
+    filled = sided & (words != "") & ~words.map(means_no_verdict)
+    if filled.any() and (first[filled] != 0).all():
+        names_winner = (table.get_cells(name) == winners)[filled].all()
+        is_winner = names_winner and not _WINNING.isdisjoint(split_heading_words(heading))
+        may_name_first: pd.Series = filled & (first != A)
+        return may_name_first & (is_about or not is_winner)
+    values = {"no" if word in NO else "yes" if word in YES else word for word in words[filled].unique()}
     orders = {"".join(filter(str.isalnum, text)) for text in values}
     letters = {tuple(sorted(order)) for order in orders}
     is_order = orders <= {"ab", "ba"} or len(letters) < len(orders) or any(map(_SWAPS.fullmatch, values))
     if orders <= {"a", "b"} and table.has_columns("rater"):  # a rater's group says nothing about sides
         is_order = not table.is_determined_by(name, ["rater"])
+    is_order &= 2 * filled.sum() > sided.sum()  # the right answers of a few check questions are no order
     may_say = len(values) <= 2 and (is_order or is_about)
     return sided & ~words.isin(_STRAIGHT) & may_say
 

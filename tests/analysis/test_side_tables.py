@@ -158,6 +158,27 @@ def test_column_of_sides_with_an_unclear_cell_is_refused(name, cells, broken, wo
     assert "verdicts." not in message
 
 
+@pytest.mark.parametrize("gap", ["", "n/a"])
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("swapped", ("no", "yes")),
+        ("is_swapped", (0, 1)),
+        ("display_order", ("1", "2")),
+        ("type", ("normal", "mirrored")),
+        ("panel", ("AB", "BA")),
+        ("top", ("alpha", "beta")),
+        ("reihenfolge", ("normal", "getauscht")),
+    ],
+)
+def test_one_empty_cell_hides_no_changed_sides(name, cells, gap):
+    """A wins each time, and sides changed in half of the rows, so that neither method is better."""
+    rows = [{"item": n, **AB, name: cells[n % 2], "winner": "A"} for n in range(20)]
+    assert repr(name) in refusal(pd.DataFrame(rows))
+    rows[0][name] = gap
+    assert repr(name) in refusal(pd.DataFrame(rows))
+
+
 @pytest.mark.parametrize("words", [("L", "R", "B"), ("1", "2", "b"), ("alpha", "beta", "B"), ("H", "D", "A")])
 def test_letter_without_the_other_letter_must_be_declared(words):
     rows = [{"item": n, **AB, "winner": words[n % 3]} for n in range(12)]
