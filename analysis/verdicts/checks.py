@@ -105,7 +105,8 @@ def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) 
         table = table.assign(shown_first=_name_method_shown_first(table))
     table = unify_method_order(table)
     _refuse_repeated_verdicts(table)
-    notes = [*_describe_missing_prompts(table), *_describe_mixed_rater_kinds(table, rater_kind)]
+    _refuse_missing_prompts(table)
+    notes = _describe_mixed_rater_kinds(table, rater_kind)
     table.attrs = {READING: join_readings([get_reading(frame), Reading(notes=tuple(notes))])}
     return table
 
@@ -362,14 +363,15 @@ def _refuse_repeated_verdicts(table: pd.DataFrame) -> None:
     )
 
 
-def _describe_missing_prompts(table: pd.DataFrame) -> list[str]:
-    """Describe the rows without a prompt, if other rows have one."""
-    empty = table["prompt_id"].isna() if "prompt_id" in table else pd.Series(dtype=bool)
-    if not empty.any() or empty.all():
-        return []
-    lines = format_line_numbers(empty.to_numpy(), table.index)
-    why = "each pair there counts as a prompt of its own, which is wrong if it shares its prompt with another"
-    return [f"prompt_id is empty on {lines}: {why}; fill it in"]
+def _refuse_missing_prompts(table: pd.DataFrame) -> None:
+    """Refuse rows without a prompt if other rows have one, because pairs may share the missing prompt."""
+    if "prompt_id" in table and not table["prompt_id"].isna().all():
+        refuse_wrong_rows(
+            table,
+            table["prompt_id"].isna(),
+            "prompt_id is empty on {where}, and filled in other rows. Fill it in, because pairs of one "
+            "prompt are not independent. If no pairs share a prompt, write --set columns.prompt_id=",
+        )
 
 
 def _describe_mixed_rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> list[str]:

@@ -186,10 +186,15 @@ def find_item_columns(
     else:
         items = _find_items_by_heading(table, named, rated)
     if table.has_columns("prompt_id"):
-        return items._replace(prompt=_find_shared_text(table, named) or "prompt_id")
+        items = items._replace(prompt=_find_coarser_prompt(table, named) or "prompt_id")
+        pairs = table.count_distinct_rows(*items.pair) if items.pair else len(table.frame)
+        # Ids that differ in every pair group none, so another column may be the prompt.
+        if items.prompt != "prompt_id" or table.count_distinct_rows("prompt_id") < pairs:
+            return items
     if table.joined and "prompt_id" not in declared:
         return items._replace(prompt=_find_prompt_in_joined_columns(table))
-    if not items.prompt and "prompt_id" not in declared and (form is None or form.asks):
+    is_unsure = items.prompt in {"", "prompt_id"} and "prompt_id" not in declared
+    if is_unsure and (form is None or form.asks):
         return _use_or_refuse_possible_item(table, items, rated, free)
     return items
 
@@ -225,16 +230,14 @@ def _find_items_by_heading(table: Table, named: Sequence[str], rated: Sequence[s
     )
 
 
-def _find_shared_text(table: Table, named: Sequence[str]) -> str:
-    """Return the prompt's column whose cells repeat, if the ids of prompts differ in every pair."""
+def _find_coarser_prompt(table: Table, named: Sequence[str]) -> str:
+    """Return a column with a known heading that groups the ids of prompts; an empty text if there is none."""
+    if "prompt_id" in table.declared.columns:
+        return ""
     ids = table.count_distinct_rows("prompt_id")
-    if "prompt_id" in table.declared.columns or ids < table.count_distinct_rows("prompt_id", *METHODS):
-        return ""
-    if table.has_columns("pair_id") and ids < table.count_distinct_rows("pair_id"):
-        return ""
-    shared = [name for name in named if 1 < table.count_distinct_rows(name) < ids]
-    shared = [name for name in shared if table.is_determined_by(name, ["prompt_id"])]
-    return min(shared, key=table.count_distinct_rows, default="")
+    coarser = [name for name in named if 1 < table.count_distinct_rows(name) < ids]
+    coarser = [name for name in coarser if table.is_determined_by(name, ["prompt_id"])]
+    return min(coarser, key=table.count_distinct_rows, default="")
 
 
 def _find_prompt_in_joined_columns(table: Table) -> str:

@@ -298,7 +298,7 @@ def test_error_suggests_columns_of_pair_and_of_prompt(group, number):
 
 
 @pytest.mark.parametrize("text", ["prompt", "question", "story", "Source Text"])
-def test_prompt_ids_that_never_repeat_group_no_pairs(text):
+def test_prompt_ids_that_hardly_repeat_group_no_pairs(text):
     """12 pairs of 4 texts are 4 units, also if a running number is called prompt_id."""
     rows = [
         {"prompt_id": n, text: f"Write text {n // 3}", **AB, "rater": rater, "winner": "A"}
@@ -307,8 +307,21 @@ def test_prompt_ids_that_never_repeat_group_no_pairs(text):
     ]
     table = pd.DataFrame(rows)
     assert counts(table) == ("24/0/0", 4)
-    assert counts(table.assign(pair_id=table["prompt_id"])) == ("24/0/0", 4)
+    pairs = table.assign(pair_id=table["prompt_id"])
+    assert counts(pairs) == ("24/0/0", 4)
+    assert counts(pairs.assign(prompt_id=pairs["prompt_id"].replace(1, 0))) == ("24/0/0", 4)
     assert counts(table, columns={"prompt_id": "prompt_id"}) == ("24/0/0", 12)
+    unknown = pairs.rename(columns={text: "Aufgabe"})
+    assert "several pairs have the same 'Aufgabe'. If they share a prompt" in refusal(unknown)
+
+
+def test_missing_prompt_is_no_prompt_of_its_own():
+    rows = [{"pair_id": n, "prompt_id": n // 2, **AB, "winner": "A"} for n in range(12)]
+    table = pd.DataFrame(rows).astype({"prompt_id": object})
+    assert counts(table) == ("12/0/0", 6)
+    table.loc[3:5, "prompt_id"] = None
+    assert "prompt_id is empty on rows 4, 5, 6, and filled in other rows" in refusal(table)
+    assert counts(table, columns={"prompt_id": ""}) == ("12/0/0", 12)
 
 
 @pytest.mark.parametrize(

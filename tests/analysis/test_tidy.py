@@ -249,8 +249,8 @@ def test_names_of_people_are_not_models(tmp_path):
 
 
 def test_table_keeps_the_warnings_about_its_reading(tmp_path):
-    path = write(tmp_path, f"{HEADER},prompt_id\n1,d,x,y,anna,c,x,p\n2,d,x,y,anna,c,x,\n")
-    frame = read(path)
+    path = write(tmp_path, f"{HEADER}\n1,d,x,y,anna,c,x\n2,d,x,y,gpt-4,c,x\n")
+    frame = read(path, rater_kind="person")
     tables = (frame, check_verdicts(frame), unify_method_order(check_verdicts(frame)))
     notes = {get_reading(table).notes for table in tables}
     assert len(notes) == 1
