@@ -169,6 +169,10 @@ def add_study_facts(
         },
     )
     if recorded.rounds:
+        if len(paths) > 1 or "prompt_round" not in verdicts:
+            raise StudyError(
+                f"the study of {paths[0]} has rounds. Report its table alone, with the column prompt_round"
+            )
         rated = zip(verdicts["rater_kind"], verdicts["rater"], strict=True)
         judges = [(kind, rater if kind in PEOPLE_OF else "") for kind, rater in rated]
         done = {(rounds.rater_kind, rounds.judge): rounds.done for rounds in recorded.rounds}

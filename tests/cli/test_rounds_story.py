@@ -143,6 +143,10 @@ def test_exported_verdicts_of_an_open_round_do_not_count(run, folder):
     assert run("report", str(folder / "verdicts.csv"), "--output", "again").code == 0
     rows = read_rows(folder.parent / "again", "win_shares")
     assert {int(row["pairs"]) for row in rows} == {record["rounds"][0]["sizes"][0]}
+    second = folder.parent / "second.csv"
+    second.write_text((folder / "verdicts.csv").read_text().replace("SIMULATED", "OTHER"))
+    refused = run("report", str(folder / "verdicts.csv"), str(second)).refused()
+    assert "has rounds. Report its table alone" in refused
 
 
 def test_study_in_rounds_gets_no_further_prompts(run, folder):
