@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import partial
@@ -138,9 +138,12 @@ def encode_prompts(
             ) from None
     if refused:
         raise StudyError(f"{join_prompt_names([*refused])}: {next(iter(refused.values()))}")
-    if chat and (longest := max((prompt.text for prompt in prompts), key=len, default="")):
+    if chat and (shortest := min((prompt.text for prompt in prompts), key=len, default="")):
         encode_whole = partial(_encode_chat_prompt, loaded.tokenizer, switches=switches, limit=sys.maxsize)
-        if encode_whole(longest) == encode_whole(2 * longest):
+        is_left_out = False
+        with suppress(StudyError, TimeoutError, MemoryError):  # a template that refuses a text reads it
+            is_left_out = encode_whole(shortest) == encode_whole(2 * shortest)
+        if is_left_out:
             raise StudyError(
                 f"the chat template of {loaded.name!r} leaves the prompt out; set generation.chat = false, "
                 "or name another model"

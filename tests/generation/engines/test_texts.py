@@ -77,6 +77,12 @@ def test_chat_template_ignores_date_and_randomness(chat):
     assert first.startswith("01 Jan 2025 ")
 
 
+def test_chat_template_may_refuse_texts_that_are_longer_than_all_prompts(chat):
+    limit = "{% if messages[0].content | length > " + str(len(PROMPT.text)) + " %}"
+    chat.tokenizer.chat_template = limit + "{{ raise_exception('long') }}{% endif %}{{ messages[0].content }}"
+    assert encode_prompts(chat, [PROMPT], 8, chat=True)
+
+
 def test_chat_template_without_the_prompt_is_refused(chat):
     chat.tokenizer.chat_template = (
         "{% for part in messages[0].content %}{{ part.text }}{% endfor %}assistant:"
