@@ -71,16 +71,18 @@ def _replace_lookalikes(name: str) -> str:
 
 _MODEL = re.compile(
     r"(chat)?(gpt|claude|llama|gemini|gemma|qwen|qwq|mi[sx]tral|deepseek|grok|phi|kimi|glm|olmo)"
-    r"[-_. :/]?(v?\d|[a-z]+[-_. ]\d).*|o\d-(mini|preview|pro).*"
-    r"|(gpt|chatgpt|llm)|[\w.-]{2,}/[\w.-]{3,}"
+    r"[-_. :/]?(v?\d|[a-z]+[-_. ]\d).*|o\d(-(mini|preview|pro).*)?"
+    r"|(gpt|chatgpt|llm)|[\w.-]{2,}/(?=.*[\d_-])[\w.-]{3,}"
 )
 
 
 def is_model_name(name: str) -> bool:
     """Return whether a name belongs to a language model, such as gpt-4. "Claude" may also be a person.
 
-    >>> [is_model_name(name) for name in ("GPT-4", "claude-sonnet-4", "Llama 70b", "Claude", "P-3")]
-    [True, True, True, False, False]
+    >>> [is_model_name(name) for name in ("GPT-4", "claude-sonnet-4", "Llama 70b", "meta/chat-7b", "o3")]
+    [True, True, True, True, True]
+    >>> [is_model_name(name) for name in ("Claude", "P-3", "mary/jane")]
+    [False, False, False]
     """
     return _MODEL.fullmatch(make_visible_form(name)) is not None
 
