@@ -117,21 +117,21 @@ def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
     """Preview the cost of sending requests again: the earlier cost, and at worst the cost of long answers."""
     url = find_server_url(judge)
     price = find_price(judge, url)
-    model = escape_invisible_characters(judge.model)
     costs = {}
     if price is not None:
         worst = sum(price.price_tokens(len(attempt.sent), attempt.max_output_tokens) for attempt in attempts)
         costs[ONLINE] = sum(attempt.cost or 0 for attempt in attempts) / BILLION, worst
+    lines = (
+        f"judge: {judge.rater_name} (the model {judge.model}) at {url}",
+        f"to ask again: {len(attempts):,} stored requests, byte for byte, each once a day",
+    )
     return Preview(
         judge=judge,
         attempts=attempts,
         requests=len(attempts),
         price=price,
         costs=costs,
-        lines=(
-            f"judge: {escape_invisible_characters(judge.rater_name)} (the model {model}) at {url}",
-            f"to ask again: {len(attempts):,} stored requests, byte for byte, each once a day",
-        ),
+        lines=tuple(map(escape_invisible_characters, lines)),
     )
 
 
