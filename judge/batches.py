@@ -167,7 +167,8 @@ class BatchRun:
         requests_to_send = self._take_requests_for_batch(queue)
         with tempfile.TemporaryFile() as file:
             while planned := list(islice(requests_to_send, REQUESTS_AT_ONCE)):
-                reserved = self.journal.reserve_batch(planned, name)
+                with self.journal.store.begin_write() as (db, now):
+                    reserved = self.journal.reserve(db, now, planned, batch=name)
                 for request, outcome in zip(planned, reserved, strict=True):
                     match outcome:
                         case ReservedRequest():

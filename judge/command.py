@@ -267,7 +267,8 @@ class JudgeCommand:
         from judge.run import OnlineRun  # noqa: PLC0415 (a preview needs no extra)
 
         for preview in previews:
-            if (server := self.servers.get(preview.judge.rater_name)) is None:
+            server = self.servers.get(preview.judge.rater_name)
+            if server is None or preview.price is None:
                 continue
             with (
                 self._store_judge_error(preview.judge),

@@ -13,7 +13,7 @@ from guard_eval.store.judging import requests, usage
 from guard_eval.store.judging.requests import Attempt, Question
 from guard_eval.store.sql.schema import SqlRow
 from guard_eval.study.judge_settings import Judge
-from judge.decide import REASONING_TOKENS, RunState, Send, decide_next_step
+from judge.decide import REASONING_TOKENS, RunState, Send
 from judge.prompts.forms import format_request
 from judge.prompts.prompt import compare_prompt_with_paper, make_prompt
 from judge.questions import (
@@ -102,8 +102,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     builder = RequestBuilder(judge, seed=seed)
     run = builder.make_initial_run_state(store)
     bodies = []
-    for question, history in builder.replay_stored_answers(store, questions, run):
-        step = decide_next_step(history, run.form)
+    for question, step, _ in builder.replay_stored_answers(store, questions, run):
         if not isinstance(step, Send):
             continue
         if builder.make_request_key(question, step.form, step.sample) not in in_batches:

@@ -183,5 +183,5 @@ def _plan_recheck_request(run: OnlineRun, attempt: Attempt) -> PlannedRequest:
         instruction=attempt.instruction,
         body=attempt.sent,
         max_output_tokens=attempt.max_output_tokens,
-        cost=run.journal.compute_highest_cost(attempt.sent, attempt.max_output_tokens),
+        cost=run.journal.price.compute_max_cost(attempt.sent, attempt.max_output_tokens),
     )
