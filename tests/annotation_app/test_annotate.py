@@ -69,7 +69,7 @@ def test_raters_add_renews_a_link(study, run):
 def test_revoked_rater_gets_no_link_and_nothing_is_served(study, run):
     built = study(slots=1)
     with built.open() as store:
-        raters.revoke_rater(store, "ann", "owner")
+        raters.decide_about_rater(store, "ann", "revoke", by="owner")
     with pytest.raises(StudyError, match="invite the person under another name"):
         run(built.folder, invite="ann")
     assert "Serving" not in str(run.printed)

@@ -373,7 +373,7 @@ def test_requests_and_responses_are_stored_as_bytes(run, store, pairs, server):
 def test_revoked_judge_is_not_asked(run, store, pairs, judge, server):
     pairs(1)
     raters.get_or_add_rater(store, judge.rater_name, "model")
-    raters.revoke_rater(store, judge.rater_name)
+    raters.decide_about_rater(store, judge.rater_name, "revoke", by="owner")
     with pytest.raises(StudyError, match="is revoked or excluded"):
         run()
     assert server.asks == []
