@@ -203,11 +203,11 @@ def describe_changed_models(evidence: Evidence) -> tuple[str, ...]:
 
 def describe_mixed_verdict_forms(evidence: Evidence) -> tuple[str, ...]:
     """Write a sentence about each judge that was asked for verdicts in more than one form."""
-    asked = [row for row in evidence.context.judging.prompts if row["verdicts"]]
+    prompts = [row for row in evidence.context.judging.prompts if row["verdicts"]]
     return tuple(
         f"The verdicts of {judge} were asked for in different ways, which may change them: "
         f"{join_with_and(list(map(_FORM.format_map, rows)))}."
-        for judge, rows in group_by(asked, lambda row: row["judge"]).items()
+        for judge, rows in group_by(prompts, lambda row: row["judge"]).items()
         if len(rows) > 1
     )
 
