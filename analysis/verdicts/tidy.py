@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.files import NESTED
 from analysis.verdicts.items import (
     add_pair_and_prompt_columns,
     assign_raters,
@@ -127,7 +126,6 @@ def make_tidy(
     if table.has_columns("verdict", *METHODS):
         _refuse_names_of_checks(table)
         _complete_rows(table)
-    _refuse_nested_cells(table, frame)
     _refuse_incomplete_table(table, is_program=form is not None)
     reading = join_readings([get_reading(frame), table.make_reading()])
     table.frame.attrs = {**frame.attrs, READING: reading, WORDS: words}
@@ -489,17 +487,6 @@ def _leave_out_other_questions(table: Table) -> None:
         table.unused += other
         table.notes.append(f"not read, since no answer is a verdict: {join_with_and(list(map(repr, other)))}")
         table.set_frame(table.frame[criterion.isin(criteria_with_verdicts)])
-
-
-def _refuse_nested_cells(table: Table, frame: pd.DataFrame) -> None:
-    """Refuse a list or an object in a column that is read."""
-    used = {name for role in table.roles if role.role != "filter" for name in role.column.split(", ")}
-    for name, where in frame.attrs.get(NESTED, {}).items():
-        if name in used | KNOWN:
-            raise StudyError(
-                f"{where}: {name} is a list or an object, and a cell of a table is a text or a number; write "
-                "each value in a column, or see the formats that guard-eval reads: docs/formats.md"
-            )
 
 
 def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:

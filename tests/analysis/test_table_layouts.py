@@ -323,7 +323,7 @@ def test_table_is_the_same_in_every_file(tmp_path, name, content):
 def test_list_in_a_column_that_is_read_is_refused(tmp_path):
     path = tmp_path / "votes.json"
     path.write_text(VOTES.assign(winner=[["model_a"]] * 30).to_json(orient="records"))
-    assert "winner is a list or an object" in refusal(path)
+    assert "names no method of its pair" in refusal(path)
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,10 @@ def test_file_of_methods_needs_the_ids_of_the_answers(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda key: pd.concat([key, key[:1]]), "key.csv: two items have the id '0' (line 17)"),
+        (
+            lambda key: pd.concat([key, key[:1].assign(A="gamma")]),
+            "key.csv: two items have the id '0' (line 17)",
+        ),
         (lambda key: key.rename(columns={"stim": "x"}), "no column has the ids of the items"),
         (lambda key: key.replace({"A": {"alpha": "Left"}}), "'Left' has the name of a side or a tie"),
     ],
