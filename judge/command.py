@@ -21,7 +21,7 @@ from guard_eval.servers.server import Server, confirm_sending_keys, make_server,
 from guard_eval.store import Store, pairs
 from guard_eval.store.judging import usage
 from guard_eval.store.judging.requests import Question
-from guard_eval.store.sql.schema import SqlRow
+from guard_eval.store.schema import SqlRow
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from guard_eval.study.tuning_settings import TUNING_DATABASE

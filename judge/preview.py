@@ -11,7 +11,7 @@ from guard_eval.servers.server import find_key_variable, find_server_url
 from guard_eval.store import Store
 from guard_eval.store.judging import requests, usage
 from guard_eval.store.judging.requests import Attempt, Question
-from guard_eval.store.sql.schema import SqlRow
+from guard_eval.store.schema import SqlRow
 from guard_eval.study.judge_settings import Judge
 from judge.decide import REASONING_TOKENS, Send, decide_next_step
 from judge.prompts.forms import format_request

@@ -33,7 +33,7 @@ from guard_eval.store.judging.requests import (
     PlannedRequest,
     UnavailableRequest,
 )
-from guard_eval.store.sql.schema import split_into_sql_chunks
+from guard_eval.store.schema import split_into_sql_chunks
 from guard_eval.study.judge_settings import Judge
 from judge.decide import History
 from judge.preview import ONLINE, Preview

@@ -20,9 +20,9 @@ from guard_eval.reporting.tables import Table
 from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.results import Result
 from guard_eval.store import raters, settings
+from guard_eval.store.database import Store
 from guard_eval.store.raters import RaterProgress
 from guard_eval.store.showings import roster, slots
-from guard_eval.store.sql.database import Store
 from guard_eval.study import Study
 
 LOCAL_ADDRESS = "http://127.0.0.1:8501"

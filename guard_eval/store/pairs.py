@@ -8,9 +8,9 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, Gold, HandOutPlan, JsonObject, Pair
+from guard_eval.store.database import Store
+from guard_eval.store.schema import Query, add_rows, make_storable, query
 from guard_eval.store.showings import slots
-from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import Query, add_rows, make_storable, query
 
 _PAIRS = """
     SELECT id, dataset, prompt_id, prompt, method_a, continuation_a, text_a, method_b, continuation_b, text_b,

@@ -21,6 +21,8 @@ from guard_eval.frozen import record
 from guard_eval.lookalike import are_lookalikes, is_invisible, is_model_name
 from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind
 from guard_eval.reporting.escaping import escape_invisible_characters
+from guard_eval.store import database
+from guard_eval.store.database import Store
 from guard_eval.store.notes import (
     Refusal,
     check_rater_not_revoked,
@@ -28,11 +30,9 @@ from guard_eval.store.notes import (
     read_rater_status,
     write_note,
 )
+from guard_eval.store.schema import ERASING, SqlRow, add_rows, query, refuse_blank_or_long_name
 from guard_eval.store.settings import delete_value, read_setting, read_value, store_value
 from guard_eval.store.showings import slots
-from guard_eval.store.sql import database
-from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import ERASING, SqlRow, add_rows, query, refuse_blank_or_long_name
 
 if TYPE_CHECKING:
     import psycopg

@@ -16,6 +16,7 @@ from unittest.mock import Mock
 
 import pytest
 import sqlalchemy
+from databases import read_all_rows
 from fake_openai import make_chat_answer, make_error, make_verdict
 from judge_requests import count_judged_presentations, end_leases, read_spending
 
@@ -26,8 +27,7 @@ from guard_eval.store import Store, raters, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.judging import requests
 from guard_eval.store.judging.group_commit import GroupCommit
-from guard_eval.store.sql.schema import add_rows, query
-from guard_eval.store.sql.sqlite_files import make_select_all_query
+from guard_eval.store.schema import add_rows, query
 from judge import journal as judge_journal
 from judge import run as judge_run
 from judge.questions import RequestBuilder, read_unjudged_questions
@@ -351,7 +351,7 @@ def test_answer_after_its_lease_does_not_block_next_run(store, pairs, judge):
         requests.store_request_results(
             db, now, [requests.RequestResult(row=rows[0], state="answered", response=b"late")]
         )
-        states = {row.run: row.state for row in make_select_all_query("request")(db)}
+        states = {row.run: row.state for row in read_all_rows(db, "request")}
     assert states == {"killed": "lost", "next": "open"}
 
 
@@ -360,7 +360,7 @@ def test_each_request_key_has_at_most_one_open_request(run, store, pairs):
     pairs(1)
     run()
     with store.begin_read() as db:
-        row = make_select_all_query("request")(db).first()._asdict()
+        row = read_all_rows(db, "request")[0]._asdict()
     del row["id"]
     with pytest.raises(Exception, match=r"(?i)unique"), store.begin_write() as (db, _):
         add_rows(db, "request", [{**row, "state": "open"}])

@@ -24,8 +24,8 @@ from guard_eval.store.raters import (
     invite_rater,
     read_rater_progress,
 )
+from guard_eval.store.schema import query
 from guard_eval.store.showings import slots
-from guard_eval.store.sql.schema import query
 from guard_eval.store.unblind import read_tidy_rows, read_verdict_history
 
 ADA = prolific_id("ada")
@@ -131,7 +131,7 @@ def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan
         reader.execute("SELECT count(*) FROM rater").fetchone()
         store.engine.dispose()
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("guard_eval.store.sql.database.BUSY_SECONDS", 0.1)
+            patched.setattr("guard_eval.store.database.BUSY_SECONDS", 0.1)
             with (
                 pytest.raises(StudyError, match=r"database's files still contain deleted data|locked"),
                 Store.open(f"sqlite:///{file}") as other,
@@ -148,7 +148,7 @@ def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan
 def test_erase_reports_data_that_postgresql_keeps(
     *, postgres_server, postgres_url, make_pairs, plan, monkeypatch, obstacle
 ):
-    monkeypatch.setattr("guard_eval.store.sql.database.BUSY_SECONDS", 0.1)  # else one minute
+    monkeypatch.setattr("guard_eval.store.database.BUSY_SECONDS", 0.1)  # else one minute
     with Store.open(postgres_url, create=True) as store:
         add_pairs(store, make_pairs(2))
         leave_traces(store, plan)

@@ -27,9 +27,9 @@ from guard_eval.records import (
     make_content_id,
 )
 from guard_eval.store import notes
+from guard_eval.store.schema import SqlRow, query, split_into_sql_chunks
 from guard_eval.store.showings import rounds
 from guard_eval.store.showings.rounds import MOST_ROUNDS, PLAYING
-from guard_eval.store.sql.schema import SqlRow, query, split_into_sql_chunks
 
 LEASE = timedelta(seconds=30)
 """An open request that was not renewed within this time belongs to a killed run, and is lost."""
