@@ -18,8 +18,6 @@ from guard_eval.reporting.escaping import unescape_csv
 
 MAX_ROWS = 10_000_000
 """The largest number of rows. A report on all of them needs 5 to 9 GB of memory."""
-MAX_BYTES = 2**30
-"""The largest size of a file. A compressed file of a few megabytes can be larger and fill the memory."""
 
 Record = Mapping[str, object]
 _HALF = re.compile("[\ud800-\udfff]")
@@ -40,7 +38,7 @@ class VerdictFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows = open_row_file(path, limit=MAX_BYTES, most_rows=MAX_ROWS)
+        self.rows = open_row_file(path, most_rows=MAX_ROWS)
         records = self._check_records()
         start = list(islice(records, 1))
         self.first: Record = start[0][1] if start else {}

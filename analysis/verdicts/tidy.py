@@ -43,7 +43,6 @@ from analysis.verdicts.table import (
     Declarations,
     Table,
     format_column_options,
-    is_mark,
     is_metadata_heading,
     is_name_of_aggregate,
     refuse_wrong_rows,
@@ -139,9 +138,9 @@ def _convert_frame_to_table(frame: pd.DataFrame, declared: Declarations, items: 
             "the table has several header rows or index columns (a MultiIndex); give it one header row: "
             "frame.stack(), frame.reset_index(), or join the parts of each heading"
         )
-    names = list(map(str, frame.columns))
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
+    names = frame.columns.map(str)
+    if names.has_duplicates:
+        raise StudyError(f"the table has the column {names[names.duplicated()][0]!r} twice; keep one")
     table = Table(frame.set_axis(names, axis=1), declared, items)
     are_headings = [table.get_cells(name) == name for name in names]
     if are_headings:
@@ -281,24 +280,23 @@ def _leave_out_invalid_votes(table: Table) -> None:
         table.leave_out_rows((table.get_cells(LEFT_OUT) == why).to_numpy(), why)
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
     for name in filter(table.has_columns, _list_declared_exclusion_columns(table)):
-        marks = _find_exclusion_words(table, name) or list(filter(_is_reason, table.list_values(name)))
-        table.leave_out_rows(table.get_cells(name).isin(marks).to_numpy(), f"declared by the column {name}")
-        table.set_frame(table.frame.drop(columns=name))
+        cells = _find_exclusion_words(table, name) or list(filter(_is_reason, table.list_values(name)))
         table.record_role("filter", name, "declared")
+        table.leave_out_rows(table.get_cells(name).isin(cells).to_numpy(), f"declared by the column {name}")
+        table.set_frame(table.frame.drop(columns=name))
     for rule in HEADINGS["left_out"]:
         for name in table.columns_without_role:
-            words = _find_cells_that_exclude_rows(table, name, rule)
-            if words:
+            cells = _find_cells_that_exclude_rows(table, name, rule)
+            if cells:
                 table.record_role("filter", name, f"it says what is left out: {rule['why']}")
-                table.leave_out_rows(table.get_cells(name).isin(words).to_numpy(), rule["why"])
+                table.leave_out_rows(table.get_cells(name).isin(cells).to_numpy(), rule["why"])
 
 
 def _list_declared_exclusion_columns(table: Table) -> list[str]:
     """Return the headings in `columns.excluded`, which are separated by commas."""
     heading = table.declared.columns.get(EXCLUDED, "")
-    if table.has_columns(heading):
-        return [heading]
-    return [name.strip() for name in heading.split(",") if name.strip()]
+    names = [heading] if table.has_columns(heading) else map(str.strip, heading.split(","))
+    return list(filter(None, names))
 
 
 def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, str]) -> list[str]:
@@ -312,53 +310,37 @@ def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, st
 
 
 def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None:
-    """Refuse a column that may say which rows do not count, if no rule of headings.toml reads the column.
+    """Refuse columns that may say which rows do not count, if no rule of headings.toml reads them.
 
     Raises:
-        StudyError: The column's cells, or its heading and its cells, may mean this.
+        StudyError: A column's cells, or its heading and its cells, may mean this.
     """
     filters = {role.column for role in table.roles if role.role == "filter"}
-    words = {
-        name: _find_words_of_possible_exclusion(table, name)
+    names = [
+        name
         for name in table.columns_without_role
-        if EXCLUDED not in table.declared.columns and name not in filters and name not in wide
-    }
-    names = [name for name in words if words[name]]
-    if not names:
-        return
-    everything = f"If all rows count, write {format_column_options(EXCLUDED, [''])}"
-    if len(names) > 1:
+        if name not in filters and name not in wide and _find_exclusion_words(table, name)
+    ]
+    if names and EXCLUDED not in table.declared.columns:
+        words = _find_exclusion_words(table, names[0])
         raise StudyError(
-            f"the columns {join_with_and(list(map(repr, names)))} may say which rows do not count. If all of "
-            f"them do, write {format_column_options(EXCLUDED, [','.join(names)])}. If only some do, name "
-            f"these. {everything}"
+            f"{join_with_and(list(map(repr, names)))} may say which rows do not count. If rows with "
+            f"{join_first_parts(list(map(repr, words)), 3)} do not count, write "
+            f"{format_column_options(EXCLUDED, [','.join(names)])}. If rows with no or an empty cell do not "
+            "count, call the column 'valid' and write no in its empty cells. If all rows count, write "
+            f"{format_column_options(EXCLUDED, [''])}"
         )
-    name = names[0]
-    rows = "yes" if table.is_boolean(name) else join_first_parts(list(map(repr, words[name])), 3)
-    opposite = "If rows with no do not count, call it 'valid'. " if table.is_boolean(name) else ""
-    if opposite and not table.is_filled(name):
-        opposite = "If empty rows do not count, call it 'valid' and write no in its empty cells. "
-    raise StudyError(
-        f"the column {name!r} may say which rows do not count. If rows with {rows} do not count, write "
-        f"{format_column_options(EXCLUDED, [name])}. {opposite}{everything}"
-    )
-
-
-def _find_words_of_possible_exclusion(table: Table, name: str) -> list[str]:
-    """Return the cells of a column that may mean that a row does not count."""
-    if not table.is_boolean(name):
-        return _find_exclusion_words(table, name)
-    texts = table.list_values(name)
-    answers = {text.strip().casefold() in YES for text in texts}
-    is_meant = re.fullmatch(HEADINGS["may_leave_out"], simplify_heading(name))
-    says_both = len(answers) > 1 or (answers == {True} and not table.is_filled(name))
-    return texts if is_meant and says_both else []
 
 
 def _find_exclusion_words(table: Table, name: str) -> list[str]:
-    """Return the reasons in a column of reasons, or the words such as failed among two or three words."""
+    """Return the cells of a column that may mean that a row does not count: yes, a reason, or failed."""
     texts = table.list_values(name)
-    if re.fullmatch(HEADINGS["reasons_to_leave_out"], simplify_heading(name)):
+    heading = simplify_heading(name)
+    if table.is_boolean(name):
+        marks = [text for text in texts if text.strip().casefold() in YES]
+        says_both = 0 < len(marks) < len(texts) or not table.is_filled(name)
+        return marks if says_both and re.fullmatch(HEADINGS["may_leave_out"], heading) else []
+    if re.fullmatch(HEADINGS["reasons_to_leave_out"], heading):
         return [] if table.is_filled(name) else list(filter(_is_reason, texts))
     words = [text for text in texts if _EXCLUSION.fullmatch(text.strip())]
     others = [text for text in texts if text not in words]
@@ -394,22 +376,18 @@ def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
         StudyError: Some pairs may be check questions.
     """
     is_repeated = table.has_columns("rater") and table.count_distinct_rows("pair_id") < len(table.frame)
-    names = [name for name in table.columns_without_role if name not in wide or is_repeated]
-    names = [name for name in names if not is_name_of_aggregate(name) or "gold" in simplify_heading(name)]
-    names = [name for name in names if not is_heading_about_sides(name) or "answer" in name.casefold()]
-    for name in names if EXCLUDED not in table.declared.columns else ():
-        cells = table.get_cells(name)
-        remedy = f"write {format_column_options(EXCLUDED, [name])}"
-        if table.is_boolean(name) and not table.is_determined_by(name, ["pair_id"]):
-            is_filled = cells.notna()
-            remedy = "remove them"
-        elif table.has_only_verdicts(name, table.declared.words):
-            is_filled = cells.map(is_mark, na_action="ignore").eq(True)
-        else:
+    for name in table.columns_without_role if EXCLUDED not in table.declared.columns else ():
+        is_summary = is_name_of_aggregate(name) and "gold" not in simplify_heading(name)
+        is_side = is_heading_about_sides(name) and "answer" not in name.casefold()
+        is_right = table.is_boolean(name) and not table.is_determined_by(name, ["pair_id"])
+        is_answer = is_right or table.has_only_verdicts(name, table.declared.words)
+        if is_summary or is_side or not is_answer or (name in wide and not is_repeated):
             continue
+        is_filled = ~table.find_empty_cells(name)
         count = int(is_filled.sum())
         shares = is_filled.groupby(table.number_rows("pair_id")).mean()
         if 0 < 2 * count <= len(table.frame) and shares.isin([0, 1]).all():
+            remedy = "remove them" if is_right else f"write {format_column_options(EXCLUDED, [name])}"
             raise StudyError(
                 f"the column {name!r} is filled in {count} of {len(table.frame)} rows. These rows may be "
                 f"check questions with a right answer. If they do not count, {remedy}. If they count, write "

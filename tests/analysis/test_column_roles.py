@@ -292,7 +292,7 @@ def test_equal_items_in_two_keys_are_one_item(tmp_path):
     paths = write_files(tmp_path, {"answers": answers, "key": key, "copy": key})
     assert len(analysis.read(paths)) == 36
     paths = write_files(tmp_path, {"answers": answers, "key": key, "copy": key.assign(A="beta", B="alpha")})
-    assert "have different items with the id '0'; write each item in one file" in refusal(paths)
+    assert "two items have the id '0'" in refusal(paths)
 
 
 def test_different_report_files_are_refused(tmp_path):

@@ -193,27 +193,23 @@ def test_row_of_zeros_is_a_tie_only_without_another_meaning(name, cell, expected
 
 
 @pytest.mark.parametrize(
-    ("names", "verdict"),
+    "names",
     [
-        *(
-            (("Answer.better.A", "Answer.better.B", f"Answer.better.{tie}"), "tie")
-            for tie in ("same", "both")
-        ),
-        (("Answer.preference.A", "Answer.preference.B", "Answer.preference.unsure"), ""),
-        (("A_better", "B_better", "no_diff"), "tie"),
+        ("Answer.better.A", "Answer.better.B", "Answer.better.same"),
+        ("Answer.better.A", "Answer.better.B", "Answer.better.both"),
+        ("Answer.preference.A", "Answer.preference.B", "Answer.preference.unsure"),
+        ("A_better", "B_better", "no_diff"),
     ],
 )
-def test_third_answer_is_a_tie_or_must_be_declared(names, verdict):
+def test_third_answer_is_a_tie_unless_declared(names):
     """A wins in four rows, B in three, and the third mark is set in two. The last row has no mark."""
-    chosen = [0] * 4 + [1] * 3 + [2] * 2 + ([None] if names[2] != "no_diff" else [])
-    marks = [{name: str(number == mark) for number, name in enumerate(names)} for mark in chosen]
+    marks = [
+        {name: str(number == mark) for number, name in enumerate(names)}
+        for mark in [*[0] * 4, *[1] * 3, 2, 2, None]
+    ]
     table = pd.DataFrame([{"item": number, **AB, **row} for number, row in enumerate(marks)])
-    declared = {}
-    if verdict == "" or names[2] == "no_diff":
-        assert f"{names[2]} may be a third answer beside {names[0]} and {names[1]}" in refusal(table)
-        declared = {names[2]: verdict}
-    expected = ("4/2/3", 9) if verdict else ("4/0/3", 7)
-    assert counts(table, verdicts=declared) == expected
+    assert counts(table) in {("4/2/3", 9), ("4/3/3", 10)}
+    assert counts(table, verdicts={names[2]: ""}) == ("4/0/3", 7)
 
 
 def test_property_of_a_rater_can_be_the_prompt():
@@ -504,7 +500,7 @@ def test_invalid_and_practice_rows_are_left_out(name, cells):
 @pytest.mark.parametrize("name", ["rejected", "attention_check", "failed", "gold", "flagged", "passed"])
 def test_unclear_exclusion_column_must_be_declared(name):
     rows = [{"prompt": n, **AB, "winner": "alpha", name: n % 2} for n in range(12)]
-    assert f"the column '{name}' may say which rows do not count" in refusal(pd.DataFrame(rows))
+    assert f"'{name}' may say which rows do not count" in refusal(pd.DataFrame(rows))
     assert counts(pd.DataFrame(rows).assign(**{name: ["some text", ""] * 6})) == ("12/0/0", 12)
 
 
@@ -560,7 +556,7 @@ def test_rows_that_may_not_be_valid_are_asked_about(name):
         for n in range(12)
     ]
     table = pd.DataFrame(rows)
-    assert "If rows with no do not count, call it 'valid'" in refusal(table)
+    assert "count, call the column 'valid'" in refusal(table)
     assert counts(table.rename(columns={name: "valid"})) == ("0/0/8", 8)
 
 

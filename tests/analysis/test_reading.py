@@ -6,10 +6,10 @@ import sys
 import pandas as pd
 import pytest
 
-from analysis.verdicts import files
 from analysis.verdicts.reading import get_reading
 from analysis.verdicts.sources import read
 from guard_eval.errors import StudyError
+from guard_eval.files import rows as row_files
 
 HEADER = "pair_id,dataset,method_a,method_b,rater,criterion,verdict,seconds"
 ROWS = ("1,d,x,y,anna,fluency,x,1.5", "2,d,x,y,anna,fluency,tie,", "3,d,x,y,anna,fluency,y,20")
@@ -122,7 +122,7 @@ def test_error_names_place_and_remedy(tmp_path, content, message):
 
 @pytest.mark.parametrize("content", [HEADER + "\n" + "a" * 100_000, "[" + " " * 100_000 + "]"])
 def test_compressed_file_larger_than_memory_is_refused(tmp_path, monkeypatch, content):
-    monkeypatch.setattr(files, "MAX_BYTES", 1000)
+    monkeypatch.setattr(row_files, "MOST_BYTES", 1000)
     with pytest.raises(StudyError, match="is larger than 1,000 bytes"):
         read(write(tmp_path, gzip.compress(content.encode())))
 

@@ -295,7 +295,7 @@ def test_missing_file_and_missing_package_are_named(tmp_path, monkeypatch):
     with pytest.raises(StudyError, match=r"cannot read .*none\.jsonl: No such file"):
         read_generations(tmp_path / "none.jsonl")
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(StudyError, match=r"folder\.csv is a folder"):
+    with pytest.raises(StudyError, match=r"folder\.csv is .* not a regular file"):
         read_generations(tmp_path / "folder.csv")
     path = write(tmp_path, "parquet", [{"text": "t"}])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
