@@ -60,7 +60,6 @@ MAX_OUTCOMES = 3
 _PEOPLE = frozenset({"human", "humans", "person", "people"})
 _MEANINGS = {"criterion": "criteria", "rater": "raters"}
 """What the headings of several columns of verdicts may mean."""
-_NUMBER = re.compile(r"[+-]?[\d.,]+")
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
     r"([\W_]*(?P<criterion>.*))?",
@@ -98,7 +97,6 @@ def find_verdicts(table: Table) -> list[str]:
             if len(columns) > 1 or is_rater or table.has_columns("criterion") != table.has_columns("rater"):
                 return columns
             table.use_columns("verdict", columns, "its cells are verdicts", verdict=table.frame[columns[0]])
-    _refuse_scores_as_verdicts(table)
     _use_tie_columns(table)
     return []
 
@@ -120,41 +118,13 @@ def _refuse_further_verdict_columns(table: Table, names: Sequence[str]) -> None:
     heading = table.get_heading("verdict")
     if names:
         _refuse_verdicts_on_two_orders(table, ["verdict", *names])
-        roles = [(role, what) for role, what in _MEANINGS.items() if not table.has_columns(role)]
-        remedies = [f"If all are {what}, write --set columns.headings={role}. " for role, what in roles]
         raise StudyError(
-            f"{join_with_and(names)} may hold verdicts, too, beside {heading}. {''.join(remedies)}If "
+            f"{join_with_and(names)} may hold verdicts, too, beside {heading}. If all are criteria, write "
+            "--set columns.headings=criterion. If all are raters, write --set columns.headings=rater. If "
             f"{names[0]} says which text was A or on the left, name the methods as shown in columns left and "
             "right, or the winner by its name. Otherwise write "
             f"{format_column_options('verdict', [heading])}"
         )
-
-
-def _refuse_scores_as_verdicts(table: Table) -> None:
-    """Refuse ranks or scores of both texts as verdicts, because one column cannot say which text is better.
-
-    Raises:
-        StudyError: The verdict is one of two columns of ranks or scores, or a table without a verdict has two
-            columns of numbers.
-    """
-    heading = table.get_heading("verdict")
-    if not table.has_columns("verdict"):
-        names = [
-            name
-            for name in table.columns_without_role
-            if all(map(_NUMBER.fullmatch, table.list_values(name)))
-        ]
-    elif set(HEADINGS["measures"]).isdisjoint(split_heading_words(heading)):
-        return
-    else:
-        names = [heading, *table.columns_without_role]
-    for first, second in combinations(names, 2):
-        are_marks = not heading and all(map(table.is_boolean, (first, second)))
-        if differ_only_in_side(first, second) and heading in {"", first} and not are_marks:
-            raise StudyError(
-                f"no column has verdicts: {first} and {second} have a number for each text. Write a column "
-                "verdict with the better method, or tie"
-            )
 
 
 def _read_sides(table: Table, name: str) -> pd.Series:
@@ -237,10 +207,10 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     """Turn counts of wins into rows, one row for each win.
 
     Each row is an item, and each win in the row is the verdict of another rater. The user can declare that
-    each win is instead the verdict on a separate pair.
+    the table has no pairs. Then each win is the verdict on a separate pair.
 
     Raises:
-        StudyError: A row is not an item, the columns do not hold counts, or they count too many wins.
+        StudyError: The columns do not hold counts, or they count too many wins.
     """
     listed = join_with_and(list(names))
     are_counts = all(_is_count_heading(name) or is_tie(word) for name, word in names.items())
@@ -252,16 +222,10 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     row, column = np.divmod(np.repeat(np.arange(marks.size), counts), len(names))
     new: dict[str, object] = {}
     meaning_of_win = "of a separate pair, as declared"
-    if table.has_columns("pair_id") or table.number_pairs().max(initial=-1) + 1 < len(marks):
+    if table.declared.columns.get("pair_id") != "":
         numbers = pd.Series(row).groupby(row).cumcount() + 1
         new = {"pair_id": row + 1, "rater": [f"{UNKNOWN_RATER} {number}" for number in numbers]}
         meaning_of_win = "by another, unnamed rater of the row's pair"
-    elif "pair_id" not in table.declared.columns:
-        raise StudyError(
-            f"{listed} count wins, and nothing says what was compared. If each win is of a separate pair, "
-            "write: --set columns.pair_id= . If several raters judged a pair, test the numbers with "
-            "guard-eval check"
-        )
     new = {name: cells for name, cells in new.items() if not table.has_columns(name)}
     table.set_frame(table.frame.iloc[row])
     why = f"they count wins, and each win is {meaning_of_win}"

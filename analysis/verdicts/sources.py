@@ -166,9 +166,9 @@ def _refuse_ids_that_restart_in_files(tables: Sequence[pd.DataFrame], whole: pd.
     kinds = ("collections", "groups", "prompt", "attributes")
     collections = {heading for kind in kinds for heading in HEADINGS[kind]}
     for name in map(str, whole.columns.difference([*KNOWN, *STORED])):
-        sizes = {table[name].nunique() if name in table else 0 for table in tables}
         is_common = simplify_heading(name) in collections
         is_about_raters = any(table["rater"].nunique() < FEWEST_RATERS for table in tables) and not is_common
+        sizes = {table[name].nunique() if name in table else 0 for table in tables}
         if sizes != {1} or is_about_raters or is_metadata_heading(name):
             continue
         counts = whole.groupby("pair_id")[name].nunique()

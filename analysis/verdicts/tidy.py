@@ -43,7 +43,6 @@ from analysis.verdicts.table import (
     Declarations,
     Table,
     format_column_options,
-    is_metadata_heading,
     is_name_of_aggregate,
     refuse_wrong_rows,
 )
@@ -259,19 +258,10 @@ def _may_hold_verdicts(table: Table, name: str) -> bool:
     if not meanings or not all(meanings):
         return False
     rows = len(table.frame)
-    are_letters = all(word and word.kind == "letter" for word in meanings)
     others = [other for other in table.names if table.count_distinct_rows(other) < rows]
     is_crossed = any(table.count_distinct_rows(other, name) == rows for other in others)
-    if not are_letters or HEADS in table.declared.columns:
-        return not (are_letters and is_crossed)
-    if is_crossed or len(meanings) in {1, rows}:
-        return False
-    cells = join_with_and(list(map(repr, table.list_values(name))))
-    raise StudyError(
-        f"the cells of {name!r} are {cells}: names of raters, or verdicts. If they name raters, write "
-        f"{format_column_options('rater', [name])}. If they are verdicts, write --set columns.headings=rater "
-        "or --set columns.headings=criterion"
-    )
+    are_letters = all(word and word.kind == "letter" for word in meanings)
+    return not (are_letters and (is_crossed or len(meanings) == 1))
 
 
 def _leave_out_invalid_votes(table: Table) -> None:
@@ -405,22 +395,13 @@ def _leave_out_rows_of_other_screens(table: Table) -> None:
 def _refuse_counted_votes(table: Table) -> None:
     """Refuse a table in which one row means several votes.
 
-    A column counts votes if its heading says so. A column of numbers may also count votes if the table does
-    not name the raters, and each outcome of an item has only one row.
-
     Raises:
         StudyError: A column counts votes.
     """
-    items = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"], *HEADINGS["groups"], "pairid"])
-    repeated = [name for name in items if table.count_distinct_rows(name) < len(table.frame)]
-    keys = [*METHODS, *filter(table.has_columns, ("verdict", "criterion", "dataset", "rater")), *repeated]
-    are_outcomes = not table.has_columns("rater") and table.count_distinct_rows(*keys) == len(table.frame) > 1
     for name in table.columns_without_role:
         cells = table.list_values(name)
         is_number = all(map(str.isdecimal, cells)) and bool(set(cells) - {"0", "1"})
-        is_count = simplify_heading(name) in HEADINGS["votes"]
-        is_count = is_count or (are_outcomes and name not in items and not is_metadata_heading(name))
-        if is_number and is_count:
+        if is_number and simplify_heading(name) in HEADINGS["votes"]:
             raise StudyError(
                 f"{name} may be the number of votes of each row; write a row for each vote, with its rater "
                 "if that is known, or remove the column"
