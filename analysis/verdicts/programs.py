@@ -252,13 +252,14 @@ def _read_annotation(item: Record, annotation: Record, result: Iterable[object],
             yield row | {"criterion": name, "verdict": word}
 
 
-def _read_controls(result: Iterable[object], where: str) -> Iterator[tuple[str | None, object, str | None]]:
+def _read_controls(result: Iterable[object], where: str) -> Iterator[tuple[str | None, object, str]]:
     """Yield the name, the chosen word (None if nothing was chosen) and the type of each control."""
     for region in result:
         value = region.get("value") if isinstance(region, dict) else None
-        if not isinstance(value, dict):
+        if not isinstance(region, dict) or not isinstance(value, dict):
             continue
-        name, kind = (convert_json_to_cell(region.get(key)) for key in ("from_name", "type"))
+        name = convert_json_to_cell(region.get("from_name"))
+        kind = str(region.get("type"))
         is_comment = kind == "textarea" and name not in _WHO
         answer = None if is_comment else value.get(_WORDS_OF.get(kind))
         words = answer if isinstance(answer, list) else [answer]

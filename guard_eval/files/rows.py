@@ -252,10 +252,8 @@ def _read_arrow_file(path: Path, table: Any) -> RowFile:  # noqa: ANN401 (pyarro
 def _read_json_file(path: Path, text: str, *, is_lines: bool) -> RowFile:
     """Return the records of JSON lines, or of a JSON document in one of the known shapes."""
     if is_lines or _has_json_lines(text):
-        lines = _find_filled_lines(text)
-        values = ((number, parse_json(f"{path}, line {number}", line)) for number, line in lines)
-        return RowFile(path, LINE, None, values)
-    value = parse_json(str(path), text) if text.strip() else []
+        return RowFile(path, LINE, None, parse_json_lines(str(path), text))
+    value = _parse_json(str(path), text) if text.strip() else []
     return RowFile(path, RECORD, None, enumerate(_find_json_records(value), start=1))
 
 
@@ -300,7 +298,13 @@ def _find_nested_records(value: dict[str, Any]) -> list[object]:
     return []
 
 
-def parse_json(where: str, text: str) -> object:
+def parse_json_lines(name: str, text: str) -> Iterator[tuple[int, object]]:
+    """Yield the JSON value on each line that is not blank, with the line's number."""
+    for number, line in _find_filled_lines(text):
+        yield number, _parse_json(f"{name}, {LINE} {number}", line)
+
+
+def _parse_json(where: str, text: str) -> object:
     """Parse a JSON value. Refuse an object that has the same key twice."""
     try:
         return json.loads(text, object_pairs_hook=_build_dict_of_unique_keys)

@@ -13,7 +13,7 @@ from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
-from guard_eval.files.rows import LINE, MOST_ROWS, Encoding, NumberedRows, open_row_file, parse_json
+from guard_eval.files.rows import LINE, MOST_ROWS, Encoding, NumberedRows, open_row_file, parse_json_lines
 
 _VOCABULARY = tomllib.loads(Path(__file__).with_name("keys.toml").read_text("utf-8"))
 TEXT: list[str] = _VOCABULARY["text"]
@@ -72,9 +72,7 @@ def read_json_lines(name: str, text: str) -> Iterator[Record]:
     Raises:
         StudyError: A line is not a JSON object. The message names the line.
     """
-    lines = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
-    values = ((number, parse_json(f"{name}, {LINE} {number}", line)) for number, line in lines)
-    yield from _read_records(name, LINE, values)
+    yield from _read_records(name, LINE, parse_json_lines(name, text))
 
 
 def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[Record]:

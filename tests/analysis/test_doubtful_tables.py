@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 import pytest
-from outcomes import AB, counts, refusal
+from outcomes import AB, counts, refusal, write_tables
 
 import analysis
 
@@ -687,9 +687,7 @@ def test_methods_in_two_files_are_refused(tmp_path):
     """The letters may be those of the columns, or those of the file of items."""
     rows = [{"item": n, **AB, "rater": "r", "winner": "A"} for n in range(12)]
     items = [{"item": n, "A": ("alpha", "beta")[n % 2], "B": ("beta", "alpha")[n % 2]} for n in range(12)]
-    paths = [tmp_path / "answers.csv", tmp_path / "key.csv"]
-    for path, table in zip(paths, (rows, items), strict=True):
-        pd.DataFrame(table).to_csv(path, index=False)
+    paths = write_tables(tmp_path, answers=pd.DataFrame(rows), key=pd.DataFrame(items))
     assert "another file has other methods for the same items" in refusal(paths)
     pd.DataFrame(rows)[["item", *AB]].assign(prompt="one").to_csv(paths[1], index=False)
     assert set(analysis.read(paths, rater_kind="person")["prompt_id"]) == {"one"}
