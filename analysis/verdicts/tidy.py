@@ -105,22 +105,20 @@ def make_tidy(
     refuse_methods_of_several_settings(table)
     words = _list_words(table) if declared.words else []
     wide = find_verdicts(table)
+    if are_pairs:
+        melt_wide_table(table, wide)
+        find_methods(table)
+        _leave_out_invalid_votes(table)
+        wide = []
     _leave_out_rows_of_other_screens(table)
     _refuse_unclear_exclusion_columns(table, wide)
-    has_verdicts = bool(wide) or table.has_columns("verdict")
-    if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
+    if table.has_columns(*METHODS) and (wide or table.has_columns("verdict")):
         if form is None:
             _refuse_counted_votes(table)
         add_pair_and_prompt_columns(table, [*wide, *find_rater_columns_of_slots(table, wide)], form)
         _refuse_possible_check_questions(table, wide)
-    if wide or HEADS in declared.columns:
+    if wide or (HEADS in declared.columns and not are_pairs):
         melt_wide_table(table, wide)
-        find_methods(table)
-        _leave_out_invalid_votes(table)
-        _refuse_unclear_exclusion_columns(table, ())
-    if are_pairs and table.has_columns(*METHODS):
-        add_pair_and_prompt_columns(table, (), None)
-        _refuse_possible_check_questions(table, ())
     if table.has_columns("verdict", *METHODS):
         _refuse_names_of_checks(table)
         _complete_rows(table)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from contextlib import suppress
 from copy import deepcopy
 
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from outcomes import refusal
 
 from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.reading import get_reading
@@ -233,17 +235,18 @@ def test_item_with_changed_sides_must_name_the_sides(tmp_path):
     table = read(save(tmp_path, [blind()]))
     assert list(table["verdict"]) == ["guard"]
     assert "read by method_a and method_b" in notes(table)
-    with pytest.raises(
-        StudyError, match=r"on record 1 is a side, and the column 'swapped' may say that sides"
-    ):
-        read(save(tmp_path, [blind(swapped=True)]))
-    with pytest.raises(StudyError, match="on record 1 is a side, and the column 'order' may say that sides"):
-        read(save(tmp_path, [blind(order="BA")]))
+    assert "on record 1 is a side, and the column 'swapped' may say that sides" in refusal(
+        save(tmp_path, [blind(swapped=True)])
+    )
+    assert "on record 1 is a side, and the column 'order' may say that sides" in refusal(
+        save(tmp_path, [blind(order="BA")])
+    )
     table = read(save(tmp_path, [blind(swapped=True, left="acs", right="guard")]))
     assert list(table["verdict"]) == ["acs"]
     assert "read by left and right" in notes(table)
-    with pytest.raises(StudyError, match=r"on record 1 is a side, and the column 'model_1' may say"):
-        read(save(tmp_path, [blind(model_1="acs", model_2="guard")]))
+    assert "on record 1 is a side, and the column 'model_1' may say" in refusal(
+        save(tmp_path, [blind(model_1="acs", model_2="guard")])
+    )
 
 
 REFUSED = [
@@ -301,8 +304,7 @@ def test_potato_file_is_read(tmp_path, form):
             for item, first, second in answers
         ]
         path = save(folder, records, "annotated_instances.jsonl")
-    with pytest.raises(StudyError, match=r"which methods were compared.*guard-eval report .* ITEMS"):
-        read(path)
+    assert "which methods were compared" in refusal(path)
     table = read([path, items])
     assert column(table.astype(object), "pair_id", "rater", "criterion", "verdict") == [
         ("i1", "anna", "coherence", "guard"),
@@ -338,11 +340,9 @@ def test_letters_mean_sides_in_tables_with_sides(tmp_path):
     assert set(column(table, "pair_id", "shown_first")) == {("1", "guard"), ("2", "acs"), ("3", "acs")}
     assert "read by left and right" in notes(table)
     path.write_text(SHOWN.replace("1,guard,acs,guard,acs", "1,guard,acs,guard,guard"))
-    with pytest.raises(StudyError, match=r"sides\.csv: left and right are not the row's methods on line 2"):
-        read(path)
+    assert "sides.csv: left and right are not the row's methods on line 2" in refusal(path)
     path.write_text(SHOWN.replace("acs,guard,anna,A,left", "acs,guard,anna,method_a,left"))
-    with pytest.raises(StudyError, match=r"'method_a' on line 3 may mean a column or a side"):
-        read(path)
+    assert "'method_a' on line 3 may mean a column or a side" in refusal(path)
 
 
 FIRST, WIDE = f"{HEADER},shown_first", "pair_id,method_a,method_b,rater,fluency"
@@ -376,8 +376,7 @@ def test_ambiguous_letter_is_refused(tmp_path, header, rows, verdicts):
     if isinstance(verdicts, list):
         assert list(read(path)["verdict"]) == verdicts
     else:
-        with pytest.raises(StudyError, match=f"blind.csv: .*{verdicts}"):
-            read(path)
+        assert re.search(f"blind.csv: .*{verdicts}", refusal(path))
 
 
 def test_parquet_index_is_read(tmp_path):
@@ -398,20 +397,15 @@ def test_apostrophe_before_formula_is_removed(tmp_path):
 
 def test_file_of_two_formats_needs_a_named_format(tmp_path):
     path = save(tmp_path, [alpaca(1, 1.0, **vote("model_b", "expert_0"))])
-    with pytest.raises(
-        StudyError, match=r"AlpacaEval annotations and FastChat .*--set format=alpaca-eval or --set format=f"
-    ):
-        read(path)
+    assert "--set format=alpaca-eval or --set format=f" in refusal(path)
     assert len(read(path, form="fastchat")) == 1
-    with pytest.raises(StudyError, match=r"no format 'fastchatt'; did you mean 'fastchat'"):
-        read(path, form="fastchatt")
+    assert "no format 'fastchatt'; did you mean 'fastchat'" in refusal(path, form="fastchatt")
 
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form != "table"])
 def test_error_names_the_record_of_a_foreign_file(tmp_path, form):
     path = save(tmp_path, [{"x": 1}], "odd.jsonl")
-    with pytest.raises(StudyError, match=r"odd\.jsonl"):
-        read(path, form=form)
+    assert "odd.jsonl" in refusal(path, form=form)
 
 
 @pytest.mark.parametrize(
