@@ -126,7 +126,7 @@ def test_status_counts_a_changed_answer_once(four):
 
 
 def test_status_reports_excluded_raters_without_counting_them(four):
-    raters.exclude_or_include_rater(four.store, "ben", "exclude", "for the test", "owner")
+    raters.decide_about_rater(four.store, "ben", "exclude", by="owner", reason="for the test")
     ratings = four.ratings()
     assert (ratings.counted, ratings.excluded, ratings.filled) == (4, 4, (1, 4, 0))
     assert ratings.criteria[0].kappa.note == "no item was rated twice"

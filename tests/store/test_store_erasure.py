@@ -18,9 +18,9 @@ from guard_eval.store.notes import read_notes, write_note
 from guard_eval.store.pairs import add_pairs
 from guard_eval.store.raters import (
     Enrolment,
+    decide_about_rater,
     enrol_rater,
     erase_rater,
-    exclude_or_include_rater,
     invite_rater,
     read_rater_progress,
 )
@@ -43,7 +43,7 @@ def leave_traces(store, plan, name="Ada Lovelace", external=ADA, source="prolifi
     write_note(store, ada, "consent", '{"agreed": true}')
     for presented in rate_all_pairs(store, ada, plan):
         save_choice(store, ada, presented, "B", comment=f"{name} was here", problem="offensive")
-    exclude_or_include_rater(store, name, "exclude", f"{name} ({external}) was fast", "owner")
+    decide_about_rater(store, name, "exclude", by="owner", reason=f"{name} ({external}) was fast")
     include_rater(store, name)
     return ada
 
@@ -175,7 +175,7 @@ def test_erasing_a_one_letter_name_changes_no_other_word(store, add_new_pairs, p
     ada, _ = invite_rater(store, "A")
     invite_rater(store, f"erased-{ada.id}")
     write_note(store, ada, "practice", '{"choices": {"fluency": "A"}}')
-    exclude_or_include_rater(store, "A", "exclude", "A was fast. And careless", "owner")
+    decide_about_rater(store, "A", "exclude", by="owner", reason="A was fast. And careless")
     new, _ = erase_rater(store, "A", "owner")
     assert new == f"erased-{ada.id}-"
     details = {note.kind: note.detail for note in read_notes(store)}
@@ -188,9 +188,7 @@ def test_an_erased_name_is_removed_from_notes_of_others(store, add_new_pairs, pl
     add_new_pairs(2)
     _, ben, _ = invite_people(store, "Zo\u00eb B", "Ben", "A")
     save_choice(store, ben, claim_pair(store, ben, plan), comment="zo\u0065\u0308 b said that A is better")
-    exclude_or_include_rater(
-        store, "Ben", "exclude", "copied from Zo\u00eb B, the Zo\u00eb Bs say", "Zo\u00eb B"
-    )
+    decide_about_rater(store, "Ben", "exclude", "copied from Zo\u00eb B, the Zo\u00eb Bs say", "Zo\u00eb B")
     new, _ = erase_rater(store, "Zo\u00eb B", "owner")
     erase_rater(store, "A", "owner")
     written = {note.kind: note.detail for note in read_notes(store, rater=ben.name)}
