@@ -76,7 +76,7 @@ def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
     return {
         "paper/table.tex": f"{_PACKAGES}{to_latex(table, label='tab:verdicts')}\n",
         "paper/tables.md": "\n\n".join(map(to_markdown, tables)) + "\n",
-        "paper/figure.pdf": draw_main_figure(evidence).pdf,
+        "paper/figure.pdf": draw_main_figure(evidence).encode("pdf"),
         "paper/sentence.txt": f"{join_lines(text)}\n",
         "paper/sentence.tex": f"{_convert_to_latex(text)}\n",
         "paper/methods.tex": " ".join(map(_convert_to_latex_with_citation, notes)) + "\n",

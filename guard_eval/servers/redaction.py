@@ -97,12 +97,11 @@ def _keep_letters_and_digits(content: bytes) -> bytes:
 def _list_key_encodings(key: str) -> set[bytes]:
     """Return a key, or the halves of a long key, in every encoding that a server may use.
 
-    The encodings are reversed order, character numbers (hexadecimal, octal and decimal) and base64. Base64
-    depends on the number of bytes before the key, modulo 3.
+    Besides escapes, which are decoded earlier, the encodings are hexadecimal and base64. Base64 depends on
+    the number of bytes before the key, modulo 3.
     """
     plain = key.encode()
-    codes = [plain, plain[::-1]]
-    codes += ["".join(format(byte, form) for byte in plain).encode() for form in ("x", "#x", "o", "#o", "d")]
+    codes = [plain, plain.hex().encode()]
     for offset in range(3):
         encoded = base64.b64encode(bytes(offset) + plain)
         codes.append(encoded[-(-8 * offset // 6) : 8 * (offset + len(plain)) // 6])

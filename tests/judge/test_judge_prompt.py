@@ -37,9 +37,8 @@ HOSTILE = [
 
 
 def write_system_message(names, *, as_verdict_block=False):
-    return JudgePrompt(criteria=select_criteria(names, CRITERIA)).write_system_message(
-        as_verdict_block=as_verdict_block
-    )
+    criteria = select_criteria(names, CRITERIA)
+    return JudgePrompt(criteria=criteria, as_verdict_block=as_verdict_block).write_system_message()
 
 
 def normalise_spaces(text):
@@ -105,10 +104,9 @@ def test_hostile_text_stays_inside_its_tags(text):
     hostile = BlindPair(presentation=1, prompt=f"{text}?", text_a=text, text_b=f"{text}!")
     nothing = BlindPair(presentation=1, prompt="", text_a="", text_b="")
     for lines in (False, True):
-        fluency = JudgePrompt(criteria=select_criteria(["fluency"], CRITERIA))
-        messages, empty = (
-            fluency.write_messages(content, 5, as_verdict_block=lines) for content in (hostile, nothing)
-        )
+        criteria = select_criteria(["fluency"], CRITERIA)
+        fluency = JudgePrompt(criteria=criteria, as_verdict_block=lines, seed=5)
+        messages, empty = map(fluency.write_messages, (hostile, nothing))
         assert messages[0] == empty[0]
         user = messages[1]["content"]
         texts = {"prompt": f"{text}?", "method-a": text, "method-b": f"{text}!"}
