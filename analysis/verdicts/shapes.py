@@ -11,9 +11,9 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from analysis.verdicts.files import MAX_ROWS
-from analysis.verdicts.methods import suggest_method_columns, suggest_methods_in_cells
+from analysis.verdicts.methods import HOW_TO_DECLARE_METHODS
 from analysis.verdicts.reading import WIDE
-from analysis.verdicts.sides import read_first_method
+from analysis.verdicts.sides import read_sides
 from analysis.verdicts.table import (
     HEADINGS,
     METHODS,
@@ -29,7 +29,6 @@ from analysis.verdicts.table import (
     names_worse_text,
 )
 from analysis.verdicts.words import (
-    MEANINGS,
     TIED,
     A,
     B,
@@ -40,6 +39,7 @@ from analysis.verdicts.words import (
     is_model_name,
     is_tie,
     names_side,
+    offer_word_settings,
 )
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
@@ -104,10 +104,10 @@ def find_verdicts(table: Table) -> list[str]:
 def _refuse_columns_of_worse_texts(names: Sequence[str]) -> None:
     """Refuse a column of verdicts whose heading says that it names the worse text."""
     for name in filter(names_worse_text, names):
+        option = format_column_options("verdict", [name])
         raise StudyError(
-            f"{name!r} seems to name the worse text. If it does, declare the better one for each word: "
-            f"{format_column_options('verdict', [name])} --set 'verdicts.\"WORD\"=SIDE' ({MEANINGS}). If it "
-            f"names the better text, write {format_column_options('verdict', [name])}"
+            f"{name!r} seems to name the worse text. If it does, declare the better one for each word: {option} "
+            f"{offer_word_settings(['WORD'])}. If it names the better text, write {option}"
         )
 
 
@@ -127,7 +127,7 @@ def _refuse_further_verdict_columns(table: Table, names: Sequence[str]) -> None:
         )
 
 
-def _read_sides(table: Table, name: str) -> pd.Series:
+def _name_sides_in_cells(table: Table, name: str) -> pd.Series:
     """Return the side (`A`, `TIED` or `B`) that each cell of a column names. Other cells stay texts."""
     texts = table.list_values(name)
     words = find_word_meanings(texts)
@@ -141,7 +141,7 @@ def _do_columns_have_same_verdicts(table: Table, *names: str) -> bool:
         return False
     verdicts = []
     for name in names:
-        sides = _read_sides(table, name)
+        sides = _name_sides_in_cells(table, name)
         for method, side in zip(METHODS, (A, B), strict=True):
             sides = sides.mask(table.get_cells(name) == table.get_cells(method), side)
         verdicts.append(sides.fillna(""))
@@ -299,7 +299,7 @@ def _is_verdict_column(table: Table, name: str) -> bool:
         and table.is_property_of(name, "rater")
     ):
         return False
-    return not methods or read_first_method(table, name) is None
+    return not methods or not read_sides(table, name).all()
 
 
 def melt_wide_table(table: Table, names: Sequence[str]) -> None:
@@ -314,9 +314,8 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
     """
     if not names:
         raise StudyError(
-            "no column has verdicts under its heading. Declare what the words mean: --set "
-            f"'verdicts.\"WORD\"=SIDE' ({MEANINGS})"
-            + suggest_methods_in_cells(table, table.columns_without_role)
+            "no column has verdicts under its heading. Declare what the words mean: "
+            + offer_word_settings(["WORD"])
         )
     raters = find_rater_columns_of_slots(table, names)
     split = {} if raters else _split_headings_into_roles(table, names)
@@ -425,7 +424,7 @@ def _refuse_verdicts_on_two_orders(table: Table, names: Sequence[str]) -> None:
 
 def _do_columns_contradict(table: Table, first: str, second: str) -> bool:
     """Return whether two columns name opposite sides in significantly more rows than the same side."""
-    sides, others = (_read_sides(table, name) for name in (first, second))
+    sides, others = (_name_sides_in_cells(table, name) for name in (first, second))
     is_clear = sides.isin([A, B]) & others.isin([A, B])
     count, contradictions = int(is_clear.sum()), int((is_clear & (sides != others)).sum())
     return count > 0 and float(binomtest(contradictions, count, alternative="greater").pvalue) < _CHANCE
@@ -469,18 +468,15 @@ def _explain_how_to_declare_headings(table: Table, names: Sequence[str]) -> str:
     listed = f"{join_with_and([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
     columns = count_in_words(len(names), "column")
     start = f"verdicts are in {columns} ({listed}), and nothing says what their headings are"
-    methods = "" if table.has_columns(*METHODS) else suggest_methods_in_cells(table, names)
-    if table.has_columns(*METHODS) or methods:
-        roles = [role for role in _MEANINGS if not table.has_columns(role)]
-        heads = [f"columns.headings={role}" for role in (*roles, "pair_id")]
-        return f"{start}: {format_set_options(*heads, join=' or ')}{methods}"
-    if offer := suggest_method_columns(table):
-        return f"nothing says which methods were compared. {offer}"
+    roles = [role for role in _MEANINGS if not table.has_columns(role)]
+    heads = format_set_options(*(f"columns.headings={role}" for role in (*roles, "pair_id")), join=" or ")
+    if table.has_columns(*METHODS):
+        return f"{start}: {heads}"
     sides = filter(names_side, dict.fromkeys(table.list_values(*names)))
     parts = ["columns.headings=pair_id", f"columns.rater={table.get_heading('rater', 'HEADING')}"]
-    parts += [format_word_setting(word, "METHOD") for word in sides]
+    survey = format_set_options(*parts, *(format_word_setting(word, "METHOD") for word in sides))
     return (
-        f"{start}, and there is no method_a and method_b. In a survey with a row for each person and a "
-        f"column for each question write: {format_set_options(*parts)}. If the methods changed sides, "
+        f"{start} ({heads}), or which methods were compared. {HOW_TO_DECLARE_METHODS}. In a survey with a "
+        f"row for each person and a column for each question write: {survey}. If the methods changed sides, "
         "give a second file with the columns item, A and B in place of METHOD"
     )

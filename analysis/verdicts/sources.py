@@ -19,6 +19,7 @@ from analysis.verdicts.reading import READING, get_reading, join_readings, warn_
 from analysis.verdicts.table import (
     EXCLUDED,
     HEADINGS,
+    ITEMS,
     KNOWN,
     METHODS,
     NUMBERED,
@@ -287,7 +288,7 @@ def _read_items(files: Sequence[VerdictFile], headings: set[str]) -> pd.DataFram
     for file in files:
         table = Table(file.read_table(), Declarations())
         find_methods(table)
-        common = table.find_headings(("pairid", *HEADINGS["pair"], *HEADINGS["prompt"]))
+        common = table.find_headings(("pairid", *ITEMS))
         names = [name for name in (*common, *table.names) if name not in {*METHODS, *SHOWN}]
         shared = [name for name in names if simplify_heading(name) in headings]
         key = next(iter([*shared, *common]), "")

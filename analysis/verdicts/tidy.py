@@ -15,12 +15,11 @@ from analysis.verdicts.items import (
     refuse_showings_with_changed_sides,
 )
 from analysis.verdicts.methods import (
+    HOW_TO_DECLARE_METHODS,
     find_methods,
     refuse_methods_of_several_settings,
     refuse_sides_as_methods,
     refuse_texts_as_methods,
-    suggest_method_columns,
-    suggest_methods_in_cells,
 )
 from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.reading import READING, UNKNOWN_RATERS, Role, get_reading, join_readings
@@ -46,7 +45,7 @@ from analysis.verdicts.table import (
     is_name_of_aggregate,
     refuse_wrong_rows,
 )
-from analysis.verdicts.words import MEANINGS, find_word_meaning, names_side, simplify_word
+from analysis.verdicts.words import find_word_meaning, names_side, offer_word_settings, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.reporting.words import join_first_parts, join_with_and
@@ -459,7 +458,7 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             raise StudyError(f"no column has verdicts under a common heading. If one does, write {offers}")
         raise StudyError(
             "no column has verdicts. Say which one does, and what its words mean: --set "
-            f"columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' ({MEANINGS})"
+            f"columns.verdict=HEADING {offer_word_settings(['WORD'])}"
         )
     if table.items is not None:
         ids = join_with_and([*map(repr, table.items.index[:2]), "…"])
@@ -471,8 +470,6 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             "nothing says which methods were compared; add the fields method_a and method_b (and left and "
             "right, where sides changed) to the items, or give a file that has them by id"
         )
-    if offer := suggest_method_columns(table):
-        raise StudyError(f"nothing says which methods were compared. {offer}")
     measures = set(HEADINGS["measures"])
     rated = [name for name in table.columns_without_role if measures & set(split_heading_words(name))]
     if rated and not table.has_columns("verdict"):
@@ -480,11 +477,7 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             f"{join_with_and(rated)} may rate one text in each row, and a verdict compares two. Write a row "
             "for each two methods of an item and a rater, with the better one as the verdict, or tie"
         )
-    methods = suggest_methods_in_cells(table, ["verdict"]) or suggest_methods_in_cells(
-        table, table.columns_without_role
-    )
     raise StudyError(
-        "nothing says which methods were compared. Say which columns do: --set columns.method_a=HEADING "
-        "--set columns.method_b=HEADING. Or give a second file with the columns item, A and B and the "
-        f"methods in them, and name both files{methods}"
+        f"nothing says which methods were compared. {HOW_TO_DECLARE_METHODS}. Or give a second file with the "
+        "columns item, A and B and the methods in them, and name both files"
     )
