@@ -106,8 +106,8 @@ def _refuse_columns_of_worse_texts(names: Sequence[str]) -> None:
     for name in filter(names_worse_text, names):
         option = format_column_options("verdict", [name])
         raise StudyError(
-            f"{name!r} seems to name the worse text. If it does, declare the better one for each word: {option} "
-            f"{offer_word_settings(['WORD'])}. If it names the better text, write {option}"
+            f"{name!r} seems to name the worse text. If it does, declare the better one for each word: "
+            f"{option} {offer_word_settings(['WORD'])}. If it names the better text, write {option}"
         )
 
 

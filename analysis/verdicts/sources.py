@@ -256,12 +256,12 @@ def load_files(files: Sequence[Path], declared: Declarations) -> list[tuple[Path
             for name, heading in declared.columns.items()
             if heading not in others and (form == TABLE or name in _FOR_PROGRAMS)
         }
-        own = replace(declared, columns=columns)
+        relevant = replace(declared, columns=columns)
         with name_file_in_errors(file.path):
             if form == TABLE:
-                table = make_tidy(file.read_table(), own, items)
+                table = make_tidy(file.read_table(), relevant, items)
             else:
-                table = make_tidy(read_program_file(file, form, items), own, form=FOREIGN[form])
+                table = make_tidy(read_program_file(file, form, items), relevant, form=FOREIGN[form])
         tables.append((file.path, table))
     return tables
 
