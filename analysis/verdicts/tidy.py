@@ -134,9 +134,9 @@ def _convert_frame_to_table(frame: pd.DataFrame, declared: Declarations, items: 
             "the table has several header rows or index columns (a MultiIndex); give it one header row: "
             "frame.stack(), frame.reset_index(), or join the parts of each heading"
         )
-    names = frame.columns.map(str)
-    if names.has_duplicates:
-        raise StudyError(f"the table has the column {names[names.duplicated()][0]!r} twice; keep one")
+    names = list(map(str, frame.columns))
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
     table = Table(frame.set_axis(names, axis=1), declared, items)
     are_headings = [table.get_cells(name) == name for name in names]
     if are_headings:
