@@ -29,10 +29,9 @@ from guard_eval.texts.current import Known, find_model_revision
 from guard_eval.texts.systems.served_files import TEXTS
 from guard_eval.texts.tuning import TUNE, group_systems_by_prompts, split_prompts_for_tuning
 
-EngineName = Literal["local", "ray", "vllm"]
+EngineName = Literal["local", "vllm"]
 _OPENERS: dict[EngineName, str] = {
     "local": "guard_eval.generation.engines.local:open_local_engine",
-    "ray": "guard_eval.generation.engines.ray:open_ray_engine",
     "vllm": "guard_eval.generation.engines.vllm.generation:open_vllm_engine",
 }
 """The function that opens each engine. An engine is imported late, because libraries take seconds to load."""
@@ -45,7 +44,6 @@ def generate_texts(
     strategy: Sequence[str] = (),
     shard: str | None = None,
     engine: EngineName = "local",
-    workers: int | None = None,
     trace: bool = False,
     budget: float | None = None,
     send_key: Sequence[str] = (),
@@ -63,10 +61,7 @@ def generate_texts(
         strategy: Write texts only with this strategy or system of the study. The option may be repeated.
         shard: Write the texts of only one part of the prompts: I/N is part I of N. Run each part on another
             GPU or machine.
-        engine: local: in this process. ray: on the Ray cluster at RAY_ADDRESS, or on a new one on this
-            machine. vllm: with vLLM.
-        workers: The number of models that Ray runs at the same time. Default: one for each GPU, or else for
-            each CPU.
+        engine: local: with transformers. vllm: with vLLM.
         trace: Also write the values that strategies adapt at every token, such as GUARD's k_t and α_t.
         budget: The highest cost of all requests to servers, over all runs, in US dollars. Default: the
             command asks.
@@ -77,7 +72,9 @@ def generate_texts(
         StudyError: Options contradict each other, a model cannot be loaded or cannot run a strategy, or texts
             could not be written. Written texts stay.
     """
-    _check_options(trace=trace, engine=engine, workers=workers, budget=budget)
+    if trace and engine != "local":
+        raise StudyError(f"--trace works only with --engine local, not with {engine}; leave one of them out")
+    check_budget(budget)
     systems = _select_systems(study, strategy)
     prompt_shard = Shard.parse(shard) if shard else Shard()
     local = [system for system in systems if system.source == "strategy"]
@@ -98,9 +95,7 @@ def generate_texts(
             remedy = "wait for it, or stop it"
             locks.enter_context(reserve_shard(study.folder / TEXTS, WHOLE, remedy=remedy))
         recorded = "vllm" if engine == "vllm" else None
-        for plan in _plan_local_texts(
-            study, local, shard=prompt_shard, engine=recorded, workers=workers, trace=trace
-        ):
+        for plan in _plan_local_texts(study, local, shard=prompt_shard, engine=recorded, trace=trace):
             own.refuse_unloaded_strategies(plan.missing_texts)
             results.append(
                 _describe_dry_run(plan) if dry_run else _generate_missing_texts(plan, engine, problems)
@@ -119,17 +114,6 @@ def generate_texts(
     if problems:
         raise StudyError(_describe_problems(problems, results))
     return _combine_system_results(study, results, trace=trace, dry_run=dry_run)
-
-
-def _check_options(*, trace: bool, engine: EngineName, workers: int | None, budget: float | None) -> None:
-    """Raise a `StudyError` if an option has a bad value or contradicts another option."""
-    if trace and engine != "local":
-        raise StudyError(f"--trace works only with --engine local, not with {engine}; leave one of them out")
-    if workers is not None and (engine != "ray" or workers < 1):
-        raise StudyError(
-            f"--workers {workers} must be at least 1, and only --engine ray has workers; leave --workers out"
-        )
-    check_budget(budget)
 
 
 def _select_systems(study: Study, names: Sequence[str]) -> list[System]:

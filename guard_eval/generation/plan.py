@@ -70,7 +70,6 @@ class GenerationPlan:
         shard: The number of this part of the study's prompts, and the number of parts.
         facts: The `revision` and `dtype` of the model. An unknown fact is None.
         engine: The engine's name in the recipe of new texts.
-        workers: The number of models that Ray runs at the same time, or None if the user sets no number.
         trace: Whether to save the values that strategies adapt.
     """
 
@@ -80,7 +79,6 @@ class GenerationPlan:
     shard: Shard = WHOLE
     facts: Known = field(default_factory=dict)
     engine: str | None = None
-    workers: int | None = None
     trace: bool = False
 
     @cached_property

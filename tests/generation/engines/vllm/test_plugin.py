@@ -15,7 +15,7 @@ from guard_eval.generation.engines.vllm.plugin import (
     ProcessorForRunnerV2,
     make_processor,
 )
-from guard_eval.generation.strategies import own, parse
+from guard_eval.generation.strategies import parse
 
 CPU = torch.device("cpu")
 GUARDS = ["guard", "guard(formulation=algorithm1)", "guard(formulation=released)"]
@@ -46,8 +46,8 @@ BREAKERS = [3, 7, 11]
 
 
 @pytest.fixture(autouse=True)
-def _breakers(monkeypatch, own_registry):
-    own.load_strategies_from_source("mine.py", OWN)
+def _breakers(monkeypatch, load_own_strategies):
+    load_own_strategies(OWN)
     monkeypatch.setattr(plugin._Requests, "_sequence_breaker_ids", torch.tensor(BREAKERS))
 
 
