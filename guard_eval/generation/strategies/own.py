@@ -110,8 +110,6 @@ def _run_strategy_file(path: Path, text: str) -> list[type[Step]]:
         del sys.modules[name]
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-        if isinstance(error, SyntaxError):
-            lines = [error.lineno]
         where = f", line {lines[-1]}" if lines else ""
         raise StudyError(
             f"cannot use the strategies in {path}{where}: {type(error).__name__}: {error}; correct the file"

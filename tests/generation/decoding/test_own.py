@@ -97,7 +97,7 @@ def test_source_hash_covers_all_user_defined_steps(examples, load_own_strategies
 
 BAD_FILES = {
     "x = 1\n": "the file has no class that is derived from Sampler or Penalty",
-    "def (\n": "line 1: SyntaxError",
+    "def (\n": "SyntaxError: invalid syntax (mine.py, line 1)",
     "import nowhere_at_all\n": "line 1: ModuleNotFoundError",
     "raise SystemExit(0)\n": "line 1: SystemExit",
     HEAD + "class A(Sampler):\n    pass\n" + IDENTITY: "A is not a frozen dataclass",
