@@ -7,10 +7,8 @@ from collections.abc import Sequence
 
 from analysis.stats.printed import (
     are_percentages_possible,
-    can_add_up_to_100,
     compute_clustered_p,
     find_largest_significant_icc,
-    find_nearest_percentage,
     find_possible_counts,
 )
 from analysis.stats.proportion import run_pooled_binomial_test
@@ -24,7 +22,7 @@ from guard_eval.reporting.words import (
     format_number,
     format_p_in_sentence,
     format_percent,
-    join_with_and,
+    join_first_parts,
 )
 from guard_eval.results import Result
 
@@ -73,7 +71,6 @@ class PrintedRow:
         percentages: The printed percentages.
         n: The number of ratings.
         is_possible: Whether counts of `n` ratings can give these percentages.
-        nearest: The nearest possible percentages.
         lowest_p, highest_p: The smallest and largest p of the binomial test, over all counts that give these
             percentages.
     """
@@ -81,7 +78,6 @@ class PrintedRow:
     percentages: str
     n: int
     is_possible: bool
-    nearest: str
     lowest_p: float | None
     highest_p: float | None
 
@@ -246,7 +242,6 @@ def _check_percentages(percentages: Sequence[str], n: int) -> PrintedRow:
         percentages="/".join(percentages),
         n=n,
         is_possible=is_possible,
-        nearest="/".join(find_nearest_percentage(percentage, n) for percentage in percentages),
         lowest_p=min(p_values, default=None),
         highest_p=max(p_values, default=None),
     )
@@ -254,34 +249,26 @@ def _check_percentages(percentages: Sequence[str], n: int) -> PrintedRow:
 
 def _describe_rating_count(ratings: int, raters: int, pairs: int | None) -> str:
     """Say whether the number of ratings fits the numbers of raters and pairs."""
-    if pairs is None:
-        of_pairs = "no whole number of pairs: some are missing"
-        if ratings % raters == 0:
-            of_pairs = f"of {count_in_words(ratings // raters, 'pair')}"
-        return f"{ratings:,} ratings by {count_in_words(raters, 'rater')} are {of_pairs}."
-    planned = f"{count_in_words(raters, 'rater')} × {count_in_words(pairs, 'pair')}"
+    pairs = pairs or ratings // raters
+    planned = f"{count_in_words(raters, 'rater')} × {count_in_words(pairs, 'pair')} = {raters * pairs:,}"
     if ratings == raters * pairs:
-        return f"{ratings:,} ratings are {planned}."
-    missing = ", or ratings are missing" if ratings < raters * pairs else ""
-    return (
-        f"{ratings:,} ratings are not {planned} = {raters * pairs:,}: one of these figures is wrong{missing}."
-    )
+        return f"{planned} ratings."
+    return f"{planned}, not {ratings:,} ratings: one of these figures is wrong, or ratings are missing."
 
 
 def _describe_tolerated_correlation(claim: Claim, alpha: float, tests: int) -> str:
     """Describe the largest correlation of ratings of a pair for which the difference is significant."""
     limit = claim.tolerated_icc
-    alone = "uncorrected, " if tests > 1 else ""
-    if limit is None:
-        end = f"the difference is not significant at α = {alpha:g}, however ratings of a pair correlate"
-    elif limit == 1:
-        end = f"the claim holds at α = {alpha:g}, however ratings of a pair correlate"
-    else:
-        end = f"the claim falls at α = {alpha:g} if ratings of a pair correlate by more than {limit:.2f}"
+    falls = "falls even if ratings of a pair are independent"
+    if limit is not None:
+        falls = (
+            "never falls" if limit == 1 else f"falls if ratings of a pair correlate by more than {limit:.2f}"
+        )
     return (
         f"A win share of {format_percent(claim.win_share, 2)} and a lead of "
-        f"{200 * claim.win_share - 100:.1f} points: {alone}{end}. The pooled test gives "
-        f"{format_p_in_sentence(claim.pooled_p)}, as if all ratings were independent."
+        f"{200 * claim.win_share - 100:.1f} points: {'uncorrected, ' if tests > 1 else ''}the claim {falls} "
+        f"(α = {alpha:g}). The pooled test gives {format_p_in_sentence(claim.pooled_p)}, as if all ratings "
+        "were independent."
     )
 
 
@@ -299,12 +286,9 @@ def _describe_possible_rating_counts(totals: Sequence[int], ratings: int) -> str
     """List the numbers of ratings for which these percentages are possible."""
     if not totals:
         return f"No number of ratings up to {ratings:,} fits all rows of percentages."
-    listed = join_with_and([f"{n:,}" for n in totals[:MAX_TOTALS]])
-    more = f", and {len(totals) - MAX_TOTALS:,} more" if len(totals) > MAX_TOTALS else ""
     verb = "can" if ratings in totals else "cannot"
-    return (
-        f"The percentages {verb} be shares of {ratings:,} ratings. Up to that number they fit {listed}{more}."
-    )
+    listed = join_first_parts([f"{n:,}" for n in totals], MAX_TOTALS)
+    return f"The percentages {verb} be shares of {ratings:,} ratings. Up to that number they fit {listed}."
 
 
 def _tabulate_claims(claims: Sequence[Claim], icc: float) -> tuple[Table, ...]:
@@ -339,20 +323,12 @@ def _tabulate_percentages(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
     columns: Columns[PrintedRow] = {
         "Percentages": lambda row: row.percentages,
         "Ratings": lambda row: row.n,
-        "Possible": _describe_percentages_possibility,
+        "Possible": lambda row: "yes" if row.is_possible else "no",
         "Pooled p": lambda row: (
             NOTHING if row.lowest_p is None else _format_p_range(row.lowest_p, row.highest_p)
         ),
     }
     return (make_table(rows, columns, caption="What the percentages can be shares of"),)
-
-
-def _describe_percentages_possibility(row: PrintedRow) -> str:
-    if row.is_possible:
-        return "yes"
-    if not can_add_up_to_100(row.percentages.split("/")):
-        return "no; the sum is not 100"
-    return "no; not together" if row.nearest == row.percentages else f"no; nearest {row.nearest}"
 
 
 def _format_p_range(low: float | None, high: float | None) -> str:

@@ -19,7 +19,7 @@ from annotation_app.markup import escape_label
 from annotation_app.state import App, Visit
 from guard_eval.records import make_content_id
 from guard_eval.store import raters
-from guard_eval.store.sql.schema import LONGEST_NAME
+from guard_eval.store.schema import LONGEST_NAME
 from guard_eval.study.settings import Recruitment
 
 BROWSER_COOKIE = "guard_eval_browser_"

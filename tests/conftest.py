@@ -28,8 +28,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from guard_eval.database_url import HOSTS_VARIABLE
 from guard_eval.records import Pair
-from guard_eval.store import Store
-from guard_eval.store.sql import database
+from guard_eval.store import Store, database
 
 # A machine that does other things too is slow now and then. The same examples are tried every time, and other
 # ones by `make nightly`.

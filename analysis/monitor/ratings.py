@@ -101,7 +101,7 @@ class RaterState:
 
     Attributes:
         rater: The rater's name.
-        rated, handed_out: The number of pairs that the rater rated, and the number that the rater was shown.
+        rated: The number of pairs that the rater rated.
         seconds: The seconds for all pairs of the rater.
         pace: The median number of seconds for a pair; None if not recorded.
         ties: The share of ties.
@@ -118,12 +118,11 @@ class RaterState:
 
     rater: str
     rated: int
-    handed_out: int
     seconds: float
     pace: float | None
     ties: float | None
     same: float | None
-    first: Estimate
+    first: float | None
     gold: int
     gold_failed: int
     repeats: int
@@ -352,12 +351,11 @@ def _make_rater_states(
             RaterState(
                 rater=rater.name,
                 rated=rater.rated,
-                handed_out=rater.handed_out,
                 seconds=float(np.nan_to_num(total["seconds"])),
                 pace=pace,
-                ties=count["ties"] / count["choices"] if count["choices"] else None,
-                same=count["same"] / count["compared"] if count["compared"] else None,
-                first=estimate_proportion(np.arange(leaning) < to_a, np.arange(leaning), level=LEVEL),
+                ties=_divide(count["ties"], count["choices"]),
+                same=_divide(count["same"], count["compared"]),
+                first=_divide(to_a, leaning),
                 gold=count["gold"],
                 gold_failed=count["gold_failed"],
                 repeats=count["repeats"],
@@ -371,6 +369,10 @@ def _make_rater_states(
             )
         )
     return tuple(states)
+
+
+def _divide(count: int, total: int) -> float | None:
+    return count / total if total else None
 
 
 def _convert_letters_to_sides(letters: pd.DataFrame, presentations: pd.DataFrame) -> pd.DataFrame:

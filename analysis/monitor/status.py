@@ -28,7 +28,6 @@ from guard_eval.store.showings.rounds import count_active_pairs, count_closed_ro
 from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared_parts
-from guard_eval.study.judge_settings import Judge
 from guard_eval.texts.pair import count_missing_pairs
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
@@ -45,8 +44,6 @@ OPTIONAL = {"metrics", "people", "judges"}
 WATCH_SECONDS = 10
 REMARKS = 10
 """The largest number of remarks in the table. The newest remarks are shown."""
-RATERS = 30
-"""With more raters than this, the table of raters shows only those with a flag."""
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -123,12 +120,7 @@ def _read_status_with_pairs(
     """Return the state of a study that already has pairs."""
     everybody = raters.read_rater_progress(store)
     criteria = study.settings.annotation.criteria
-    ratings = read_ratings(
-        store,
-        everybody,
-        slots=study.hand_out_plan.slots,
-        criteria=criteria,
-    )
+    ratings = read_ratings(store, everybody, slots=study.hand_out_plan.slots, criteria=criteria)
     changes = compare_declared_parts(
         study.declared, {PEOPLE: settings.read_settings_at_first_verdict(store, PEOPLE)}
     )
@@ -369,10 +361,8 @@ def _read_steps_after_texts(
     rated = {rater.name: rater.rated for rater in everybody}
     remaining = _count_open_requests(study, store, rated)
     if any(remaining.values()):
-        requests = {judge.rater_name: _count_requests_per_pair(judge) for judge in study.settings.judge}
         text = ", ".join(
-            f"{name}: {format_count(count, 'request')} left ({requests[name]} for each pair)"
-            for name, count in remaining.items()
+            f"{name}: {format_count(count, 'request')} left" for name, count in remaining.items()
         )
         yield Step("judges", "partial", text, (study.format_command("judge", "--dry-run"),))
     elif remaining:
@@ -390,12 +380,6 @@ def _read_steps_after_texts(
     yield _read_report_step(study, is_rated=is_rated, missing=missing)
 
 
-def _count_requests_per_pair(judge: Judge) -> int:
-    """Return the number of requests to a judge per pair: one for each sample in each order."""
-    orders = 2 if judge.orders == "both" else 1
-    return orders * judge.samples
-
-
 def _count_open_requests(study: Study, store: Store, rated: Mapping[str, int]) -> dict[str, int]:
     """Return the largest possible number of requests that each judge has not answered yet."""
     remaining = {}
@@ -403,7 +387,8 @@ def _count_open_requests(study: Study, store: Store, rated: Mapping[str, int]) -
         name = judge.rater_name
         with store.begin_read() as db:
             playing = count_active_pairs(db, find_declared_part_of_rater(name, "model"))
-        remaining[name] = max(0, playing * _count_requests_per_pair(judge) - rated.get(name, 0))
+        orders = 2 if judge.orders == "both" else 1
+        remaining[name] = max(0, playing * orders * judge.samples - rated.get(name, 0))
     return remaining
 
 
@@ -481,16 +466,11 @@ def _make_criteria_table(rows: Sequence[CriterionState]) -> Table:
 
 
 def _make_raters_table(raters: Sequence[RaterState]) -> Table:
-    """Return the table of raters. If there are many, only flagged raters who are not excluded are shown."""
-    flagged = [rater for rater in raters if rater.flags and rater.state != "excluded"]
-    listed = raters if len(raters) <= RATERS else flagged
-    cells = [_make_rater_cells(rater) for rater in listed]
-    filled = {name for line in cells for name, cell in line.items() if cell not in {"", NOTHING}}
-    heads = [name for name in _make_rater_cells(raters[0]) if name in {"rater", *filled}]
-    raised = {flag for rater in flagged for flag in rater.flags}
+    """Return the table of raters, without empty columns."""
+    cells = [_make_rater_cells(rater) for rater in raters]
+    heads = [name for name in cells[0] if any(line[name] not in {"", NOTHING} for line in cells)]
+    raised = {flag for rater in raters for flag in rater.flags if rater.state != "excluded"}
     notes = [f"{flag}: {meaning}" for flag, meaning in MEANINGS.items() if flag in raised]
-    if len(listed) < len(raters):
-        notes.insert(0, f"{len(raters) - len(listed)} of {len(raters)} raters have no flag and are not shown")
     if raised:
         notes.append("a flag is a reason to check a rater, not a reason to exclude one")
     return Table(
@@ -510,7 +490,7 @@ def _make_rater_cells(rater: RaterState) -> Cells:
         "a pair": NOTHING if rater.pace is None else format_duration(rater.pace),
         "ties %": format_number(rater.ties, 0, scale=100),
         "same %": format_number(rater.same, 0, scale=100),
-        "A %": format_number(rater.first.value, 0, scale=100),
+        "A %": format_number(rater.first, 0, scale=100),
         "gold failed": f"{rater.gold_failed}/{rater.gold}" if rater.gold else NOTHING,
         "changed": f"{rater.repeats_changed}/{rater.repeats}" if rater.repeats else NOTHING,
         "remarks": str(rater.remarks or ""),

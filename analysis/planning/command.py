@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
@@ -16,10 +17,10 @@ from analysis.planning.pilot import read_pilot
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.records import JsonObject
-from guard_eval.reporting.drawing import GUIDE, INK, Drawing, draw_figure, make_standalone_svg
+from guard_eval.reporting.drawing import GUIDE, INK, Drawing, draw_figure
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import count_in_words, format_percent, join_with_and
+from guard_eval.reporting.words import count_in_words, format_percent
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
 from guard_eval.study.test_plan import TestPlan
@@ -120,12 +121,6 @@ def power(
     if output is not None and output.suffix.lower() not in FORMATS:
         raise StudyError(f"{output}: the name of a figure must end in {', '.join(FORMATS)}")
     pilot = None if from_ is None else read_pilot(from_, overrides)
-    room = 1.0 if margin is not None else 2 * min(share, 1 - share)
-    if pilot is not None and ties is None and pilot.ties >= room:
-        raise StudyError(
-            f"{from_}: {format_percent(pilot.ties, 0)} of the ratings are ties, and a plan needs fewer than "
-            f"{format_percent(room, 0)}; give --ties"
-        )
     of_pilot = {} if pilot is None else {"ties": pilot.ties, "icc": pilot.icc, "results": pilot.results}
     options = {"ties": ties, "icc": icc, "results": results}
     values: JsonObject = {
@@ -152,21 +147,21 @@ def power(
     if pilot is not None:
         plan = replace(plan, warnings=tuple(_compare_with_declared_plan(pilot.plan, design)))
     if output is not None:
-        write_atomically(output, _encode_figure(plan.drawing, output.suffix.lower()), make_folder=True)
+        write_atomically(output, plan.drawing.encode(output.suffix.lower()[1:]), make_folder=True)
     return plan
 
 
 def _compare_with_declared_plan(declared: TestPlan, design: Design) -> Iterator[str]:
     """Yield a warning for each setting of the pilot's test that the design does not follow."""
-    if declared.raters == "random" and design.rater_sd is None:
-        yield 'the pilot declares raters = "random", and this plan is for these raters only; add --rater-sd'
-    if declared.alpha != design.alpha:
-        yield f"the pilot declares alpha = {declared.alpha:g}; add --alpha {declared.alpha:g}"
-    if declared.margin is not None and declared.margin != design.margin:
-        margin = f"{declared.margin:g}"
-        yield f"the pilot declares margin = {margin}; to plan for equivalence, add --margin {margin}"
-    if declared.sequential:
-        yield "the pilot declares sequential = true; such tests need more items than this plan says"
+    is_followed = {
+        "raters": declared.raters == "fixed" or design.rater_sd is not None,
+        "alpha": declared.alpha == design.alpha,
+        "margin": declared.margin in {None, design.margin},
+        "sequential": not declared.sequential,
+    }
+    for key in (name for name, follows in is_followed.items() if not follows):
+        value = json.dumps(getattr(declared, key))
+        yield f"the pilot declares {key} = {value}; plan such tests with --rater-sd, --alpha or --margin"
 
 
 def plan_study(
@@ -253,14 +248,12 @@ def _describe_needed_items(design: Design, needs: Sequence[Need]) -> str:
         f"{_describe_study_goal(design)} with a power of {format_percent(design.power, 0)}{whom} (α = "
         f"{design.alpha:g}, {format_percent(design.ties, 0)} ties, ICC {design.icc:.2g}{holm})"
     )
-    raters = {need.raters: count_in_words(need.raters, "rater") for need in needs}
-    enough = [f"{need.items} items with {raters[need.raters]} each" for need in needs if need.items]
-    few = [raters[need.raters] for need in needs if not need.items]
-    if not enough:
-        return f"{goal} takes more than {few[-1]}: no number of items is enough."
-    sizes = " or ".join(filter(None, (", ".join(enough[:-1]), enough[-1])))
-    answer = f"{goal} takes {sizes}."
-    return f"{answer} With {join_with_and(few)} no number of items is enough." if few else answer
+    sizes = [
+        f"with {count_in_words(need.raters, 'rater')} each, "
+        f"{f'{need.items} items' if need.items else 'no number of items is enough'}"
+        for need in needs
+    ]
+    return f"{goal}: {'; '.join(sizes)}."
 
 
 def _make_needed_items_table(
@@ -303,15 +296,4 @@ def _draw_power_curve(design: Design, curve: Mapping[int, Mapping[int, float]], 
     axes.set(ylim=(0, 101), xlabel="items", ylabel="power, %")
     axes.set_xlim(left=0)
     axes.grid(visible=True, color=INK, alpha=0.12, linewidth=0.6)
-    axes.legend(
-        frameon=False,
-        loc="center left",
-        bbox_to_anchor=(1.0, 0.5),
-        handlelength=1.6,
-    )
-
-
-def _encode_figure(drawing: Drawing, file_format: str) -> bytes:
-    if file_format == ".svg":
-        return make_standalone_svg(drawing).encode()
-    return drawing.png if file_format == ".png" else drawing.pdf
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=1.6)

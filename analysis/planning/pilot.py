@@ -20,7 +20,6 @@ from guard_eval.reporting.words import (
     KIND_PLACE,
     count_in_words,
     find_criterion_title,
-    format_limits,
     format_number,
     format_percent,
 )
@@ -104,24 +103,21 @@ def find_most_demanding_criterion(verdicts: pd.DataFrame) -> Pilot:
 def _summarise_pilot_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:
     """Return the share of ties and the ICC of a pilot on one criterion, over all comparisons."""
     scores = pd.concat([rows for _, rows in cells])
-    estimates = []
+    values = []
+    pairs_rated_twice = []
     pairs = 0
     for _, rows in cells:
         item, first = find_item_numbers(rows)
         pairs += len(first)
         estimate = intraclass_correlation(item, rows["net"] / rows["showings"], rows["unit"].iloc[first])
-        estimates.append((estimate, int((np.bincount(item) >= 2).sum())))
-    rated_twice = [(estimate.value, size) for estimate, size in estimates if estimate.value is not None]
+        if estimate.value is not None:
+            values.append(estimate.value)
+            pairs_rated_twice.append((np.bincount(item) >= 2).sum())
     ties = float((scores["net"] == 0).mean())
-    icc = None
-    agreed = f"{estimates[0][0].note}, so the plan uses --icc or its default"
-    if rated_twice:
-        values, sizes = zip(*rated_twice, strict=True)
-        mean = float(np.average(values, weights=sizes))
-        icc = min(1.0, max(0.0, mean))
-        agreed = f"ICC {format_number(icc)} (the mean of {len(values)}, by their pairs)"
-        if len(values) == 1:
-            agreed = f"ICC {format_number(icc)} ({format_limits(estimates[0][0])})"
+    icc = float(np.clip(np.average(values, weights=pairs_rated_twice), 0, 1)) if values else None
+    agreed = f"ICC {format_number(icc)}"
+    if icc is None:
+        agreed = f"{estimate.note}, so the plan uses --icc or its default"
     cell = cells[0][0]
     compared = f"{cell.method_a} against {cell.method_b}" if len(cells) == 1 else f"{len(cells)} comparisons"
     counts = f"{count_in_words(pairs, 'pair')}, {count_in_words(scores['rater'].nunique(), 'rater')}"

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
 from analysis.evidence import Evidence, Facts
+from analysis.monitor.ratings import RaterState, read_ratings
 from analysis.sections.raters.agreement import make_section
 from analysis.sections.results.shares import count_pairs_and_ratings
-from guard_eval.records import Gold
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
-from guard_eval.store import RaterProgress, Store, TidyRow, notes, raters, unblind
-from guard_eval.store import pairs as store_pairs
+from guard_eval.store import RaterProgress, Store, notes, raters
 from guard_eval.store.notes import Note
 from guard_eval.study import Study
 from guard_eval.study.wording import load_wording, translate_criteria
@@ -31,13 +30,12 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
     words = load_wording(study)
     people: list[RaterProgress] = []
     written: list[Note] = []
-    rows: list[TidyRow] = []
-    gold: list[Gold] = []
+    states: Sequence[RaterState] = ()
     if store is not None:
-        people = [person for person in raters.read_rater_progress(store) if person.kind in PEOPLE]
+        everybody = raters.read_rater_progress(store)
+        people = [person for person in everybody if person.kind in PEOPLE]
         written = notes.read_notes(store)
-        rows = [row for row in unblind.read_verdict_history(store) if row.rater_kind in PEOPLE]
-        gold = store_pairs.read_gold_pairs(store)
+        states = read_ratings(store, everybody, slots=study.hand_out_plan.slots).raters
     steps = {
         step: {note.rater: json.loads(note.detail) for note in written if note.kind == step}
         for step in ("consent", "background", "check", "practice")
@@ -51,7 +49,9 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
         if question.answers
     ]
     sources = [person.source or "an invitation by name" for person in people if person.kind == "person"]
-    hours = _sum_active_hours(rows)
+    hours = sorted(state.seconds / 3600 for state in states if state.seconds)
+    gold = sum(state.gold for state in states)
+    repeats = sum(state.repeats for state in states)
     return {
         "settings": study.settings,
         "words": words,
@@ -64,7 +64,8 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
         "background": tables,
         "hours": hours,
         "middle": median(hours) if hours else 0.0,
-        "checked": _count_passed_checks(gold, rows),
+        "gold": (gold - sum(state.gold_failed for state in states), gold),
+        "repeats": (repeats - sum(state.repeats_changed for state in states), repeats),
     }
 
 
@@ -101,30 +102,6 @@ def _count_times_shown_first(evidence: Evidence) -> Mapping[str, int]:
     showings = by_people.drop_duplicates(["rater", "pair_id", "presentation"])
     counts = showings["shown_first"].value_counts()
     return {str(name): int(count) for name, count in counts.items() if count}
-
-
-def _sum_active_hours(rows: Iterable[TidyRow]) -> Sequence[float]:
-    """Return the active hours of each person, sorted. People without recorded times are left out."""
-    times = {(row.rater, row.presentation): row.active_seconds or 0.0 for row in rows}
-    hours: dict[str, float] = {}
-    for (name, _), seconds in times.items():
-        hours[name] = hours.get(name, 0.0) + seconds / 3600
-    return sorted(filter(None, hours.values()))
-
-
-def _count_passed_checks(gold: Sequence[Gold], rows: Sequence[TidyRow]) -> Mapping[str, tuple[int, int]]:
-    """Count correct answers to gold pairs and unchanged answers to repeats, as (passed, all) by role."""
-    last = {(row.role, row.rater, row.pair_id, row.criterion): row for row in rows}
-    expected = {entry.pair.id: entry.expected for entry in gold}
-    results: dict[str, list[bool]] = {"gold": [], "repeat": []}
-    for (role, name, pair_id, criterion), row in last.items():
-        if role == "gold" and criterion in expected[pair_id]:
-            methods = {"a": row.method_a, "b": row.method_b}
-            correct = methods[expected[pair_id][criterion]]
-            results[role].append(row.verdict == correct)
-        elif role == "repeat" and ("study", name, pair_id, criterion) in last:
-            results[role].append(row.verdict == last["study", name, pair_id, criterion].verdict)
-    return {role: (sum(passed), len(passed)) for role, passed in results.items() if passed}
 
 
 def tabulate_background_answers(

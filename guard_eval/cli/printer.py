@@ -89,9 +89,7 @@ class Printer(Reporter):
     def print_error(self, message: str) -> None:
         """Print an error, with `--json` also as JSON."""
         sys.stdout.flush()
-        message = re.sub(
-            r"(?<![\w/.-])guard-eval (?=[a-z])", lambda match: _insert_program_path(match[0]), message
-        )
+        message = _insert_program_path(message)
         if self.as_json:
             sys.stdout.write(json.dumps({"error": message.removeprefix("error: ")}) + "\n")
         sys.stderr.write(escape_invisible_characters(replace_pages_by_paths(message)) + "\n")
@@ -147,57 +145,31 @@ def _convert_result_to_json(result: Result) -> JsonObject:
     extra = [field for field in fields(result) if field.name not in _OF_EVERY_RESULT]
     data = {field.name: getattr(result, field.name) for field in extra if field.metadata.get("json", True)}
     if not extra:
-        data = {"lines": result.lines, "tables": [_convert_table_to_rows(table) for table in result.tables]}
+        tables = [
+            {
+                "caption": table.caption,
+                "rows": [dict(zip(table.columns, row, strict=True)) for row in table.rows],
+            }
+            for table in result.tables
+        ]
+        data = {"lines": result.lines, "tables": tables}
     return data | {"warnings": result.warnings, "next": result.next}
 
 
-def _convert_table_to_rows(table: Table) -> JsonObject:
-    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    return {"caption": table.caption, "rows": rows}
-
-
 def replace_unprintable_by_ascii(error: UnicodeError) -> tuple[str, int]:
-    """Replace characters that a terminal lacks by ASCII. This is an error handler for `codecs`."""
+    r"""Replace characters that a terminal lacks by ASCII. This is an error handler for `codecs`.
+
+    A composed character is replaced by its parts, and a character without parts by its code point.
+
+    >>> import codecs
+    >>> codecs.register_error("ascii_parts", replace_unprintable_by_ascii)
+    >>> "57\u00a0% …\u2212".encode("ascii", "ascii_parts")
+    b'57 % ...\\u2212'
+    """
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    return "".join(map(_convert_character_to_ascii, error.object[error.start : error.end])), error.end
-
-
-def _convert_character_to_ascii(character: str) -> str:
-    r"""Return a character in ASCII: a Greek letter as its name, another character as its parts.
-
-    >>> [_convert_character_to_ascii(character) for character in "κΣ½é…→−中"]
-    ['kappa', 'sigma', '1/2', 'e', '...', '->', '-', '\\u4e2d']
-    """
-    if (name := unicodedata.name(character, "")).startswith("GREEK "):
-        return name.split()[-1].lower()
-    composed = unicodedata.normalize("NFKD", character).translate(_ASCII)
-    return composed.encode("ascii", "ignore").decode() or ascii(character)[1:-1]
-
-
-_ASCII = str.maketrans(
-    {
-        **dict.fromkeys("\u2010\u2011\u2012–—−─━╸╺", "-"),
-        **dict.fromkeys("‘’′", "'"),
-        **dict.fromkeys("“”„″", '"'),
-        "×": "x",
-        "·": "|",
-        "→": "->",
-        "←": "<-",
-        "≤": "<=",
-        "≥": ">=",
-        "≠": "!=",
-        "±": "+-",
-        "√": "sqrt",
-        "✓": "+",
-        "✗": "x",
-        "⁄": "/",
-        "≡": "==",
-        "•": "*",
-        "▁": "_",
-    }
-)
-"""Replacements in ASCII for the characters in messages and tables."""
+    parts = unicodedata.normalize("NFKD", error.object[error.start : error.end])
+    return parts.encode("ascii", "backslashreplace").decode(), error.end
 
 
 def _make_console(*, stderr: bool = False, quiet: bool = False) -> Console:
@@ -205,17 +177,17 @@ def _make_console(*, stderr: bool = False, quiet: bool = False) -> Console:
     return Console(markup=False, highlight=False, emoji=False, soft_wrap=True, stderr=stderr, quiet=quiet)
 
 
-def _insert_program_path(command: str) -> str:
-    """Return a command for users to copy. If no shell finds `guard-eval`, insert the program's path."""
+def _insert_program_path(message: str) -> str:
+    """Complete the commands that users may copy. If no shell finds `guard-eval`, insert its path."""
     program = Path(sys.argv[0])
     starts = {
         "guard-eval": shlex.quote(str(program)),
         "guard_eval/__main__.py": f"{shlex.quote(sys.executable)} -m guard_eval",
     }
     start = next((start for name, start in starts.items() if program.match(name)), None)
-    if start is None or shutil.which("guard-eval") or not command.startswith("guard-eval "):
-        return command
-    return start + command.removeprefix("guard-eval")
+    if start is None or shutil.which("guard-eval"):
+        return message
+    return re.sub(r"(?<![\w/.-])guard-eval (?=[a-z])", lambda _: f"{start} ", message)
 
 
 def _print_line(console: Console, line: str) -> None:

@@ -55,8 +55,6 @@ NARROW = 3.35
 """The width in inches of a figure that fits into one column of a page with two columns."""
 LONGEST = 34
 """The largest number of characters of a label. A longer name is cut."""
-WIDEST_LEGEND = 60
-"""A legend with more characters than this takes several lines."""
 GUIDE: dict[str, Any] = {"color": INK, "linewidth": 0.8, "linestyle": (0, (4, 3))}
 """The style of the dashed line that marks a value for comparison, such as 50 %."""
 _ORIGIN = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer"), "png": ("Software",)}
@@ -81,15 +79,10 @@ class Drawing:
     svg: Escaped
     figure: Figure = field(compare=False, repr=False)
 
-    @property
-    def png(self) -> bytes:
-        """Return the figure for slides, on white."""
-        return _render_figure_file(self.figure, "png", self.name, background="white")
-
-    @property
-    def pdf(self) -> bytes:
-        """Return the figure for LaTeX."""
-        return _render_figure_file(self.figure, "pdf", self.name)
+    def encode(self, file_format: str) -> bytes:
+        """Return the figure as a `png`, `svg` or `pdf` file. Only a PDF file has no white background."""
+        background = "auto" if file_format == "pdf" else "white"
+        return _render_figure_file(self.figure, file_format, self.name, background=background)
 
 
 class Caption(TypedDict):
@@ -118,8 +111,6 @@ def make_row_figure(
     labels: Sequence[str],
     *,
     strong: Collection[int] = (),
-    legend: bool = False,
-    grid: bool = True,
     lines: int = 1,
     width: float = WIDTH,
     **caption: Unpack[Caption],
@@ -130,8 +121,6 @@ def make_row_figure(
         draw: A function that draws on the axes. The rows are at 0, 1, …
         labels: A label for each row.
         strong: The rows whose labels are bold.
-        legend: Draw a legend above.
-        grid: Draw grid lines at values of the x-axis.
         lines: The number of lines into which a long label may break.
         width: The width in inches.
         caption: See `Caption`.
@@ -148,20 +137,9 @@ def make_row_figure(
         axes.set_ylim(len(labels) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
-        if grid:
-            axes.grid(visible=True, axis="x", color=INK, alpha=0.12, linewidth=0.6)
-        if legend:
-            stacked = sum(len(text) for text in axes.get_legend_handles_labels()[1]) > WIDEST_LEGEND
-            axes.figure.legend(
-                loc="outside upper center",
-                ncols=1 if stacked else 3,
-                frameon=False,
-                fontsize=9,
-                handlelength=1,
-            )
+        axes.grid(visible=True, axis="x", color=INK, alpha=0.12, linewidth=0.6)
 
-    height = row * len(names) + (1.0 if legend else 0.9)
-    return draw_figure(draw_rows, height=height, width=width, **caption)
+    return draw_figure(draw_rows, height=row * len(names) + 0.9, width=width, **caption)
 
 
 def draw_figure(
@@ -172,7 +150,16 @@ def draw_figure(
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
-        return convert_figure_to_drawing(figure, axes, **caption)
+        if caption.get("simulated"):
+            mark = axes.text(0.5, 0.5, "SIMULATED", transform=axes.transAxes, fontsize=30, fontweight="bold")
+            mark.set(alpha=0.16, horizontalalignment="center", verticalalignment="center", zorder=5)
+        return Drawing(
+            name=caption["name"],
+            title=caption["heading"],
+            description=caption["description"],
+            svg=_make_inline_svg(figure, **caption),
+            figure=figure,
+        )
 
 
 def draw_interval(
@@ -181,19 +168,6 @@ def draw_interval(
     """Draw an interval in a row, if both limits exist."""
     if low is not None and high is not None:
         axes.plot([low, high], [y, y], color=color, linewidth=width, solid_capstyle="butt")
-
-
-def convert_figure_to_drawing(figure: Figure, axes: Axes, **caption: Unpack[Caption]) -> Drawing:
-    """Finish a figure that was drawn within `use_figure_style` with its name, and return it as `Drawing`."""
-    if caption.get("simulated"):
-        mark = axes.text(0.5, 0.5, "SIMULATED", transform=axes.transAxes, fontsize=30, fontweight="bold")
-        mark.set(alpha=0.16, horizontalalignment="center", verticalalignment="center", zorder=5)
-    name = caption["name"]
-    title = caption["heading"]
-    description = caption["description"]
-    file = _render_figure_file(figure, "svg", name).decode()
-    svg = _make_inline_svg(file, name=name, heading=title, description=description)
-    return Drawing(name=name, title=title, description=description, svg=svg, figure=figure)
 
 
 def shorten_label(text: str, longest: int = LONGEST) -> str:
@@ -209,8 +183,10 @@ def _break_label(label: str, lines: int) -> str:
     return "\n".join(textwrap.wrap(join_lines(label), LONGEST, max_lines=lines, placeholder="…"))
 
 
-def _make_inline_svg(svg: str, *, name: str, heading: str, description: str) -> Escaped:
+def _make_inline_svg(figure: Figure, **caption: Unpack[Caption]) -> Escaped:
     """Convert matplotlib's SVG to an image for a page, with its colours, a description and unique ids."""
+    name = caption["name"]
+    svg = _render_figure_file(figure, "svg", name).decode()
     body = svg[svg.index("<svg") :]
     body = re.sub(r"""(<text style="[^"]*font-family: )'DejaVu Sans'""", rf"\1{FONT}", body)
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
@@ -225,8 +201,8 @@ def _make_inline_svg(svg: str, *, name: str, heading: str, description: str) -> 
     assert size is not None
     spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
     label = f'role="img" aria-labelledby="{name}-title {name}-desc"'
-    texts = f'<title id="{name}-title">{html.escape(join_lines(heading))}</title>'
-    texts += f'<desc id="{name}-desc">{html.escape(join_lines(description))}</desc>'
+    texts = f'<title id="{name}-title">{html.escape(join_lines(caption["heading"]))}</title>'
+    texts += f'<desc id="{name}-desc">{html.escape(join_lines(caption["description"]))}</desc>'
     return Escaped(f'<svg {spaces} {size[0]} style="{LINES}" {label}>{texts}{content.strip()}')
 
 

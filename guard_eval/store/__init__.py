@@ -10,9 +10,9 @@
 (True, None)
 """
 
+from guard_eval.store.database import Store
 from guard_eval.store.notes import Note
 from guard_eval.store.raters import Enrolment, RaterProgress
-from guard_eval.store.sql.database import Store
 from guard_eval.store.unblind import TidyRow
 
 __all__ = [

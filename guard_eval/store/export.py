@@ -17,8 +17,8 @@ from guard_eval.reporting.escaping import Cell, make_csv
 from guard_eval.reporting.writing import check_replaceable, resolve_write_target, write_atomically
 from guard_eval.results import Result
 from guard_eval.store import notes, unblind
+from guard_eval.store.database import Store, parse_url
 from guard_eval.store.notes import Note
-from guard_eval.store.sql.database import Store, parse_url
 from guard_eval.store.unblind import TidyRow
 from guard_eval.study import Study
 

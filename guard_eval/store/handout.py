@@ -12,10 +12,10 @@ from sqlalchemy import Connection
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, Rater, Role, make_content_id
 from guard_eval.store import notes
+from guard_eval.store.database import Store
+from guard_eval.store.schema import query
 from guard_eval.store.showings import rounds, slots
 from guard_eval.store.showings.sides import DRAWS, choose_slot_and_side, compute_imbalance_change
-from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import query
 
 SPARE_SKIPS = 2
 """The number of pairs that a rater may skip before rating any. Each rated pair allows one more skip.

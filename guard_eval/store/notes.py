@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.records import NoteKind, Rater
-from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import SqlRow, query
+from guard_eval.store.database import Store
+from guard_eval.store.schema import SqlRow, query
 
 MOST_CHARACTERS = 20_000
 """The longest allowed note, in characters. A longer note comes from a program, not from a rater."""

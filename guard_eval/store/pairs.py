@@ -8,9 +8,9 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, Gold, HandOutPlan, JsonObject, Pair
+from guard_eval.store.database import Store
+from guard_eval.store.schema import Query, add_rows, make_storable, query
 from guard_eval.store.showings import slots
-from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import Query, add_rows, make_storable, query
 
 _PAIRS = """
     SELECT id, dataset, prompt_id, prompt, method_a, continuation_a, text_a, method_b, continuation_b, text_b,
@@ -29,14 +29,10 @@ _REMOVE = (
     query("DELETE FROM pair WHERE expected IS NULL"),
 )
 
-_FIXED = {
-    "there are verdicts on them; begin a new study": query("SELECT 1 FROM verdict LIMIT 1"),
-    "a judge was asked about them; begin a new study": query("SELECT 1 FROM request LIMIT 1"),
-    "raters commented on them; begin a new study": query(
-        "SELECT 1 FROM note WHERE presentation_id IS NOT NULL LIMIT 1"
-    ),
-}
-"""The reasons why pairs cannot be drawn again, each with a query for the rows that prevent it."""
+_FIXED = query("""
+    SELECT 1 FROM verdict UNION ALL SELECT 1 FROM request
+    UNION ALL SELECT 1 FROM note WHERE presentation_id IS NOT NULL LIMIT 1
+""")
 
 _LAST_LEASE = query("SELECT max(leased_until) AS leased_until FROM slot WHERE leased_until > :now")
 
@@ -92,9 +88,8 @@ def add_gold_pairs(store: Store, new_pairs: Sequence[Gold]) -> int:
 def explain_why_pairs_cannot_change(store: Store) -> str | None:
     """Return the reason why the study's pairs cannot be drawn again; None if they can be."""
     with store.begin_write() as (db, now):
-        for reason, rows in _FIXED.items():
-            if rows(db).first() is not None:
-                return reason
+        if _FIXED(db).first() is not None:
+            return "they have verdicts, comments or requests to a judge; begin a new study"
         until = _LAST_LEASE(db, now=now).scalar()
     return until and f"a rater has a pair open, until {until:%H:%M} UTC at the latest; try again then"
 

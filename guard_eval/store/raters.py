@@ -21,6 +21,8 @@ from guard_eval.frozen import record
 from guard_eval.lookalike import are_lookalikes, is_invisible, is_model_name
 from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind
 from guard_eval.reporting.escaping import escape_invisible_characters
+from guard_eval.store import database
+from guard_eval.store.database import Store
 from guard_eval.store.notes import (
     Refusal,
     check_rater_not_revoked,
@@ -28,11 +30,9 @@ from guard_eval.store.notes import (
     read_rater_status,
     write_note,
 )
+from guard_eval.store.schema import ERASING, Query, SqlRow, add_rows, query, refuse_blank_or_long_name
 from guard_eval.store.settings import delete_value, read_setting, read_value, store_value
 from guard_eval.store.showings import slots
-from guard_eval.store.sql import database
-from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import ERASING, SqlRow, add_rows, query, refuse_blank_or_long_name
 
 if TYPE_CHECKING:
     import psycopg
@@ -107,8 +107,16 @@ _COUNT_ENROLLED = query("SELECT count(*) FROM rater WHERE external_id IS NOT NUL
 _TOKENS = query("SELECT hash FROM token WHERE rater_id = :rater")
 _DELETE_TOKENS = query("DELETE FROM token WHERE rater_id = :rater")
 _REVOKE = query("UPDATE rater SET revoked_at = coalesce(revoked_at, :now) WHERE id = :rater")
-_EXCLUDE = query("UPDATE rater SET excluded_at = :now WHERE id = :rater")
-_INCLUDE = query("UPDATE rater SET excluded_at = NULL, revoked_at = NULL WHERE id = :rater")
+_DECISIONS: dict[str, tuple[Query, slots.Kept]] = {
+    "revoke": (_REVOKE, "rated"),
+    "exclude": (
+        query("UPDATE rater SET excluded_at = coalesce(excluded_at, :now) WHERE id = :rater"),
+        "nothing",
+    ),
+    "include": (query("UPDATE rater SET excluded_at = NULL, revoked_at = NULL WHERE id = :rater"), "all"),
+}
+"""The change of a rater's row by each decision, and the slots that the rater keeps."""
+
 _RENAME = query("UPDATE rater SET name = :name, source = NULL, external_id = NULL WHERE id = :rater")
 
 _IS_ERASED = query("SELECT id FROM note WHERE rater_id = :rater AND kind = 'erase'")
@@ -314,63 +322,41 @@ def is_revoked_or_excluded(store: Store, rater: Rater) -> bool:
         return bool(read_rater_status(db, rater).is_out)
 
 
-def revoke_rater(store: Store, name: str, by: str = "owner") -> None:
-    """Revoke a rater's access and free the rater's unrated slots. Verdicts stay, and a note is added."""
-    with store.begin_write() as (db, now):
-        row = find_rater(db, name)
-        slots.keep_or_free_slots_of_rater(db, row.id, keep="rated")
-        if row.revoked_at is None:
-            _REVOKE(db, rater=row.id, now=now)
-            write_note(store, _make_rater(row), "revoke", json.dumps({"by": by}, ensure_ascii=False))
-
-
-def exclude_or_include_rater(
-    store: Store, name: str, decision: Literal["exclude", "include"], reason: str, by: str
+def decide_about_rater(
+    store: Store, name: str, decision: Literal["revoke", "exclude", "include"], *, by: str, reason: str = ""
 ) -> None:
-    """Exclude a rater's verdicts and free the slots, or include the rater again. A note records the decision.
+    """Revoke, exclude or include a rater, and record the decision as a note.
 
-    A rater can be included again after an exclusion, a revocation or a failed check, and then has new
-    attempts at the check. Nothing is deleted. If a rater is included again, only verdicts whose slot is still
-    free count.
+    A revoked rater cannot sign in, and the verdicts count. The verdicts of an excluded rater do not count,
+    and the slots are free for others. An included rater may sign in and rate again; earlier verdicts count if
+    their slot is still free.
+
+    Args:
+        store: The study's database.
+        name: The rater's name.
+        decision: The decision.
+        by: The person who decides.
+        reason: The reason, which the report shows. Only a revocation needs none.
 
     Raises:
-        StudyError: The rater is unknown or was erased, the decision would change nothing, or the name of the
-            person who decides, or the reason, is missing.
+        StudyError: The rater is unknown or was erased, or the person or the reason is missing.
     """
     refuse_blank_or_long_name("name of the person who decides", by)
-    if not reason.strip():
+    if decision != "revoke" and not reason.strip():
         raise StudyError(
             f"the reason to {decision} {name!r} is empty; write a reason, which the report will show"
         )
+    change, kept_slots = _DECISIONS[decision]
     with store.begin_write() as (db, now):
         row = find_rater(db, name)
-        if decision == "exclude":
-            if row.excluded_at is not None:
-                raise StudyError(
-                    f"the rater {name!r} is already excluded; the notes say why: "
-                    "guard-eval export STUDY --table notes"
-                )
-            _EXCLUDE(db, rater=row.id, now=now)
-        else:
-            _check_rater_can_be_included(db, row)
-            _INCLUDE(db, rater=row.id)
-        slots.keep_or_free_slots_of_rater(db, row.id, keep="nothing" if decision == "exclude" else "all")
+        if decision == "include" and _IS_ERASED(db, rater=row.id).first() is not None:
+            raise StudyError(
+                f"{name!r} was erased, which cannot be undone; invite the person under a new name"
+            )
+        change(db, rater=row.id, now=now)
+        slots.keep_or_free_slots_of_rater(db, row.id, keep=kept_slots)
         detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
         write_note(store, _make_rater(row), decision, detail)
-
-
-def _check_rater_can_be_included(db: Connection, row: SqlRow) -> None:
-    """Check that a rater can be included again: the rater is excluded or revoked, or failed the check."""
-    if _IS_ERASED(db, rater=row.id).first() is not None:
-        raise StudyError(
-            f"{row.name!r} was erased, which cannot be undone; invite the person under a new name"
-        )
-    has_failed = read_declined_or_failed_raters(db, [row.id]).get(row.id) == "failed the check"
-    if row.excluded_at is None and row.revoked_at is None and not has_failed:
-        raise StudyError(
-            f"the rater {row.name!r} may already rate; name a rater who is excluded or revoked, or who "
-            "failed the check"
-        )
 
 
 def erase_rater(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
@@ -480,26 +466,23 @@ def _replace_name_with_pseudonym(db: Connection, row: SqlRow, pseudonym: str) ->
     decisions = get_args(Decision)
     for written in _WORDS(db, kinds=[*_OWN_WORDS, *decisions]).all():
         is_about = written.rater_id == row.id and written.kind in decisions
-        words = identity if is_about else telling
-        detail = _replace_words_in_note(written.kind, written.detail, words, pseudonym)
-        if detail != written.detail:
-            _REPLACE(db, id=written.id, detail=detail)
+        detail = unicodedata.normalize("NFC", written.detail)
+        for word in identity if is_about else telling:
+            detail = _make_word_pattern(word).sub(pseudonym, detail)
+        _REPLACE(db, id=written.id, detail=detail)
 
 
-def _replace_words_in_note(kind: NoteKind, detail: str, words: Sequence[str], pseudonym: str) -> str:
-    """Replace these words in a note's detail with the pseudonym."""
-    plain = unicodedata.normalize("NFC", detail)
-    alternatives = "|".join(re.escape(unicodedata.normalize("NFC", word)) for word in words)
-    pattern = re.compile(rf"(?i)(?<!\w)({alternatives})(?!\w)")
-    if not words or pattern.search(plain) is None:
-        return detail
-    if kind == "comment":  # plain text; the details of the other kinds are JSON
-        return pattern.sub(pseudonym, plain)
-    changed = {
-        key: pattern.sub(pseudonym, value) if isinstance(value, str) else value
-        for key, value in json.loads(plain).items()
-    }
-    return json.dumps(changed, ensure_ascii=False)
+def _make_word_pattern(word: str) -> re.Pattern[str]:
+    r"""Return a pattern for a whole word in a note, which is plain text or JSON.
+
+    In JSON, the word may follow an escaped character. A word before `":` is a key.
+
+    >>> _make_word_pattern("by").sub("P-1", '{"by": "By\\nBy, bye"}')
+    '{"by": "P-1\\nP-1, bye"}'
+    """
+    plain = unicodedata.normalize("NFC", word)
+    forms = "|".join({re.escape(plain), re.escape(json.dumps(plain, ensure_ascii=False)[1:-1])})
+    return re.compile(rf'(?i)(?:(?<!\w)|(?<=\\[bfnrt]))({forms})(?!\w|":)')
 
 
 def _read_or_make_salt(db: Connection) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from sqlalchemy import Connection
 
 from guard_eval.records import PEOPLE_OF, Rater, find_declared_part_of_rater, make_content_id
-from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import query
+from guard_eval.store.database import Store
+from guard_eval.store.schema import query
 
 APP_ADDRESS = "app address"
 """The key of the address at which the app was last served."""

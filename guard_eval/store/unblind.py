@@ -7,8 +7,8 @@ from sqlalchemy import Connection
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.records import CHOICES, Choice, RaterKind, Role
-from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import Query, SqlRow, query
+from guard_eval.store.database import Store
+from guard_eval.store.schema import Query, SqlRow, query
 
 
 @record

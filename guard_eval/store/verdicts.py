@@ -12,11 +12,11 @@ from sqlalchemy import Connection
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice, HandOutPlan, NoteKind, Rater
 from guard_eval.store import handout, notes
+from guard_eval.store.database import Store
 from guard_eval.store.judging.requests import Question, check_judge_may_rate
+from guard_eval.store.schema import add_rows, query, refuse_blank_or_long_name
 from guard_eval.store.settings import store_declared_settings
 from guard_eval.store.showings import slots
-from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import add_rows, query, refuse_blank_or_long_name
 
 _SHOWN = query("""
     SELECT presentation.slot_id, presentation.first, presentation.handed_out, presentation.rated_at,

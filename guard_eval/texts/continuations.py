@@ -19,7 +19,7 @@ import mmap
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from io import FileIO
@@ -84,39 +84,19 @@ def reserve_shard(
     Raises:
         StudyError: Another process makes these texts. The message ends with `remedy`.
     """
-    with ExitStack() as locks:
-        try:
-            for suffix in dict.fromkeys(("", shard.suffix)):
-                path = folder / f".generate{suffix}.lock"
-                locks.enter_context(_lock_file(path, shared=suffix != shard.suffix))
-        except (BlockingIOError, FileNotFoundError):
-            raise StudyError(
-                f"another guard-eval generate is writing these texts in {folder}; {remedy}"
-            ) from None
-        except OSError as error:
-            if error.errno not in {errno.ENOLCK, errno.ENOTSUP}:
-                raise
+    with ExitStack() as files:
+        for suffix in dict.fromkeys(("", shard.suffix)):
+            file = files.enter_context(open_to_append(folder / f".generate{suffix}.lock"))
+            lock = fcntl.LOCK_EX if suffix == shard.suffix else fcntl.LOCK_SH
+            try:
+                fcntl.flock(file, fcntl.LOCK_NB | lock)
+            except BlockingIOError:
+                problem = f"another guard-eval generate is writing these texts in {folder}"
+                raise StudyError(f"{problem}; {remedy}") from None
+            except OSError as error:
+                if error.errno not in {errno.ENOLCK, errno.ENOTSUP}:
+                    raise
         yield
-
-
-@contextmanager
-def _lock_file(path: Path, *, shared: bool) -> Iterator[None]:
-    """Lock a file. At the end, remove the file unless another process has locked it too.
-
-    Raises:
-        BlockingIOError: Another process has locked the file.
-        FileNotFoundError: Another process is removing the file.
-    """
-    with open_to_append(path) as file:
-        fcntl.flock(file, fcntl.LOCK_NB | (fcntl.LOCK_SH if shared else fcntl.LOCK_EX))
-        if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            raise FileNotFoundError(path)
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                fcntl.flock(file, fcntl.LOCK_NB | fcntl.LOCK_EX)
-                path.unlink()
 
 
 Item = TypeVar("Item")
@@ -233,17 +213,9 @@ def _read_recipe(folder: Path) -> dict[str, Any]:
 
 
 def list_continuation_files(folder: Path, strategy: str) -> list[Path]:
-    """Return all files with a strategy's texts in a run's folder: every shard and every variant."""
-    name = re.compile(rf"{re.escape(strategy)}(\.vllm)?(\.[0-9a-f]{{8}})?(\.shard-\d+-of-\d+)?\.jsonl")
+    """Return the files with a strategy's texts in a run's folder, one for each shard."""
+    name = re.compile(rf"{re.escape(strategy)}(\.shard-\d+-of-\d+)?\.jsonl")
     return [path for path in sorted(folder.glob("*.jsonl")) if name.fullmatch(path.name)]
-
-
-def _make_continuations_file_name(recipe: Recipe, shard: Shard) -> str:
-    """Return the name of the file for a recipe's texts: the strategy, its variant, and the shard."""
-    variant = (recipe.amateur, recipe.amateur_revision, recipe.source)
-    engine = f".{recipe.engine}" if recipe.engine else ""
-    digits = f".{make_content_id(*variant)[:8]}" if any(variant) else ""
-    return f"{recipe.strategy}{engine}{digits}{shard.suffix}"
 
 
 def append_continuations(continuations: Path, batch: Sequence[Continuation], shard: Shard = WHOLE) -> None:
@@ -257,9 +229,7 @@ def append_continuations(continuations: Path, batch: Sequence[Continuation], sha
         if not (folder / "recipe.json").exists():
             content = json.dumps(_get_run_fields(recipe), indent=2, ensure_ascii=False) + "\n"
             write_atomically(folder / "recipe.json", content.encode(), make_folder=True)
-        append_lines(
-            folder / f"{_make_continuations_file_name(recipe, shard)}.jsonl", map(_make_text_row, texts)
-        )
+        append_lines(folder / f"{recipe.strategy}{shard.suffix}.jsonl", map(_make_text_row, texts))
 
 
 Trace = dict[str, Any]
@@ -272,11 +242,8 @@ def append_traces(continuations: Path, recipe: Recipe, batch: Iterable[Trace], s
     Write traces before their texts, so that every text has a trace. After a crash between the two writes, a
     trace exists twice, with the same values.
     """
-    path = (
-        locate_run_folder(continuations, recipe)
-        / f"{_make_continuations_file_name(recipe, shard)}.trace.jsonl"
-    )
-    append_lines(path, batch)
+    folder = locate_run_folder(continuations, recipe)
+    append_lines(folder / f"{recipe.strategy}{shard.suffix}.trace.jsonl", batch)
 
 
 def _make_text_row(continuation: Continuation) -> dict[str, object]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count, groupby
+from itertools import groupby
 
 from guard_eval.errors import StudyError
 from guard_eval.records import MESSAGE_BYTES, Gold, Pair, Prompt, clean_for_raters, make_content_id
@@ -38,9 +38,11 @@ def drop_repeated_prompts(prompts: Iterable[Prompt]) -> list[Prompt]:
     return list(first.values())
 
 
-def find_round(prompt: Prompt, rounds: int, *, seed: int) -> int:
+def _find_round(prompt: Prompt, rounds: int, seed: int) -> int:
     """Return the round of a prompt: 1, 2, …, or 0 if the study has no rounds."""
-    return 1 + int(make_content_id(seed, "round", prompt.dataset, prompt.id), 16) % rounds if rounds else 0
+    if not rounds:
+        return 0
+    return 1 + int(make_content_id(seed, "round", prompt.dataset, prompt.id), 16) % rounds
 
 
 def make_pairs(
@@ -72,11 +74,10 @@ def make_pairs(
         StudyError: These settings do not give all pairs in `existing`, or texts are too long for a page.
     """
     rated = choose_prompts_for_people(prompts, human_pairs)
-    positions_before = {pair.id: pair.position for pair in existing}
+    positions = {pair.id: pair.position for pair in existing}
     ordered = sorted(
         prompts, key=lambda prompt: (prompt.dataset, make_content_id(seed, "position", prompt.id))
     )
-    positions = count(len(positions_before))
     pairs = []
     for method_a, method_b in compare:
         for prompt in ordered:
@@ -94,21 +95,19 @@ def make_pairs(
                 continuation_b=b.id,
                 text_a=a.text,
                 text_b=b.text,
-                position=positions_before[identifier] if identifier in positions_before else next(positions),
+                position=positions.setdefault(identifier, len(positions)),
                 for_people=prompt.id in rated,
-                round=find_round(prompt, rounds, seed=seed),
+                round=_find_round(prompt, rounds, seed),
             )
             _check_pair_fits_page(pair)
             pairs.append(pair)
-    _check_existing_pairs(existing, pairs, prompts, compare)
+    _check_existing_pairs(existing, pairs)
     return pairs
 
 
 def _check_pair_fits_page(pair: Pair) -> None:
-    texts = (pair.prompt, pair.text_a, pair.text_b)
-    limit = MESSAGE_BYTES - MESSAGE_BYTES // 20
-    # JSON needs at most 12 bytes per character
-    if pair.for_people and 12 * sum(map(len, texts)) > limit and len(json.dumps(texts)) > limit:
+    size = len(json.dumps((pair.prompt, pair.text_a, pair.text_b)))
+    if pair.for_people and size > 0.95 * MESSAGE_BYTES:
         where = f"prompt {pair.prompt_id!r} ({pair.dataset})"
         raise StudyError(f"the texts of {where} are too long for a rater's page (19 MB); shorten them")
 
@@ -131,37 +130,22 @@ def choose_prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> 
     return chosen
 
 
-def _check_existing_pairs(
-    existing: Sequence[Pair], pairs: Sequence[Pair], drawn: Sequence[Prompt], compare: Sequence[Sequence[str]]
-) -> None:
+def _check_existing_pairs(existing: Sequence[Pair], pairs: Sequence[Pair]) -> None:
     """Raise a `StudyError` if the settings no longer give all existing pairs."""
-    pages = {pair.id: (pair.for_people, pair.round) for pair in pairs}
-    couples = {tuple(couple) for couple in compare}
-    prompts = {prompt.id for prompt in drawn}
-    changed = [pair for pair in existing if pages.get(pair.id) != (pair.for_people, pair.round)]
     if existing and pairs[0].round and len(pairs) > len(existing):
         raise StudyError(
             "systems or prompts were added, but the rounds of this study are drawn already; remove the new "
             "ones, or begin a new study"
         )
-
-    def explain_missing_pair(pair: Pair) -> str:
-        if (pair.method_a, pair.method_b) not in couples:
-            return f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
-        if pair.prompt_id not in prompts:
-            return f"prompts.file, pairs.per_dataset, [tuning] or seed give other prompts of {pair.dataset}"
-        if pair.id in pages and pages[pair.id][1] != pair.round:
-            return "pairs.design or pairs.rounds put prompts into other rounds"
-        if pair.id in pages:
-            return "pairs.human_pairs gives people other pairs"
-        return f"{pair.method_a} or {pair.method_b} wrote other texts, or other runs are compared"
-
-    causes = dict.fromkeys(map(explain_missing_pair, changed))
+    pages = {pair.id: (pair.for_people, pair.round) for pair in pairs}
+    changed = [pair for pair in existing if pages.get(pair.id) != (pair.for_people, pair.round)]
     if changed:
+        pair = changed[0]
         raise StudyError(
-            f"these settings no longer give {len(changed)} of {len(existing)} pairs in the database: "
-            f"{'; '.join(causes)}. Undo the change. You can only add to pairs.compare or raise "
-            "pairs.per_dataset; for other pairs, begin a new study"
+            f"these settings no longer give {len(changed)} of {len(existing)} pairs in the database, such as "
+            f"{pair.method_a} with {pair.method_b} on prompt {pair.prompt_id!r} ({pair.dataset}). Undo the "
+            "change of the texts, the prompts, seed, [tuning] or [pairs]. You can only add to pairs.compare "
+            "or raise pairs.per_dataset; for other pairs, begin a new study"
         )
 
 
@@ -170,19 +154,21 @@ WORSE = "gold: worse"
 """The name of the method of the worse text in gold pairs. Raters never see names of methods."""
 
 
-def parse_gold_pairs(file: StudyFile, *, criteria: Sequence[str]) -> list[Gold]:
+def parse_gold_pairs(file: StudyFile | None, *, criteria: Sequence[str]) -> list[Gold]:
     """Return the gold pairs of a file, in the file's order.
 
     A line is a JSON object with "prompt", "better" and "worse". It also has "criteria" if the answer is clear
     only on some criteria.
 
     Args:
-        file: The file that `annotation.gold` names.
+        file: The file that `annotation.gold` names, if there is one.
         criteria: The criteria that people rate.
 
     Raises:
         StudyError: A line is wrong. The message names the line.
     """
+    if file is None:
+        return []
     name = f"annotation.gold: {file.file}"
     return [_read_gold_pair(record, criteria) for record in read_json_lines(name, file.text)]
 
@@ -192,11 +178,9 @@ def _read_gold_pair(record: Record, criteria: Sequence[str]) -> Gold:
     row = record.row
     where = record.where
     prompt, better, worse = texts = [str(row.get(key) or "") for key in ("prompt", "better", "worse")]
-    if not all(map(clean_for_raters, texts)):
-        raise StudyError(f'{where} needs "prompt", "better" and "worse", each a text')
-    if clean_for_raters(better) == clean_for_raters(worse):
+    if len({"", *map(clean_for_raters, texts)}) <= len(texts):
         raise StudyError(
-            f'{where}: "better" and "worse" are the same text, as raters see it; write one that is worse'
+            f'{where} needs "prompt", "better" and "worse": three texts that raters can tell apart'
         )
     clear = row.get("criteria", list(criteria))
     if not isinstance(clear, list) or not clear or not all(name in criteria for name in clear):

@@ -129,7 +129,7 @@ def rated(tmp_path, make_pairs):
 
 def exclude(study, name, reason):
     with Store.open(study.database) as store:
-        store_raters.exclude_or_include_rater(store, name, "exclude", reason, "owner")
+        store_raters.decide_about_rater(store, name, "exclude", by="owner", reason=reason)
 
 
 def test_report_warns_if_seen_results_are_not_recorded(rated, ran, failing_commits):

@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from databases import read_all_rows
 from factories import make_pair
 
 from analysis.monitor.ratings import read_ratings
 from analysis.monitor.status import describe_rating_progress
 from guard_eval.records import Pair
 from guard_eval.store import Store, raters
-from guard_eval.store.sql.schema import add_rows
-from guard_eval.store.sql.sqlite_files import make_select_all_query
+from guard_eval.store.schema import add_rows
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 A, B = "guard", "top_k(k=50)"
@@ -126,7 +126,7 @@ def test_status_counts_a_changed_answer_once(four):
 
 
 def test_status_reports_excluded_raters_without_counting_them(four):
-    raters.exclude_or_include_rater(four.store, "ben", "exclude", "for the test", "owner")
+    raters.decide_about_rater(four.store, "ben", "exclude", by="owner", reason="for the test")
     ratings = four.ratings()
     assert (ratings.counted, ratings.excluded, ratings.filled) == (4, 4, (1, 4, 0))
     assert ratings.criteria[0].kappa.note == "no item was rated twice"
@@ -137,8 +137,8 @@ def test_status_hides_which_method_is_ahead(study, four):
     """A study in which every verdict goes to the other method looks the same."""
     mirrored = study(("ann", "ben"), pairs=5)
     with four.store.begin_read() as db:
-        showings = [row._asdict() for row in make_select_all_query("presentation")(db)]
-        verdicts = [row._asdict() for row in make_select_all_query("verdict")(db)]
+        showings = [row._asdict() for row in read_all_rows(db, "presentation")]
+        verdicts = [row._asdict() for row in read_all_rows(db, "verdict")]
     with mirrored.store.begin_write() as (db, _):
         turned = [row | {"first": {"a": "b", "b": "a"}[row["first"]]} for row in showings]
         add_rows(db, "presentation", turned)
@@ -195,7 +195,7 @@ def test_one_side_flag_has_a_chance_of_one_in_a_thousand(study, n, flagged):
     for number in range(n):
         sided.pressed(number, f"p{number}", "ann", fluency="A", coherence="A")
     line = sided.lines()["ann"]
-    assert (line.first.value, line.first.n) == (1.0, n)  # pairs, not answers
+    assert line.first == 1.0  # of pairs, not of answers
     assert ("one side" in line.flags) is flagged
 
 

@@ -110,9 +110,9 @@ def test_an_excluded_rater_never_gets_a_completion_code(recruiting, when, state)
         assert find_codes(page) == ["CODE-DONE"]
     with built.open() as store:
         if state == "excluded":
-            raters.exclude_or_include_rater(store, "P-1", "exclude", "3 s a pair", "owner")
+            raters.decide_about_rater(store, "P-1", "exclude", by="owner", reason="3 s a pair")
         else:
-            raters.revoke_rater(store, "P-1")
+            raters.decide_about_rater(store, "P-1", "revoke", by="owner")
     acts = {
         "before the first pair": lambda: press_button(page, "start"),
         "among the pairs": lambda: save_choices(page, "A", "A"),
@@ -142,7 +142,7 @@ def test_a_waiting_rater_gets_a_pair_that_becomes_free(recruiting, databases, mo
     assert "Please try again in a moment" in read_words(page)
     assert len(polls) == 1
     with built.open() as store:
-        raters.revoke_rater(store, "guest")
+        raters.decide_about_rater(store, "guest", "revoke", by="owner")
     page = page.run()
     assert read_panel_data(page)["where"] == "Pair 2 of 2"
     page = save_choices(page, "A", "A")

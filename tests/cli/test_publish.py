@@ -125,7 +125,7 @@ def change_settings(study, change, monkeypatch):
 def exclude_after_report(study, reason, monkeypatch):
     report(study.folder)
     with Store.open(study.database, declared=study.declared) as store:
-        store_raters.exclude_or_include_rater(store, "marge", "exclude", reason=reason, by="root")
+        store_raters.decide_about_rater(store, "marge", "exclude", by="root", reason=reason)
 
 
 def choose_settings(study, prompts, monkeypatch):
@@ -299,7 +299,7 @@ def test_rater_names_in_texts_do_not_stop_publishing(tmp_path, name):
     prompt = f"{name} had a rose; will it grow at the root of this tale"
     study = make_rated_study(tmp_path / "study", names=(name, "Ann", "Bo"), prompt=prompt)
     with Store.open(study.database, declared=study.declared) as store:
-        store_raters.exclude_or_include_rater(store, "Bo", "exclude", reason="too fast", by="root")
+        store_raters.decide_about_rater(store, "Bo", "exclude", by="root", reason="too fast")
     assert publish(study, tmp_path / "out").verdicts == 24
 
 
@@ -307,7 +307,7 @@ def test_error_names_excluded_raters_if_no_verdict_counts(tmp_path):
     study = make_rated_study(tmp_path / "study")
     with Store.open(study.database, declared=study.declared) as store:
         for name in PEOPLE:
-            store_raters.exclude_or_include_rater(store, name, "exclude", reason="too fast", by="root")
+            store_raters.decide_about_rater(store, name, "exclude", by="root", reason="too fast")
     words = r"all raters with verdicts in .* are excluded.*raters include"
     with pytest.raises(StudyError, match=words):
         report(study.folder)
@@ -321,9 +321,9 @@ REFUSED = [
     ('criteria={marge={title="Wit", definition="as she has it"}}', "criteria contains 'marge'"),
     ("question=sk-abc123def456ghi789jkl?", "question contains sk-a…"),
     ("model.name=models/marge", "model.name contains 'marge'"),
-    ("task=as QUENTIN UEBERALL says", "texts and task contains 'Quentin Überall'"),
-    ("task=Ueberall, Quentin says so", "texts and task contains 'Überall'"),
-    ("task=as quentin says", "texts and task contains 'Quentin'"),
+    ("task=as QUENTIN UEBERALL says", "task contains 'Quentin Überall'"),
+    ("task=Ueberall, Quentin says so", "task contains 'Überall'"),
+    ("task=as quentin says", "task contains 'Quentin'"),
     ("question=Does quentin_ueberall@x.org like it?", "question contains 'Quentin Überall'"),
     ("license=Marge-1.0", "license contains 'marge'"),
 ]

@@ -109,7 +109,7 @@ def test_report_names_a_stop_that_verdicts_do_not_support(run, folder):
     simulate_verdicts(Study.open(folder))
     with Store.open(Study.open(folder).database) as store:
         for name in NAMES[1:]:
-            raters.exclude_or_include_rater(store, name, "exclude", "why", "who")
+            raters.decide_about_rater(store, name, "exclude", by="who", reason="why")
     run("report", "s", "--by", "dataset")
     page = (folder / "report" / "report.md").read_text()
     assert "against loop: recorded as stopped, but the present verdicts do not support it" in page
@@ -154,4 +154,4 @@ def test_study_in_rounds_gets_no_further_prompts(run, folder):
     simulate_verdicts(Study.open(folder))
     words = run("pair", "s", "--set", "pairs.per_dataset=40").refused()
     assert "systems or prompts were added, but the rounds" in words
-    assert "put prompts into other rounds" in run("pair", "s", "--set", "pairs.rounds=5").refused()
+    assert "these settings no longer give" in run("pair", "s", "--set", "pairs.rounds=5").refused()

@@ -28,13 +28,11 @@ ALLOWED = {
     "guard_eval/generation/engines/encoding.py": {"read_text"},  # the size of this process
     "guard_eval/reporting/drawing.py": {"open", "savefig"},  # into memory
     "guard_eval/files/sheets.py": {"load_workbook"},  # from memory
-    "guard_eval/store/sql/sqlite_files.py": {"copyfile"},  # into a folder that was just made
     # After a check of the same folder by a door.
     "analysis/publication/publish.py": {"rmtree"},  # a folder that was just made
     "analysis/publication/export.py": {"unlink"},  # beside a table that was just written
     "guard_eval/texts/continuations.py": {"unlink"},
     "guard_eval/store/export.py": {"open", "unlink"},
-    "guard_eval/store/manage.py": {"unlink"},  # a file that was just written
 }
 """Calls outside the doors by file, each with its reason."""
 

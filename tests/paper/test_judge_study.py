@@ -25,7 +25,7 @@ from paper_data import (
 from scipy import stats
 
 from analysis.replication.paper import find_paper_table
-from analysis.stats.printed import are_percentages_possible, find_nearest_percentage, find_possible_counts
+from analysis.stats.printed import are_percentages_possible, find_possible_counts, round_percentage
 
 pytestmark = pytest.mark.slow
 
@@ -149,13 +149,17 @@ def test_five_criteria_of_the_judge_nearly_always_agree(claim):
     assert against > 0
 
 
+def find_nearest_percentage(percentage):
+    return max(round_percentage(round(float(percentage) * PAIRS / 100), PAIRS, decimals=1))
+
+
 def test_150_verdicts_cannot_give_shares_of_two_rivals(claim):
     """“for n = 150 continuations” (tab:llm_judgements)"""
     impossible, common = [], {}
     for versus in OPPONENTS:
         rows = {criterion: find_row(versus, criterion) for criterion in CRITERIA}
         impossible += [
-            f"{versus}, {criterion}: {cell} (nearest {find_nearest_percentage(cell, PAIRS)})"
+            f"{versus}, {criterion}: {cell} (nearest {find_nearest_percentage(cell)})"
             for criterion, cells in rows.items()
             for cell in cells
             if not find_possible_counts(cell, PAIRS)

@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from guard_eval.store import raters
 from guard_eval.store.judging.requests import Instruction, store_instruction
-from guard_eval.store.sql.schema import add_rows
+from guard_eval.store.schema import add_rows
 
 pytestmark = pytest.mark.both_databases
 INSTRUCTION = ("id", "settings", "form", "manner", "prompt", "description", "text")

@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 from sqlalchemy import text
 
+from guard_eval.store.database import Store
 from guard_eval.store.showings import slots
 from guard_eval.store.showings.sides import OpenSlot, choose_slot_and_side
-from guard_eval.store.sql.database import Store
 
 A_DRAW, B_DRAW = 0, 15
 """The coin falls on a for the lowest draws and on b for the highest ones."""

@@ -87,7 +87,7 @@ def test_an_impossible_roster_is_refused(store, add_new_pairs, plan):
     add_new_pairs(4)
     invite_people(store, "Ann", "Ben", "out")
     raters.get_or_add_rater(store, "judge", "model")
-    raters.revoke_rater(store, "out")
+    raters.decide_about_rater(store, "out", "revoke", by="owner")
     for names, quota, message in (
         ([], None, "names no rater"),
         (["Ann", "Ann"], None, "names Ann twice; name each rater once"),

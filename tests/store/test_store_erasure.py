@@ -18,14 +18,14 @@ from guard_eval.store.notes import read_notes, write_note
 from guard_eval.store.pairs import add_pairs
 from guard_eval.store.raters import (
     Enrolment,
+    decide_about_rater,
     enrol_rater,
     erase_rater,
-    exclude_or_include_rater,
     invite_rater,
     read_rater_progress,
 )
+from guard_eval.store.schema import query
 from guard_eval.store.showings import slots
-from guard_eval.store.sql.schema import query
 from guard_eval.store.unblind import read_tidy_rows, read_verdict_history
 
 ADA = prolific_id("ada")
@@ -43,7 +43,7 @@ def leave_traces(store, plan, name="Ada Lovelace", external=ADA, source="prolifi
     write_note(store, ada, "consent", '{"agreed": true}')
     for presented in rate_all_pairs(store, ada, plan):
         save_choice(store, ada, presented, "B", comment=f"{name} was here", problem="offensive")
-    exclude_or_include_rater(store, name, "exclude", f"{name} ({external}) was fast", "owner")
+    decide_about_rater(store, name, "exclude", by="owner", reason=f"{name} ({external}) was fast")
     include_rater(store, name)
     return ada
 
@@ -131,7 +131,7 @@ def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan
         reader.execute("SELECT count(*) FROM rater").fetchone()
         store.engine.dispose()
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("guard_eval.store.sql.database.BUSY_SECONDS", 0.1)
+            patched.setattr("guard_eval.store.database.BUSY_SECONDS", 0.1)
             with (
                 pytest.raises(StudyError, match=r"database's files still contain deleted data|locked"),
                 Store.open(f"sqlite:///{file}") as other,
@@ -148,7 +148,7 @@ def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan
 def test_erase_reports_data_that_postgresql_keeps(
     *, postgres_server, postgres_url, make_pairs, plan, monkeypatch, obstacle
 ):
-    monkeypatch.setattr("guard_eval.store.sql.database.BUSY_SECONDS", 0.1)  # else one minute
+    monkeypatch.setattr("guard_eval.store.database.BUSY_SECONDS", 0.1)  # else one minute
     with Store.open(postgres_url, create=True) as store:
         add_pairs(store, make_pairs(2))
         leave_traces(store, plan)
@@ -175,7 +175,7 @@ def test_erasing_a_one_letter_name_changes_no_other_word(store, add_new_pairs, p
     ada, _ = invite_rater(store, "A")
     invite_rater(store, f"erased-{ada.id}")
     write_note(store, ada, "practice", '{"choices": {"fluency": "A"}}')
-    exclude_or_include_rater(store, "A", "exclude", "A was fast. And careless", "owner")
+    decide_about_rater(store, "A", "exclude", by="owner", reason="A was fast. And careless")
     new, _ = erase_rater(store, "A", "owner")
     assert new == f"erased-{ada.id}-"
     details = {note.kind: note.detail for note in read_notes(store)}
@@ -188,9 +188,7 @@ def test_an_erased_name_is_removed_from_notes_of_others(store, add_new_pairs, pl
     add_new_pairs(2)
     _, ben, _ = invite_people(store, "Zo\u00eb B", "Ben", "A")
     save_choice(store, ben, claim_pair(store, ben, plan), comment="zo\u0065\u0308 b said that A is better")
-    exclude_or_include_rater(
-        store, "Ben", "exclude", "copied from Zo\u00eb B, the Zo\u00eb Bs say", "Zo\u00eb B"
-    )
+    decide_about_rater(store, "Ben", "exclude", "copied from Zo\u00eb B, the Zo\u00eb Bs say", "Zo\u00eb B")
     new, _ = erase_rater(store, "Zo\u00eb B", "owner")
     erase_rater(store, "A", "owner")
     written = {note.kind: note.detail for note in read_notes(store, rater=ben.name)}

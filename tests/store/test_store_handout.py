@@ -130,7 +130,7 @@ def test_a_slot_lost_to_another_rater_uses_no_quota(store, add_new_pairs, plan, 
     clock.advance(hours=1)
     claim_pairs(store, ben, replace(single_plan, quota=2), limit=2)
     assert count_rated_and_remaining_pairs(store, ann, single_plan) == (0, 0)
-    raters.revoke_rater(store, "Ben")
+    raters.decide_about_rater(store, "Ben", "revoke", by="owner")
     assert count_rated_and_remaining_pairs(store, ann, single_plan) == (0, 1)
     assert claim_pairs(store, ann, single_plan) == lost
 
@@ -171,7 +171,7 @@ def test_lost_pairs_return_to_a_rater_only_within_the_quota(store, add_new_pairs
     other = first if second.prompt == lost.prompt else second
     skip_presentation(store, other.presentation, ["unreadable"], rater=ben)
     save_choice(store, ann, claim_pair(store, ann, single_plan))
-    raters.revoke_rater(store, "Ben")  # so that the lost one is free
+    raters.decide_about_rater(store, "Ben", "revoke", by="owner")  # so that the lost one is free
     assert claim_pairs(store, ann, single_plan) == []
     assert count_rated_and_remaining_pairs(store, ann, single_plan) == (1, 0)
 

@@ -46,7 +46,7 @@ def test_pairs_cannot_be_redrawn_after_a_verdict(store, make_pairs, add_new_pair
     (ann,) = invite_people(store, "Ann")
     save_choice(store, ann, claim_pair(store, ann, plan))
     clock.advance(minutes=31)
-    with pytest.raises(StudyError, match="cannot be drawn again: there are verdicts"):
+    with pytest.raises(StudyError, match="cannot be drawn again: they have verdicts"):
         add_pairs(store, make_pairs(2), replace_all=True)
     assert read_pairs(store) == make_pairs(3)
 

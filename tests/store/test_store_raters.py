@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from factories import make_gold, prolific_id
-from rating import claim_pair, exclude_rater, include_rater, save_choice
+from rating import claim_pair, exclude_rater, save_choice
 
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, notes
@@ -15,13 +15,12 @@ from guard_eval.store.pairs import add_gold_pairs
 from guard_eval.store.raters import (
     Enrolment,
     count_free_rater_places,
+    decide_about_rater,
     enrol_rater,
-    exclude_or_include_rater,
     find_rater_by_token,
     get_or_add_rater,
     invite_rater,
     read_rater_progress,
-    revoke_rater,
 )
 
 ID = prolific_id("somebody")
@@ -81,7 +80,6 @@ REFUSED = [
     (invite_rater, ["ann"], "a rater named 'Ann' already exists; choose"),
     (invite_rater, ["\uff21nn"], "a rater named 'Ann' already exists; choose"),
     (get_or_add_rater, ["Ann", "model"], "'Ann' is a person, not a model"),
-    (revoke_rater, ["Eve"], "no rater named 'Eve'"),
     (renew_invitation, ["Eve"], "no rater named 'Eve'"),
     (renew_invitation, ["judge"], "'judge' is a model, not a person"),
     (renew_invitation, ["out"], "'out' is revoked"),
@@ -92,7 +90,7 @@ def test_refused_invitations_add_nobody(store):
     _, token = invite_rater(store, "Ann")
     get_or_add_rater(store, "judge", "model")
     invite_rater(store, "out")
-    revoke_rater(store, "out")
+    decide_about_rater(store, "out", "revoke", by="owner")
     for function, arguments, message in REFUSED:
         with pytest.raises(StudyError, match=message) as refused:
             function(store, *arguments)
@@ -230,13 +228,11 @@ def write_check_note(store, who, *, passed):
 
 def test_a_rater_who_failed_the_check_can_be_included_again(store):
     ann, _ = invite_rater(store, "Ann")
-    with pytest.raises(StudyError, match="may already rate; name a rater who is excluded or revoked"):
-        include_rater(store, "Ann")
     states = []
     for _ in range(2):
         write_check_note(store, ann, passed=False)
         states += [read_rater_progress(store)[0].state]
-    exclude_or_include_rater(store, "Ann", "include", "the question was unclear", "owner")
+    decide_about_rater(store, "Ann", "include", by="owner", reason="the question was unclear")
     states += [read_rater_progress(store)[0].state]
     for passed in (False, False, True):
         write_check_note(store, ann, passed=passed)
@@ -247,9 +243,9 @@ def test_a_rater_who_failed_the_check_can_be_included_again(store):
 def test_an_included_rater_signs_in_by_the_old_link(store, add_new_pairs, plan):
     add_new_pairs(1)
     ann, token = invite_rater(store, "Ann")
-    revoke_rater(store, "Ann", "Eve")
-    assert [note.detail for note in notes.read_notes(store, kind="revoke")] == ['{"by": "Eve"}']
-    exclude_or_include_rater(store, "Ann", "include", "it was Ben who left", "Eve")
+    decide_about_rater(store, "Ann", "revoke", by="Eve")
+    assert [note.detail for note in notes.read_notes(store, kind="revoke")] == ['{"by": "Eve", "reason": ""}']
+    decide_about_rater(store, "Ann", "include", by="Eve", reason="it was Ben who left")
     assert find_rater_by_token(store, token) == ann
     assert len(claim_pairs(store, ann, plan)) == 1
     assert [row.state for row in read_rater_progress(store)] == [""]

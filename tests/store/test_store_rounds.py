@@ -18,8 +18,8 @@ from guard_eval.store.handout import (
     find_end_of_rater_wait,
     skip_presentation,
 )
+from guard_eval.store.schema import add_rows
 from guard_eval.store.showings import roster, rounds, slots
-from guard_eval.store.sql.schema import add_rows
 
 SIZES = (8, 8, 4)
 """The number of prompts in each of the three rounds."""

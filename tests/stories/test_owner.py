@@ -53,7 +53,7 @@ def test_study_runs_from_prompts_to_report(typed, run, study):
 
     rate_all_pairs(study)
     redrawn = run("pair", "small", "--redraw")
-    assert "cannot be drawn again: there are verdicts" in redrawn.refused()
+    assert "cannot be drawn again: they have verdicts" in redrawn.refused()
     assert redrawn.out == ""
     (study / "study.toml").write_text(settings.replace("per_dataset = 3", "per_dataset = 2"))
     refused = run("pair", "small").refused()

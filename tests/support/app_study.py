@@ -30,7 +30,7 @@ from guard_eval.records import Gold, HandOutPlan, Pair
 from guard_eval.store import Store, notes, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
-from guard_eval.store.sql.schema import query
+from guard_eval.store.schema import query
 from guard_eval.study.folder import Study
 
 SEED = 902104577

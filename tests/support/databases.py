@@ -6,8 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from postgres import Server
+from sqlalchemy import Connection
 
 from guard_eval.store import Store
+from guard_eval.store.schema import SqlRow, query
 
 KINDS = ("sqlite", "postgres")
 
@@ -73,3 +75,9 @@ class Databases:
 def format_database_line(url: str) -> str:
     """Return the line of study.toml that names a database, or "" for the study's own file."""
     return "" if url.startswith("sqlite") else f'database = "{url}"\n'
+
+
+def read_all_rows(db: Connection, table: str) -> list[SqlRow]:
+    """Return all rows of a table, with the values that Python code sees."""
+    names = ", ".join(db.exec_driver_sql(f"SELECT * FROM {table}").keys())
+    return list(query(f"SELECT {names} FROM {table}")(db))

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from guard_eval.store import unblind
 from guard_eval.store.judging import usage
-from guard_eval.store.sql.schema import query
+from guard_eval.store.schema import query
 from judge.prompts.forms import choose_first_request_form
 from judge.questions import RequestBuilder
 

@@ -33,12 +33,12 @@ def rate_all_pairs(store, rater, plan, choose=lambda _: "A"):
 
 def exclude_rater(store, name):
     """Exclude the rater with this name."""
-    store_raters.exclude_or_include_rater(store, name, "exclude", "why", "owner")
+    store_raters.decide_about_rater(store, name, "exclude", by="owner", reason="why")
 
 
 def include_rater(store, name):
     """Include the rater with this name again."""
-    store_raters.exclude_or_include_rater(store, name, "include", "why", "owner")
+    store_raters.decide_about_rater(store, name, "include", by="owner", reason="why")
 
 
 def count_side_leads(store):

@@ -29,7 +29,7 @@ def test_gold_line_becomes_pair_with_criteria():
     [
         (f"{json.dumps(GOLD)}\n{{", "line 2: not valid JSON"),
         (json.dumps({**GOLD, "worse": " "}), 'line 1 needs "prompt"'),
-        (json.dumps({**GOLD, "worse": f" {GOLD['better']}\r\n"}), "are the same text, as raters see it"),
+        (json.dumps({**GOLD, "worse": f" {GOLD['better']}\r\n"}), "three texts that raters can tell apart"),
         (json.dumps({**GOLD, "criteria": ["wit"]}), "\"criteria\" names ['wit']; write some of the study's"),
     ],
 )

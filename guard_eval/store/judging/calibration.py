@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from guard_eval.records import Choice, JsonObject, Rater
 from guard_eval.store.judging.requests import Question
-from guard_eval.store.sql.schema import query
+from guard_eval.store.schema import query
 
 _PLAN_CHECK = query("""
     INSERT INTO calibration (settings, pair_id, number, rater_id, "check", target, orders, choices)

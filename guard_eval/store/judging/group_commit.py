@@ -8,7 +8,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.store.sql.database import Store
+from guard_eval.store.database import Store
 
 GATHER_SECONDS = 0.015
 """Seconds for which writes are collected into one transaction. A judge's answer takes much longer."""

@@ -27,9 +27,9 @@ from guard_eval.records import (
     make_content_id,
 )
 from guard_eval.store import notes
+from guard_eval.store.schema import SqlRow, query, split_into_sql_chunks
 from guard_eval.store.showings import rounds
 from guard_eval.store.showings.rounds import MOST_ROUNDS, PLAYING
-from guard_eval.store.sql.schema import SqlRow, query, split_into_sql_chunks
 
 LEASE = timedelta(seconds=30)
 """An open request that was not renewed within this time belongs to a killed run, and is lost."""
@@ -367,11 +367,11 @@ def read_forms_with_verdicts(db: Connection, settings: str) -> list[tuple[str, i
 
 def reserve_requests(
     db: Connection,
+    now: datetime,
     planned: Sequence[PlannedRequest],
     *,
     judge: Rater,
     run: str,
-    now: datetime,
     limit: int | None,
     batch: str | None = None,
 ) -> list[Reservation]:
@@ -415,9 +415,9 @@ def _read_active_requests(
                 yield row.key, AnsweredRequest(row=row.id, response=row.response, max_output_tokens=tokens)
 
 
-def renew_lease(db: Connection, run: str, until: datetime) -> None:
-    """Extend the leases of a run's open requests until this time."""
-    _RENEW(db, run=run, until=until)
+def renew_lease(db: Connection, now: datetime, leases: Sequence[timedelta], *, run: str) -> None:
+    """Let the leases of a run's open requests end after the last of these times from now."""
+    _RENEW(db, run=run, until=now + leases[-1])
 
 
 def store_request_results(db: Connection, _now: datetime, results: Sequence[RequestResult]) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from sqlalchemy import Connection
 
 from guard_eval.records import JsonObject
+from guard_eval.store.database import Store
 from guard_eval.store.judging.calibration import read_calibration
 from guard_eval.store.judging.requests import read_question_failures
-from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import MOMENT, SqlRow, query
+from guard_eval.store.schema import MOMENT, SqlRow, query
 
 _VARIES = re.compile(r"\d+(?:[.,:]\d+)*|\b(?=\w*\d)[\w-]{8,}")
 

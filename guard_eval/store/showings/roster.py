@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from guard_eval.errors import StudyError
 from guard_eval.records import HandOutPlan, make_content_id
 from guard_eval.store import raters
+from guard_eval.store.database import Store
+from guard_eval.store.schema import query
 from guard_eval.store.showings.slots import apply_hand_out_plan
-from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import query
 
 _PLANS = 16
 """The number of rosters to plan. The one with the most even sides is used."""

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from guard_eval.records import Contest, Couple, RoundPlan, find_deciding_group
 from guard_eval.store import unblind
-from guard_eval.store.sql.schema import add_rows, query
+from guard_eval.store.schema import add_rows, query
 
 MOST_ROUNDS = 100
 

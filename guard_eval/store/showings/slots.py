@@ -17,12 +17,12 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE, HandOutPlan, make_content_id
+from guard_eval.store.database import Store
+from guard_eval.store.schema import add_rows, query, split_into_sql_chunks
 from guard_eval.store.settings import read_value, store_value
 from guard_eval.store.showings import rounds
 from guard_eval.store.showings.rounds import PLAYING
 from guard_eval.store.showings.sides import LAST_SLOTS, OpenSlot
-from guard_eval.store.sql.database import Store
-from guard_eval.store.sql.schema import add_rows, query, split_into_sql_chunks
 
 POOLS = {"person": PEOPLE, "simulated": "simulated"}
 """The pool of slots of each kind of rater. A model sees every pair and needs no slots."""

@@ -16,6 +16,8 @@ from guard_eval.reporting.escaping import join_lines
 TextsByName = Mapping[str, Sequence[str]]
 """The texts of each system."""
 
+NAME = "hold its name"
+"""The feature that reveals a system if it is more frequent than in the other system's texts."""
 OPENING_CHARACTERS = 12
 OFTEN = 0.2
 SELDOM = 0.02
@@ -73,57 +75,33 @@ def describe_revealing_cues(
         compare: Couples of systems.
         own_names: The systems whose texts could contain the system's name.
     """
-    told: set[tuple[str, str]] = set()
+    cleaned = {name: [clean_for_raters(text) for text in every] for name, every in texts.items()}
+    described: set[tuple[str, str]] = set()
     for couple in compare:
         for name, other in (couple, couple[::-1]):
-            cues = {
-                "name": _describe_name_cue(name, texts[name], texts[other]) if name in own_names else "",
-                "opening": _describe_opening_cue(name, texts[name], other, texts[other]),
-                "markdown": _describe_markdown_cue(name, texts[name], other, texts[other]),
-            }
-            for kind, sentence in cues.items():
-                if sentence and (name, kind) not in told:
-                    told.add((name, kind))
-                    yield sentence
+            texts_of_both = cleaned[name], cleaned[other]
+            sizes = [len(every) for every in texts_of_both]
+            for cue, pattern in _list_cues(name, cleaned[name], has_own_name=name in own_names).items():
+                count, foreign = [_count_matches(pattern, every) for every in texts_of_both]
+                if cue == NAME:
+                    reveals = count * sizes[1] > foreign * sizes[0]
+                else:
+                    reveals = count > OFTEN * sizes[0] and foreign < SELDOM * sizes[1]
+                if reveals and (name, cue) not in described:
+                    described.add((name, cue))
+                    yield (
+                        f"{count} of {sizes[0]} texts by {join_lines(name)} {cue}, and {foreign} of "
+                        f"{sizes[1]} by {join_lines(other)}: raters recognise the system"
+                    )
 
 
-def _describe_name_cue(name: str, texts: Sequence[str], others: Sequence[str]) -> str:
-    """Describe texts that contain their system's name, if this name is rarer in the other system's texts."""
-    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
-    count = _count_matches(word, texts)
-    if count * len(others) <= _count_matches(word, others) * len(texts):
-        return ""
-    return (
-        f"{count} of {len(texts)} texts by {join_lines(name)} hold its name, which tells raters who wrote "
-        "them; write another word in its place"
-    )
-
-
-def _describe_opening_cue(name: str, texts: Sequence[str], other: str, others: Sequence[str]) -> str:
-    """Describe an opening that is frequent in a system's texts and rare in the other system's texts."""
-    openings = Counter(clean_for_raters(text)[:OPENING_CHARACTERS] for text in texts if text.strip())
-    opening, count = max(openings.items(), key=lambda item: item[1], default=("", 0))
-    foreign = sum(clean_for_raters(text)[:OPENING_CHARACTERS] == opening for text in others)
-    if count < _LEAST_SHARED or not _reveals_system(count, texts, foreign, others):
-        return ""
-    return (
-        f"{count} of {len(texts)} texts by {join_lines(name)} begin with {opening!r}, and {foreign} of "
-        f"{len(others)} by {join_lines(other)}: raters recognise the system"
-    )
-
-
-def _describe_markdown_cue(name: str, texts: Sequence[str], other: str, others: Sequence[str]) -> str:
-    """Describe the Markdown in a system's texts, if the other system hardly writes any."""
-    count = _count_matches(_MARKDOWN, texts)
-    foreign = _count_matches(_MARKDOWN, others)
-    if not _reveals_system(count, texts, foreign, others):
-        return ""
-    return (
-        f"{count} of {len(texts)} texts by {join_lines(name)} have Markdown, and {foreign} of {len(others)} "
-        f"by {join_lines(other)}: raters recognise the system by its headings, lists or bold words"
-    )
-
-
-def _reveals_system(count: int, texts: Sequence[str], other_count: int, others: Sequence[str]) -> bool:
-    """Return whether a feature is frequent in a system's texts and rare in the other system's texts."""
-    return count > OFTEN * len(texts) and other_count < SELDOM * len(others)
+def _list_cues(name: str, texts: Sequence[str], *, has_own_name: bool) -> dict[str, re.Pattern[str]]:
+    """Return the features that could reveal a system: a description and a pattern for each."""
+    cues = {"have Markdown": _MARKDOWN}
+    if has_own_name:
+        cues[NAME] = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
+    openings = Counter(text[:OPENING_CHARACTERS] for text in texts if text)
+    for opening, count in openings.most_common(1):
+        if count >= _LEAST_SHARED:
+            cues[f"begin with {opening!r}"] = re.compile(rf"\A{re.escape(opening)}")
+    return cues

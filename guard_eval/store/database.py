@@ -1,36 +1,25 @@
 """Open the database of one study, and run transactions on SQLite or PostgreSQL."""
 
 import importlib.util
-import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Self
 
 from sqlalchemy import URL, Connection, create_engine, event, func, inspect, literal, make_url, select
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from guard_eval.database_url import UNREADABLE, check_database_url
-from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.errors import MissingExtraError, StudyError, get_first_line
 from guard_eval.reporting.writing import check_database_file
-from guard_eval.store.sql.schema import SCHEMA, TABLE_NAMES, query, write_schema_statements
-from guard_eval.store.sql.sqlite_files import (
-    can_open_database,
-    check_tables_compute_nothing,
-    copy_database,
-    describe_database_damage,
-    find_database_logs,
-    is_storage_error,
-    make_read_only_uri,
-)
+from guard_eval.store.schema import SCHEMA, TABLE_NAMES, query, write_schema_statements
 
 BUSY_SECONDS = 60
 """Seconds that a write waits for other processes. A rating takes only a few milliseconds."""
@@ -46,14 +35,14 @@ _DURABLE = func.set_config(
 _READ_SCHEMA = query("SELECT value FROM setting WHERE key = 'schema'")
 _KEEP_SCHEMA = query("INSERT INTO setting (key, value) VALUES ('schema', :value)")
 
-FULL_BYTES = 100_000
-"""A disk with fewer free bytes counts as full: SQLite makes files of at least 32 kB beside a database."""
+_UNWRITABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
+"""SQLite's error codes if the files that even a reader needs beside a database cannot be written."""
 
 _REMEDIES = {
-    "readonly": "make the file and its folder writable",
-    "unable to open": "make the file and its folder readable and writable",
+    "readonly": "make the file and its folder writable, or free some space on the disk",
+    "unable to open": "make the file and its folder readable and writable, or free some space on the disk",
     "disk is full": "free some space, then try again",
-    "disk I/O": "check its disk, and whether a limit keeps the file from growing (ulimit -f), then try again",
+    "disk I/O": "free some space on its disk, and lift limits on the size of files (ulimit -f)",
     "not a database": "name another file, or move this one away",
     "malformed": "restore it from a copy",
     "password": "set PGPASSWORD in the environment",
@@ -94,7 +83,6 @@ class Store:
         self._lock = threading.RLock()
         self._transaction: tuple[Connection, datetime] | None = None
         self._uri: str | None = None
-        self._scratch: TemporaryDirectory[str] | None = None
         make_engine = partial(create_engine, address, hide_parameters=True, pool_size=8, max_overflow=24)
         try:
             if self.is_sqlite:
@@ -141,7 +129,7 @@ class Store:
         return store
 
     def _connect(self) -> sqlite3.Connection:
-        """Connect to the SQLite file, or to its temporary copy if there is one."""
+        """Connect to the SQLite file."""
         return sqlite3.connect(
             self._uri or str(self.file),
             uri=self._uri is not None,
@@ -150,10 +138,8 @@ class Store:
         )
 
     def close(self) -> None:
-        """Close all connections, and remove the temporary copy of the database."""
+        """Close all connections."""
         self.engine.dispose()
-        if self._scratch is not None:
-            self._scratch.cleanup()
 
     def __enter__(self) -> Self:
         return self
@@ -166,12 +152,20 @@ class Store:
             self.close()
 
     def _raise_error_if_damaged(self, error: Exception) -> None:
-        """Raise a `StudyError` instead of an unexpected error if the database is damaged."""
-        damage = describe_database_damage(self.engine) if self.is_sqlite else None
-        if damage is not None:
+        """Raise a `StudyError` instead of an unexpected error if an SQLite database is damaged."""
+        if not self.is_sqlite:
+            return
+        try:
+            with self.engine.connect() as db:
+                damage = str(db.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one())
+        except (DBAPIError, UnicodeDecodeError) as failure:
+            damage = get_first_line(failure)
+        if damage == "ok" and isinstance(error, sqlite3.Error):
+            damage = str(error)
+        if damage != "ok":
+            damage = " ".join(damage.split())
             raise StudyError(
-                f"the database {self.name} was damaged, or changed by another program: {damage}; restore it "
-                "from a copy"
+                f"the database {self.name} is damaged: {damage}; restore it from a copy"
             ) from error
 
     @contextmanager
@@ -227,17 +221,7 @@ class Store:
                 raise
             reason = " ".join(str(error.orig).split())  # SQLAlchemy's own text contains the statement
             remedy = next(remedy for words, remedy in _REMEDIES.items() if words in reason)
-            if self._is_disk_full():
-                remedy = f"its disk is full: {_REMEDIES['disk is full']}"
             raise StudyError(f"cannot use the database {self.name}: {reason}; {remedy}") from None
-
-    def _is_disk_full(self) -> bool:
-        """Return whether the disk is too full for SQLite's files. SQLite may then report a read-only file."""
-        if self.file is not None:
-            with suppress(OSError):  # the folder may be missing
-                disk = shutil.disk_usage(self.file.parent)
-                return disk.free < min(FULL_BYTES, disk.total)  # /proc and others have no size
-        return False
 
     def _check_or_make_tables(self, *, create: bool, read_only: bool) -> None:
         """Check that the database contains this package's tables. With `create`, make missing tables."""
@@ -245,7 +229,7 @@ class Store:
             check_database_file(self.file)
         if self.file is not None and self.file.exists():
             if read_only:
-                self._choose_file_to_read(self.file)
+                self._choose_way_to_read(self.file)
         elif self.file is not None:
             if not create:
                 raise StudyError(f"there is no database {self.file}; run: guard-eval pair STUDY")
@@ -255,8 +239,9 @@ class Store:
             exists = self._contains_study(db)
         if not exists and not create:
             raise StudyError(f"the database {self.name} has no study yet; run: guard-eval pair STUDY")
-        if self.is_sqlite and self._uri is None:
-            self._turn_on_wal(read_only=read_only)
+        if self.is_sqlite and not read_only:
+            with self.explain_database_errors(), self.engine.connect() as db:
+                db.exec_driver_sql("PRAGMA journal_mode = WAL")  # readers need not wait for writers
         if not exists:
             self._make_tables()
 
@@ -269,26 +254,25 @@ class Store:
                 db.exec_driver_sql(statement)
             _KEEP_SCHEMA(db, value=SCHEMA)
 
-    def _choose_file_to_read(self, file: Path) -> None:
-        """Choose the file to read, or a copy if nothing can be written beside the file.
+    def _choose_way_to_read(self, file: Path) -> None:
+        """Read the file alone if SQLite cannot write beside it. In WAL mode, even a reader makes two files.
 
-        In WAL mode even a reader writes: it makes the files -wal and -shm.
+        Raises:
+            StudyError: The newest changes are in a log, which only a program that can write may read.
         """
-        if can_open_database(file):
-            return
-        if logs := find_database_logs(file):
-            self._scratch = copy_database(file, logs)
-            file = Path(self._scratch.name, file.name)
-        self._uri = make_read_only_uri(file)
-
-    def _turn_on_wal(self, *, read_only: bool) -> None:
-        """Turn on SQLite's WAL mode, in which readers need not wait. A file that is only read may lack it."""
-        with self.explain_database_errors(), self.engine.connect() as db:
-            try:
-                db.exec_driver_sql("PRAGMA journal_mode = WAL")
-            except OperationalError as error:
-                if not (read_only and is_storage_error(error.orig)):
-                    raise
+        try:
+            with closing(sqlite3.connect(file)) as probe:
+                probe.execute("SELECT count(*) FROM sqlite_master")
+        except sqlite3.Error as error:
+            if error.sqlite_errorcode & 0xFF not in _UNWRITABLE:  # the low byte is the kind of error
+                return
+            logs = [file.with_name(file.name + ending) for ending in ("-wal", "-journal")]
+            if any(log.exists() and log.stat().st_size for log in logs):
+                raise StudyError(
+                    f"the newest changes of {file} are in a log beside it, and the folder is not writable; "
+                    "copy the whole folder to a place where you can write"
+                ) from None
+            self._uri = f"{file.absolute().as_uri()}?immutable=1"
 
     def _contains_study(self, db: Connection) -> bool:
         """Return whether the database contains a study. Refuse the database of another program."""
@@ -296,25 +280,27 @@ class Store:
         version = None
         if {"setting", "presentation"} <= tables:
             version = _READ_SCHEMA(db).scalar()
-        if version not in {None, SCHEMA}:
+        if version is None:
+            strange = tables if self.is_sqlite else tables & set(TABLE_NAMES)
+            if strange:
+                raise StudyError(
+                    f"{self.name} is not a study's database, because it has the table {min(strange)!r}; name "
+                    "another database"
+                )
+            return False
+        if version != SCHEMA:
             raise StudyError(
                 f"the database {self.name} has schema {version}, and this guard-eval needs {SCHEMA}; use the "
                 "version of guard-eval that made the database"
             )
-        strange = tables if self.is_sqlite else tables & set(TABLE_NAMES)
-        if version is None and strange:
-            raise StudyError(
-                f"{self.name} is not a study's database, because it has the table {min(strange)!r}; name "
-                "another database"
-            )
-        if version is not None and self.is_sqlite:
-            check_tables_compute_nothing(db, self.name)
-        if not self.is_sqlite and db.exec_driver_sql("SHOW server_encoding").scalar_one() != "UTF8":
-            raise StudyError(
-                f"the database {self.name} is not in UTF-8, so it cannot store all characters; create one "
-                "with: createdb -E UTF8 -T template0 NAME"
-            )
-        return version is not None
+        if self.is_sqlite:
+            # with views, computed columns or triggers, a stranger's file could change or multiply rows
+            stored = db.exec_driver_sql("SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")
+            if set(stored.scalars()) != set(write_schema_statements(sqlite=True)):
+                raise StudyError(
+                    f"the tables of {self.name} were changed by another program; use the original file"
+                )
+        return True
 
 
 def parse_url(address: str) -> URL:

@@ -85,7 +85,7 @@ CREATE TABLE setting (
 CREATE TABLE rater (
     id SERIAL PRIMARY KEY,
     name TEXT NOT NULL UNIQUE, -- a pseudonym, or a model's name
-    kind VARCHAR(16) NOT NULL, -- person, model, simulated or simulated_model
+    kind VARCHAR(16) NOT NULL CHECK (kind IN ('person', 'model', 'simulated', 'simulated_model')),
     created_at TIMESTAMPTZ NOT NULL,
     revoked_at TIMESTAMPTZ, -- from then on the rater cannot sign in
     excluded_at TIMESTAMPTZ, -- set while the rater's verdicts are left out
@@ -120,7 +120,7 @@ CREATE TABLE slot (
     pool VARCHAR(16) NOT NULL, -- people or simulated: raters who share the slots
     pair_id VARCHAR NOT NULL REFERENCES pair (id),
     number INTEGER NOT NULL, -- 0, 1, …; 2k and 2k + 1 show opposite sides
-    first VARCHAR(1), -- which of the pair's texts is shown as A; NULL: not decided yet
+    first VARCHAR(1) CHECK (first IN ('a', 'b')), -- the pair's text that is shown as A; NULL: not decided yet
     shuffle INTEGER NOT NULL, -- its position in the order of hand-out
     open BOOLEAN NOT NULL DEFAULT TRUE, -- it may be handed out when free
     for_rater INTEGER REFERENCES rater (id), -- for whom a roster keeps it
@@ -136,8 +136,8 @@ CREATE TABLE presentation (
     pair_id VARCHAR NOT NULL REFERENCES pair (id),
     rater_id INTEGER NOT NULL REFERENCES rater (id),
     number INTEGER NOT NULL, -- the slot's; a judge's: 2 × sample, + 1: other order
-    first VARCHAR(1) NOT NULL, -- which of the pair's texts is shown as A
-    role VARCHAR(8) NOT NULL DEFAULT 'study', -- study, gold or repeat
+    first VARCHAR(1) NOT NULL CHECK (first IN ('a', 'b')), -- the pair's text that is shown as A
+    role VARCHAR(8) NOT NULL DEFAULT 'study' CHECK (role IN ('study', 'gold', 'repeat')),
     handed_out TIMESTAMPTZ NOT NULL,
     rated_at TIMESTAMPTZ, -- when the first verdict came
     UNIQUE (rater_id, pair_id, role, number)
@@ -151,7 +151,7 @@ CREATE TABLE verdict (
     presentation_id INTEGER NOT NULL REFERENCES presentation (id),
     criterion TEXT NOT NULL,
     revision INTEGER NOT NULL, -- 0, 1, …; the highest is current
-    choice VARCHAR(3) NOT NULL, -- A, tie or B: by the letters on the screen, not by method
+    choice VARCHAR(3) NOT NULL CHECK (choice IN ('A', 'tie', 'B')), -- by the letters on the screen
     at TIMESTAMPTZ NOT NULL,
     seconds DOUBLE PRECISION,
     active_seconds DOUBLE PRECISION,
@@ -240,12 +240,24 @@ CREATE TABLE calibration (
 );
 CREATE INDEX ix_calibration_rater ON calibration (rater_id);
 """
-"""The SQL that creates the tables. SERIAL is only for PostgreSQL, and AUTOINCREMENT only for SQLite.
+"""The SQL that creates the tables, with PostgreSQL's types. AUTOINCREMENT is only for SQLite.
 
 SQLite uses a partial index only for queries that contain the index's condition word for word.
 """
 
 TABLE_NAMES = re.findall(r"CREATE TABLE (\w+)", TABLES)
+
+_SQLITE_TYPES = {
+    r"SERIAL|BIGINT": "INTEGER",
+    r"VARCHAR(\(\d+\))?": "TEXT",
+    r"BYTEA": "BLOB",
+    r"DOUBLE PRECISION": "REAL",
+    r"(\w+) BOOLEAN": r"\1 INTEGER CHECK (\1 IN (0, 1))",
+    r"(\w+) TIMESTAMPTZ": r"\1 TEXT CHECK (datetime(\1) IS substr(\1, 1, 19))",
+    r"(\w+) JSON": r"\1 TEXT CHECK (\1 IS NULL OR json_valid(\1))",
+    r"\n\)": "\n) STRICT",
+}
+"""SQLite's types, by patterns of PostgreSQL's. A strict table refuses values of other types."""
 
 _APPEND_ONLY = dict.fromkeys(("verdict", "note", "closed_round", "stopped"), "TRUE")
 _APPEND_ONLY |= {"request": "OLD.response IS NOT NULL"}
@@ -254,9 +266,11 @@ _APPEND_ONLY |= {"request": "OLD.response IS NOT NULL"}
 
 def write_schema_statements(*, sqlite: bool) -> list[str]:
     """Return the statements that create the tables, and the triggers that forbid changes of rows."""
-    tables = TABLES.replace("SERIAL", "INTEGER") if sqlite else TABLES.replace(" AUTOINCREMENT", "")
+    tables = re.sub(r" --.*", "", TABLES)
+    for pattern, sqlite_type in (_SQLITE_TYPES if sqlite else {" AUTOINCREMENT": ""}).items():
+        tables = re.sub(pattern, sqlite_type, tables)
     write_triggers = _write_sqlite_triggers if sqlite else _write_postgres_triggers
-    statements = re.sub(r" --.*", "", tables).strip().removesuffix(";").split(";\n")
+    statements = tables.strip().removesuffix(";").split(";\n")
     for table, condition in _APPEND_ONLY.items():
         is_protected = f"({condition}) AND NOT EXISTS (SELECT 1 FROM setting WHERE key = '{ERASING}')"  # noqa: S608 (constants)
         column = " OF response" if table == "request" else ""
@@ -317,17 +331,11 @@ def _to_utc(moment: datetime) -> datetime:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
-def _check_is_text(text: object) -> str:
-    if not isinstance(text, str):
-        raise TypeError(f"{text!a:.60} is not text")
-    return text
-
-
 MOMENT = ConvertedColumn(DateTime(timezone=True), _to_utc, _to_utc)
 """A time in UTC: `timestamptz` on PostgreSQL, and on SQLite a text without a zone that sorts by time."""
 
 _COLUMN_TYPES: dict[str, _ColumnType] = {
-    "TEXT": ConvertedColumn(Text(), make_storable, _check_is_text),
+    "TEXT": ConvertedColumn(Text(), make_storable, str),
     "TIMESTAMPTZ": MOMENT,
     "BYTEA": ConvertedColumn(LargeBinary(), lambda plain: zlib.compress(plain, 1), zlib.decompress),
     "JSON": JSON(none_as_null=True),

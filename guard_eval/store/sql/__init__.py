@@ -1,1 +1,0 @@
-"""The database: tables, queries, transactions, and damage in the file."""
