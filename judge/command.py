@@ -26,6 +26,7 @@ from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from guard_eval.study.tuning_settings import TUNING_DATABASE
 from judge.calibration import read_unanswered_calibration_questions
+from judge.decide import REMEDIES
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
 from judge.questions import make_judge_hand_out_plan, read_unjudged_questions, split_questions_into_rounds
 from judge.recheck import draw_requests_to_recheck, preview_recheck, resend_requests
@@ -36,12 +37,6 @@ if TYPE_CHECKING:
 
 _REASONS = 5
 """The summary prints at most this number of different reasons for each kind of failure."""
-
-_REMEDIES = {
-    "timeout": " (you may have paid for them; to ask again, set a longer timeout in study.toml)",
-    "truncated": " (to ask again, set a higher max_output_tokens in study.toml)",
-    "too_long": " (the texts are longer than the model's context; name another model)",
-}
 
 
 @record
@@ -114,10 +109,7 @@ def judge(
         raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
     with Store.open(study.database, declared=study.declared) as store:
         if view is not None:
-            names = None if only is None else {judge_settings.rater_name for judge_settings in judges}
-            count = write_judge_exchanges_page(
-                store, study.settings.judge, view, seed=study.settings.seed, only_judges=names
-            )
+            count = write_judge_exchanges_page(store, study.settings.judge, view, seed=study.settings.seed)
             return JudgeResult(lines=(f"{view}: {count} exchanges; open it in a browser",))
         if not pairs.read_pairs(store):
             raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
@@ -361,7 +353,8 @@ def _describe_judge_failures(reasons: Sequence[JsonObject]) -> list[str]:
     for judge, kind in dict.fromkeys((row["judge"], row["kind"]) for row in reasons):
         listed = [row for row in reasons if (row["judge"], row["kind"]) == (judge, kind)]
         total = sum(row["count"] for row in listed)
-        lines.append(f"failed: {judge}: {total} × {kind}{_REMEDIES.get(kind, '')}")
+        remedy = f" (to ask again, {REMEDIES[kind]})" if kind in REMEDIES else ""
+        lines.append(f"failed: {judge}: {total} × {kind}{remedy}")
         lines += [f"    {row['count']} × {row['reason']}" for row in listed[:_REASONS]]
     if reasons:
         lines.append(

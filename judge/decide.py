@@ -38,15 +38,17 @@ USUAL_TOKENS = 512
 REASONING_TOKENS = 8192
 """The default token limits of answers: `USUAL_TOKENS` at first, `REASONING_TOKENS` if the model reasons."""
 
-_REMEDIES: dict[FailureKind, str] = {
-    "truncated": "set a higher max_output_tokens in study.toml (it is {tokens} now), or a lower "
-    "reasoning_effort",
+REMEDIES: dict[FailureKind, str] = {
+    "timeout": "set a longer timeout in study.toml; you may have paid for the lost answers",
+    "truncated": "set a higher max_output_tokens in study.toml, or a lower reasoning_effort",
+    "too_long": "name a model with a longer context in study.toml",
     "unparseable": "set another output in study.toml, or name another model",
     "wrong_schema": "set another output in study.toml, or name another model",
     "unreadable": "correct base_url, which usually ends in /v1, or style in study.toml",
     "refusal": "name another model in study.toml, or another prompt",
     "content_filter": "name another model or another base_url in study.toml",
 }
+"""The remedies for failed questions, by kind of failure."""
 
 
 @record
@@ -272,11 +274,11 @@ def decide_next_step(history: History, form: Form) -> Step:
 
 def stop_after_unreadable_answers(run: RunState, error: RequestFailure, count: int) -> Stop:
     """Return the decision to end the run, with a message about the answers without a verdict."""
-    remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
+    remedy = REMEDIES.get(error.kind, "name another model in study.toml")
     return Stop(
         f"the judge {run.judge.rater_name!r} gave no verdict in {count} answers in a row, last with "
         f"{error.kind} ({error.detail}), so no more requests are sent. To continue, "
-        f"{remedy.format(tokens=run.max_output_tokens)}, then run the command again"
+        f"{remedy}. Then run the command again"
     )
 
 
@@ -363,10 +365,8 @@ def _count_failures_since_answer(history: History) -> Counter[FailureKind]:
 def _decide_failure_or_stop(run: RunState, error: RequestFailure) -> Failure | Stop:
     if not _is_server_failure(run, error) or run.failures + 1 < MOST_FAILURES:
         return Failure(error)
-    remedy = "Fix the server or the settings"
-    if error.kind == "too_long":
-        remedy = "Raise the context of the server, or name another model"
+    remedy = REMEDIES.get(error.kind, "fix the server or the settings")
     return Stop(
         f"the judge {run.judge.rater_name!r} failed {MOST_FAILURES} times in a row, last with {error.kind} "
-        f"({error.detail}). All answers are saved. {remedy}, then run the command again"
+        f"({error.detail}). All answers are saved. To continue, {remedy}. Then run the command again"
     )

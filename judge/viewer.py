@@ -29,10 +29,8 @@ from judge.prompts.forms import format_request
 _HERE = Path(__file__).parent
 
 
-def write_judge_exchanges_page(
-    store: Store, judges: Iterable[Judge], path: Path, *, seed: int, only_judges: set[str] | None = None
-) -> int:
-    """Write the page of exchanges with all judges, or with the judges in `only_judges`; return their number.
+def write_judge_exchanges_page(store: Store, judges: Iterable[Judge], path: Path, *, seed: int) -> int:
+    """Write the page of exchanges with all judges; return the number of exchanges.
 
     Raises:
         StudyError: There is nothing to show, or the file cannot be written.
@@ -41,7 +39,7 @@ def write_judge_exchanges_page(
         raise StudyError(f"{path} is a folder; name the file to write, such as {path / 'exchanges.html'}")
     rubrics = chain.from_iterable(judge.rubric for judge in judges)
     titles = {criterion.name: criterion.title for criterion in rubrics}
-    comparisons = list(read_judged_comparisons(store, seed=seed, only_judges=only_judges))
+    comparisons = list(read_judged_comparisons(store, seed=seed))
     if not comparisons:
         raise StudyError("no request was sent to a judge yet; run: guard-eval judge STUDY")
     script = (_HERE / "view.js").read_text(encoding="utf-8")
@@ -64,9 +62,7 @@ def write_judge_exchanges_page(
     return sum(len(comparison["orders"]) for comparison in comparisons)
 
 
-def read_judged_comparisons(
-    store: Store, *, seed: int, only_judges: set[str] | None = None
-) -> Iterator[JsonObject]:
+def read_judged_comparisons(store: Store, *, seed: int) -> Iterator[JsonObject]:
     """Yield the values that the page shows for each pair, judge and sample."""
     choices: dict[tuple[str, str, int], dict[str, Choice]] = defaultdict(dict)
     votes: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -84,9 +80,8 @@ def read_judged_comparisons(
         with store.begin_read() as db:
             attempts = requests.read_requests_about_pairs(db, [pair.id])
         for attempt in attempts:
-            if only_judges is None or attempt.judge in only_judges:
-                number = attempt.question.number
-                groups[attempt.judge, number // 2][number].append(attempt)
+            number = attempt.question.number
+            groups[attempt.judge, number // 2][number].append(attempt)
         for (judge, sample), orders in sorted(groups.items()):
             described = [
                 _describe_judgment_in_order(orders[number], choices[pair.id, judge, number], names)

@@ -119,8 +119,8 @@ def replace_words_by_winners(table: Table) -> None:
     """
     words = _read_words(table)
     candidates = [name for name in ("shown_first", *table.columns_without_role) if table.has_columns(name)]
-    read = {name: read_sides(table, name) for name in candidates}
-    side_columns = {name: sides for name, sides in read.items() if sides.any()}
+    all_sides = {name: read_sides(table, name) for name in candidates}
+    side_columns = {name: sides for name, sides in all_sides.items() if sides.any()}
     certain = {name: sides for name, sides in side_columns.items() if sides.all()}
     first = np.full(len(words), A)
     if table.has_columns(*SHOWN):
@@ -394,5 +394,5 @@ def _add_shown_first_column(table: Table, words: pd.DataFrame, certain: Mapping[
     elif certain and not (words["kind"] == "letter").any():
         first, *others = certain.values()
         if all((other == first).all() for other in others):
-            shown = words["a"].where(first == A, words["b"])
-            table.use_columns("sides", list(certain), "it says which text was first", shown_first=shown)
+            method = words["a"].where(first == A, words["b"])
+            table.use_columns("sides", list(certain), "it says which text was first", shown_first=method)

@@ -304,12 +304,6 @@ def test_key_that_lacks_an_item_names_this_item(tmp_path):
     assert "no item has the id '11'" in refusal(write_tables(tmp_path, answers=answers, key=key))
 
 
-@pytest.mark.parametrize("name", ["AI", "machine", "bot", "reward_model"])
-def test_rater_called_a_machine_is_asked_about(name):
-    table = judged(lambda *_: "A").replace({"annotator": {"u": name}})
-    assert f"rater is {name!r} on rows 1, 4" in refusal(table)
-
-
 def test_annotation_without_an_answer_is_counted(tmp_path):
     """Label Studio writes an empty result if an annotator submits a task without a choice."""
     chosen = [{"from_name": "choice", "type": "choices", "value": {"choices": ["A"]}}]

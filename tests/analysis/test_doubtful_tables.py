@@ -507,13 +507,6 @@ def test_invalid_and_practice_rows_are_left_out(name, cells):
     assert counts(pd.DataFrame(rows)) == ("4/0/4", 8)
 
 
-@pytest.mark.parametrize("name", ["rejected", "attention_check", "failed", "gold", "flagged", "passed"])
-def test_unclear_exclusion_column_must_be_declared(name):
-    rows = [{"prompt": n, **AB, "winner": "alpha", name: n % 2} for n in range(12)]
-    assert f"'{name}' may say which rows do not count" in refusal(pd.DataFrame(rows))
-    assert counts(pd.DataFrame(rows).assign(**{name: ["some text", ""] * 6})) == ("12/0/0", 12)
-
-
 @pytest.mark.parametrize(
     ("name", "marked", "other"),
     [
@@ -539,6 +532,7 @@ def test_unclear_exclusion_column_must_be_declared(name):
         ("names_visible", "true", "false"),
         ("sandbox", "y", "n"),
         ("drop", "x", "no"),
+        *((name, 1, 0) for name in ("rejected", "attention_check", "failed", "gold", "flagged", "passed")),
         ("is_check", "yes", "no"),
     ],
 )
@@ -579,6 +573,7 @@ def test_rows_that_may_not_be_valid_are_asked_about(name):
         ("used_dictionary", ("yes", "no")),
         ("difficulty", ("easy", "hard")),
         ("course", ("training", "sports")),
+        ("failed", ("some text", "")),
         ("device", ("phone", "")),
         ("topic", ("spam", "news", "sports", "art")),
     ],

@@ -362,7 +362,7 @@ FIRST, WIDE = f"{HEADER},shown_first", "pair_id,method_a,method_b,rater,fluency"
         (
             HEADER,
             "1,d,B,A,anna,c,A 2,d,B,A,anna,c,left",
-            "'left' on line 3 may name a side, or .*'B'",
+            "'A' on line 2 may name a side, or the method 'A'",
         ),
         (HEADER, "1,d,A,B,anna,c,A", ["A"]),  # a method's own name, and its letter
         (HEADER, "1,d,B,A,anna,c,A", "'A' on line 2 may name a side, or the method 'A'"),

@@ -247,4 +247,4 @@ def test_set_option_declares_meanings_of_words(monkeypatch, capsys, tmp_path):
     sets = [word for setting in ('"0"=a', '"1"=tie', '"2"=b') for word in ("--set", f"verdicts.{setting}")]
     ran = run_here(monkeypatch, capsys, tmp_path, "report", str(TABLES / "codes012.csv"), *sets)
     assert ran.code == 0
-    assert "beta won more often than alpha on overall (alpha 48\u00a0%)" in ran.out
+    assert "alpha against beta · Overall: 47.5\u00a0%" in ran.out

@@ -283,7 +283,7 @@ def test_ten_rejected_questions_end_a_run_without_verdicts(rejected, requests):
         run = update_failure_counts(run, step) if isinstance(step, Failure) else run
     assert counts == requests
     assert f"10 times in a row, last with {rejected.kind} (words)" in step.reason
-    assert ("Raise the context" in step.reason) == (rejected.kind == "too_long")
+    assert ("a longer context" in step.reason) == (rejected.kind == "too_long")
 
 
 @pytest.mark.parametrize("run", [SETTLED, replace(make_state(), has_verdicts=True)])
