@@ -22,31 +22,21 @@ from guard_eval.metrics.outcomes import Group, Outcome, make_outcome_from_text_v
 from guard_eval.metrics.scorers.batches import compute_values_in_batches, pad_rows
 from guard_eval.metrics.scoring_models import MetricTools
 
-LAYERS = {
-    "roberta-large": 17,
-    "roberta-base": 10,
-    "bert-base-uncased": 9,
-    "bert-large-uncased": 18,
-    "bert-base-multilingual-cased": 9,
-    "distilbert-base-uncased": 5,
-    "xlm-roberta-base": 9,
-    "xlm-roberta-large": 17,
-    "deberta-xlarge-mnli": 40,
-}
-"""For each model, the layer that agrees best with people, as measured by the metric's authors."""
+BEST_LAYER_OF_ROBERTA_LARGE = 17
+"""The layer that agrees best with people, as measured by the metric's authors."""
 
 
 def find_default_layer(model_name: str) -> int:
-    """Return the layer that the metric's authors chose for a model, by the last part of the model's name.
+    """Return the layer that the metric's authors chose for roberta-large, the usual model.
 
     Raises:
-        StudyError: The model is not in `LAYERS`.
+        StudyError: The model is another one.
     """
-    if layer := LAYERS.get(model_name.rstrip("/").rsplit("/", 1)[-1]):
-        return layer
+    if model_name.rstrip("/").rsplit("/", 1)[-1] == "roberta-large":
+        return BEST_LAYER_OF_ROBERTA_LARGE
     raise StudyError(
         f"the best layer of the model {model_name!r} for BERTScore is not known; set "
-        "metrics.bertscore_layer, or use a model such as roberta-large"
+        "metrics.bertscore_layer, or use roberta-large"
     )
 
 
