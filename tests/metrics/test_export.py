@@ -34,7 +34,7 @@ HOSTILE = [
     r"\input{x}",
     "a|b",
     "[0pt] `code` $x$ 100% #1 & ~ ^",
-    "line\n\n\\end{table*}\r\n% &",
+    "line\n\n\\end{table}\r\n% &",
     '"><img src=x onerror=alert(1)>',
     "{{ 7*7 }} {% raw %} 漢字 é \ud800 \x00 \x1b",
     "*star* _em_ [a](http://x) www.x.y http://x",
