@@ -54,7 +54,7 @@ class StudyModels:
     def amateur(self) -> LoadedModel:
         """The second model of contrastive decoding. It is loaded at the first use."""
         model = self._study.settings.model
-        name = model.amateur_name or ""
+        name = model.amateur or ""
         amateur = self._load(self._study.locate_model(name), name=name, revision=model.amateur_revision)
         check_shared_vocabulary(self.loaded, amateur)
         progress.show_notice(str(amateur))
