@@ -3,7 +3,7 @@
 # make coverage  all tests, and which lines they run: nearly twice as long
 # make quick  the tests that need no browser, server or long simulation
 # make newest  the demo and the quick tests with the newest version of every dependency within its bounds
-# make nightly  all tests on PostgreSQL, those of Ray and vLLM, `make newest`, what the paper claims, and the simulations: hours
+# make nightly  all tests on PostgreSQL, those of vLLM, `make newest`, what the paper claims, and the simulations: hours
 # make check  formatting, lint of Python and JavaScript, types, import rules, names and pages
 # make test-vllm  the vLLM engine, in an environment of its own (.venv-vllm, 3.9 GB)
 # make replicate  tests of what the paper claims and no GPU is needed for, with a table of what was found

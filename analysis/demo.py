@@ -14,7 +14,7 @@ from guard_eval.cli.commands import load_command
 from guard_eval.demo import PROMPTS, STUDY
 from guard_eval.demo.raters import NAMES, judge_all_pairs, measure_text_appeal, rate_all_pairs
 from guard_eval.errors import StudyError
-from guard_eval.metrics.export import make_score_table
+from guard_eval.metrics.export import make_score_tables
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
 from guard_eval.store import Store
@@ -109,10 +109,8 @@ def find_repetitive_example(study: Study) -> Result:
 def measure_texts(study: Study) -> Result:
     """Measure the texts, and return the most important metrics as means over the datasets."""
     measured = load_command("measure")(study)
-    rows = measured.scores
-    means = [row for row in rows if row.dataset == rows[-1].dataset]
-    summary = make_score_table([row for row in means if row.metric in {"diversity", "coherence", "words"}])
-    return Result(lines=measured.lines, tables=(summary,), warnings=measured.warnings)
+    rows = [row for row in measured.scores if row.metric in {"diversity", "coherence", "words"}]
+    return Result(lines=measured.lines, tables=tuple(make_score_tables(rows)[:1]), warnings=measured.warnings)
 
 
 def simulate_verdicts(study: Study) -> Result:

@@ -4,14 +4,13 @@ import importlib.util
 import socket
 from contextlib import suppress
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from guard_eval import progress
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE
 from guard_eval.results import Result
-from guard_eval.rubric import describe_reworded_criteria, select_criteria
+from guard_eval.rubric import select_criteria
 from guard_eval.store import Store, raters, settings
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.manage import LOCAL_ADDRESS
@@ -22,6 +21,8 @@ from guard_eval.study.judge_settings import CONTINUATIONS
 
 _PRACTISED = {CONTINUATIONS, "texts"}
 """The values of `texts` in study.toml for which the shipped practice pairs are suitable."""
+
+_OWN_WORDING = 'in the file that wording = "…" of [annotation] names, such as wording.toml'
 
 NO_TLS = (
     "There is NO TLS: anyone who listens in the network reads links and answers, and can answer in a rater's "
@@ -94,26 +95,23 @@ def _prepare_study_for_serving(study: Study, store: Store, url: str, invite: str
     if not pairs:
         raise StudyError(f"{study.folder} has no pairs yet; run: {study.format_command('pair')}")
     slots.apply_hand_out_plan(store, study.hand_out_plan)
-    others = {
+    invited = {
         rater.name
         for rater in raters.read_rater_progress(store)
         if rater.kind == "person" and rater.state not in {"excluded", "revoked"}
-    } - {invite}
-    people = len(others) + bool(invite)
-    progress.show_notice(f"{pairs} pairs, {annotation.raters_per_pair} people each, {people} invited")
+    } | ({invite} - {None})
+    progress.show_notice(f"{pairs} pairs, {annotation.raters_per_pair} people each, {len(invited)} invited")
     if annotation.recruitment.prolific or annotation.recruitment.oidc:
-        progress.show_notice(
-            f"{raters.count_free_rater_places(store, study.hand_out_plan)} more people can come without an "
-            "invite"
-        )
+        places = raters.count_free_rater_places(store, study.hand_out_plan)
+        progress.show_notice(f"{places} more people can come without an invite")
     for warning in _list_owner_warnings(study, store):
         progress.warn(warning)
     asked_criteria = select_criteria(annotation.criteria, study.settings.rubric)
     settings.store_criteria_wording(store, {criterion.name: str(criterion) for criterion in asked_criteria})
-    lines = [f"Serving on {url} (Ctrl-C stops)"]
     before = settings.read_setting(store, settings.APP_ADDRESS) or LOCAL_ADDRESS
     settings.store_setting(store, settings.APP_ADDRESS, url)
-    if others and urlsplit(before).port != urlsplit(url).port:
+    lines = [f"Serving on {url} (Ctrl-C stops)"]
+    if invited - {invite} and before != url:
         lines.append(f"Links that begin with {before} work if they begin with {url} instead.")
     return lines
 
@@ -121,49 +119,33 @@ def _prepare_study_for_serving(study: Study, store: Store, url: str, invite: str
 def _list_owner_warnings(study: Study, store: Store) -> list[str]:
     """Return warnings about the study's settings and pages for its owner."""
     annotation = study.settings.annotation
+    pages = annotation.pages
     warnings = []
-    declared = compare_declared_parts(
-        study.declared, {PEOPLE: settings.read_settings_at_first_verdict(store, PEOPLE)}
-    )[0]
+    first = {PEOPLE: settings.read_settings_at_first_verdict(store, PEOPLE)}
+    (declared,) = compare_declared_parts({PEOPLE: study.declared[PEOPLE]}, first)
     if declared.changes:
         warnings.append(
             f"settings changed after the first verdict: {'; '.join(declared.changes)}. Raters continue "
             "with the new settings, and the report will call the results exploratory."
         )
-    warnings += [
-        f"a criterion that has verdicts is worded differently now: {change}. Give the new words another "
-        "name, or take the change back."
-        for change in describe_reworded_criteria(
-            settings.read_criteria_wording(store), select_criteria(annotation.criteria, study.settings.rubric)
-        )
-    ]
     if annotation.gold_every is not None and not store_pairs.read_gold_pairs(store):
         warnings.append(
             "annotation.gold_every is set, but there are no gold pairs; write a file of gold pairs, set "
             f"annotation.gold to it, and run: {study.format_command('pair')}"
         )
-    named = study.settings.texts not in _PRACTISED
-    if annotation.pages.practice and named and wording.uses_shipped_practice_pairs(study):
+    of_stories = study.settings.texts in _PRACTISED
+    if pages.practice and not of_stories and wording.uses_shipped_practice_pairs(study):
         warnings.append(
             f"the practice pairs are continuations of stories, and not {study.settings.texts}; write your "
-            f"own [[practice.pairs]] {_describe_wording_location(study)}, or set practice = false in "
-            "annotation.pages"
+            f"own [[practice.pairs]] {_OWN_WORDING}, or set practice = false in annotation.pages"
         )
     stock = wording.read_shipped_wording(annotation.language)["consent"]
-    if annotation.pages.consent and wording.load_wording(study).consent.model_dump() == stock:
+    if pages.consent and wording.load_wording(study).consent.model_dump() == stock:
         warnings.append(
             "the consent page has the stock text, which names no institution, duration or contact; write "
-            f"your own [consent] {_describe_wording_location(study)}"
+            f"your own [consent] {_OWN_WORDING}"
         )
     return warnings
-
-
-def _describe_wording_location(study: Study) -> str:
-    """Return the place to change the study's wording, such as "in wording.toml"."""
-    file = study.settings.annotation.wording
-    if file is not None:
-        return f"in {file.file}"
-    return 'in wording.toml, and add wording = "wording.toml" to [annotation] (docs/annotation.md)'
 
 
 def _bind_socket(address: str, port: int) -> socket.socket:

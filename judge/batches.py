@@ -10,7 +10,7 @@ A batch that is too large for the account is halved. After that, only one batch 
 import asyncio
 import secrets
 import tempfile
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -52,9 +52,6 @@ REQUESTS_AT_ONCE = 200
 POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 60.0
 """Seconds between two checks of a batch: the first pause, and the longest pause."""
 
-MOST_DOWNLOADS = 8
-"""The number of downloads in one run if result files have fewer answers than the provider has counted."""
-
 GIVEN_UP_AFTER = timedelta(days=3)
 """The age of a batch after which answers that are counted, but in no file, are lost."""
 
@@ -78,7 +75,6 @@ class BatchRun:
         self.server = online.server
         self._errors: dict[str, RequestFailure] = {}  # by the request's key
         self._most_requests = MOST_REQUESTS  # in one batch; lower after a batch was too large
-        self._downloads: Counter[str] = Counter()  # by our name for the batch
         # Our names for batches, by the request's key; empty if the answer comes after this run.
         self._batch_of: dict[str, str] = {}
 
@@ -171,19 +167,19 @@ class BatchRun:
         requests_to_send = self._take_requests_for_batch(queue)
         with tempfile.TemporaryFile() as file:
             while planned := list(islice(requests_to_send, REQUESTS_AT_ONCE)):
-                reserved = self.journal.reserve_batch(planned, name)
-                if UnavailableRequest("budget") in reserved:
-                    self._release_reserved_costs(name)
-                    raise self.journal.make_budget_error(
-                        planned[reserved.index(UnavailableRequest("budget"))]
-                    )
+                with self.journal.store.begin_write() as (db, now):
+                    reserved = self.journal.reserve(db, now, planned, batch=name)
                 for request, outcome in zip(planned, reserved, strict=True):
-                    if isinstance(outcome, ReservedRequest):
-                        self._batch_of[request.key] = name
-                        file.write(self._format_request_line(request))
-                        size += 1
-                    elif outcome == UnavailableRequest("batch"):
-                        self._batch_of[request.key] = ""
+                    match outcome:
+                        case ReservedRequest():
+                            self._batch_of[request.key] = name
+                            file.write(self._format_request_line(request))
+                            size += 1
+                        case UnavailableRequest("batch"):
+                            self._batch_of[request.key] = ""
+                        case UnavailableRequest("budget"):
+                            self._release_reserved_costs(name)
+                            raise self.journal.make_budget_error(request)
             return await self._create_batch(name, size, file) if size else None
 
     def _take_requests_for_batch(self, queue: deque[PendingQuestion]) -> Iterator[PlannedRequest]:
@@ -307,17 +303,15 @@ class BatchRun:
         with self.journal.store.begin_write() as (db, now):
             missing = requests.read_open_requests(db, batch.name)
         size = len(missing)
-        if status.unanswered is not None and size > status.unanswered:
-            self._downloads[batch.name] += 1
-            if self._downloads[batch.name] < MOST_DOWNLOADS:  # a provider may update its files later
-                return False
-            if min(row.sent_at for row in missing.values()) > now - GIVEN_UP_AFTER:
-                progress.warn(
-                    f"the provider has counted {size - status.unanswered} more answers to the batch "
-                    f"{batch.provider_id} than its result files have"
-                )
-                self._batch_of |= dict.fromkeys(missing, "")
-                return True
+        answers_in_no_file = 0 if status.unanswered is None else size - status.unanswered
+        is_recent = any(row.sent_at > now - GIVEN_UP_AFTER for row in missing.values())
+        if answers_in_no_file > 0 and is_recent:  # a provider may update its files later
+            progress.warn(
+                f"the provider has counted {answers_in_no_file} more answers to the batch "
+                f"{batch.provider_id} than its result files have. Run the command again later"
+            )
+            self._batch_of |= dict.fromkeys(missing, "")
+            return True
         ended: JsonObject = {"failure": NO_ANSWER.kind, "detail": NO_ANSWER.detail}
         ended |= {"state": "lost"} if status.state == "completed" else {"state": "unbilled", "cost": 0}
         self._update_batch_requests(batch.name, **ended)
@@ -338,25 +332,17 @@ class BatchRun:
         with self.journal.store.begin_read() as db:
             rows = requests.read_open_requests(db, batch.name)
         settled: dict[str, RequestResult] = {}
-        repeated = set()
         for line in result_file.splitlines():
             key = str(get_object_or_empty(load_json_or_none(line)).get("custom_id"))
-            if key not in rows:
+            has_answer = key in settled and settled[key].state == "answered"
+            if key not in rows or has_answer:  # the first answer stays
                 continue
-            row = rows[key].id
             error = explain_failed_batch_line(self.server, line)
-            if key in settled and settled[key].state == "answered":  # the first answer stays
-                repeated |= {key} if error is None else set()
-            elif error is None:
-                settled[key] = self.journal.price_answer(row, line, batch=True)
+            if error is None:
+                settled[key] = self.journal.price_answer(rows[key].id, line, batch=True)
             else:
-                settled[key] = make_failed_request_result(row, error)
+                settled[key] = make_failed_request_result(rows[key].id, error)
                 self._errors[key] = error
-        if repeated:
-            progress.warn(
-                f"the batch {batch.provider_id} has several answers to {len(repeated)} requests; only the "
-                "first answer to each request is used"
-            )
         with self.journal.store.begin_write() as (db, now):
             requests.store_request_results(db, now, list(settled.values()))
         for key, answer in settled.items():

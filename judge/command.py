@@ -26,6 +26,7 @@ from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from guard_eval.study.tuning import TUNING_DATABASE
 from judge.calibration import read_unanswered_calibration_questions
+from judge.decide import REMEDIES
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
 from judge.questions import make_judge_hand_out_plan, read_unjudged_questions, split_questions_into_rounds
 from judge.recheck import draw_requests_to_recheck, preview_recheck, resend_requests
@@ -36,12 +37,6 @@ if TYPE_CHECKING:
 
 _REASONS = 5
 """The summary prints at most this number of different reasons for each kind of failure."""
-
-_REMEDIES = {
-    "timeout": " (you may have paid for them; to ask again, set a longer timeout in study.toml)",
-    "truncated": " (to ask again, set a higher max_output_tokens in study.toml)",
-    "too_long": " (the texts are longer than the model's context; name another model)",
-}
 
 
 @record
@@ -114,10 +109,7 @@ def judge(
         raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
     with Store.open(study.database, declared=study.declared) as store:
         if view is not None:
-            names = None if only is None else {judge_settings.rater_name for judge_settings in judges}
-            count = write_judge_exchanges_page(
-                store, study.settings.judge, view, seed=study.settings.seed, only_judges=names
-            )
+            count = write_judge_exchanges_page(store, study.settings.judge, view, seed=study.settings.seed)
             return JudgeResult(lines=(f"{view}: {count} exchanges; open it in a browser",))
         if not pairs.read_pairs(store):
             raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
@@ -129,22 +121,17 @@ def judge(
             batch=batch,
             calibrate=calibrate,
             recheck=recheck,
-            tune=tune,
         )
         previews = command.preview_judges(judges)
-        if dry_run or not command.confirm_requests(previews, yes=yes):
-            chosen = [("--only", only), ("--budget", budget and f"{budget:g}")]
-            chosen += [("--send-key", key) for key in send_key]
-            words = [word for name, value in chosen if value for word in (name, value)]
-            words += ["--batch"] * batch + ["--calibrate"] * calibrate + ["--tune"] * tune
-            words += ["--recheck", str(recheck)] if recheck else []
-            is_done = bool(previews) and not any(preview.requests or preview.open for preview in previews)
-            following = pairing if tune and is_done else study.format_command("judge", *words)
-            result = replace(command.show_previews(previews, example=dry_run), next=(following,))
-        else:
+        is_sent = not dry_run and command.confirm_requests(previews, yes=yes)
+        if is_sent:
             command.ask_judges(previews)
             result = command.summarize_run()
-            result = replace(result, next=(pairing,)) if tune else result
+        else:
+            result = command.show_previews(previews, example=dry_run)
+        is_done = not any(preview.requests or preview.open for preview in previews)
+        if tune and (is_sent or is_done):
+            result = replace(result, next=(pairing,))
     if command.errors:
         progress.show_result(result)
         raise command.join_judge_errors()
@@ -153,12 +140,12 @@ def judge(
 
 def _choose_judges(study: Study, only_judge: str | None) -> list[Judge]:
     judges = [judge for judge in study.settings.judge if only_judge in (None, judge.model, judge.rater_name)]
-    names = ", ".join(judge.rater_name for judge in study.settings.judge)
-    if not names:
+    if judges:
+        return judges
+    if not study.settings.judge:
         raise StudyError(f'{study.folder} has no judge; add a table [[judge]] with model = "…" to study.toml')
-    if not judges:
-        raise StudyError(f"the study has no judge {only_judge!r}; choose one of: {names}")
-    return judges
+    names = ", ".join(judge.rater_name for judge in study.settings.judge)
+    raise StudyError(f"the study has no judge {only_judge!r}; choose one of: {names}")
 
 
 @dataclass
@@ -173,7 +160,6 @@ class JudgeCommand:
         batch: Whether to use the Batch API.
         calibrate: Whether to ask about pairs whose answer is known.
         recheck: The number of stored requests to send again, if any.
-        tune: Whether the judges compare settings for [tuning]. These runs have another database and budget.
         servers: The judges' servers, by the judges' names.
         counts: The counts of the judges' runs, by the judges' names.
         errors: The errors that stopped judges, by the judges' names.
@@ -187,7 +173,6 @@ class JudgeCommand:
     batch: bool
     calibrate: bool
     recheck: int | None
-    tune: bool
     servers: dict[str, Server] = field(default_factory=dict)
     counts: dict[str, RunCounts] = field(default_factory=dict)
     errors: dict[str, StudyError] = field(default_factory=dict)
@@ -204,33 +189,30 @@ class JudgeCommand:
     def preview_judges(self, judges: Sequence[Judge]) -> list[Preview]:
         """Return a preview for each judge that can be asked."""
         previews = []
-        seed = self.study.settings.seed
         for judge in judges:
             with self._store_judge_error(judge):
-                if self.recheck is not None:
-                    attempts = draw_requests_to_recheck(self.store, judge, self.recheck, seed=seed)
-                    previews.append(preview_recheck(judge, attempts))
-                else:
-                    read_questions = (
-                        read_unanswered_calibration_questions if self.calibrate else read_unjudged_questions
-                    )
-                    questions = read_questions(self.store, judge, seed=seed)
-                    previews.append(preview_judge(self.store, judge, questions, seed=seed))
+                previews.append(self._preview_judge(judge))
         return previews
+
+    def _preview_judge(self, judge: Judge) -> Preview:
+        seed = self.study.settings.seed
+        if self.recheck is not None:
+            attempts = draw_requests_to_recheck(self.store, judge, self.recheck, seed=seed)
+            return preview_recheck(judge, attempts)
+        if self.calibrate:
+            questions = read_unanswered_calibration_questions(self.store, judge, seed=seed)
+        else:
+            questions = read_unjudged_questions(self.store, judge, seed=seed)
+        return preview_judge(self.store, judge, questions, seed=seed)
 
     def show_previews(self, previews: Sequence[Preview], *, example: bool) -> JudgeResult:
         """Return the previews as a result to print. With `example`, also print the first request in full."""
         lines = [line for preview in previews for line in (*preview.lines, "")]
         if self.study.settings.pairs.design != "fixed":
             lines.append("Fewer requests may be sent, because a comparison stops when it is decided.")
-        examples = [preview for preview in previews if preview.example]
-        for preview in examples[:example]:
-            lines += [
-                f"The first request to {preview.name}, as it would be sent:",
-                "",
-                str(preview.example),
-                "",
-            ]
+        for preview in [preview for preview in previews if preview.example][:example]:
+            lines += [f"The first request to {preview.name}, as it would be sent:", "", str(preview.example)]
+            lines += ["", "To send the requests, run the command without --dry-run."]
         rows = tuple(row for preview in previews for row in preview.make_cost_rows())
         table = Table(columns=("cost", "expected", "at worst"), rows=rows, caption="")
         return JudgeResult(
@@ -263,15 +245,13 @@ class JudgeCommand:
         if not sys.stdin.isatty():
             raise StudyError("the cost must be confirmed, but there is no terminal. To confirm, add --yes")
         progress.show_result(self.show_previews(previews, example=False))
+        costs = [preview.costs[IN_BATCH if self.batch else ONLINE] for preview in confirmed]
+        expected, worst = (format_usd(sum(amounts)) for amounts in zip(*costs, strict=True))
+        cost = f"about {expected} and at worst {worst}"
         if self.budget is not None:
-            cost = f"for never more than {format_usd(self.budget)} over all runs{' with --tune' * self.tune}"
-        else:
-            costs = [preview.costs[IN_BATCH if self.batch else ONLINE] for preview in confirmed]
-            expected, worst = (format_usd(sum(preview)) for preview in zip(*costs, strict=True))
-            cost = f"for about {expected} and at worst {worst}"
-        return bool(
-            progress.confirm(f"Send {sum(preview.requests for preview in confirmed):,} requests, {cost}?")
-        )
+            cost = f"never more than {format_usd(self.budget)} over all runs"
+        count = sum(preview.requests for preview in confirmed)
+        return progress.confirm(f"Send {count:,} requests, for {cost}?")
 
     def ask_judges(self, previews: Sequence[Preview]) -> None:
         """Ask the judges, one after the other."""
@@ -279,7 +259,8 @@ class JudgeCommand:
         from judge.run import OnlineRun  # noqa: PLC0415 (a preview needs no extra)
 
         for preview in previews:
-            if (server := self.servers.get(preview.judge.rater_name)) is None:
+            server = self.servers.get(preview.judge.rater_name)
+            if server is None or preview.price is None:
                 continue
             with (
                 self._store_judge_error(preview.judge),
@@ -327,14 +308,12 @@ class JudgeCommand:
                 for name, counts in self.counts.items()
             ),
         ]
-        in_batches = sum(counts.in_batches for counts in self.counts.values())
-        if in_batches:
+        if in_batches := sum(counts.in_batches for counts in self.counts.values()):
             lines.append(f"{in_batches} questions are in batches. Collect the answers later, with --batch")
+        if not lines and not self.errors:
+            lines = ["all questions have an answer"]
         return JudgeResult(
-            lines=(
-                *(lines or ["all questions have an answer"] * (not self.errors)),
-                *_describe_judge_failures(reasons),
-            ),
+            lines=(*lines, *_describe_judge_failures(reasons)),
             tables=(_make_spending_table(spending),) if spending else (),
             next=() if self.errors else (self.study.format_command("status"),),
             exit_code=3 if failed or in_batches else 0,
@@ -374,7 +353,8 @@ def _describe_judge_failures(reasons: Sequence[JsonObject]) -> list[str]:
     for judge, kind in dict.fromkeys((row["judge"], row["kind"]) for row in reasons):
         listed = [row for row in reasons if (row["judge"], row["kind"]) == (judge, kind)]
         total = sum(row["count"] for row in listed)
-        lines.append(f"failed: {judge}: {total} × {kind}{_REMEDIES.get(kind, '')}")
+        remedy = f" (to ask again, {REMEDIES[kind]})" if kind in REMEDIES else ""
+        lines.append(f"failed: {judge}: {total} × {kind}{remedy}")
         lines += [f"    {row['count']} × {row['reason']}" for row in listed[:_REASONS]]
     if reasons:
         lines.append(

@@ -8,7 +8,6 @@ parameters that reasoning models do not support.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from guard_eval.frozen import record
@@ -24,7 +23,7 @@ from guard_eval.servers.failures import (
 )
 from guard_eval.servers.form import Form
 from guard_eval.study.judge_settings import Judge
-from judge.prompts.forms import apply_form_change, find_fixed_request_parts, list_simpler_request_forms
+from judge.prompts.forms import find_fixed_request_parts, list_simpler_request_forms
 from judge.prompts.parsing import Choices
 
 MOST_USELESS_ANSWERS = 10
@@ -39,15 +38,17 @@ USUAL_TOKENS = 512
 REASONING_TOKENS = 8192
 """The default token limits of answers: `USUAL_TOKENS` at first, `REASONING_TOKENS` if the model reasons."""
 
-_REMEDIES: dict[FailureKind, str] = {
-    "truncated": "set a higher max_output_tokens in study.toml (it is {tokens} now), or a lower "
-    "reasoning_effort",
+REMEDIES: dict[FailureKind, str] = {
+    "timeout": "set a longer timeout in study.toml; you may have paid for the lost answers",
+    "truncated": "set a higher max_output_tokens in study.toml, or a lower reasoning_effort",
+    "too_long": "name a model with a longer context in study.toml",
     "unparseable": "set another output in study.toml, or name another model",
     "wrong_schema": "set another output in study.toml, or name another model",
     "unreadable": "correct base_url, which usually ends in /v1, or style in study.toml",
     "refusal": "name another model in study.toml, or another prompt",
     "content_filter": "name another model or another base_url in study.toml",
 }
+"""The remedies for failed questions, by kind of failure."""
 
 
 @record
@@ -90,7 +91,6 @@ class RunState:
         unjudged_pairs: The ids of the pairs of all answers without a verdict since the last verdict.
         failures: The number of questions in a row that the server failed to answer. Before the first verdict,
             rejected questions count, too.
-        rejections: The number of questions that the server rejected in every form.
     """
 
     judge: Judge
@@ -104,7 +104,6 @@ class RunState:
     refused_questions: int = 0
     unjudged_pairs: tuple[str, ...] = ()
     failures: int = 0
-    rejections: int = 0
 
     @property
     def form(self) -> Form:
@@ -235,10 +234,8 @@ def _adjust_token_limit(run: RunState, reply: Reply) -> RunState:
 
 def update_failure_counts(run: RunState, step: Verdict | Failure) -> RunState:
     """Return the run's state with the counts of failures after a question is finished."""
-    if not isinstance(step, Failure):
-        return replace(run, failures=0, rejections=0)
-    failures = run.failures + 1 if _is_server_failure(run, step.error) else 0
-    return replace(run, failures=failures, rejections=run.rejections + (step.error.kind == "rejected"))
+    is_failure = isinstance(step, Failure) and _is_server_failure(run, step.error)
+    return replace(run, failures=run.failures + 1 if is_failure else 0)
 
 
 def _is_server_failure(run: RunState, error: RequestFailure) -> bool:
@@ -277,11 +274,11 @@ def decide_next_step(history: History, form: Form) -> Step:
 
 def stop_after_unreadable_answers(run: RunState, error: RequestFailure, count: int) -> Stop:
     """Return the decision to end the run, with a message about the answers without a verdict."""
-    remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
+    remedy = REMEDIES.get(error.kind, "name another model in study.toml")
     return Stop(
         f"the judge {run.judge.rater_name!r} gave no verdict in {count} answers in a row, last with "
         f"{error.kind} ({error.detail}), so no more requests are sent. To continue, "
-        f"{remedy.format(tokens=run.max_output_tokens)}, then run the command again"
+        f"{remedy}. Then run the command again"
     )
 
 
@@ -294,8 +291,9 @@ def _choose_untried_request_form(history: History, form: Form, error: RequestFai
     failed = _count_failures_since_answer(history)
     is_passing = error.kind == "server_error" and failed.total() == 1
     is_over = failed[error.kind] >= ATTEMPTS.get(error.kind, failed[error.kind] + 1)
-    is_futile = error.change == "guess" and run.rejections >= DECIDING_QUESTIONS
-    if error.change is None or is_passing or is_over or is_futile:
+    is_futile = error.change == "guess" and (run.has_verdicts or run.failures >= DECIDING_QUESTIONS)
+    is_fixed = error.change == "responses" and run.judge.style != "auto"
+    if error.change is None or is_passing or is_over or is_futile or is_fixed:
         return None
     takes_text = error.change == "output" and form.output == "text"
     if error.change in find_fixed_request_parts(run.judge) and not takes_text:
@@ -304,24 +302,16 @@ def _choose_untried_request_form(history: History, form: Form, error: RequestFai
             f"the server of the judge {run.judge.model!r} does not accept {error.change} = {value!r} "
             f"({error.detail}). Remove {error.change} from study.toml, or name another model"
         )
-    simpler = next(
-        (other for other in _list_candidate_request_forms(history, form, error) if other not in tried), None
-    )
-    return None if simpler is None else Send(simpler)
-
-
-def _list_candidate_request_forms(history: History, form: Form, error: RequestFailure) -> Iterator[Form]:
-    """Yield the forms that may succeed after a failure, the best form first."""
-    judge = history.run.judge
-    if error.change is not None and error.change != "guess":
-        yield apply_form_change(form, error.change, judge)
-        return
-    base = history.run.preferred_form
-    for reply in history.replies:
-        change = reply.result.change if isinstance(reply.result, RequestFailure) else None
-        if change is not None and change != "guess":
-            base = apply_form_change(base, change, judge)
-    yield from list_simpler_request_forms(base, judge)
+    candidates = iter([form.apply_change(error.change)])
+    if error.change == "guess":
+        failures = ((reply.form, reply.result) for reply in history.replies)
+        base = next(
+            tried_form
+            for tried_form, result in failures
+            if isinstance(result, RequestFailure) and result.change == "guess"
+        )
+        candidates = list_simpler_request_forms(base, run.judge)
+    return next((Send(other) for other in candidates if other not in tried), None)
 
 
 def _decide_after_unreadable_answer(
@@ -375,10 +365,8 @@ def _count_failures_since_answer(history: History) -> Counter[FailureKind]:
 def _decide_failure_or_stop(run: RunState, error: RequestFailure) -> Failure | Stop:
     if not _is_server_failure(run, error) or run.failures + 1 < MOST_FAILURES:
         return Failure(error)
-    remedy = "Fix the server or the settings"
-    if error.kind == "too_long":
-        remedy = "Raise the context of the server, or name another model"
+    remedy = REMEDIES.get(error.kind, "fix the server or the settings")
     return Stop(
         f"the judge {run.judge.rater_name!r} failed {MOST_FAILURES} times in a row, last with {error.kind} "
-        f"({error.detail}). All answers are saved. {remedy}, then run the command again"
+        f"({error.detail}). All answers are saved. To continue, {remedy}. Then run the command again"
     )

@@ -3,9 +3,9 @@
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import cast
 
 from sqlalchemy import Connection
@@ -54,11 +54,14 @@ class Journal:
         rater: The judge as a rater.
         run: The name of the run in the store.
         settings: A hash (64 digits) of all settings that change the judge's requests.
+        price: The price of the judge's tokens.
         counts: The counts of the run.
+        write: Adds a write to the next transaction.
+        reserve: Reserves the highest cost of each planned request.
     """
 
     def __init__(
-        self, store: Store, judge: Judge, *, settings: str, price: Price | None, budget_usd: float | None
+        self, store: Store, judge: Judge, *, settings: str, price: Price, budget_usd: float | None
     ) -> None:
         """Check that the judge may rate, and store the wording of the judge's criteria.
 
@@ -66,13 +69,13 @@ class Journal:
             store: The study's database.
             judge: The study's settings for the judge.
             settings: A hash (64 digits) of all settings that change the judge's requests.
-            price: The price of the judge's tokens; None if the price is unknown.
+            price: The price of the judge's tokens.
             budget_usd: The highest total cost of all requests in the database; None for no limit.
 
         Raises:
             StudyError: The judge is revoked or excluded, or the budget cannot be guaranteed.
         """
-        if budget_usd is not None and (price is None or price.assumed):
+        if budget_usd is not None and price.assumed:
             raise StudyError(
                 f"--budget cannot be guaranteed for {judge.model!r}, because its price is unknown; {REMEDY}, "
                 "or leave --budget out"
@@ -82,28 +85,22 @@ class Journal:
         self.settings = settings
         self.run = secrets.token_hex(8)
         self.counts = RunCounts()
-        self._price = price
+        self.price = price
         self._limit = None if budget_usd is None else int(budget_usd * BILLION + 1e-3)
         self._has_warned = False  # about an answer that cost more than its reserved amount
         self.write = GroupCommit(store).write
+        self.reserve = partial(requests.reserve_requests, judge=self.rater, run=self.run, limit=self._limit)
+        self._renew_lease = partial(requests.renew_lease, run=self.run)
         with store.begin_read() as db:
             requests.check_judge_may_rate(db, self.rater)
         store_settings.store_criteria_wording(
             store, {criterion.name: str(criterion) for criterion in judge.rubric}
         )
 
-    def compute_highest_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int | None:
-        """Return the highest cost of a request, or None if the price of the judge's tokens is unknown."""
-        return (
-            None
-            if self._price is None
-            else self._price.compute_max_cost(body, max_output_tokens, batch=batch)
-        )
-
     def price_answer(self, request_row: int, answer_body: bytes, *, batch: bool = False) -> RequestResult:
         """Compute an answer's cost. Return the answer and the cost, to be stored in the request's row."""
         usage = read_usage(answer_body)
-        cost = None if self._price is None else self._price.compute_cost(usage, batch=batch)
+        cost = self.price.compute_cost(usage, batch=batch)
         return RequestResult(row=request_row, state="answered", response=answer_body, usage=usage, cost=cost)
 
     def add_answer_cost(self, answer: RequestResult, reserved_cost: int | None) -> None:
@@ -136,19 +133,7 @@ class Journal:
 
     async def reserve_request(self, planned: PlannedRequest) -> Reservation:
         """Reserve the highest cost of a request, or return why the request may not be sent now."""
-        return cast("Reservation", await self.write(self._reserve_requests, planned))
-
-    def reserve_batch(self, planned: Sequence[PlannedRequest], batch: str) -> list[Reservation]:
-        """Reserve the highest cost of each request of a batch."""
-        with self.store.begin_write() as (db, now):
-            return self._reserve_requests(db, now, planned, batch)
-
-    def _reserve_requests(
-        self, db: Connection, now: datetime, planned: Sequence[PlannedRequest], batch: str | None = None
-    ) -> list[Reservation]:
-        return requests.reserve_requests(
-            db, planned, judge=self.rater, run=self.run, now=now, limit=self._limit, batch=batch
-        )
+        return cast("Reservation", await self.write(self.reserve, planned))
 
     async def store_failure_reason(self, error: RequestFailure) -> None:
         """Store the reason why an answer gave no verdict."""
@@ -157,16 +142,14 @@ class Journal:
 
     async def save_verdict(self, question: Question, verdict: Verdict) -> None:
         """Save the judge's verdict on a pair of the study, or the answer to a calibration question."""
-        if question.check is None:
-            await self.write(self._save_verdicts, (question, verdict.choices))
-        else:
-            await self.write(self._save_answers, (question, verdict.choices))
+        await self.write(self._save_verdicts, (question, verdict.choices))
 
     def _save_verdicts(self, db: Connection, now: datetime, verdicts: list[tuple[Question, Choices]]) -> None:
-        save_judged_verdicts(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
-
-    def _save_answers(self, db: Connection, now: datetime, answers: list[tuple[Question, Choices]]) -> None:
-        calibration.store_calibration_answers(db, now, self.settings, answers)
+        """Save verdicts. All questions of a run are of one kind: about the study, or a calibration."""
+        if verdicts[0][0].check is None:
+            save_judged_verdicts(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
+        else:
+            calibration.store_calibration_answers(db, now, self.settings, verdicts)
 
     async def keep_renewing_lease(self) -> None:
         """Keep renewing the lease of open requests until the run ends.
@@ -188,7 +171,4 @@ class Journal:
 
     async def extend_lease(self, lease: timedelta) -> None:
         """Let the lease of the run's open requests end after this time from now."""
-        await self.write(self._extend_lease, lease)
-
-    def _extend_lease(self, db: Connection, now: datetime, leases: list[timedelta]) -> None:
-        requests.renew_lease(db, self.run, now + leases[-1])
+        await self.write(self._renew_lease, lease)

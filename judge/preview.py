@@ -13,7 +13,7 @@ from guard_eval.store.judging import requests, usage
 from guard_eval.store.judging.requests import Attempt, Question
 from guard_eval.store.schema import SqlRow
 from guard_eval.study.judge_settings import Judge
-from judge.decide import REASONING_TOKENS, Send, decide_next_step
+from judge.decide import REASONING_TOKENS, RunState, Send
 from judge.prompts.forms import format_request
 from judge.prompts.prompt import compare_prompt_with_paper, make_prompt
 from judge.questions import (
@@ -41,9 +41,9 @@ class Preview:
         open: The number of earlier requests that have no answer yet. Most of these requests are in batches.
         requests: The number of requests to pay for if every answer is readable.
         price: The price of the judge's tokens, if the price is known.
-        costs: The expected and the worst cost in US dollars, online and in a batch, with or without
-            reasoning. The expected cost has the tokens of earlier answers, or assumed numbers of tokens. The
-            worst cost has one token for each byte, the longest answers, and three samples.
+        costs: The expected and the worst cost in US dollars, online and in a batch. The expected cost has the
+            tokens of earlier answers, or assumed numbers of tokens. The worst cost has one token for each
+            byte, the longest answers (also of a model that reasons), and three samples.
         lines: The preview in words.
         warnings: Problems that the user should know before the run.
         example: The first request in full; None if there is no open question.
@@ -95,93 +95,73 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     check_criteria_unchanged(store, judge)
     url = find_server_url(judge)
     variable = find_key_variable(judge)
+    price = find_price(judge, url)
     with store.begin_read() as db:
         spent = next((row for row in usage.read_spending(db) if row.judge == judge.rater_name), None)
         in_batches = requests.read_request_keys_in_batches(db, judge.rater_name)
     builder = RequestBuilder(judge, seed=seed)
     run = builder.make_initial_run_state(store)
-    unanswered = []
-    for question, history in builder.replay_stored_answers(store, questions, run):
-        step = decide_next_step(history, run.form)
-        if (
-            isinstance(step, Send)
-            and builder.make_request_key(question, step.form, step.sample) not in in_batches
-        ):
-            unanswered.append((question, step))
-    bodies = [
-        builder.build_request_body(question, send.form, send.sample, max_output_tokens=run.max_output_tokens)
-        for question, send in unanswered
-    ]
+    bodies = []
+    for question, step, _ in builder.replay_stored_answers(store, questions, run):
+        if not isinstance(step, Send):
+            continue
+        if builder.make_request_key(question, step.form, step.sample) not in in_batches:
+            tokens = run.max_output_tokens
+            bodies.append(
+                builder.build_request_body(question, step.form, step.sample, max_output_tokens=tokens)
+            )
     sizes = [len(body) for body in bodies]
     longest = judge.max_output_tokens or REASONING_TOKENS
-    reasons = run.max_output_tokens == REASONING_TOKENS
-    may_reason = not reasons and judge.max_output_tokens is None
-    per_request = f" ({longest:,} each, if the model reasons)" if may_reason else ""
-    price = find_price(judge, url)
-    name = escape_invisible_characters(judge.rater_name)
-    special = compare_prompt_with_paper(judge)
-    model = escape_invisible_characters(judge.model)
     lines = [
-        f"judge: {name} (the model {model}) at {url} (prompt {make_prompt(judge).version})",
-        f"criteria: {escape_invisible_characters(', '.join(judge.criteria))}",
+        f"judge: {judge.rater_name} (the model {judge.model}) at {url} (prompt {make_prompt(judge).version})",
+        f"criteria: {', '.join(judge.criteria)}",
         f"key: {'none is sent' if variable is None else f'the value of {variable}, if it is set'}",
         f"requests to send: {len(sizes):,}",
         f"prompt tokens: at most {sum(sizes):,} (counted as UTF-8 bytes; the model counts fewer)",
-        f"answer tokens: at most {len(sizes) * longest:,}{per_request}",
+        f"answer tokens: at most {len(sizes) * longest:,} ({longest:,} each)",
         f"price: {f'unknown; {REMEDY}' if price is None else price}",
     ]
-    if special:
-        lines.append(f"asked with {escape_invisible_characters(special)}")
+    if special := compare_prompt_with_paper(judge):
+        lines.append(f"asked with {special}")
     if len(sizes) < len(questions):
         lines.append(f"{len(questions) - len(sizes):,} questions are answered or in a batch already")
-    costs = {}
-    if price is not None:
-        costs = _estimate_request_costs(price, judge, sizes, spent, has_reasoning=reasons)
-        if may_reason:
-            reasoning = _estimate_request_costs(price, judge, sizes, None, has_reasoning=True)
-            costs |= {f"{way}, if the model reasons": usd for way, usd in reasoning.items()}
     warnings = []
     if changes := describe_setting_changes(store, judge):
         warnings.append(
-            f"{name} has verdicts with other settings ({'; '.join(changes)}). These verdicts are kept. Undo "
-            'the change in study.toml, or give the judge a new name there (name = "…"). A judge with a new '
-            "name judges all pairs again"
+            f"{judge.rater_name} has verdicts with other settings ({'; '.join(changes)}). These verdicts are "
+            "kept. Undo the change in study.toml, or give the judge a new name there "
+            '(name = "…"). A judge with a new name judges all pairs again'
         )
-    example = None
-    if bodies:
-        example = escape_invisible_characters(
-            f"[POST {PATHS[run.form.interface]}]\n{format_request(bodies[0])}"
-        )
+    example = f"[POST {PATHS[run.form.interface]}]\n{format_request(bodies[0])}" if bodies else None
     return Preview(
         judge=judge,
         questions=questions,
         open=spent.open if spent else 0,
         requests=len(sizes),
         price=price,
-        costs=costs,
-        lines=tuple(lines),
-        warnings=tuple(warnings),
-        example=example,
+        costs={} if price is None else _estimate_request_costs(price, judge, sizes, spent, run),
+        lines=tuple(map(escape_invisible_characters, lines)),
+        warnings=tuple(map(escape_invisible_characters, warnings)),
+        example=example and escape_invisible_characters(example),
     )
 
 
 def _estimate_request_costs(
-    price: Price, judge: Judge, request_sizes: Sequence[int], spent: SqlRow | None, *, has_reasoning: bool
+    price: Price, judge: Judge, request_sizes: Sequence[int], spent: SqlRow | None, run: RunState
 ) -> dict[str, tuple[float, float]]:
     """Estimate the expected and the worst cost of requests of these sizes (in bytes), online and batched."""
+    longest = judge.max_output_tokens or REASONING_TOKENS
     if spent is not None and spent.answers and spent.input_tokens:
         prompt = round(spent.input_tokens / spent.answers)
         answer = round(spent.output_tokens / spent.answers)
     else:
         prompt = round(sum(request_sizes) / BYTES_PER_TOKEN / max(len(request_sizes), 1))
         answer = TOKENS_OF_BRACES + TOKENS_PER_CRITERION * len(judge.criteria)
-        answer += TOKENS_OF_RATIONALE * judge.rationale + TOKENS_OF_REASONING * has_reasoning
+        answer += TOKENS_OF_RATIONALE * judge.rationale
+        answer += TOKENS_OF_REASONING * (run.max_output_tokens == REASONING_TOKENS)
     costs = {}
     for way, batch in ((ONLINE, False), (IN_BATCH, True)):
-        longest = judge.max_output_tokens or REASONING_TOKENS
-        worst = (price.price_tokens(size, longest, batch=batch) for size in request_sizes)
-        costs[way] = (
-            len(request_sizes) * price.price_tokens(prompt, answer, batch=batch),
-            SAMPLES * sum(worst),
-        )
+        expected = len(request_sizes) * price.price_tokens(prompt, answer, batch=batch)
+        worst = sum(price.price_tokens(size, longest, batch=batch) for size in request_sizes)
+        costs[way] = (expected, SAMPLES * worst)
     return costs

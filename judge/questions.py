@@ -28,6 +28,7 @@ from judge.decide import (
     Reply,
     RunState,
     Send,
+    Step,
     decide_next_step,
     record_reply,
 )
@@ -82,7 +83,8 @@ class RequestBuilder:
     def __init__(self, judge: Judge, *, seed: int) -> None:
         self.judge = judge
         self._seed = seed
-        self._prompt = make_prompt(judge)
+        self._prompt = replace(make_prompt(judge), seed=seed)
+        self._block_prompt = replace(self._prompt, as_verdict_block=True)
         self._titles = {criterion.name: criterion.title for criterion in self._prompt.criteria}
         self.settings = _hash_as_json(
             judge.rater_name,
@@ -120,9 +122,10 @@ class RequestBuilder:
         """Return the JSON body of a request. The request's seed depends on the number of the sample."""
         name = f"{self._seed}:{question.number // 2}:{sample}:{question.purpose}"
         digest = hashlib.sha256(name.encode()).digest()
+        prompt = self._prompt if form.output == "json_schema" else self._block_prompt
         return build_request(
             self.judge,
-            self._prompt.write_messages(question.blind, self._seed, as_verdict_block=form.output == "text"),
+            prompt.write_messages(question.blind),
             form,
             seed=int.from_bytes(digest[:4]) >> 1,  # servers take signed 32-bit seeds
             max_output_tokens=max_output_tokens,
@@ -150,16 +153,17 @@ class RequestBuilder:
         judge = self.judge
         with store.begin_read() as db:
             forms = requests.read_forms_with_verdicts(db, self.settings)
-        usual = REASONING_TOKENS if judge.asks_to_reason else USUAL_TOKENS
-        limits = [judge.max_output_tokens or usual]
         best = choose_first_request_form(judge)
-        for name, verdicts, limit in forms[:1]:
+        limit = REASONING_TOKENS if judge.asks_to_reason else USUAL_TOKENS
+        for name, verdicts, used_limit in forms[:1]:
+            limit = max(limit, used_limit)
             if verdicts >= DECIDING_QUESTIONS:
                 best = Form.parse(name)
-            if judge.max_output_tokens is None:
-                limits.append(limit)
         return RunState(
-            judge=judge, preferred_form=best, max_output_tokens=max(limits), has_verdicts=bool(forms)
+            judge=judge,
+            preferred_form=best,
+            max_output_tokens=judge.max_output_tokens or limit,
+            has_verdicts=bool(forms),
         )
 
     def read_answer(
@@ -187,28 +191,26 @@ class RequestBuilder:
 
     def replay_stored_answers(
         self, store: Store, questions: Sequence[Question], run: RunState
-    ) -> Iterator[tuple[Question, History]]:
-        """Return each question with the history of its stored answers, as if the answers came in this run."""
+    ) -> list[tuple[Question, Step, RequestFailure | None]]:
+        """Return the next step of each question after its stored answers, and the last answer's failure."""
         settled = replace(run, is_settled=True, failures=0)
-        histories = [History(run=settled, pair_id=question.pair_id) for question in questions]
-        samples = dict.fromkeys(range(len(questions)), 0)  # which sample of an undecided question is next
-        while samples:
-            keys = {
-                index: self.make_request_key(questions[index], run.form, sample)
-                for index, sample in samples.items()
-            }
-            with store.begin_read() as db:
-                answers = requests.read_answers_by_key(db, list(keys.values()))
-            samples = {}
-            for index, key in keys.items():
-                if key not in answers:
-                    continue
-                reply = self.read_answer(questions[index], run.form, answers[key])
-                histories[index] = record_reply(histories[index], reply)
-                step = decide_next_step(histories[index], run.form)
-                if isinstance(step, Send):
-                    samples[index] = step.sample
-        return zip(questions, histories, strict=True)
+        replayed = []
+        with store.begin_read() as db:
+            for question in questions:
+                history = History(run=settled, pair_id=question.pair_id)
+                step: Step = Send(run.form)
+                failure = None
+                while isinstance(step, Send):
+                    key = self.make_request_key(question, run.form, step.sample)
+                    answer = requests.read_answers_by_key(db, [key]).get(key)
+                    if answer is None:
+                        break
+                    reply = self.read_answer(question, run.form, answer)
+                    history = record_reply(history, reply)
+                    step = decide_next_step(history, run.form)
+                    failure = reply.result if isinstance(reply.result, RequestFailure) else None
+                replayed.append((question, step, failure))
+        return replayed
 
 
 def _hash_as_json(*parts: object) -> str:
@@ -221,16 +223,18 @@ def refuse_examples_from_study(store: Store, judge: Judge) -> None:
     Raises:
         StudyError: An example contains a pair or a text of the study.
     """
-    pairs = store_pairs.read_pairs(store) if judge.judged_examples else []
-    owners = {name: pair.id for pair in pairs for name in (pair.id, pair.continuation_a, pair.continuation_b)}
-    owners |= {_normalize_space(text): pair.id for pair in pairs for text in (pair.text_a, pair.text_b)}
-    owners.pop("", None)
+    if not judge.judged_examples:
+        return
+    owners: dict[str, str] = {}
+    for pair in store_pairs.read_pairs(store):
+        names = pair.id, pair.continuation_a, pair.continuation_b, pair.text_a, pair.text_b
+        owners |= {_normalize_space(name): pair.id for name in names if name.strip()}
     for number, example in enumerate(judge.judged_examples, start=1):
-        for value in (example.id, _normalize_space(example.a), _normalize_space(example.b)):
-            if value in owners:
+        for value in (example.id or "", example.a, example.b):
+            if (pair_id := owners.get(_normalize_space(value))) is not None:
                 raise StudyError(
                     f"example {number} of the judge {judge.rater_name!r} has the id or a text of the study's "
-                    f"pair {owners[value]}, so it would reveal a verdict. Use an example with other texts"
+                    f"pair {pair_id}, so it would reveal a verdict. Use an example with other texts"
                 )
 
 

@@ -33,7 +33,6 @@ from guard_eval.store.judging.requests import (
     PlannedRequest,
     UnavailableRequest,
 )
-from guard_eval.store.schema import split_into_sql_chunks
 from guard_eval.study.judge_settings import Judge
 from judge.decide import History
 from judge.preview import ONLINE, Preview
@@ -57,19 +56,21 @@ def describe_recheck_outcomes(outcomes: Counter[Outcome]) -> str:
     '38 of 40 answers give the same verdicts; a change of more than 15 points in any share is not plausible'
     """
     count = outcomes["same"] + outcomes["changed"]
-    failed = f"; {outcomes['failed']} gave no verdict this time" if outcomes["failed"] else ""
-    if stored := outcomes["stored"]:
-        failed += (
-            f"; {stored} of the new answers came in an earlier run of this day (UTC), because each request "
-            "is sent once a day. If the server has changed since then, run the command again tomorrow"
+    words = "no answer could be compared"
+    if count:
+        points = 100 * compute_upper_limit_of_changed_share(outcomes["changed"], count)
+        words = (
+            f"{outcomes['same']} of {count} answers give the same verdicts; a change of more than "
+            f"{points:.0f} points in any share is not plausible"
         )
-    if not count:
-        return f"no answer could be compared{failed}"
-    points = 100 * compute_upper_limit_of_changed_share(outcomes["changed"], count)
-    return (
-        f"{outcomes['same']} of {count} answers give the same verdicts; a change of more than "
-        f"{points:.0f} points in any share is not plausible{failed}"
-    )
+    if outcomes["failed"]:
+        words += f"; {outcomes['failed']} gave no verdict this time"
+    if outcomes["stored"]:
+        words += (
+            f"; {outcomes['stored']} of the new answers came in an earlier run of this day (UTC), because "
+            "each request is sent once a day"
+        )
+    return words
 
 
 def compute_upper_limit_of_changed_share(changed: int, all_answers: int) -> float:
@@ -93,42 +94,44 @@ def draw_requests_to_recheck(store: Store, judge: Judge, count: int, *, seed: in
         StudyError: The judge has given no verdict yet.
     """
     pairs = sorted(store_pairs.read_pairs(store), key=lambda pair: make_content_id(seed, "recheck", pair.id))
-    drawn: dict[str, Attempt] = {}
-    for some_pairs in split_into_sql_chunks(pairs):
-        with store.begin_read() as db:
-            attempts = requests.read_requests_about_pairs(db, [pair.id for pair in some_pairs])
-        for attempt in attempts:
-            if attempt.judge == judge.rater_name and attempt.state == "answered" and attempt.failure is None:
-                drawn.setdefault(attempt.question.pair_id, attempt)
-        if len(drawn) >= count:
-            break
+    drawn: list[Attempt] = []
+    with store.begin_read() as db:
+        for pair in pairs:
+            about_pair = [
+                attempt
+                for attempt in requests.read_requests_about_pairs(db, [pair.id])
+                if (attempt.judge, attempt.state, attempt.failure) == (judge.rater_name, "answered", None)
+            ]
+            drawn += about_pair[:1]
+            if len(drawn) == count:
+                break
     if not drawn:
         raise StudyError(
             f"the judge {judge.rater_name!r} has no verdict to compare yet. Judge the pairs first, without "
             "--recheck"
         )
-    return [drawn[pair.id] for pair in pairs if pair.id in drawn][:count]
+    return drawn
 
 
 def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
     """Preview the cost of sending requests again: the earlier cost, and at worst the cost of long answers."""
     url = find_server_url(judge)
     price = find_price(judge, url)
-    model = escape_invisible_characters(judge.model)
     costs = {}
     if price is not None:
         worst = sum(price.price_tokens(len(attempt.sent), attempt.max_output_tokens) for attempt in attempts)
         costs[ONLINE] = sum(attempt.cost or 0 for attempt in attempts) / BILLION, worst
+    lines = (
+        f"judge: {judge.rater_name} (the model {judge.model}) at {url}",
+        f"to ask again: {len(attempts):,} stored requests, byte for byte, each once a day",
+    )
     return Preview(
         judge=judge,
         attempts=attempts,
         requests=len(attempts),
         price=price,
         costs=costs,
-        lines=(
-            f"judge: {escape_invisible_characters(judge.rater_name)} (the model {model}) at {url}",
-            f"to ask again: {len(attempts):,} stored requests, byte for byte, each once a day",
-        ),
+        lines=tuple(map(escape_invisible_characters, lines)),
     )
 
 
@@ -138,18 +141,16 @@ def resend_requests(run: OnlineRun, attempts: Sequence[Attempt]) -> str:
     Raises:
         StudyError: Only the user can fix the problem. Earlier answers are saved.
     """
+    return describe_recheck_outcomes(asyncio.run(_resend_requests_concurrently(run, deque(attempts))))
+
+
+async def _resend_requests_concurrently(run: OnlineRun, queue: deque[Attempt]) -> Counter[Outcome]:
     outcomes: Counter[Outcome] = Counter()
-    asyncio.run(_resend_requests_concurrently(run, deque(attempts), outcomes))
-    return describe_recheck_outcomes(outcomes)
-
-
-async def _resend_requests_concurrently(
-    run: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]
-) -> None:
     run.state = replace(run.state, is_settled=True)
     async with run.connect_to_server():
         workers = (_resend_queued_requests(run, queue, outcomes) for _ in range(run.judge.concurrency))
         await run.workers.run(workers)
+    return outcomes
 
 
 async def _resend_queued_requests(run: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
@@ -162,16 +163,15 @@ async def _resend_queued_requests(run: OnlineRun, queue: deque[Attempt], outcome
             queue.append(attempt)
             await run.wait_for_open_requests()
             continue
-        history, _ = exchange
-        response = attempt.response or b""
-        stored = AnsweredRequest(row=0, response=response, max_output_tokens=attempt.max_output_tokens)
-        before = run.builder.read_answer(attempt.question, form, stored).result
-        now = history.replies[-1].result
-        outcomes["stored"] += not history.replies[-1].is_new
-        if isinstance(now, RequestFailure) or isinstance(before, RequestFailure):
+        reply = exchange[0].replies[-1]
+        outcomes["stored"] += not reply.is_new
+        if isinstance(reply.result, RequestFailure):
             outcomes["failed"] += 1
-        else:
-            outcomes["same" if now == before else "changed"] += 1
+            continue
+        tokens = attempt.max_output_tokens
+        stored = AnsweredRequest(row=0, response=attempt.response or b"", max_output_tokens=tokens)
+        before = run.builder.read_answer(attempt.question, form, stored).result
+        outcomes["same" if reply.result == before else "changed"] += 1
 
 
 def _plan_recheck_request(run: OnlineRun, attempt: Attempt) -> PlannedRequest:
@@ -183,5 +183,5 @@ def _plan_recheck_request(run: OnlineRun, attempt: Attempt) -> PlannedRequest:
         instruction=attempt.instruction,
         body=attempt.sent,
         max_output_tokens=attempt.max_output_tokens,
-        cost=run.journal.compute_highest_cost(attempt.sent, attempt.max_output_tokens),
+        cost=run.journal.price.compute_max_cost(attempt.sent, attempt.max_output_tokens),
     )

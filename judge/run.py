@@ -53,9 +53,6 @@ from judge.questions import RequestBuilder
 POLL_SECONDS = 0.5
 """Seconds between two checks whether another process has stored an answer or the budget allows a request."""
 
-NOTICE_SECONDS = 10.0
-"""If no question is finished within this time, a message tells the user why the run waits."""
-
 
 class PendingQuestion(NamedTuple):
     """A question without a verdict, with the next request and the failure of the last stored answer."""
@@ -84,7 +81,7 @@ class OnlineRun:
         *,
         seed: int,
         server: Server,
-        price: Price | None,
+        price: Price,
         budget_usd: float | None = None,
         advance: progress.Advance | None = None,
         pace: float = 1.0,
@@ -96,7 +93,7 @@ class OnlineRun:
             judge: The study's settings for this judge.
             seed: The study's seed.
             server: The judge's server, with the key.
-            price: The price of the judge's tokens, if the price is known.
+            price: The price of the judge's tokens.
             budget_usd: The highest total cost of the study's requests over all runs; None for no limit.
             advance: A function that advances the progress bar after each finished question.
             pace: A factor for the length of pauses, except pauses that the server requests.
@@ -116,7 +113,6 @@ class OnlineRun:
         self._store = store
         self._advance = advance
         self._instructions: dict[Form, str] = {}
-        self._waiting_since: float | None = None  # no question was finished since then
         self._has_told_to_wait = False
 
     def judge_questions(self, rounds: Iterable[Sequence[Question]]) -> RunCounts:
@@ -169,13 +165,10 @@ class OnlineRun:
                 )
         concluded: list[tuple[Question, Verdict | Failure]] = []
         unanswered: list[PendingQuestion] = []
-        for question, history in self.builder.replay_stored_answers(self._store, questions, self.state):
-            step = decide_next_step(history, self.state.form)
+        for question, step, error in self.builder.replay_stored_answers(self._store, questions, self.state):
             if isinstance(step, Verdict | Failure):
                 concluded.append((question, step))
             elif isinstance(step, Send):
-                result = history.replies[-1].result if history.replies else None
-                error = result if isinstance(result, RequestFailure) else None
                 unanswered.append(PendingQuestion(question, step, error))
         for some_concluded in split_into_sql_chunks(concluded):
             await asyncio.gather(*(self.record_outcome(question, step) for question, step in some_concluded))
@@ -196,7 +189,6 @@ class OnlineRun:
             outcome = await self._ask_question(question, has_other_questions=bool(queue))
             match outcome:
                 case Verdict() | Failure():
-                    self._waiting_since = None
                     self.state = update_failure_counts(self.state, outcome)
                     await self.record_outcome(question, outcome)
                 case UnavailableRequest("batch"):
@@ -208,10 +200,8 @@ class OnlineRun:
                     queue.insert(1, question)
 
     async def wait_for_open_requests(self) -> None:
-        """Pause before the next check. If no question was finished for a long time, tell the user why."""
-        now = asyncio.get_running_loop().time()
-        self._waiting_since = self._waiting_since or now
-        if now - self._waiting_since > NOTICE_SECONDS and not self._has_told_to_wait:
+        """Pause before the next check, and tell the user once why the run waits."""
+        if not self._has_told_to_wait:
             self._has_told_to_wait = True
             progress.show_notice("waiting for open requests of this run or of another run")
         await self.workers.pause(self.workers.pace * POLL_SECONDS)
@@ -284,7 +274,7 @@ class OnlineRun:
             instruction=self._store_instruction(send.form),
             body=body,
             max_output_tokens=tokens,
-            cost=self.journal.compute_highest_cost(body, tokens, batch=batch),
+            cost=self.journal.price.compute_max_cost(body, tokens, batch=batch),
         )
 
     def _store_instruction(self, form: Form) -> str:

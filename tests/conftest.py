@@ -61,7 +61,7 @@ _SLOW_MODULE = re.compile(r"^pytestmark = (?:\[\s*)?pytest\.mark\.(slow|nightly)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out slow modules before they are imported: importing Ray takes longer than most quick tests."""
+    """Leave out slow modules before they are imported: importing them takes longer than most quick tests."""
     left_out = {"not slow": {"slow", "nightly"}, "not nightly": {"nightly"}}.get(config.option.markexpr)
     if left_out is None or collection_path.suffix != ".py":
         return None
@@ -192,13 +192,20 @@ def tex() -> str:
 
 
 @pytest.fixture
-def own_registry(monkeypatch):
-    """Give a test strategies of its own, and take them away again."""
+def load_own_strategies(monkeypatch, tmp_path):
+    """Return a function that loads strategies from source code. They are removed after the test."""
+    from own_strategies import forget_own_strategies
+
     from guard_eval.generation.strategies import own
 
-    for name in ("_classes", "sources"):
-        monkeypatch.setattr(own, name, {})
-    monkeypatch.setenv(own.VARIABLE, "")
+    forget_own_strategies(monkeypatch)
+
+    def load(source, name="mine.py"):
+        path = tmp_path / name
+        path.write_text(source, encoding="utf-8")
+        own.load_strategies(path)
+
+    return load
 
 
 @pytest.fixture

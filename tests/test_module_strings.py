@@ -17,7 +17,6 @@ COMMANDS = "guard_eval/cli/commands.py"
 LOADERS = {
     COMMANDS: "the table of commands",
     "guard_eval/generation/command.py": "the table of engines",
-    "guard_eval/generation/engines/ray.py": "an optional library",
     "guard_eval/files/opening.py": "an optional library",
     "guard_eval/files/parquet.py": "an optional library",
     "guard_eval/files/sheets.py": "an optional library",

@@ -371,8 +371,8 @@ def _make_rater_states(
     return tuple(states)
 
 
-def _divide(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+def _divide(count: int, total: int) -> float | None:
+    return count / total if total else None
 
 
 def _convert_letters_to_sides(letters: pd.DataFrame, presentations: pd.DataFrame) -> pd.DataFrame:

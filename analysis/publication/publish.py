@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
-from operator import attrgetter
 from pathlib import Path
 
 import pandas as pd
@@ -22,7 +21,11 @@ from analysis.reports.command import report
 from analysis.reports.declared import FILE_NAME, TableSettings
 from analysis.reports.preregistration import hash_plan_parts
 from analysis.reports.study_record import encode_study_record, list_added_split_columns, make_table_settings
-from analysis.reports.study_report import read_counted_verdicts, read_study_verdicts_and_context
+from analysis.reports.study_report import (
+    make_verdict_table,
+    read_counted_verdicts,
+    read_study_verdicts_and_context,
+)
 from analysis.sections.raters.excluded import describe_shares_with_excluded_raters
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
@@ -30,7 +33,8 @@ from guard_eval.files.rows import MOST_BYTES
 from guard_eval.frozen import record
 from guard_eval.lookalike import find_names_in_text, hide_names_in_text, split_into_simple_words
 from guard_eval.records import SIMULATED, Pair
-from guard_eval.reporting.escaping import join_lines, make_csv
+from guard_eval.reporting.data import make_csv_from_frame, to_json
+from guard_eval.reporting.escaping import join_lines
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.words import use_criterion_titles
 from guard_eval.reporting.writing import write_atomically
@@ -59,6 +63,8 @@ _KEY = re.compile(
     r"|[?&](?:invite|cc|PROLIFIC_PID|SESSION_ID|STUDY_ID)=[\w%-]+"
 )
 """A pattern for secrets: API keys, passwords in addresses, and raters' personal links."""
+_TYPED = ("name", "question", "texts", "task", "license", "criteria", "authors")
+"""The settings that are published as they were typed."""
 _SECRET_VARIABLES = ("PGPASSWORD", "HF_TOKEN", "OPENAI_API_KEY")
 
 
@@ -107,14 +113,16 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     table, context = read_study_verdicts_and_context(study)
     settings = make_table_settings(study, context, table)
     facts = _remove_identities(Evidence.from_verdicts(table, context), people, pseudonyms)
-    csv = _make_verdicts_csv(verdicts, table, context.by)
-    judged = {row.pair_id for row in verdicts}
+    added = list_added_split_columns(table, context.by)
+    columns = {name: verdicts["pair_id"].map(values) for name, values in added.items()}
+    csv = make_csv_from_frame(verdicts[VERDICT_COLUMNS].assign(**columns))
+    judged = set(verdicts["pair_id"])
     texts = [asdict(pair) for pair in pairs if pair.id in judged]
     for text in texts:
         del text["position"], text["for_people"], text["round"]
     files = {
-        "verdicts.csv": csv,
-        "verdicts.study.json": encode_study_record(facts, settings, csv.encode("utf-8", "replace")).decode(),
+        "verdicts.csv": csv.decode(),
+        "verdicts.study.json": encode_study_record(facts, settings, csv).decode(),
         "pairs.jsonl": "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in texts),
         FILE_NAME: make_schema_comment(FILE_NAME) + tomli_w.dumps(settings),
         make_schema_file_name(FILE_NAME): encode_schema(TableSettings, FILE_NAME).decode(),
@@ -143,17 +151,6 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
             f"Read {folder / 'README.md'}, then upload the folder.",
         ),
     )
-
-
-def _make_verdicts_csv(verdicts: Sequence[TidyRow], table: pd.DataFrame, split_columns: Sequence[str]) -> str:
-    """Return the verdicts as CSV, with the declared columns of prompts or pairs at the end."""
-    added = list_added_split_columns(table, split_columns)
-    get_cells = attrgetter(*VERDICT_COLUMNS)
-    rows = [
-        [*get_cells(verdict), *(values.get(verdict.pair_id) for values in added.values())]
-        for verdict in verdicts
-    ]
-    return make_csv([[*VERDICT_COLUMNS, *added], *rows])
 
 
 def _remove_identities(
@@ -203,18 +200,13 @@ def _remove_values_from_setting_change(setting_change: str) -> str:
 
 def _pseudonymise_verdicts(
     rows: Sequence[TidyRow], pairs: Sequence[Pair], pseudonyms: Mapping[str, str]
-) -> list[TidyRow]:
+) -> pd.DataFrame:
     """Replace raters by pseudonyms. Sort verdicts, so that their order reveals neither times nor raters."""
+    frame = make_verdict_table(rows)
     positions = {pair.id: pair.position for pair in pairs}
-
-    def sort_key(row: TidyRow) -> tuple[str | int, ...]:
-        return positions[row.pair_id], row.rater, row.shown_first, row.slot, row.presentation, row.criterion
-
-    verdicts = sorted((replace(row, rater=pseudonyms[row.rater]) for row in rows), key=sort_key)
-    numbers: dict[int, int] = {}
-    return [
-        replace(row, presentation=numbers.setdefault(row.presentation, len(numbers) + 1)) for row in verdicts
-    ]
+    frame = frame.assign(rater=frame["rater"].map(pseudonyms), place=frame["pair_id"].map(positions))
+    frame = frame.sort_values(["place", "rater", "shown_first", "slot", "presentation", "criterion"])
+    return frame.assign(presentation=pd.factorize(frame["presentation"])[0] + 1)
 
 
 def _choose_pseudonyms(rows: Sequence[TidyRow], names: set[str]) -> dict[str, str]:
@@ -237,19 +229,17 @@ def _choose_pseudonyms(rows: Sequence[TidyRow], names: set[str]) -> dict[str, st
     return {row.rater: people.get(row.rater, row.rater) for row in rows}
 
 
-def _make_dataset_card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **values: object) -> str:
+def _make_dataset_card(folder: Path, study: Study, verdicts: pd.DataFrame, **values: object) -> str:
     """Return README.md, the dataset card. The card quotes the report in the folder."""
-    pictures = sorted(path.name for path in folder.glob("report/figures/*.png"))
-    kinds = Counter(kind for kind, _ in {(row.rater_kind, row.rater) for row in verdicts})
+    kinds = Counter(verdicts.drop_duplicates(["rater_kind", "rater"])["rater_kind"])
     return render(
         Path(__file__).parent / "templates" / "dataset_card.md.j2",
         settings=study.settings,
         models=[model_study.settings.model for model_study in study.split_by_model()],
         raters=kinds,
         simulated=bool(kinds.keys() & SIMULATED),
-        criteria=select_criteria(list({row.criterion: None for row in verdicts}), study.settings.rubric),
+        criteria=select_criteria(list(verdicts["criterion"].unique()), study.settings.rubric),
         answer=json.loads(read_text(folder / "report" / "report.json", limit=MOST_BYTES))["answer"],
-        picture=max(pictures, key=lambda name: "share" in name, default=""),
         quote=lambda text: json.dumps(join_lines(text), ensure_ascii=False),
         **values,
     )
@@ -295,23 +285,15 @@ def _check_for_names_and_keys(
     problems = []
     harmless = [{*split_into_simple_words(text)} for text in (*settings.authors, *allowed_names)]
     names = _list_identifying_names(people)
-    criterion_texts = (
-        (name, criterion.title, criterion.definition) for name, criterion in settings.criteria.items()
-    )
     typed = {
-        "name": settings.name,
-        "question": settings.question,
+        **{name: to_json(getattr(settings, name)) for name in _TYPED},
         "model.name": "\n".join(
             model_study.settings.model.name.split("/")[-1] for model_study in study.split_by_model()
         ),
         "system": "\n".join(
             json.dumps(_list_published_system_texts(system), ensure_ascii=False) for system in settings.system
         ),
-        "texts and task": f"{settings.texts}\n{settings.task or ''}",
-        "license": settings.license or "",
-        "criteria": "\n".join(chain(*criterion_texts)),
         "judge": "\n".join(judge.rater_name for judge in settings.judge),
-        "authors": "\n".join(settings.authors),
         **typed_texts,
     }
     for setting, text in typed.items():

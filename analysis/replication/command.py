@@ -9,9 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.replication.compare import (
-    SettingDifference,
     compare_figures_with_paper,
-    describe_setting_differences,
     explain_comparison_marks,
     make_comparison_tables,
 )
@@ -102,7 +100,8 @@ def replicate(
         prompts: Files of prompts, or of generations with prompt and reference, or a folder of such files.
             Default: the folder prompts/.
         limit: Use only this number of prompts from each dataset, drawn by the seed.
-        verdicts: For tables of people and judges: a file of verdicts or counts. Nothing else is run.
+        verdicts: For tables of people and judges: a file of verdicts or counts. Nothing is run, and other
+            options have no effect.
         dry_run: Show what would be run; run nothing.
         overrides: Settings in place of the paper's, each `table.key=value`.
 
@@ -113,9 +112,6 @@ def replicate(
         return list_paper_tables()
     entry = find_paper_table(table)
     if verdicts is not None:
-        unused = {"--prompts": prompts, "--limit": limit, "--set": overrides}
-        if named := [name for name, value in unused.items() if value]:
-            raise StudyError(f"{named[0]} has no effect with --verdicts. Leave one of these options out")
         return _compare_verdicts_with_paper(entry, verdicts, None if dry_run else folder)
     heading = f"{entry.label}: {entry.title}"
     if not entry.experiment:
@@ -126,7 +122,7 @@ def replicate(
         planned = load_command("generate")(study, dry_run=True).lines if dry_run else ()
     else:
         tables, used = plan_replication(entry, folder, prompts, limit, overrides)
-        planned = (_describe_planned_study(entry, folder, tables, used),)
+        planned = (_describe_planned_study(folder, tables, used),)
         if not dry_run:
             study = write_study(folder, tables, used)
     if dry_run:
@@ -134,37 +130,24 @@ def replicate(
     return _run_paper_experiment(entry, study)
 
 
-def _describe_planned_study(
-    table: PaperTable,
-    folder: Path,
-    tables: JsonObject,
-    prompts: Sequence[Prompt],
-) -> str:
+def _describe_planned_study(folder: Path, tables: JsonObject, prompts: Sequence[Prompt]) -> str:
     """Describe the study that would be written, with the number of texts."""
     grids = map(parse_grid, tables["generation"]["strategies"])
     texts = len(prompts) * sum(len(grid.settings) for grid in grids)
-    count = f"at most {texts}" if table == SEARCH else texts
     return (
         f"would write {folder / 'study.toml'} ({tables['model']['name']}) and {len(prompts)} prompts, "
-        f"and make {count} texts of at most {tables['generation']['max_new_tokens']} tokens each"
+        f"and make at most {texts} texts of at most {tables['generation']['max_new_tokens']} tokens each"
     )
 
 
 def list_paper_tables() -> Replication:
     """List the tables and figures of the paper."""
-    rows = []
-    for table in read_paper_tables():
-        model = ", ".join((*table.models[:1], *("…" for _ in table.models[1:2])))
-        rows.append((table.name, table.label, table.title, model, " and ".join(table.asks)))
+    rows = tuple(
+        (table.name, table.label, table.title, table.models[0], " and ".join(table.asks))
+        for table in read_paper_tables()
+    )
     return Replication(
-        tables=(
-            Table(
-                columns=_LISTED,
-                rows=tuple(rows),
-                caption="",
-                text_columns=len(_LISTED),
-            ),
-        ),
+        tables=(Table(columns=_LISTED, rows=rows, caption="", text_columns=len(_LISTED)),),
         figures=pd.DataFrame(rows, columns=_LISTED),
         next=("guard-eval replicate NAME --dry-run",),
     )
@@ -204,12 +187,7 @@ def _run_paper_experiment(table: PaperTable, study: Study) -> Replication:
             rows = unblind.read_tidy_rows(store)
         if not rows:
             lines = ("There are no verdicts yet.",)
-            return Replication(
-                table=table.label,
-                folder=study.folder,
-                lines=lines,
-                next=tuple(following),
-            )
+            return Replication(table=table.label, folder=study.folder, lines=lines, next=tuple(following))
         if all(row.rater_kind in SIMULATED for row in rows):
             notes.append("All raters are SIMULATED")
         ours = compute_figures_of_verdicts(make_verdict_table(rows))
@@ -220,17 +198,10 @@ def _run_paper_experiment(table: PaperTable, study: Study) -> Replication:
             raise StudyError("\n".join(measured.failures))
         ours = convert_scores_to_figures(measured.to_frame())
         model = find_paper_model(table, study)
-        datasets = set(ours["dataset"])
-        printed = set(find_published_figures(table.label)["dataset"])
-        if missing := sorted(printed - datasets):
-            notes.append(f"not run: {', '.join(missing)}")
-        if others := sorted(datasets - printed):
-            notes.append(f"not in the paper: {', '.join(others)}; ours are in {study.metrics_folder}/")
         if len(table.models) > 1:
             notes.append(f"the paper's figures are those of {model}; name another with --set model.name")
-    result = _show_comparison_with_paper(
-        table, study.folder, ours, find_setting_differences(table, study), notes, model
-    )
+    differences = find_setting_differences(table, study)
+    result = _show_comparison_with_paper(table, study.folder, ours, differences, notes, model)
     return replace(result, next=tuple(following))
 
 
@@ -238,7 +209,7 @@ def _show_comparison_with_paper(  # noqa: PLR0917 (of three callers)
     table: PaperTable,
     folder: Path | None,
     our_figures: pd.DataFrame,
-    differences: Sequence[SettingDifference],
+    differences: Sequence[str],
     notes: Sequence[str],
     model: str = "",
 ) -> Replication:
@@ -255,12 +226,11 @@ def _show_comparison_with_paper(  # noqa: PLR0917 (of three callers)
     listed = compared.drop(columns=["decimals", "half_unit", "is_exact", "cell"])
     head = f"{table.label}: {table.title}"
     tables = make_comparison_tables(compared)
-    lines = [
-        head,
-        *filter(
-            None, [describe_setting_differences(differences), *notes, explain_comparison_marks(compared)]
-        ),
-    ]
+    lines = [head, *notes]
+    if differences:
+        lines.append(f"OTHER SETTING: {'; '.join(differences)}. Differences say nothing about the paper.")
+    if marks := explain_comparison_marks(compared):
+        lines.append(marks)
     if folder is not None:
         path = folder / f"replication-{table.name}.md"
         parts = [f"# {escape_markdown(head)}", *map(escape_markdown, lines[1:]), *map(to_markdown, tables)]
@@ -269,7 +239,7 @@ def _show_comparison_with_paper(  # noqa: PLR0917 (of three callers)
     return Replication(
         table=table.label,
         folder=folder,
-        setting=tuple(difference.words for difference in differences),
+        setting=tuple(differences),
         figures=listed.astype(object).where(listed.notna(), None),
         lines=tuple(lines),
         tables=tables,

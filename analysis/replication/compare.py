@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
-from guard_eval.texts.generations import HUMAN
 
 MARKS = {
     "inside": ("=", "the paper's figure is within our interval"),
@@ -27,30 +25,8 @@ KEYS = ["dataset", "strategy", "versus", "metric"]
 _OURS = [*KEYS, "ours", "low", "high", "n", "is_exact"]
 
 
-class SettingDifference(NamedTuple):
-    """A difference from the paper's setting, which affects the figures of one dataset or of all ("")."""
-
-    words: str
-    dataset: str = ""
-
-    def select_affected_figures(self, figures: pd.DataFrame) -> pd.Series:
-        """Return which of these figures the difference affects.
-
-        The diversity of the references depends only on the prompts, and not on the model.
-        """
-        if self.dataset:
-            return figures["dataset"].isin(["", "All", self.dataset])
-        return (figures["strategy"] != HUMAN) | (figures["metric"] != "diversity")
-
-
-def describe_setting_differences(differences: Sequence[SettingDifference]) -> str:
-    """Describe the differences from the paper's setting in a sentence. Without differences it is empty."""
-    words = "; ".join(difference.words for difference in differences)
-    return f"OTHER SETTING: {words}. Differences say nothing about the paper." if words else ""
-
-
 def compare_figures_with_paper(
-    paper_figures: pd.DataFrame, our_figures: pd.DataFrame, differences: Sequence[SettingDifference] = ()
+    paper_figures: pd.DataFrame, our_figures: pd.DataFrame, differences: Sequence[str] = ()
 ) -> pd.DataFrame:
     """Return the paper's figures with ours, the state of each figure, and our figure as text (`cell`).
 
@@ -60,18 +36,15 @@ def compare_figures_with_paper(
     Args:
         paper_figures: The paper's figures (`published`).
         our_figures: Our figures (`analysis.replication.measured`).
-        differences: The differences from the paper's setting.
+        differences: The differences from the paper's setting. If there are any, no figure is compared.
     """
     compared = paper_figures.merge(our_figures[_OURS].astype({"n": "Int64"}), how="left", on=KEYS)
     value, low, high = (compared[name].astype(float) for name in ("ours", "low", "high"))
     number = compared["number"]
     half_unit = compared["half_unit"]
-    concerned = pd.Series(data=False, index=compared.index)
-    for difference in differences:
-        concerned |= difference.select_affected_figures(compared)
     states = {
         "not run": value.isna(),
-        "other setting": concerned,
+        "other setting": pd.Series(bool(differences), index=compared.index),
         # 47.5 may be printed as 47 or as 48
         "same": low.isna() & ((value - number).abs() <= half_unit * (1 + 1e-9)),
         "differs": low.isna() & compared["is_exact"].eq(other=True),
@@ -89,19 +62,14 @@ def _format_figure(figure: pd.Series) -> str:
     if pd.isna(ours):
         return NOTHING
     decimals = max(figure["decimals"], 1 if "." in figure["metric"] else 2)
-    text = _format_number(ours, decimals)
+    text = f"{ours:.{decimals}f}"
     if figure["metric"].endswith(".agree"):
         text = "yes" if ours else "no"
     mark, _ = MARKS.get(figure["state"], ("", ""))
     limits = ""
     if not pd.isna(figure["low"]):
-        limits = f"[{_format_number(figure['low'], decimals)}, {_format_number(figure['high'], decimals)}]"
+        limits = f"[{figure['low']:.{decimals}f}, {figure['high']:.{decimals}f}]"
     return " ".join(filter(None, (text, mark, limits)))
-
-
-def _format_number(value: float, decimals: int) -> str:
-    text = f"{value:.{decimals}f}"
-    return text.lstrip("-") if float(text) == 0 else text
 
 
 def make_comparison_tables(compared: pd.DataFrame) -> tuple[Table, ...]:

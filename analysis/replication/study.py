@@ -9,7 +9,6 @@ from pathlib import Path
 
 import tomli_w
 
-from analysis.replication.compare import SettingDifference
 from analysis.replication.paper import ALIASES, MODELS, PROMPTS, PaperTable, find_paper_dataset
 from guard_eval import progress
 from guard_eval.demo import PROMPTS as BUNDLED_PROMPTS
@@ -158,7 +157,7 @@ def find_paper_model(table: PaperTable, study: Study) -> str:
     return next(names, table.models[0])
 
 
-def find_setting_differences(table: PaperTable, study: Study) -> list[SettingDifference]:
+def find_setting_differences(table: PaperTable, study: Study) -> list[str]:
     """Return the differences between a study's setting and the paper's.
 
     Settings that the paper does not state are not compared: the prompts' length in tokens, the arithmetic,
@@ -181,10 +180,9 @@ def find_setting_differences(table: PaperTable, study: Study) -> list[SettingDif
             "coherence" in settings.metrics.compute and scorer != papers_scorer
         ),
     }
-    differences = [SettingDifference(words) for words, differs in differing.items() if differs]
+    differences = [words for words, differs in differing.items() if differs]
     counts = Counter(prompt.dataset for prompt in read_study_prompts(study))
     for dataset, number in table.prompts.items():
         if (dataset in counts or table.asks) and counts[dataset] != number:
-            words = f"{counts[dataset] or 'no'} prompts of {dataset}, not {number}"
-            differences.append(SettingDifference(words, dataset))
+            differences.append(f"{counts[dataset]} prompts of {dataset}, not {number}")
     return differences

@@ -64,8 +64,6 @@ MAX_NAMED = 3
 PREFERRED = "preferred"
 CONCLUSIONS = (PREFERRED, NO_EVIDENCE, TOO_FEW, NO_TEST, BALANCED)
 """The possible conclusions on a result, in the order in which the answer mentions them."""
-CLEAR_LEAD = 0.505
-"""The smallest share above one half that is not printed as 50 %."""
 CALIBRATED = {
     "identical": "called a text and itself similar in",
     "shuffled": "preferred a text to its own words in disorder in",
@@ -286,17 +284,12 @@ def _write_answer_remarks(
         rounds=describe_rounds(evidence),
         results=first,
         different=sum(row.is_significant(alpha) for row in first),
-        leads=_describe_leading_methods(unclear),
-        smallest_p=min((row.p for row in unclear if row.p is not None), default=1),
         detectable=_find_detectable_share(unclear, evidence),
         has_other_test=_has_other_test(evidence),
         unclear=unclear,
         equivalent=same,
         unassisted=explain_missing_assistance(evidence),
-        judges=[
-            _describe_judge_result(rows, evidence, says_also=any(row.is_significant(alpha) for row in first))
-            for rows in judges
-        ],
+        judges=[_describe_judge_result(rows, evidence) for rows in judges],
         uneven=sides,
         failed=_describe_failed_calibrations(evidence),
     )
@@ -375,16 +368,6 @@ def _make_ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
     )
 
 
-def _describe_leading_methods(rows: Sequence[WinShareRow]) -> list[str]:
-    """Name the method with the larger share in results without evidence of a difference."""
-    clear = [row for row in rows if row.leading_share >= CLEAR_LEAD]
-    leads = group_by(clear, lambda row: (row.leader, row.other_method))
-    return [
-        f"{leader} won more often than {other} on {_list_criteria_with_shares(led)}"
-        for (leader, other), led in list(leads.items())[:MAX_NAMED]
-    ]
-
-
 def _has_other_test(evidence: Evidence) -> bool:
     """Return whether the plan declares another test than the sign-flip test."""
     plan = evidence.plan
@@ -416,8 +399,8 @@ def _list_criteria_with_shares(rows: Sequence[ShareRow]) -> str:
     return join_first_parts(parts, MAX_CRITERIA)
 
 
-def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, says_also: bool) -> str:
-    """Describe the result of a judge, with "also" if people also found a difference, or also found none."""
+def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence) -> str:
+    """Describe the result of a judge: the preferred methods, or that no difference was found."""
     is_single = len(evidence.comparisons) == 1
     preferred = [
         f"{row.leader if is_single else f'{row.leader} to {row.other_method}'} "
@@ -427,7 +410,7 @@ def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence, *, s
     ]
     outcome = f"preferred {join_with_and(preferred[:MAX_SPELT_OUT])}" if preferred else "found no difference"
     judge = capitalise(name_judge_in_sentence(rows[0].judge))
-    return f"{judge} {'also ' if bool(preferred) == says_also else ''}{outcome}."
+    return f"{judge} {outcome}."
 
 
 def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
-from analysis.evidence import ALL, CORRECTION_NAMES, Evidence
+from analysis.evidence import CORRECTION_NAMES, Evidence
 from analysis.reports.figures import draw_main_figure, make_share_row_labels
 from analysis.reports.sentences import (
     TEMPLATES,
@@ -26,16 +26,13 @@ from analysis.sections.results.shares import (
     WinShareRow,
     count_pairs_and_ratings,
     describe_conclusion,
-    measure_reported_shares,
 )
 from analysis.sections.section import (
     Cells,
     drop_labels_equal_in_all_rows,
-    group_by,
     make_labelled_table,
     name_raters,
 )
-from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.drawing import shorten_label
 from guard_eval.reporting.escaping import NOTHING, escape_latex, join_lines, replace_unwritable_characters
@@ -72,10 +69,9 @@ def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
         table = replace(table, caption=f"SIMULATED. {table.caption}")
     notes = _write_methods_section(evidence)
     cited = {key: entry for note in notes for key, entry in _find_cited_works(note).items()}
-    tables = (table, *make_guard_paper_tables(evidence))
     return {
         "paper/table.tex": f"{_PACKAGES}{to_latex(table, label='tab:verdicts')}\n",
-        "paper/tables.md": "\n\n".join(map(to_markdown, tables)) + "\n",
+        "paper/table.md": f"{to_markdown(table)}\n",
         "paper/figure.pdf": draw_main_figure(evidence).encode("pdf"),
         "paper/sentence.txt": f"{join_lines(text)}\n",
         "paper/sentence.tex": f"{_convert_to_latex(text)}\n",
@@ -289,34 +285,3 @@ def _describe_kappas(evidence: Evidence) -> Iterator[str]:
         span = f" (the mean of {len(values)} comparisons, {low} to {high})"
         mean = format_number(sum(values) / len(values))
         yield f"{mean} on {find_criterion_title(criterion)}{span if len(values) > 1 else ''}"
-
-
-def make_guard_paper_tables(evidence: Evidence) -> tuple[Table, ...]:
-    """Return tables as in the GUARD paper: pooled shares with the paper's binomial test.
-
-    The binomial test treats ratings of one pair as independent, which is wrong. `sensitivity.csv` has this
-    test together with the valid test. There are no tables if comparisons stopped when they were decided.
-    """
-    if evidence.has_early_stopping:
-        return ()
-    comparisons = group_by(evidence.rows(measure_reported_shares), lambda row: (row.rater_group, row.methods))
-    return tuple(_make_guard_paper_table(rows) for rows in comparisons.values())
-
-
-def _make_guard_paper_table(rows: Sequence[WinShareRow]) -> Table:
-    """Return the table of one comparison, judged by people or by one judge."""
-    p_values = [run_pooled_binomial_test(row.wins, row.losses).p for row in rows]
-    return make_labelled_table(
-        [{"Criterion": find_criterion_title(row.criterion), "Dataset": row.dataset} for row in rows],
-        [
-            {
-                row.method_a: format_number(100 * row.win_share_pooled, 1),
-                row.method_b: format_number(100 * (1 - row.win_share_pooled), 1),
-                "p": "no p" if p is None else f"{p:.4g}",
-            }
-            for row, p in zip(rows, p_values, strict=True)
-        ],
-        caption=f"Share of {name_raters(rows[0])} favouring a strategy, ties split, %",
-        note="Exact binomial test on non-tied ratings, taken as independent.",
-        emphasised_rows=frozenset(index for index, row in enumerate(rows) if row.dataset == ALL),
-    )

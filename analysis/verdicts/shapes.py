@@ -11,9 +11,9 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from analysis.verdicts.files import MAX_ROWS
-from analysis.verdicts.methods import suggest_method_columns, suggest_methods_in_cells
+from analysis.verdicts.methods import HOW_TO_DECLARE_METHODS
 from analysis.verdicts.reading import WIDE
-from analysis.verdicts.sides import read_first_method
+from analysis.verdicts.sides import read_sides
 from analysis.verdicts.table import (
     HEADINGS,
     METHODS,
@@ -29,7 +29,6 @@ from analysis.verdicts.table import (
     names_worse_text,
 )
 from analysis.verdicts.words import (
-    MEANINGS,
     TIED,
     A,
     B,
@@ -41,6 +40,7 @@ from analysis.verdicts.words import (
     is_model_name,
     is_tie,
     names_side,
+    offer_word_settings,
 )
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
@@ -279,7 +279,7 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     row, column = np.divmod(np.repeat(np.arange(marks.size), counts), len(names))
     new: dict[str, object] = {}
     meaning_of_win = "of a separate pair, as declared"
-    if table.has_columns("pair_id") or table.number_pairs().max(initial=-1) + 1 < len(marks):
+    if table.has_columns("pair_id") or table.count_pairs() < len(marks):
         numbers = pd.Series(row).groupby(row).cumcount() + 1
         new = {"pair_id": row + 1, "rater": [f"{UNKNOWN_RATER} {number}" for number in numbers]}
         meaning_of_win = "by another, unnamed rater of the row's pair"
@@ -352,7 +352,7 @@ def find_verdict_columns(table: Table) -> list[str]:
             for name in names
             if table.count_distinct_rows(name) == 1 or not table.is_property_of(name, "rater")
         ]
-    names = [name for name in names if not methods or read_first_method(table, name) is None]
+    names = [name for name in names if not methods or not read_sides(table, name).all()]
     return [name for name in names if not is_name_of_aggregate(name)] or names
 
 
@@ -381,12 +381,10 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
         StudyError: The meaning of a heading is not clear.
     """
     if not names:
-        words = _list_unknown_words(table)
+        words = _list_unknown_words(table) or ["WORD"]
         raise StudyError(
             "no column has verdicts under its heading. Declare what the words mean: "
-            + format_set_options(*(map(format_word_setting, words) if words else ['verdicts."WORD"=SIDE']))
-            + f" ({MEANINGS})"
-            + suggest_methods_in_cells(table, table.columns_without_role)
+            f"{offer_word_settings(words)}"
         )
     raters = find_rater_columns_of_slots(table, names)
     split = {} if raters else _split_headings_into_roles(table, names)
@@ -569,18 +567,15 @@ def _explain_how_to_declare_headings(table: Table, names: Sequence[str]) -> str:
     listed = f"{join_with_and([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
     columns = count_in_words(len(names), "column")
     start = f"verdicts are in {columns} ({listed}), and nothing says what their headings are"
-    methods = "" if table.has_columns(*METHODS) else suggest_methods_in_cells(table, names)
-    if table.has_columns(*METHODS) or methods:
-        roles = [role for role in _MEANINGS if not table.has_columns(role)]
-        heads = [f"columns.headings={role}" for role in (*roles, "pair_id")]
-        return f"{start}: {format_set_options(*heads, join=' or ')}{methods}"
-    if offer := suggest_method_columns(table):
-        return f"nothing says which methods were compared. {offer}"
+    roles = [role for role in _MEANINGS if not table.has_columns(role)]
+    heads = format_set_options(*(f"columns.headings={role}" for role in (*roles, "pair_id")), join=" or ")
+    if table.has_columns(*METHODS):
+        return f"{start}: {heads}"
     sides = filter(names_side, dict.fromkeys(table.list_values(*names)))
     parts = ["columns.headings=pair_id", f"columns.rater={table.get_heading('rater', 'HEADING')}"]
-    parts += [format_word_setting(word, "METHOD") for word in sides]
+    survey = format_set_options(*parts, *(format_word_setting(word, "METHOD") for word in sides))
     return (
-        f"{start}, and there is no method_a and method_b. In a survey with a row for each person and a "
-        f"column for each question write: {format_set_options(*parts)}. If the methods changed sides, "
+        f"{start} ({heads}), or which methods were compared. {HOW_TO_DECLARE_METHODS}. In a survey with a "
+        f"row for each person and a column for each question write: {survey}. If the methods changed sides, "
         "give a second file with the columns item, A and B in place of METHOD"
     )

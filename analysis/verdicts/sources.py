@@ -19,6 +19,7 @@ from analysis.verdicts.sides import is_heading_about_sides
 from analysis.verdicts.table import (
     EXCLUDED,
     HEADINGS,
+    ITEMS,
     KNOWN,
     METHODS,
     NUMBERED,
@@ -302,7 +303,7 @@ def _read_items(file: VerdictFile, headings: set[str]) -> pd.DataFrame:
     """
     table = Table(file.read_table(), Declarations())
     find_methods(table)
-    common = table.find_headings(("pairid", *HEADINGS["pair"], *HEADINGS["prompt"]))
+    common = table.find_headings(("pairid", *ITEMS))
     names = dict.fromkeys(name for name in (*common, *table.names) if name not in {*METHODS, *SHOWN})
     shared = [name for name in names if simplify_heading(name) in headings]
     key = next(iter([*shared, *common]), "")

@@ -16,12 +16,11 @@ from analysis.verdicts.items import (
     refuse_showings_with_changed_sides,
 )
 from analysis.verdicts.methods import (
+    HOW_TO_DECLARE_METHODS,
     find_methods,
     refuse_methods_of_several_settings,
     refuse_sides_as_methods,
     refuse_texts_as_methods,
-    suggest_method_columns,
-    suggest_methods_in_cells,
 )
 from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
 from analysis.verdicts.reading import READING, UNKNOWN_RATERS, Role, get_reading, join_readings
@@ -35,7 +34,9 @@ from analysis.verdicts.shapes import (
 from analysis.verdicts.sides import is_heading_about_sides, replace_words_by_winners
 from analysis.verdicts.table import (
     EXCLUDED,
+    GROUPS,
     HEADINGS,
+    ITEMS,
     KNOWN,
     METHODS,
     NO,
@@ -49,7 +50,7 @@ from analysis.verdicts.table import (
     is_name_of_aggregate,
     refuse_wrong_rows,
 )
-from analysis.verdicts.words import MEANINGS, find_word_meaning, names_side, simplify_word
+from analysis.verdicts.words import find_word_meaning, names_side, offer_word_settings, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.reporting.words import join_first_parts, join_with_and
@@ -435,7 +436,7 @@ def _refuse_counted_votes(table: Table) -> None:
     Raises:
         StudyError: A column counts votes.
     """
-    items = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"], *HEADINGS["groups"], "pairid"])
+    items = table.find_headings([*ITEMS, *GROUPS, "pairid"])
     repeated = [name for name in items if table.count_distinct_rows(name) < len(table.frame)]
     keys = [*METHODS, *filter(table.has_columns, ("verdict", "criterion", "dataset", "rater")), *repeated]
     are_outcomes = not table.has_columns("rater") and table.count_distinct_rows(*keys) == len(table.frame) > 1
@@ -515,7 +516,7 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             raise StudyError(f"no column has verdicts under a common heading. If one does, write {offers}")
         raise StudyError(
             "no column has verdicts. Say which one does, and what its words mean: --set "
-            f"columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' ({MEANINGS})"
+            f"columns.verdict=HEADING {offer_word_settings(['WORD'])}"
         )
     if table.items is not None:
         ids = join_with_and([*map(repr, table.items.index[:2]), "…"])
@@ -527,8 +528,6 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             "nothing says which methods were compared; add the fields method_a and method_b (and left and "
             "right, where sides changed) to the items, or give a file that has them by id"
         )
-    if offer := suggest_method_columns(table):
-        raise StudyError(f"nothing says which methods were compared. {offer}")
     measures = set(HEADINGS["measures"])
     rated = [name for name in table.columns_without_role if measures & set(split_heading_words(name))]
     if rated and not table.has_columns("verdict"):
@@ -536,11 +535,7 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             f"{join_with_and(rated)} may rate one text in each row, and a verdict compares two. Write a row "
             "for each two methods of an item and a rater, with the better one as the verdict, or tie"
         )
-    methods = suggest_methods_in_cells(table, ["verdict"]) or suggest_methods_in_cells(
-        table, table.columns_without_role
-    )
     raise StudyError(
-        "nothing says which methods were compared. Say which columns do: --set columns.method_a=HEADING "
-        "--set columns.method_b=HEADING. Or give a second file with the columns item, A and B and the "
-        f"methods in them, and name both files{methods}"
+        f"nothing says which methods were compared. {HOW_TO_DECLARE_METHODS}. Or give a second file with the "
+        "columns item, A and B and the methods in them, and name both files"
     )

@@ -40,7 +40,7 @@ def open_closed_standard_streams() -> None:
 def remove_current_folder_from_path() -> None:
     """Remove the current folder from the search path, unless it contains this package, as in a checkout.
 
-    Child processes, such as those of multiprocessing and Ray, do the same.
+    Child processes, such as those of multiprocessing, do the same.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
     try:

@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 from guard_eval import progress
 from guard_eval.errors import StudyError, format_count
-from guard_eval.generation import FinishedBatch
 from guard_eval.generation.plan import GenerationPlan, GenerationResult, Problems
 from guard_eval.generation.served import ServedPlan, request_texts
 from guard_eval.generation.strategies import Greedy, own, parse, signature
@@ -29,10 +28,9 @@ from guard_eval.texts.current import Known, find_model_revision
 from guard_eval.texts.systems.served_files import TEXTS
 from guard_eval.texts.tuning import TUNE, group_systems_by_prompts, split_prompts_for_tuning
 
-EngineName = Literal["local", "ray", "vllm"]
+EngineName = Literal["local", "vllm"]
 _OPENERS: dict[EngineName, str] = {
     "local": "guard_eval.generation.engines.local:open_local_engine",
-    "ray": "guard_eval.generation.engines.ray:open_ray_engine",
     "vllm": "guard_eval.generation.engines.vllm.generation:open_vllm_engine",
 }
 """The function that opens each engine. An engine is imported late, because libraries take seconds to load."""
@@ -45,7 +43,6 @@ def generate_texts(
     strategy: Sequence[str] = (),
     shard: str | None = None,
     engine: EngineName = "local",
-    workers: int | None = None,
     trace: bool = False,
     budget: float | None = None,
     send_key: Sequence[str] = (),
@@ -63,10 +60,7 @@ def generate_texts(
         strategy: Write texts only with this strategy or system of the study. The option may be repeated.
         shard: Write the texts of only one part of the prompts: I/N is part I of N. Run each part on another
             GPU or machine.
-        engine: local: in this process. ray: on the Ray cluster at RAY_ADDRESS, or on a new one on this
-            machine. vllm: with vLLM.
-        workers: The number of models that Ray runs at the same time. Default: one for each GPU, or else for
-            each CPU.
+        engine: local: with transformers. vllm: with vLLM.
         trace: Also write the values that strategies adapt at every token, such as GUARD's k_t and α_t.
         budget: The highest cost of all requests to servers, over all runs, in US dollars. Default: the
             command asks.
@@ -77,7 +71,9 @@ def generate_texts(
         StudyError: Options contradict each other, a model cannot be loaded or cannot run a strategy, or texts
             could not be written. Written texts stay.
     """
-    _check_options(trace=trace, engine=engine, workers=workers, budget=budget)
+    if trace and engine != "local":
+        raise StudyError(f"--trace works only with --engine local, not with {engine}; leave one of them out")
+    check_budget(budget)
     systems = _select_systems(study, strategy)
     prompt_shard = Shard.parse(shard) if shard else Shard()
     local = [system for system in systems if system.source == "strategy"]
@@ -86,9 +82,7 @@ def generate_texts(
     problems: Problems = {}
     if served and shard:
         names = ", ".join(system.name for system in served)
-        line = f"{names}: not requested with --shard, which divides the work of local models"
-        if not local:
-            raise StudyError(f"{line}; leave --shard out")
+        line = f"{names}: not requested, because --shard divides only the work of local models"
         results.append(GenerationResult(lines=(line,)))
         served = []
     with ExitStack() as locks:
@@ -98,10 +92,10 @@ def generate_texts(
             remedy = "wait for it, or stop it"
             locks.enter_context(reserve_shard(study.folder / TEXTS, WHOLE, remedy=remedy))
         recorded = "vllm" if engine == "vllm" else None
-        for plan in _plan_local_texts(
-            study, local, shard=prompt_shard, engine=recorded, workers=workers, trace=trace
-        ):
+        for plan in _plan_local_texts(study, local, shard=prompt_shard, engine=recorded, trace=trace):
             own.refuse_unloaded_strategies(plan.missing_texts)
+            if refused := plan.refused_strategies:
+                problems[plan.describe_refused_strategies()] = [plan.systems[name] for name in refused]
             results.append(
                 _describe_dry_run(plan) if dry_run else _generate_missing_texts(plan, engine, problems)
             )
@@ -121,17 +115,6 @@ def generate_texts(
     return _combine_system_results(study, results, trace=trace, dry_run=dry_run)
 
 
-def _check_options(*, trace: bool, engine: EngineName, workers: int | None, budget: float | None) -> None:
-    """Raise a `StudyError` if an option has a bad value or contradicts another option."""
-    if trace and engine != "local":
-        raise StudyError(f"--trace works only with --engine local, not with {engine}; leave one of them out")
-    if workers is not None and (engine != "ray" or workers < 1):
-        raise StudyError(
-            f"--workers {workers} must be at least 1, and only --engine ray has workers; leave --workers out"
-        )
-    check_budget(budget)
-
-
 def _select_systems(study: Study, names: Sequence[str]) -> list[System]:
     """Return the systems with these names, or all systems without names, in the study's order.
 
@@ -144,23 +127,20 @@ def _select_systems(study: Study, names: Sequence[str]) -> list[System]:
             "run the command pair"
         )
     requested = [setting for name in names for setting in study.settings.grids.get(name, [name])]
-    picked = [name if name in named else _normalise_system_name(name, study) for name in requested]
+    picked = [name if name in named else _normalise_strategy_name(name) for name in requested]
     if unknown := [name for name in picked if name not in named]:
-        table = "[[system]] or generation.strategies" if study.settings.system else "generation.strategies"
         raise StudyError(
-            f"--strategy {unknown[0]} is not in {table} of {study.folder / 'study.toml'}; add it there, or "
-            f"choose from: {', '.join(named)}"
+            f"--strategy {unknown[0]} is not a strategy or system of {study.folder / 'study.toml'}; add it "
+            f"there, or choose from: {', '.join(named)}"
         )
     return [system for name, system in named.items() if name in picked or not picked]
 
 
-def _normalise_system_name(name: str, study: Study) -> str:
-    """Return the full signature of a strategy, such as `top_k(k=50)`. A system's own name stays unchanged."""
+def _normalise_strategy_name(name: str) -> str:
+    """Return the full signature of a strategy, such as `top_k(k=50)`. Other names stay unchanged."""
     try:
         return signature(parse(name))
     except StudyError:
-        if not study.settings.system:
-            raise
         return name
 
 
@@ -222,11 +202,7 @@ def _generate_missing_texts(
 ) -> GenerationResult:
     """Write the missing texts of one local model. Each batch is saved before the next batch begins."""
     written: Counter[str] = Counter()
-    if plan.refused_strategies:
-        problems[plan.describe_refused_strategies()] = [
-            plan.systems[name] for name in plan.refused_strategies
-        ]
-    if plan.missing_texts.keys() <= set(plan.refused_strategies):
+    if not plan.missing_texts:
         return plan.make_result(written)
     with ExitStack() as stack:
         try:
@@ -237,29 +213,18 @@ def _generate_missing_texts(
         plan = replace(plan, facts=engine.facts)
         folder = plan.study.continuations_folder
         for name, texts in plan.missing_texts.items():
-            if name in plan.refused_strategies:
-                continue
             system = plan.systems[name]
-            with progress.show_task(system, total=len(texts), unit="texts") as advance:
-                for batch in _yield_batches_until_error(
-                    system, engine.generate_batches(name, texts), problems
-                ):
-                    if batch.traces:  # traces are saved before texts, so that each text has its trace
-                        append_traces(folder, batch.texts[0].recipe, batch.traces, plan.shard)
-                    append_continuations(folder, batch.texts, plan.shard)
-                    written[name] += len(batch.texts)
-                    advance(len(batch.texts))
+            try:
+                with progress.show_task(system, total=len(texts), unit="texts") as advance:
+                    for batch in engine.generate_batches(name, texts):
+                        if batch.traces:  # traces are saved before texts, so that each text has its trace
+                            append_traces(folder, batch.texts[0].recipe, batch.traces, plan.shard)
+                        append_continuations(folder, batch.texts, plan.shard)
+                        written[name] += len(batch.texts)
+                        advance(len(batch.texts))
+            except StudyError as error:
+                problems.setdefault(str(error), []).append(system)
     return plan.make_result(written)
-
-
-def _yield_batches_until_error(
-    system: str, batches: Iterator[FinishedBatch], problems: Problems
-) -> Iterator[FinishedBatch]:
-    """Yield a system's batches. If the engine stops with an error, add the reason to `problems`."""
-    try:
-        yield from batches
-    except StudyError as error:
-        problems.setdefault(str(error), []).append(system)
 
 
 def _describe_problems(problems: Problems, results: Sequence[GenerationResult]) -> str:
@@ -284,11 +249,9 @@ def _describe_dry_run(plan: GenerationPlan) -> GenerationResult:
     model = plan.study.settings.model
     if not plan.missing_texts:
         return plan.make_result(Counter(), [f"would make 0 continuations with {model.name}"])
-    if plan.missing_texts.keys() <= set(plan.refused_strategies):
-        raise StudyError(plan.describe_refused_strategies())
     models = plan.check_models_available()
     location = plan.study.locate_model(model.name)
-    lines = [*models.availability_lines, plan.describe_refused_strategies()]
+    lines = [*models.availability_lines]
     revision = plan.facts["revision"]
     if revision is not None and location not in models.missing:
         from guard_eval.generation.engines.encoding import encode_prompts_that_fit  # noqa: PLC0415 (needs torch)

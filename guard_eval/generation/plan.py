@@ -70,7 +70,6 @@ class GenerationPlan:
         shard: The number of this part of the study's prompts, and the number of parts.
         facts: The `revision` and `dtype` of the model. An unknown fact is None.
         engine: The engine's name in the recipe of new texts.
-        workers: The number of models that Ray runs at the same time, or None if the user sets no number.
         trace: Whether to save the values that strategies adapt.
     """
 
@@ -80,7 +79,6 @@ class GenerationPlan:
     shard: Shard = WHOLE
     facts: Known = field(default_factory=dict)
     engine: str | None = None
-    workers: int | None = None
     trace: bool = False
 
     @cached_property
@@ -92,7 +90,12 @@ class GenerationPlan:
 
     @cached_property
     def missing_texts(self) -> dict[str, list[PlannedText]]:
-        """The texts that are not written yet, by strategy. Strategies without missing texts are left out."""
+        """The texts that are not written yet and that the engine can write, by strategy."""
+        refused = self.refused_strategies
+        return {name: texts for name, texts in self._unwritten_texts.items() if name not in refused}
+
+    @cached_property
+    def _unwritten_texts(self) -> dict[str, list[PlannedText]]:
         texts = {
             name: list_missing_texts(self.study, name, self.prompts, existing)
             for name, existing in self.existing_texts.items()
@@ -104,17 +107,16 @@ class GenerationPlan:
         """The number of missing texts."""
         return sum(map(len, self.missing_texts.values()))
 
-    @cached_property
+    @property
     def refused_strategies(self) -> list[str]:
         """The strategies with missing texts that vLLM cannot run. Transformers can run every strategy."""
-        if self.engine is None:
-            return []
-        return [name for name in self.missing_texts if not isinstance(parse(name), LogitStrategy)]
+        on_vllm = self.engine is not None
+        return [
+            name for name in self._unwritten_texts if on_vllm and not isinstance(parse(name), LogitStrategy)
+        ]
 
     def describe_refused_strategies(self) -> str:
-        """Explain which strategies vLLM cannot run, and the remedy. Return "" if vLLM can run all."""
-        if not self.refused_strategies:
-            return ""
+        """Explain which strategies vLLM cannot run, and the remedy."""
         options = [text for name in self.refused_strategies for text in ("--strategy", name)]
         return (
             f"vLLM cannot run {'; '.join(self.refused_strategies)}, because it gives plug-ins only logits. "

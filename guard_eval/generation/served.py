@@ -207,9 +207,9 @@ class Budget:
         if self.under_way:
             return False
         raise StudyError(
-            f"the budget of ${self.limit / BILLION:g} is used up: ${self.spent / BILLION:.4f} are spent or "
-            f"reserved, and the next request can cost ${cost / BILLION:.4f}. All answers are "
-            "saved. To continue, run the command again with a larger --budget"
+            f"the budget of ${self.limit / BILLION:g} is used up: the next request can cost "
+            f"${cost / BILLION:.4f}. All answers are saved. To continue, run the command again with a larger "
+            "--budget"
         )
 
     def record_real_cost(self, reserved: int, cost: int) -> None:
@@ -299,30 +299,21 @@ class ServedRun:
         return [head, *(f"  {number} not written: {reason}" for reason, number in failures)]
 
     def make_result(self) -> GenerationResult:
-        """Return the counts of texts, with lines to print and warnings."""
+        """Return the counts of texts, with lines to print. Warn if another model answered."""
         name = self._plan.system.name
+        model = self._plan.system.served_model.model
         written = self.counts["written"]
+        others = sorted(other for other in self.models if model.casefold() not in other.casefold())
+        warning = (
+            f"{name}: {', '.join(others)} answered, although {model} was requested; if these are different "
+            "models, correct model or base_url in study.toml"
+        )
         return replace(
             self._plan.make_result(written, self.describe_texts_and_failures()),
             written={name: written},
-            warnings=tuple(f"{name}: {warning}" for warning in self._yield_answer_warnings()),
+            warnings=(warning,) if others else (),
             exit_code=3 if self.failures else 0,
         )
-
-    def _yield_answer_warnings(self) -> Iterator[str]:
-        """Warn if another model answered, or if more than a tenth of the texts are empty."""
-        model = self._plan.system.served_model.model
-        others = [name for name in self.models if model.casefold() not in name.casefold()]
-        if others:
-            yield (
-                f"{', '.join(sorted(others))} answered, although {model} was requested; if these are "
-                "different models, correct model or base_url in study.toml"
-            )
-        if self.counts["empty"] > self.counts["written"] / 10:
-            yield (
-                f"{self.counts['empty']} of {self.counts['written']} texts are empty; if the model thinks "
-                "before it answers, raise generation.max_new_tokens"
-            )
 
     async def request_missing_texts(self) -> None:
         """Request the missing texts, and save each answer. After Ctrl-C, answers to open requests are saved.

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -16,8 +17,6 @@ from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.metrics.export import (
     collect_score_notes,
-    make_difference_table,
-    make_score_table,
     make_terminal_tables,
     write_results,
 )
@@ -56,8 +55,8 @@ else:
 DEFAULT_BASELINE = "greedy"
 """The default baseline of a study, if the study has this strategy."""
 
-MOST_PLACES = 3
-"""A note in the terminal names at most this number of table rows. For more rows, the note has the number."""
+MOST_CHARACTERS = 80
+"""A note in the terminal names the table rows to which it applies with at most this number of characters."""
 
 WITHOUT_MODELS = (*MODULES["ngrams"], "length")
 """The default metrics for texts that `generate` returned."""
@@ -113,18 +112,21 @@ def measure(
     names = [name.strip() for text in metrics for name in text.split(",") if name.strip()]
     chosen: dict[str, object] = {"compute": names} if names else {}
     files = [Path(path) for path in source if isinstance(path, str | Path)]
-    if _is_study_folder(files) or isinstance(source[0], Study):
-        for_files = {"--prompts": prompts, "--column": column, "--output": output}
-        if refused := [name for name, value in for_files.items() if value]:
-            raise StudyError(f"{refused[0]} is only for files of texts; for a study, edit study.toml")
+    if isinstance(source[0], Study) or _is_study_folder(files):
+        if prompts or column or output:
+            raise StudyError(
+                "--prompts, --column and --output are only for files; for a study, edit study.toml"
+            )
         study = source[0] if isinstance(source[0], Study) else Study.open(files[0], overrides)
         if baseline is not None:
             chosen["baseline"] = normalise_system_name(baseline, study.settings.systems)
-        if tune and chosen:
-            raise StudyError("--tune takes the metrics from [tuning]; leave --metrics and --baseline out")
-        if tune and study.settings.tuning is None:
-            raise StudyError("study.toml has no table [tuning], which --tune needs; add this table")
-        return _tune_study(study, dry_run=dry_run) if tune else _measure_study(study, chosen, dry_run=dry_run)
+        if not tune:
+            return _measure_study(study, chosen, dry_run=dry_run)
+        if chosen or study.settings.tuning is None:
+            raise StudyError(
+                "--tune takes the metrics from the table [tuning]; add it, and give no --metrics"
+            )
+        return _tune_study(study, dry_run=dry_run)
     if tune:
         raise StudyError("--tune is only for a study; name its folder")
     if not files:
@@ -273,49 +275,25 @@ def _measure_texts(
         tools = MetricTools(settings=settings, models=models, cache=cache)
         measured = measure_generations(generations, tools, warnings=warnings, searches=searches)
         measured = replace(measured, question=question)
-    scores = measured.scores
-    differences = measured.differences
-    undefined = [score for score in scores if score.value is None or score.counts]
     by_system: dict[str, list[str]] = {}
     for text in generations:
         by_system.setdefault(text.strategy, []).append(text.text)
+    noted = [score for score in measured.scores if score.value is None or score.counts]
+    notes = collect_score_notes([*noted, *(row for row in measured.differences if row.note)])
     lines = [line, *filter(None, [describe_unfinished_texts(by_system)])]
-    lines += [
-        f"{name} ({_shorten_names_of_rows(where)}): {note}"
-        for name, where, note in collect_score_notes(undefined)
-    ]
-    noted = [row for row in differences if row.note]
-    lines += [
-        f"{name} against {noted[0].baseline} ({_shorten_names_of_rows(where)}): {note}"
-        for name, where, note in collect_score_notes(noted)
-    ]
+    lines += [f"{metrics} ({shorten(where, MOST_CHARACTERS)}): {note}" for metrics, where, note in notes]
     if folder and write:
         write_results(measured, folder)
         lines.append(f"definitions, intervals and figures: {folder / 'metrics.html'}")
     else:
-        lines += dict.fromkeys(score.signature for score in scores if score.strategy != HUMAN)
-    all_tables = (make_score_table(scores), *([make_difference_table(differences)] if differences else []))
+        lines += dict.fromkeys(score.signature for score in measured.scores if score.strategy != HUMAN)
     return replace(
         measured,
         lines=tuple(lines),
-        tables=make_terminal_tables(measured) if folder else all_tables,
+        tables=tuple(make_terminal_tables(measured)),
         warnings=(*measured.warnings, *measured.failures),
         exit_code=2 if measured.failures else 0,
     )
-
-
-def _shorten_names_of_rows(places: str) -> str:
-    """Return the names of the table rows to which a note applies, or the number of rows if there are many.
-
-    metrics.html names all rows.
-
-    >>> _shorten_names_of_rows("tales, guard")
-    'tales, guard'
-    >>> _shorten_names_of_rows("a, guard; a, top_k; b, guard; b, top_k")
-    '4 rows'
-    """
-    count = places.count("; ") + 1
-    return places if count <= MOST_PLACES else f"{count} rows"
 
 
 def _find_scoring_models(

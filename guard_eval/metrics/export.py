@@ -6,6 +6,7 @@ markup, and CSV escapes text that a spreadsheet could read as a formula.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -31,8 +32,6 @@ from guard_eval.reporting.writing import write_folder
 _TEMPLATES = Path(__file__).parent / "templates"
 BRIEF_METRICS = 2
 """A terminal shows differences for at most this number of metrics."""
-MAX_NAME = 80
-"""The largest number of characters of a name in a table. TeX refuses tables wider than 5.7 m."""
 CLOSEST = "* closest to the human value of its dataset, as shown (rounded)."
 
 
@@ -79,53 +78,56 @@ def _make_data_files(measured: MeasurementResult) -> dict[str, bytes | str]:
     }
 
 
-def make_score_table(rows: Sequence[Score], *, intervals: bool = False) -> Table:
-    """Return a table of scores: a row for each dataset and strategy, and a column for each metric.
+def make_score_tables(scores: Sequence[Score], *, intervals: bool = False) -> list[Table]:
+    """Return a table for each dataset, the mean over datasets first: a row for each strategy.
 
     Args:
-        rows: The scores. If there is only one dataset, its name is the table's caption.
+        scores: The scores. Each metric has a column.
         intervals: Whether cells also show the intervals.
     """
+    datasets = dict.fromkeys(row.dataset for row in scores)
+    ordered = sorted(datasets, key=lambda name: name != OVERALL)
+    return [
+        _make_score_table([row for row in scores if row.dataset == name], intervals=intervals)
+        for name in ordered
+    ]
+
+
+def _make_score_table(rows: Sequence[Score], *, intervals: bool) -> Table:
+    """Return the table of the scores on one dataset."""
     closest = find_scores_closest_to_human(rows)
-    names = dict.fromkeys(row.metric for row in rows)
-    datasets = list(dict.fromkeys(row.dataset for row in rows))
-    lines: dict[tuple[str, str], dict[str, str]] = {}
-    sizes: dict[tuple[str, str], int] = {}
+    metrics = dict.fromkeys(row.metric for row in rows)
+    cells: dict[tuple[str, str], str] = {}
+    sizes: dict[str, int] = {}
     for row in rows:
-        line = row.dataset, row.strategy
-        cells = lines.setdefault(line, dict.fromkeys(names, NOTHING))
-        value = format_value(row.metric, row.value)
-        star = "*" if (row.metric, row.dataset, row.strategy) in closest else ""
-        limits = format_interval(row.metric, row.low, row.high) if intervals else ""
-        cells[row.metric] = f"{value}{star} {limits}".strip()
-        sizes[line] = max(sizes.get(line, 0), row.n)
+        cell = format_value(row.metric, row.value)
+        if (row.metric, row.dataset, row.strategy) in closest:
+            cell += "*"
+        if intervals:
+            cell += f" {format_interval(row.metric, row.low, row.high)}"
+        cells[row.strategy, row.metric] = cell.strip()
+        sizes[row.strategy] = max(sizes.get(row.strategy, 0), row.n)
     notes = [CLOSEST] if closest else []
     if intervals and any(row.low is not None for row in rows):
         notes.append(f"In brackets: the {format_level(rows[0].level)} interval.")
-    has_datasets = len(datasets) > 1
-    name_columns = ("Dataset", "Strategy") if has_datasets else ("Strategy",)
-    table_rows: list[tuple[Cell, ...]] = []
-    for (dataset, strategy), cells in lines.items():
-        row_names = (dataset, strategy) if has_datasets else (strategy,)
-        table_rows.append((*map(_shorten_table_name, row_names), sizes[dataset, strategy], *cells.values()))
     return Table(
-        columns=(*name_columns, "Texts", *(METRICS[name].heading for name in names)),
-        rows=tuple(table_rows),
-        caption=_shorten_table_name(datasets[0]) if len(datasets) == 1 else "Scores",
+        columns=("Strategy", "Texts", *(METRICS[metric].heading for metric in metrics)),
+        rows=tuple(
+            (strategy, size, *(cells.get((strategy, metric), NOTHING) for metric in metrics))
+            for strategy, size in sizes.items()
+        ),
+        caption=rows[0].dataset,
         note=" ".join(notes),
-        text_columns=len(name_columns),
     )
 
 
-def make_terminal_tables(measured: MeasurementResult) -> tuple[Table, ...]:
+def make_terminal_tables(measured: MeasurementResult) -> list[Table]:
     """Return the tables for a terminal: scores over all datasets, and differences for a few metrics."""
-    overall = [row for row in measured.scores if row.dataset == OVERALL] or measured.scores
+    tables = make_score_tables(measured.scores)[:1]
     names = list(dict.fromkeys(row.metric for row in measured.differences))[:BRIEF_METRICS]
     tested = [row for row in measured.differences if row.metric in names]
-    tested = [row for row in tested if row.dataset == OVERALL] or tested
-    if not tested:
-        return (make_score_table(overall),)
-    return (make_score_table(overall), make_difference_table(tested))
+    overall = [row for row in tested if row.dataset == OVERALL] or tested
+    return [*tables, make_difference_table(overall)] if overall else tables
 
 
 def make_difference_table(rows: Sequence[Difference]) -> Table:
@@ -137,8 +139,8 @@ def make_difference_table(rows: Sequence[Difference]) -> Table:
     table_rows = [
         (
             METRICS[row.metric].heading,
-            _shorten_table_name(row.dataset),
-            _shorten_table_name(row.strategy),
+            row.dataset,
+            row.strategy,
             format_value(row.metric, row.value, sign="+"),
             format_interval(row.metric, row.low, row.high) or NOTHING,
             _format_p(row.p_value, row.note),
@@ -150,7 +152,7 @@ def make_difference_table(rows: Sequence[Difference]) -> Table:
     return Table(
         columns=("Metric", "Dataset", "Strategy", "Difference", "Interval", "p", "p (Holm)", "Prompts"),
         rows=tuple(table_rows),
-        caption=f"Differences from {_shorten_table_name(rows[0].baseline)}",
+        caption=f"Differences from {rows[0].baseline}",
         note=f"{tested} p (Holm) is for all tests of a metric.",
         text_columns=3,
     )
@@ -162,18 +164,10 @@ def _format_p(p: float | None, note: str) -> str:
     return format_p(p)
 
 
-def _shorten_table_name(text: str) -> str:
-    line = join_lines(text)
-    return line if len(line) <= MAX_NAME else f"{line[: MAX_NAME - 1]}…"
-
-
 def render_metrics_page(measured: MeasurementResult, ending: str, figures: Sequence[Escaped] = ()) -> str:
     """Return the results as a page. `ending` is `.html`, `.md` or `.tex`. LaTeX has no intervals."""
     scores = measured.scores
     differences = measured.differences
-    datasets = sorted(dict.fromkeys(row.dataset for row in scores), key=lambda name: name != OVERALL)
-    by_dataset = [[row for row in scores if row.dataset == dataset] for dataset in datasets]
-    tables = [make_score_table(rows, intervals=ending != ".tex") for rows in by_dataset]
     signatures = dict.fromkeys((row.metric, row.signature) for row in scores if row.signature)
     settings = {name: NOTHING if value is None else value for name, value in measured.settings.items()}
     metrics = dict.fromkeys(METRICS[row.metric] for row in scores)
@@ -192,7 +186,7 @@ def render_metrics_page(measured: MeasurementResult, ending: str, figures: Seque
         title=measured.question or "Metrics",
         question=measured.question,
         warnings=measured.warnings,
-        tables=tables,
+        tables=make_score_tables(scores, intervals=ending != ".tex"),
         differences=[make_difference_table(differences)] if differences else [],
         details=[table for table in details if table.rows],
         figures=figures,
@@ -205,18 +199,21 @@ def _make_text_table(columns: tuple[str, ...], rows: Iterable[Sequence[Cell]], *
     return Table(columns=columns, rows=cells, caption=caption, text_columns=len(columns))
 
 
-def collect_score_notes(rows: Sequence[Score | Difference]) -> list[tuple[str, str, str]]:
-    """Return each note on scores once, with the metrics and the texts to which the note applies.
+def collect_score_notes(rows: Iterable[Score | Difference]) -> list[tuple[str, str, str]]:
+    """Return each note once, with the metrics and the texts to which the note applies.
 
     Counts of flawed texts are also notes. Each item of the list has the metrics, the texts and the note.
     """
-    metrics: dict[tuple[str, str], list[str]] = {}
+    metrics: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in rows:
         texts = row.strategy if row.dataset == OVERALL else f"{row.dataset}, {row.strategy}"
+        label = METRICS[row.metric].label
+        if isinstance(row, Difference):
+            label = f"{label} against {row.baseline}"
         counts = format_counts(row.counts) if isinstance(row, Score) else ""
         for note in filter(None, (row.note.rstrip("."), counts)):
-            metrics.setdefault((note, texts), []).append(METRICS[row.metric].label)
-    texts_by_note: dict[tuple[str, str], list[str]] = {}
+            metrics[note, texts].append(label)
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for (note, texts), labels in metrics.items():
-        texts_by_note.setdefault((note, ", ".join(labels)), []).append(texts)
-    return [(labels, "; ".join(texts), note) for (note, labels), texts in texts_by_note.items()]
+        places[", ".join(labels), note].append(texts)
+    return [(labels, "; ".join(texts), note) for (labels, note), texts in places.items()]

@@ -66,13 +66,12 @@ def compute_prompt_contributions(parts: Floats, function: Statistic) -> Floats:
 def estimate_scores(outcomes: Outcomes, *, level: float) -> list[Score]:
     """Return the score of each outcome and of each mean over datasets, with intervals."""
     scores = [_make_score([outcome], level) for outcome in outcomes.values()]
-    datasets = list(dict.fromkeys(dataset for _, dataset, _ in outcomes))
-    for metric, strategy in dict.fromkeys((metric, strategy) for metric, _, strategy in outcomes):
-        by_dataset = [outcomes.get((metric, dataset, strategy)) for dataset in datasets]
-        defined = [outcome for outcome in by_dataset if outcome is not None and outcome.value is not None]
-        if len(defined) == len(datasets) > 1:
-            scores.append(_make_score(defined, level))
-    return scores
+    count = len({dataset for _, dataset, _ in outcomes})
+    defined: dict[tuple[str, str], list[Outcome]] = {}
+    for (metric, _, strategy), outcome in outcomes.items():
+        if outcome.value is not None:
+            defined.setdefault((metric, strategy), []).append(outcome)
+    return scores + [_make_score(every, level) for every in defined.values() if len(every) == count > 1]
 
 
 def _make_score(outcomes: Sequence[Outcome], level: float) -> Score:
@@ -152,30 +151,31 @@ def estimate_differences(
     differences: list[Difference] = []
     unchosen = set(chain(*searches.values())) - searches.keys()
     skipped = {baseline, HUMAN, *unchosen}
-    datasets = dict.fromkeys(dataset for _, dataset, _ in outcomes)
+    datasets = list(dict.fromkeys(dataset for _, dataset, _ in outcomes))
     strategies = dict.fromkeys(strategy for _, _, strategy in outcomes)
+    scopes = [[dataset] for dataset in datasets]
+    if len(datasets) > 1:
+        scopes.append(datasets)
     for metric in dict.fromkeys(metric for metric, _, _ in outcomes):
-        family: list[Difference] = []
-        sides: dict[str, Sides] = {
-            strategy: [
-                (outcomes[metric, dataset, strategy], outcomes[metric, dataset, baseline])
-                for dataset in datasets
-                if {(metric, dataset, strategy), (metric, dataset, baseline)} <= outcomes.keys()
-            ]
-            for strategy in strategies
-        }
-        for strategy in [name for name in strategies if name not in skipped]:
-            pairs = sides[strategy]
-            tried = [sides[name] for name in searches.get(strategy, ())]
-            scopes = [slice(index, index + 1) for index in range(len(pairs))]
-            if len(pairs) == len(datasets) > 1:
-                scopes.append(slice(None))
-            family += [
-                _estimate_difference(pairs[scope], level, [setting[scope] for setting in tried])
-                for scope in scopes
-            ]
+        family = []
+        for strategy in (name for name in strategies if name not in skipped):
+            for scope in scopes:
+                tried = [
+                    _pair_with_baseline(outcomes, metric, scope, setting, baseline)
+                    for setting in (strategy, *searches.get(strategy, ()))
+                ]
+                if len(tried[0]) == len(scope):
+                    family.append(_estimate_difference(tried[0], level, tried[1:]))
         differences += _adjust_differences_by_holm(family, 1 - level)
     return differences
+
+
+def _pair_with_baseline(
+    outcomes: Outcomes, metric: str, datasets: Sequence[str], strategy: str, baseline: str
+) -> Sides:
+    """Return the outcomes of a strategy and of the baseline on each dataset that has both."""
+    keys = [((metric, dataset, strategy), (metric, dataset, baseline)) for dataset in datasets]
+    return [(outcomes[key], outcomes[base]) for key, base in keys if {key, base} <= outcomes.keys()]
 
 
 def _estimate_difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()) -> Difference:
@@ -185,16 +185,15 @@ def _estimate_difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()
     has all settings that were tried.
     """
     first, second = pairs[0]
-    shared = [_find_shared_prompts(ours, theirs) for ours, theirs in pairs]
+    sides = [side for pair in pairs for side in pair]
     untested = Difference(
         metric=first.metric,
         dataset=first.dataset if len(pairs) == 1 else OVERALL,
         strategy=first.strategy,
         baseline=second.strategy,
         level=level,
-        n=sum(map(len, shared)),
+        n=sum(len(_find_shared_prompts(*pair)) for pair in pairs),
     )
-    sides = [side for pair in pairs for side in pair]
     if not untested.n:
         return replace(untested, note="no prompt has texts of both strategies. Give each prompt the same id")
     if undefined := [side for side in sides if side.value is None]:
@@ -202,7 +201,7 @@ def _estimate_difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()
     if any(side.parts is None for side in sides):
         gains = [(ours.value or 0.0) - (theirs.value or 0.0) for ours, theirs in pairs]
         return replace(untested, value=statistics.fmean(gains))
-    gained = _compute_gains_by_dataset(pairs)
+    gained = [_compute_prompt_gains(*pair) for pair in pairs]
     estimate = _estimate_mean_over_datasets(gained, sides, level=level, null=0.0)
     if estimate.value is None:
         return replace(untested, note=estimate.note)
@@ -230,18 +229,15 @@ def _estimate_difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()
 def _test_best_setting(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
     """Test the best setting's difference from the baseline, corrected for all settings that were tried."""
     method = f"max-T test, best of {len(tried)}, corrected for the search"
-    defined = [
-        setting for setting in tried if all(side.parts is not None for pair in setting for side in pair)
-    ]
-    if any(side.noise for setting in defined for pair in setting for side in pair):
+    defined = [setting for setting in tried if all(side.parts is not None for side in chain(*setting))]
+    if any(side.noise for pair in chain(*defined) for side in pair):
         return Estimate(
             method=method, note="no test, because these prompts chose the setting. Set tuning.prompts"
         )
-    gains = np.stack(
-        [_pool_contributions(_compute_gains_by_dataset(setting))[0] for setting in defined], axis=1
-    )
-    smallest = max(math.ldexp(1.0, 1 - len(gains)), 1 / (REPLICATES + 1))
-    return Estimate(p=compute_max_t_p(gains)[defined.index(pairs)], method=method, smallest_p=smallest)
+    gains = [[_compute_prompt_gains(*pair) for pair in setting] for setting in defined]
+    columns = np.stack([_pool_contributions(by_dataset)[0] for by_dataset in gains], axis=1)
+    smallest = max(math.ldexp(1.0, 1 - len(columns)), 1 / (REPLICATES + 1))
+    return Estimate(p=compute_max_t_p(columns)[defined.index(pairs)], method=method, smallest_p=smallest)
 
 
 def _find_shared_prompts(first: Outcome, second: Outcome) -> NDArray[np.int64]:
@@ -249,21 +245,17 @@ def _find_shared_prompts(first: Outcome, second: Outcome) -> NDArray[np.int64]:
     return np.intersect1d(first.prompt_indices, second.prompt_indices)
 
 
-def _compute_gains_by_dataset(pairs: Sides) -> list[Floats]:
-    """Return the contribution of each prompt to the difference, as an array `[prompts]` for each dataset."""
-    return [_compute_prompt_gains(ours, theirs) for ours, theirs in pairs]
-
-
 def _compute_prompt_gains(first: Outcome, second: Outcome) -> Floats:
     """Return the contribution of each prompt to a difference. Rounding errors become 0."""
     shared = _find_shared_prompts(first, second)
-    defined = [(side.parts, side.function) for side in (first, second) if side.parts is not None]
-    sides = [compute_prompt_contributions(parts[shared], function) for parts, function in defined]
+    ours, theirs = (
+        compute_prompt_contributions(np.asarray(side.parts)[shared], side.function)
+        for side in (first, second)
+    )
     with np.errstate(invalid="ignore"):
-        gain = sides[0] - sides[1]
-    largest = max(1.0, *(float(np.abs(side).max()) for side in sides))
-    rounding = ROUNDING * len(gain) * largest
-    return np.where(np.abs(gain) <= rounding, 0.0, gain)
+        gain = ours - theirs
+    largest = np.fmax(1.0, np.abs([ours, theirs]).max())
+    return np.where(np.abs(gain) <= ROUNDING * len(gain) * largest, 0.0, gain)
 
 
 def _adjust_differences_by_holm(family: Sequence[Difference], alpha: float) -> Iterator[Difference]:

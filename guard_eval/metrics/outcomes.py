@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from types import MappingProxyType
 from typing import TypedDict, Unpack
 
@@ -22,6 +23,9 @@ from guard_eval.errors import StudyError
 from guard_eval.estimate import Floats, Statistic, divide_sums, join_notes
 from guard_eval.records import clean_for_raters
 from guard_eval.texts.generations import HUMAN, Generation
+
+DIFFERING = "reference differs between strategies"
+"""The flaw of a reference if a prompt has several references."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,9 @@ class Group:
     @cached_property
     def run_indices(self) -> list[list[int]]:
         """The indices of the texts of each run. A prompt has one text in each run."""
-        runs: dict[int, list[int]] = {}
+        runs: dict[int, list[int]] = defaultdict(list)
         for index, text in enumerate(self.texts):
-            runs.setdefault(text.run, []).append(index)
+            runs[text.run].append(index)
         return [runs[run] for run in sorted(runs)]
 
     @cached_property
@@ -81,25 +85,28 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
     Raises:
         StudyError: There are no texts, or a strategy has the name that is reserved for references.
     """
-    texts: dict[tuple[str, str], list[Generation]] = {}
-    units: dict[str, dict[str, str]] = {}
-    for generation in generations:
-        texts.setdefault((generation.dataset, generation.strategy), []).append(generation)
-        units_of_dataset = units.setdefault(generation.dataset, {})
-        if generation.prompt is not None:
-            units_of_dataset[generation.prompt_id] = f"words: {clean_for_raters(generation.prompt)}"
-        units_of_dataset.setdefault(generation.prompt_id, generation.prompt_id)
+    texts: dict[tuple[str, str], list[Generation]] = defaultdict(list)
+    units: dict[str, dict[str, str]] = defaultdict(dict)
+    for text in generations:
+        texts[text.dataset, text.strategy].append(text)
+        if text.prompt is not None:
+            units[text.dataset][text.prompt_id] = f"words: {clean_for_raters(text.prompt)}"
+        units[text.dataset].setdefault(text.prompt_id, text.prompt_id)
     if not texts:
         raise StudyError("there are no texts to measure; name a file with texts")
     strategies = list(dict.fromkeys(strategy for _, strategy in texts))
     if HUMAN in strategies:
         raise StudyError(f"the strategy name {HUMAN!r} is reserved for the references; rename the strategy")
-    groups = []
-    for dataset, strategy in sorted(texts, key=lambda key: (key[0], strategies.index(key[1]))):
-        ordered = sorted(texts[dataset, strategy], key=lambda text: (text.prompt_id, text.run))
-        prompts = tuple(sorted(set(units[dataset].values())))
-        groups.append(Group(dataset, strategy, tuple(ordered), prompts, units[dataset]))
-    return groups
+    return [
+        _make_group(dataset, strategy, texts[dataset, strategy], units[dataset])
+        for dataset, strategy in sorted(texts, key=lambda key: (key[0], strategies.index(key[1])))
+    ]
+
+
+def _make_group(dataset: str, strategy: str, texts: Iterable[Generation], units: Mapping[str, str]) -> Group:
+    """Return texts as a group, sorted by prompt and run."""
+    ordered = tuple(sorted(texts, key=lambda text: (text.prompt_id, text.run)))
+    return Group(dataset, strategy, ordered, tuple(sorted(set(units.values()))), units)
 
 
 def make_reference_groups(groups: Sequence[Group]) -> list[Group]:
@@ -107,25 +114,17 @@ def make_reference_groups(groups: Sequence[Group]) -> list[Group]:
 
     If a prompt has different references, the first reference is used and marked with a flaw.
     """
-    humans = []
-    for dataset, any_group in {group.dataset: group for group in groups}.items():
-        texts: dict[str, list[Generation]] = {}
-        for group in groups:
-            for text in group.texts:
-                if group.dataset == dataset and text.reference is not None:
-                    texts.setdefault(text.prompt_id, []).append(text)
-        if texts:
-            references = tuple(_make_reference_text(texts[prompt]) for prompt in sorted(texts))
-            humans.append(Group(dataset, HUMAN, references, any_group.prompts, any_group.units))
-    return humans
-
-
-def _make_reference_text(texts: Sequence[Generation]) -> Generation:
-    """Return the reference of a prompt as a text with the strategy `HUMAN`."""
-    first = texts[0].reference or ""
-    differs = any(text.reference != first for text in texts)
-    flaws = ("reference differs between strategies",) if differs else ()
-    return replace(texts[0], strategy=HUMAN, text=first, run=1, flaws=flaws)
+    units = {group.dataset: group.units for group in groups}
+    references: dict[str, dict[str, Generation]] = defaultdict(dict)
+    for text in chain.from_iterable(group.texts for group in groups):
+        if text.reference is not None:
+            human = replace(text, strategy=HUMAN, text=text.reference, run=1, flaws=())
+            first = references[text.dataset].setdefault(text.prompt_id, human)
+            if first.text != text.reference:
+                references[text.dataset][text.prompt_id] = replace(first, flaws=(DIFFERING,))
+    return [
+        _make_group(dataset, HUMAN, texts.values(), units[dataset]) for dataset, texts in references.items()
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -24,7 +24,7 @@ from guard_eval.metrics.scores import MeasurementResult
 from guard_eval.records import TIE, Prompt, make_content_id
 from guard_eval.reporting.escaping import Cell, make_csv
 from guard_eval.reporting.writing import write_atomically
-from guard_eval.store import Store, settings
+from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
 from guard_eval.study.tuning import FILE, JUDGE, LESS_IS_BETTER, Choice, Search, TriedSetting, Tuning
@@ -42,6 +42,8 @@ Weights = Mapping[str, Floats]
 """The weight of each prompt, by dataset: `[resamples, prompts]`."""
 MOST_MISSING = 0.1
 """If a larger share of the judge's verdicts is missing, no setting is chosen."""
+TABLE_FIELDS = ("name", "meets", "chosen_share")
+"""The attributes of each tried setting that tuning.csv has, beside the scores."""
 COMPUTED_BY = {"rep": "repetition", "words": "length", "tokens": "length", "ended": "length"}
 """The metric that computes a score, by the first part of the score's name, such as `rep` of `rep_2`."""
 FirstTexts = Mapping[str, Mapping[str, Generation]]
@@ -69,7 +71,7 @@ def choose_settings(
         prompts: The tuning prompts.
 
     Raises:
-        StudyError: No setting of a strategy meets the conditions, or existing verdicts used another choice.
+        StudyError: No setting of a strategy meets the conditions.
     """
     rule = study.settings.tuning
     assert rule is not None
@@ -90,20 +92,13 @@ def choose_settings(
         tried = TriedSettings(names=names, outcomes=outcomes, rule=rule, sizes=sizes)
         seed = int(make_content_id(study.settings.seed, "tuning", strategy), 16)
         searches.append(tried.choose_setting(strategy, seed=seed))
-    digest = hash_tuning_choice(study, searches)
-    _refuse_changed_choice(study, digest)
-    rows: list[dict[str, Cell]] = [
-        {
-            "strategy": search.strategy,
-            "chosen": setting.name == search.chosen,
-            **setting.model_dump(exclude={"scores"}),
-            **setting.scores,
-        }
-        for search in searches
-        for setting in search.settings
-    ]
-    table = make_csv([[*rows[0]], *(list(row.values()) for row in rows)])
-    write_atomically(study.folder / "tuning.csv", table.encode())
+    table: list[list[Cell]] = [["strategy", "chosen", *TABLE_FIELDS, *rule.scores]]
+    for search in searches:
+        for setting in search.settings:
+            facts = [getattr(setting, name) for name in TABLE_FIELDS]
+            is_chosen = setting.name == search.chosen
+            table.append([search.strategy, is_chosen, *facts, *setting.scores.values()])
+    write_atomically(study.folder / "tuning.csv", make_csv(table).encode())
     if unmet := [search.strategy for search in searches if not search.chosen]:
         conditions = " and ".join([f"a score of {rule.maximize}", *rule.where])
         raise StudyError(
@@ -113,7 +108,7 @@ def choose_settings(
     choice = Choice(
         tuning=rule,
         rule=study.settings.tuning_rule_hash,
-        hash=digest,
+        hash=hash_tuning_choice(study, searches),
         prompts=[prompt.id for prompt in prompts],
         searches=searches,
     )
@@ -155,21 +150,6 @@ def _compute_win_shares(study: Study, texts: FirstTexts, prompts: Sequence[Promp
     return outcomes, 0
 
 
-def _refuse_changed_choice(study: Study, choice: str) -> None:
-    """Raise an error if the choice differs from the choice that existing verdicts used."""
-    if study.settings.database is None and not (study.folder / "study.db").exists():
-        return
-    with Store.open(study.database) as store:
-        stored = [
-            settings.read_settings_at_first_verdict(store, model_study) for model_study in study.declared
-        ]
-    if any(declared is not None and choice not in declared for declared in stored):
-        raise StudyError(
-            "this study already has verdicts for another choice of settings; undo the changes of study.toml "
-            "and of the texts, or begin a new study"
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class TriedSettings:
     """The settings of one strategy, with their scores on the tuning prompts.
@@ -196,21 +176,21 @@ class TriedSettings:
             seed: The seed of the resampling.
         """
         rng = np.random.default_rng(seed)
-        once = {dataset: np.ones((1, n)) for dataset, n in self.sizes.items()}
-        resampled = {
-            dataset: rng.multinomial(n, np.full(n, 1 / n), RESAMPLES).astype(float)
+        # The first weights are those of the prompts as they are, and the others are those of resamples.
+        weights = {
+            dataset: np.vstack([np.ones(n), rng.multinomial(n, np.full(n, 1 / n), RESAMPLES)])
             for dataset, n in self.sizes.items()
         }
-        ratings = self.compute_ratings(once)
-        chosen = 0 if len(self.names) == 1 else find_best_settings(ratings)[0]
-        resampled_choices = find_best_settings(self.compute_ratings(resampled))
-        scores = {name: self.average_metric_over_datasets(name, once)[0] for name in self.rule.scores}
+        ratings = self.compute_ratings(weights)
+        best = find_best_settings(ratings)
+        chosen = 0 if len(self.names) == 1 else best[0]
+        scores = {name: self.average_metric_over_datasets(name, weights)[:1] for name in self.rule.scores}
         settings = [
             TriedSetting(
                 name=name,
-                scores={score: _average_finite_values(values[[index]]) for score, values in scores.items()},
+                scores={score: _average_finite_values(values[:, index]) for score, values in scores.items()},
                 meets=bool(np.isfinite(ratings[0, index])),
-                chosen_share=float(np.mean(resampled_choices == index)),
+                chosen_share=float(np.mean(best[1:] == index)),
             )
             for index, name in enumerate(self.names)
         ]

@@ -147,18 +147,18 @@ def read_usage(body: bytes) -> Usage:
     envelope = read_json_object(body)
     counts = get_object_or_empty(envelope.get("usage"))
     first, second = ("input", "output") if "input_tokens" in counts else ("prompt", "completion")
-    prompt, output, total = (
-        parse_token_count(counts.get(f"{name}_tokens")) for name in (first, second, "total")
+    first_details, second_details = (
+        get_object_or_empty(counts.get(f"{name}_tokens_details")) for name in (first, second)
     )
-    reasoning = parse_token_count(
-        get_object_or_empty(counts.get(f"{second}_tokens_details")).get("reasoning_tokens")
-    )
-    if output is not None and prompt is not None and total is not None and total - prompt > output:
-        reasoning = reasoning or total - prompt - output
-        output = total - prompt
+    prompt = parse_token_count(counts.get(f"{first}_tokens"))
+    output = parse_token_count(counts.get(f"{second}_tokens"))
+    reasoning = parse_token_count(second_details.get("reasoning_tokens"))
+    beyond_prompt = (parse_token_count(counts.get("total_tokens")) or 0) - (prompt or 0)
+    if output is not None and prompt is not None and beyond_prompt > output:
+        reasoning = reasoning or beyond_prompt - output
+        output = beyond_prompt
     answer = read_answer(body)
-    is_filtered = answer is not None and answer.ended == "content_filter"
-    if output == 0 and not is_filtered:
+    if output == 0 and (answer is None or answer.ended != "content_filter"):
         output = None
     if output is not None and reasoning is not None and reasoning > output:
         output = parse_token_count(output + reasoning)  # the sum may be too large to be a count
@@ -167,9 +167,7 @@ def read_usage(body: bytes) -> Usage:
         fingerprint=_read_text(envelope.get("system_fingerprint")),
         input_tokens=prompt or None,
         output_tokens=output,
-        cached_tokens=parse_token_count(
-            get_object_or_empty(counts.get(f"{first}_tokens_details")).get("cached_tokens")
-        ),
+        cached_tokens=parse_token_count(first_details.get("cached_tokens")),
         reasoning_tokens=reasoning,
     )
 
@@ -202,6 +200,10 @@ _THINKING = re.compile(
     r"|assistant(?P<close_plain>final)",  # gpt-oss, whose control tokens some servers take out
     re.IGNORECASE,
 )
+
+
+_THINKING_FIELD = re.compile(r'"(?:reasoning|thinking)\w*": (?:"[^"]|\[\{)|"type": "thinking"')
+"""Matches a field of an answer that contains thinking. Inside a text, quotation marks are escaped."""
 
 
 def remove_thinking(content: str) -> str | None:
@@ -237,11 +239,4 @@ def has_model_reasoned(body: bytes) -> bool:
     answer = read_answer(body)
     if answer is not None and answer.text and _THINKING.search(answer.text):
         return True
-    choices = read_json_object(body).get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    message = get_object_or_empty(get_object_or_empty(choice).get("message"))
-    names: list[object] = [name for name, value in message.items() if value]
-    content = message.get("content")
-    if isinstance(content, list):
-        names += [block.get("type") for block in map(get_object_or_empty, content)]
-    return any(re.search("reason|think", str(name), re.IGNORECASE) for name in names)
+    return _THINKING_FIELD.search(dump_shortened_json(read_json_object(body))) is not None

@@ -111,21 +111,21 @@ class BatchApi:
     async def _search_batches(self, name: str) -> str | None:
         """Search the provider's list once for the batch with our name; return the provider's id, if any."""
         query: dict[str, object] = {"limit": 100}
-        pages = set()
+        last_id = ""
         while True:
             page = await self._call_and_read_json(partial(self.client.get, "/batches", dict(query)))
             listed = page.get("data")
             if not isinstance(listed, list):
                 raise StudyError(_BAD_RESPONSE)
             for entry in map(get_object_or_empty, listed):
+                last_id = _check_provider_id(entry.get("id"))
                 if get_object_or_empty(entry.get("metadata")).get("guard-eval") == name:
-                    return _read_provider_id(entry)
+                    return last_id
             if not page.get("has_more") or not listed:
                 return None
-            query["after"] = _read_provider_id(get_object_or_empty(listed[-1]))
-            if query["after"] in pages:  # the list repeats itself without end
+            if query.get("after") == last_id:  # the list repeats itself without end
                 raise StudyError(_BAD_RESPONSE)
-            pages.add(query["after"])
+            query["after"] = last_id
 
     async def create_batch(self, name: str, file: IO[bytes], path: str) -> str:
         """Upload a file of requests and create a batch; return the provider's id of the batch.
@@ -138,22 +138,17 @@ class BatchApi:
         Raises:
             TooLargeError: The batch is too large.
         """
-        try:
-            uploaded = await self._call_and_read_json(
-                partial(self.client.upload, f"guard-eval-{name}.jsonl", file)
-            )
-            body = {
-                "input_file_id": _read_provider_id(uploaded),
-                "endpoint": path,
-                "completion_window": "24h",
-                "metadata": {"guard-eval": name},
-            }
-            post = partial(self.client.post, "/batches", json.dumps(body).encode())
-            return _read_provider_id(await self._call_and_read_json(post, name))
-        except CallError as error:
-            if is_batch_too_large(str(error)):
-                raise TooLargeError(str(error)) from None
-            raise
+        upload = partial(self.client.upload, f"guard-eval-{name}.jsonl", file)
+        uploaded = await self._call_and_read_json(upload)
+        body = {
+            "input_file_id": _check_provider_id(uploaded.get("id")),
+            "endpoint": path,
+            "completion_window": "24h",
+            "metadata": {"guard-eval": name},
+        }
+        post = partial(self.client.post, "/batches", json.dumps(body).encode())
+        created = await self._call_and_read_json(post, name)
+        return _check_provider_id(created.get("id"))
 
     async def read_status(self, batch_id: str) -> BatchStatus:
         """Return the status of a batch."""
@@ -204,13 +199,8 @@ class BatchApi:
             if batch_id is not None:
                 return json.dumps({"id": batch_id}).encode()
             if is_final:
-                raise CallError(detail)
+                raise (TooLargeError if is_batch_too_large(detail) else CallError)(detail)
         raise StudyError(f"{detail}. All batches are kept. To continue, run the command again")
-
-
-def _read_provider_id(entry: JsonObject) -> str:
-    """Return the id in a provider's answer."""
-    return _check_provider_id(entry.get("id"))
 
 
 def _check_provider_id(value: object) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
-from urllib.parse import urlsplit
 
 from guard_eval.frozen import record
 from guard_eval.servers.answers import (
@@ -79,23 +78,6 @@ _FATAL: dict[str | None, str] = _TABLE["fatal"]
 """For each problem that only the user can fix, the message with which the run ends."""
 
 
-def describe_address_mistake(url: str) -> str:
-    """Return a hint about the most common mistake in a server's address: the end of the path.
-
-    >>> describe_address_mistake("http://localhost:1234")
-    'it usually ends in /v1, such as http://localhost:1234/v1'
-    >>> describe_address_mistake("http://localhost:1234/v1/chat/completions")
-    'it ends before /chat/completions'
-    """
-    path = urlsplit(url).path.rstrip("/")
-    for ending in ("/chat/completions", "/completions", "/responses"):
-        if path.endswith(ending):
-            return f"it ends before {ending}"
-    if "/v1" in path:
-        return "it usually ends in /v1"
-    return f"it usually ends in /v1, such as {url.rstrip('/')}/v1"
-
-
 def read_error_message(error: object) -> str:
     """Return the messages in an error, joined by colons: first a router's message, then the server's.
 
@@ -143,7 +125,7 @@ def explain_refusal(
     table = get_object_or_empty(error)
     inner = get_object_or_empty(table.get("innererror"))
     codes = {str(fields.get(name)) for fields in (table, inner) for name in ("code", "type", "status")}
-    message = _describe_web_page(error) if page else read_error_message(error)
+    message = _PAGE if page else read_error_message(error)
     if 300 <= status < 400:
         message = f"to {headers.get('location', 'nowhere')}"
     message = remove_key_from_text(message, server.key)
@@ -156,9 +138,8 @@ def explain_refusal(
     change = changes[0] if changes else None
     if rule.kind in _FATAL:
         keyless = rule.kind in ("wrong_key", "forbidden") and server.variable is None
-        values = {"url": server.url, "model": server.model, "variable": server.variable, "detail": detail}
         fatal = _FATAL["no_key" if keyless else rule.kind].format(
-            **values, hint=describe_address_mistake(server.url)
+            url=server.url, model=server.model, variable=server.variable, detail=detail
         )
         return RequestFailure(
             kind="rejected",
@@ -170,12 +151,6 @@ def explain_refusal(
     kind = cast("FailureKind", rule.kind)
     wait = read_wait_seconds(headers, error) if kind in ATTEMPTS else None
     return RequestFailure(kind=kind, detail=detail, billed=rule.billed, wait=wait, change=change)
-
-
-def _describe_web_page(content: object) -> str:
-    """Return a message that the body is a web page, with the page's title."""
-    title = re.search(r"<title[^<>]{0,100}>([^<]{1,100})", str(content)[:_LONGEST], re.IGNORECASE)
-    return f"{_PAGE} ({title[1].strip()})" if title else _PAGE
 
 
 def explain_error_with_status_200(server: Server, body: bytes) -> RequestFailure | None:

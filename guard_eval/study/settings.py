@@ -86,7 +86,7 @@ class MetricSettings(SettingsTable):
         mauve_buckets: The number of clusters of hidden states. `auto` is a tenth of the number of texts.
         mauve_seeds: The number of runs of k-means over which the score is averaged.
         bertscore_model: The model that encodes texts and references.
-        bertscore_layer: The layer of the encoder. Default: the layer that the metric's authors chose.
+        bertscore_layer: The layer of the encoder. Default: 17 for `roberta-large`, as its authors chose.
         baseline: The system that all others are compared with. Default: `greedy`, if the study has it.
         level: The confidence level of the intervals.
     """

@@ -77,8 +77,6 @@ _NAMED_TEXTS = """\
 texts = "texts"   # what raters and judges call them: continuations, answers, summaries, …
 # task = "Answer the question in at most three sentences."   # what the systems were asked to do"""
 
-_MOST_COUPLES = 1000
-
 
 @dataclass(frozen=True, kw_only=True)
 class NewStudy(Result):
@@ -128,7 +126,7 @@ def new(
     folder = Path(folder)
     paths = [Path(file) for file in ([prompts] if isinstance(prompts, str | Path) else prompts)]
     if texts is not None:
-        sources = _list_sources(texts)
+        sources = [Path(source) if isinstance(source, str) else source for source in texts]
         imported, systems = import_texts(sources, columns=column, prompts=read_prompts(*paths), common=common)
         names = {system.name for system in systems}
         properties = read_prompt_properties(paths or sources, systems={*names, *column})
@@ -164,15 +162,6 @@ def _describe_prompt_counts(folder: Path, prompts: Sequence[Prompt], properties:
     return f"{folder / PROMPTS}: {format_count(len(prompts), 'prompt')}{parts}{more}"
 
 
-def _list_sources(texts: Source | Sequence[Source]) -> list[Source]:
-    """Return the files and data frames of `--texts`."""
-    items = [texts] if isinstance(texts, str | Path) or hasattr(texts, "itertuples") else texts
-    sources = [Path(item) if isinstance(item, str) else item for item in items]
-    if not sources:
-        raise StudyError("--texts has no file; name the files with the texts of two systems or more")
-    return sources
-
-
 def _make_study_of_texts(
     folder: Path, prompts: Sequence[Prompt], properties: Properties, systems: Sequence[ImportedSystem]
 ) -> NewStudy:
@@ -181,10 +170,6 @@ def _make_study_of_texts(
         names = ", ".join(system.name for system in systems)
         raise StudyError(f"some disks cannot tell two of these names apart: {names}; rename one")
     couples = [[a.name, b.name] for a, b in combinations(systems, 2)]
-    if len(couples) > _MOST_COUPLES:
-        raise StudyError(
-            f"{len(systems)} systems would make {len(couples)} comparisons; name the files of fewer systems"
-        )
     content = _format_study_toml_for_texts(folder, systems, couples)
     # A name in the files may be an invalid system name.
     check_settings(parse_toml(content, folder / STUDY_TOML), folder)

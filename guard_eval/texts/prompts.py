@@ -109,10 +109,10 @@ def read_prompt_properties(
         sources: Files of prompts or texts, or data frames.
         systems: Columns that contain texts.
     """
-    tables = [TextTable.open(source) for source in sources]
+    tables = [TextTable.open(source).records for source in sources]
     values: defaultdict[str, dict[str, object]] = defaultdict(dict)  # by column and prompt
     unsuitable = {*_NO_PROPERTIES, *systems}
-    for record in chain.from_iterable(table.records for table in tables):
+    for record in chain.from_iterable(tables):
         prompt = clean_for_raters(Fields(record).read_prompt() or "")
         for column, value in record.row.items():
             if value in (None, "") or column in unsuitable:
@@ -120,12 +120,11 @@ def read_prompt_properties(
             is_short = isinstance(value, str | int | float) and len(str(value)) <= _LONGEST_PROPERTY
             if not is_short or values[column].setdefault(prompt, value) != value:
                 unsuitable.add(column)
-    in_all_files = [column for column in values if all(column in table.records[0].row for table in tables)]
-    columns = [column for column in in_all_files if len(set(values[column].values())) > 1]
     properties: defaultdict[str, dict[str, object]] = defaultdict(dict)
-    for column in columns:
-        if column not in unsuitable:
-            for prompt, value in values[column].items():
+    for column, by_prompt in values.items():
+        is_in_all_files = all(column in records[0].row for records in tables)
+        if is_in_all_files and column not in unsuitable and len(set(by_prompt.values())) > 1:
+            for prompt, value in by_prompt.items():
                 properties[prompt][column] = value
     return dict(properties)
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from guard_eval.records import CHOICES, JsonObject
 from guard_eval.rubric import CHOICE_LABELS
-from guard_eval.servers.failures import Change
 from guard_eval.servers.form import OMITTABLE, Form
 from guard_eval.study.judge_settings import Judge
 from judge.prompts.prompt import RATIONALE, RATIONALE_WORDS
@@ -39,13 +38,6 @@ def list_simpler_request_forms(form: Form, judge: Judge) -> Iterator[Form]:
     yield text
     yield from (form.omit_parts(name) for name in names)
     yield from (text.omit_parts(*names[:count]) for count in range(1, len(names) + 1))
-
-
-def apply_form_change(form: Form, change: Change, judge: Judge) -> Form:
-    """Return the form with one change. The interface is not changed if study.toml fixes the interface."""
-    if change == "responses" and judge.style != "auto":
-        return form
-    return form.apply_change(change)
 
 
 def find_fixed_request_parts(judge: Judge) -> set[str]:

@@ -18,7 +18,7 @@ from guard_eval.servers.answers import (
     remove_thinking,
     shorten,
 )
-from guard_eval.servers.failures import RequestFailure
+from guard_eval.servers.failures import FailureKind, RequestFailure
 from judge.prompts.prompt import RATIONALE
 from judge.prompts.sanitize import CONTROL_TOKEN
 
@@ -54,9 +54,6 @@ _OVERALL = re.compile(
     re.IGNORECASE,
 )
 """Matches the beginning of an overall judgment, such as "In summary:", or a line that ends with "overall"."""
-
-_NAMED_SIDE = re.compile(r"\b(?:(?i:method)\s+([abAB])|([AB]))\b")
-_TOLD_SIDE = re.compile(r"\b(?:first|second|former|latter|other|one)\b", re.IGNORECASE)
 
 _JUDGMENTS: dict[str, Choice] = {
     **dict.fromkeys(("method a is better", "a is better", "method a", "a"), "A"),
@@ -115,30 +112,13 @@ def _read_criterion_judgments(
         name = names_by_label.get(remove_case_and_punctuation(label))
         if name is not None and colon:
             result.append((name, judgment))
-        elif adds and _is_overall_judgment(line, result, criteria):
-            adds = False
+        elif len(result) >= len(criteria) and _OVERALL.match(line):
+            adds = False  # the line is about no criterion, so it changes no judgment
             continue
         elif line.strip(_DECORATION) and adds:
             result[-1] = (result[-1][0], f"{result[-1][1].rstrip()}; {line.strip()}")
         adds = bool(result) and bool(line.strip())
     yield from result
-
-
-def _is_overall_judgment(line: str, judgments: Sequence[tuple[str, str]], criteria: Sequence[str]) -> bool:
-    """Return whether a line after the last criterion is an overall judgment that contradicts no criterion.
-
-    The line says that both texts are similar, or names only texts that are better on some criterion.
-    """
-    overall = _OVERALL.match(line)
-    if overall is None or {name for name, _ in judgments} != set(criteria):
-        return False
-    words = line[overall.end() :]
-    choice = _read_choice_in_line(words)
-    preferred = {_read_choice_in_line(judgment) for _, judgment in judgments}
-    if choice is not None:
-        return choice == "tie" or choice in preferred
-    sides = {(first or second).upper() for first, second in _NAMED_SIDE.findall(words)}
-    return sides <= preferred and not _TOLD_SIDE.search(words)
 
 
 def _read_choice_in_line(line: str) -> Choice | None:
@@ -178,11 +158,10 @@ def parse_response(
     """
     answer = read_answer(body)
     if answer is None:
-        withheld = get_object_or_empty(read_json_object(body).get("error")).get(
-            "message"
-        )  # the model's own text is not JSON
-        words = str(withheld or f"no answer: {body.decode(errors='replace')}")
-        return RequestFailure(kind="unparseable" if withheld else "unreadable", detail=shorten(words))
+        error = get_object_or_empty(read_json_object(body).get("error"))
+        withheld = error.get("message")  # the model's own text is not JSON
+        words = str(withheld or body.decode(errors="replace"))
+        return _fail("unparseable" if withheld else "unreadable", "no answer", words)
     if answer.ended == "content_filter":
         return RequestFailure(kind="content_filter", detail="the server's content filter withheld the answer")
     if answer.refusal:
@@ -201,7 +180,7 @@ def _read_choices(
     if fields is None:
         answer = read_final_answer(content)
         if answer is None:
-            return RequestFailure(kind="unparseable", detail=f"the thinking never ends: {shorten(content)}")
+            return _fail("unparseable", "the thinking never ends", content)
         if tag_code is not None and re.search(
             rf"<\s*{_make_tag_pattern('verdict', tag_code)}", answer, re.IGNORECASE
         ):
@@ -209,20 +188,22 @@ def _read_choices(
             # agree: so a block that a rationale quotes can spoil the verdict, and never make one
             tag = _make_tag_pattern(RATIONALE, tag_code)
             verdict = re.sub(rf"(?is)<\s*{tag}.*?(?:<\s*/\s*{tag}|\Z)", "", answer, count=1)
-            return read_verdict_block(verdict, criteria, tag_code, criterion_titles) or RequestFailure(
-                kind="wrong_schema", detail=f"not one judgment for each criterion: {shorten(content)}"
-            )
+            block = read_verdict_block(verdict, criteria, tag_code, criterion_titles)
+            return block or _fail("wrong_schema", "not one judgment for each criterion", content)
         fields = _parse_json_object(answer)
     if fields is None:
-        return RequestFailure(kind="unparseable", detail=f"not one JSON object: {shorten(content)}")
+        return _fail("unparseable", "not one JSON object", content)
     choices: JsonObject = {name: fields.get(name) for name in criteria}
     if any(choice not in CHOICES for choice in choices.values()):
-        return RequestFailure(kind="wrong_schema", detail=f"a criterion has no choice: {shorten(content)}")
+        return _fail("wrong_schema", "a criterion has no choice", content)
     plain = {remove_case_and_punctuation(name): choice for name, choice in choices.items()}
     if any(plain.get(remove_case_and_punctuation(other), value) != value for other, value in fields.items()):
-        detail = f"two judgments on one criterion: {shorten(content)}"
-        return RequestFailure(kind="wrong_schema", detail=detail)
+        return _fail("wrong_schema", "two judgments on one criterion", content)
     return choices
+
+
+def _fail(kind: FailureKind, problem: str, content: str) -> RequestFailure:
+    return RequestFailure(kind=kind, detail=f"{problem}: {shorten(content)}")
 
 
 def _parse_json_object(text: str) -> JsonObject | None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from guard_eval.errors import StudyError
@@ -166,6 +166,8 @@ class JudgePrompt:
         task: The task that the writers of the texts were given, if study.toml states a task.
         examples: Pairs with their verdicts, as the text of a file.
         rationale: Whether a rationale is asked for before the verdict.
+        as_verdict_block: Whether the answer is a verdict block instead of JSON.
+        seed: The study's seed.
     """
 
     criteria: tuple[Criterion, ...] = tuple(CRITERIA.values())
@@ -174,80 +176,97 @@ class JudgePrompt:
     task: str | None = None
     examples: str | None = None
     rationale: bool = False
+    as_verdict_block: bool = False
+    seed: int = 0
 
-    def write_system_message(self, *, as_verdict_block: bool = False) -> str:
-        """Return the system message. `as_verdict_block` asks for a verdict block instead of JSON."""
-        form = _describe_answer_format(self, as_verdict_block=as_verdict_block)
+    def write_system_message(self) -> str:
+        """Return the system message."""
         task = "" if self.task is None else f" The task was: {self.task}"
         values = _make_prompt_template_values(self.criteria) | {"texts": self.texts, "task": task}
+        names = [RATIONALE] * self.rationale + [criterion.name for criterion in self.criteria]
+        if self.as_verdict_block:
+            form = RATIONALE_LINES_FORMAT if self.rationale else LINES_FORMAT
+        else:
+            form = RATIONALE_JSON_FORMAT if self.rationale else JSON_FORMAT
+        form = form.format(words=RATIONALE_WORDS, fields=", ".join(map(json.dumps, names)))
         return f"{fill_template(self.template, values)}\n\n{form}\n\n{TEXTS_ARE_DATA}"
 
-    def write_user_message(self, blind_pair: BlindPair, seed: int, *, as_verdict_block: bool = False) -> str:
+    def write_user_message(self, blind_pair: BlindPair) -> str:
         """Return the user message with the prompt, the two texts and the format of the answer."""
-        code = make_tag_code(blind_pair, seed)
+        code = make_tag_code(blind_pair, self.seed)
         frame = FRAME.format(
             nonce=code,
             prompt=neutralise_markup(blind_pair.prompt),
             text_a=neutralise_markup(blind_pair.text_a),
             text_b=neutralise_markup(blind_pair.text_b),
         )
-        if not as_verdict_block:
+        if not self.as_verdict_block:
             return frame + JSON_CLOSING.format(nonce=code)
         closing = RATIONALE_LINES_CLOSING if self.rationale else LINES_CLOSING
-        return frame + closing.format(
-            nonce=code,
-            judgments="; ".join(CHOICE_LABELS[choice] for choice in CHOICES),
-            block=_write_verdict_block(self, code, {}, rationale="…"),
-        )
+        judgments = "; ".join(CHOICE_LABELS[choice] for choice in CHOICES)
+        block = self._write_verdict_block(code, {}, rationale="…")
+        return frame + closing.format(nonce=code, judgments=judgments, block=block)
 
-    def write_example_answer(
-        self, example: JudgedExample, seed: int, *, as_verdict_block: bool = False
-    ) -> str:
+    def write_example_answer(self, example: JudgedExample) -> str:
         """Return an example's verdict in the format in which the judge must answer."""
         reasons = neutralise_markup(example.rationale or "")
-        if as_verdict_block:
-            return _write_verdict_block(
-                self, make_tag_code(make_blind_example(example), seed), example.verdict, rationale=reasons
-            )
-        verdict = {criterion.name: example.verdict[criterion.name] for criterion in self.criteria}
-        return json.dumps({**({RATIONALE: reasons} if self.rationale else {}), **verdict}, ensure_ascii=False)
+        if self.as_verdict_block:
+            code = make_tag_code(make_blind_example(example), self.seed)
+            return self._write_verdict_block(code, example.verdict, rationale=reasons)
+        fields = {RATIONALE: reasons} if self.rationale else {}
+        fields |= {criterion.name: example.verdict[criterion.name] for criterion in self.criteria}
+        return json.dumps(fields, ensure_ascii=False)
 
-    def write_messages(
-        self, blind_pair: BlindPair, seed: int, *, as_verdict_block: bool = False
-    ) -> list[dict[str, str]]:
+    def _write_verdict_block(self, code: str, verdict: Mapping[str, Choice], *, rationale: str) -> str:
+        """Return a verdict block with its code. A criterion without a verdict has an ellipsis."""
+        short = code[:CODE_DIGITS]
+        words = CHOICE_LABELS | {None: "…"}
+        lines = "\n".join(
+            f"{criterion.title}: {words[verdict.get(criterion.name)]}" for criterion in self.criteria
+        )
+        before = RATIONALE_BLOCK.format(code=short, rationale=rationale) if self.rationale else ""
+        return before + BLOCK.format(code=short, lines=lines)
+
+    def write_messages(self, blind_pair: BlindPair) -> list[dict[str, str]]:
         """Return the messages of a request for a verdict: instructions, examples, and the question.
 
         Args:
             blind_pair: The prompt and the two texts, in the order in which the judge reads the texts.
-            seed: The study's seed.
-            as_verdict_block: Whether the answer is a verdict block instead of JSON.
 
         Raises:
             StudyError: The instructions contain text that a chat template could read as markup.
         """
-        question = {
-            "role": "user",
-            "content": self.write_user_message(blind_pair, seed, as_verdict_block=as_verdict_block),
-        }
-        return [
-            *(
-                dict(message)
-                for message in _write_instructions_and_examples(self, seed, as_verdict_block=as_verdict_block)
-            ),
-            question,
-        ]
+        question = {"role": "user", "content": self.write_user_message(blind_pair)}
+        return [*map(dict, self.opening_messages), question]
+
+    @cached_property
+    def opening_messages(self) -> list[dict[str, str]]:
+        """The messages with the instructions and the examples. All requests of a judge begin with them."""
+        system = self.write_system_message()
+        harmless = neutralise_markup(system)
+        if harmless != system:
+            start = next(index for index, item in enumerate(system) if item != harmless[index])
+            raise StudyError(
+                f"a judge's instructions contain {shorten(system[start : start + 20])!r}, which a model "
+                "could take for a control token or for our tags. Reword the prompt, or the criterion's "
+                "definition"
+            )
+        turns = [{"role": "system", "content": system}]
+        for example in read_judged_examples(self.examples) if self.examples else ():
+            question = self.write_user_message(make_blind_example(example))
+            turns.append({"role": "user", "content": question})
+            turns.append({"role": "assistant", "content": self.write_example_answer(example)})
+        return turns
 
     @cached_property
     def version(self) -> str:
         """The version of the prompt: a hash (12 hexadecimal digits) of all words but the compared texts."""
+        prompt = replace(self, seed=0, as_verdict_block=False)
         papers = all(CRITERIA.get(criterion.name) == criterion for criterion in self.criteria)
-        if papers and self == JudgePrompt(criteria=self.criteria):
+        if papers and prompt == JudgePrompt(criteria=self.criteria):
             return PROMPT_VERSION
-        sent = [
-            list(_write_instructions_and_examples(self, 0, as_verdict_block=as_verdict_block))
-            for as_verdict_block in (False, True)
-        ]
-        return _compute_short_hash([PROMPT_VERSION, sent])
+        prompts = (prompt, replace(prompt, as_verdict_block=True))
+        return _compute_short_hash([PROMPT_VERSION, [entry.opening_messages for entry in prompts]])
 
 
 RATIONALE = "rationale"
@@ -295,59 +314,13 @@ def _make_prompt_template_values(asked_criteria: Sequence[Criterion]) -> dict[st
         f"{number}. {criterion.title}\n{criterion.definition}"
         for number, criterion in enumerate(asked_criteria, start=1)
     )
+    count = len(asked_criteria)
     return {
-        "count": _NUMBERS[len(asked_criteria)]
-        if len(asked_criteria) < len(_NUMBERS)
-        else str(len(asked_criteria)),
-        "metrics": "metric" if len(asked_criteria) == 1 else "metrics",
+        "count": dict(enumerate(_NUMBERS)).get(count, str(count)),
+        "metrics": "metric" if count == 1 else "metrics",
         "judgments": "\n".join(f"- {CHOICE_LABELS[choice]}" for choice in CHOICES),
         "criteria": "\n\n".join(definitions),
     }
-
-
-def _describe_answer_format(prompt: JudgePrompt, *, as_verdict_block: bool) -> str:
-    names = [RATIONALE] * prompt.rationale + [criterion.name for criterion in prompt.criteria]
-    if as_verdict_block:
-        form = RATIONALE_LINES_FORMAT if prompt.rationale else LINES_FORMAT
-    else:
-        form = RATIONALE_JSON_FORMAT if prompt.rationale else JSON_FORMAT
-    return form.format(words=RATIONALE_WORDS, fields=", ".join(map(json.dumps, names)))
-
-
-def _write_verdict_block(
-    prompt: JudgePrompt, code: str, verdict: Mapping[str, Choice], *, rationale: str
-) -> str:
-    """Return a verdict block with its code, as an answer. A criterion without a verdict has an ellipsis."""
-    short = code[:CODE_DIGITS]
-    words = CHOICE_LABELS | {None: "…"}
-    lines = "\n".join(
-        f"{criterion.title}: {words[verdict.get(criterion.name)]}" for criterion in prompt.criteria
-    )
-    before = RATIONALE_BLOCK.format(code=short, rationale=rationale) if prompt.rationale else ""
-    return before + BLOCK.format(code=short, lines=lines)
-
-
-@lru_cache(maxsize=64)
-def _write_instructions_and_examples(
-    prompt: JudgePrompt, seed: int, *, as_verdict_block: bool
-) -> tuple[Mapping[str, str], ...]:
-    """Return the messages with the instructions and the examples. All requests of a judge begin with them."""
-    system = prompt.write_system_message(as_verdict_block=as_verdict_block)
-    harmless = neutralise_markup(system)
-    if harmless != system:
-        start = next(index for index, item in enumerate(system) if item != harmless[index])
-        raise StudyError(
-            f"a judge's instructions contain {shorten(system[start : start + 20])!r}, which a model could "
-            "take for a control token or for our tags. Reword the prompt, or the criterion's definition"
-        )
-    turns: list[dict[str, str]] = [{"role": "system", "content": system}]
-    for example in read_judged_examples(prompt.examples) if prompt.examples else ():
-        question = prompt.write_user_message(
-            make_blind_example(example), seed, as_verdict_block=as_verdict_block
-        )
-        answer = prompt.write_example_answer(example, seed, as_verdict_block=as_verdict_block)
-        turns += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
-    return tuple(turns)
 
 
 def _compute_short_hash(words: object) -> str:

@@ -78,7 +78,7 @@ def test_report_describes_its_composite(tmp_path):
     assert "x was preferred to y on the composite" in result.summary
     assert "the weighted mean of coherence (2) and fluency (1)" in result.summary
     assert json.loads((tmp_path / "report.json").read_text())["composite"] == BOTH
-    tables = (tmp_path / "paper/tables.md").read_text()
+    tables = (tmp_path / "paper/table.md").read_text()
     assert "the weighted mean of coherence (2) and fluency (1)" in tables
 
 

@@ -177,8 +177,7 @@ def test_fastchat_votes_of_people_are_read(tmp_path, name):
         ("arena_user_973", "person", "tie"),
         ("gpt4_pair", "model", "tie"),
     ]
-    assert "1 of 'tie (bothbad)'" in notes(table)
-    assert "1 of 'tie (inconsistent)'" in notes(table)
+    assert all(repr(word) in notes(table) for word in ("tie (bothbad)", "tie (inconsistent)"))
 
 
 METHODS = {"method_a": "guard", "method_b": "acs"}
@@ -260,7 +259,7 @@ REFUSED = [
     (vote("model_a", "expert_0", a="half \ud83d"), "half a character"),
     (
         task(1, annotation(1, fluency="Maybe"), annotation(2, fluency="A")),
-        "verdict 'A' may name a side or mean something else.* 'Maybe'. Declare",
+        "verdict 'A' on .* may name a side, or something else.* Declare .*Maybe",
     ),
     (
         task(1, annotation(1, fluency="A"), left="x"),
@@ -364,7 +363,7 @@ FIRST, WIDE = f"{HEADER},shown_first", "pair_id,method_a,method_b,rater,fluency"
         (
             HEADER,
             "1,d,B,A,anna,c,A 2,d,B,A,anna,c,left",
-            "'left' on line 3 may name a side, or .*'B'",
+            "'A' on line 2 may name a side, or the method 'A'",
         ),
         (HEADER, "1,d,A,B,anna,c,A", ["A"]),  # a method's own name, and its letter
         (HEADER, "1,d,B,A,anna,c,A", "'A' on line 2 may name a side, or the method 'A'"),

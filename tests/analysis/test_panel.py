@@ -109,8 +109,8 @@ def test_declared_panel_comes_before_its_judges(tmp_path):
         "a judged 12 pairs",
         "b judged 12 pairs",
         "2 more judges",
-        "The panel of 4 judges, majority also found no difference",
-        "The judge a also found no difference",
-        "The judge b also found no difference",
+        "The panel of 4 judges, majority found no difference",
+        "The judge a found no difference",
+        "The judge b found no difference",
         "The table has 2 more judges.",
     ]

@@ -115,7 +115,7 @@ def test_table_gives_its_published_counts(name, declared, expected):
 
 DECLARE = r"--set 'verdicts\.\"{}\"=SIDE'"
 REFUSED = [
-    (["pos_nothing.csv"], r"'Response 1' and 'Response 2' name sides.*--set 'verdicts\.\"Response 1\"=a'"),
+    (["pos_nothing.csv"], r"'Response 1' and 'Response 2' name sides.*--set 'verdicts\.\"Response 1\"=SIDE'"),
     (["float_onefile.csv"], r"'1' for 'ada' and '1\.0' for 'ben'"),
     (["zeros_ada.csv", "zeros_ben.csv"], r"'001' for 'ada' and '1' for 'ben'"),
     (["sci_ids.csv"], r"1\.23457E\+16.*a spreadsheet has rounded"),
@@ -247,4 +247,4 @@ def test_set_option_declares_meanings_of_words(monkeypatch, capsys, tmp_path):
     sets = [word for setting in ('"0"=a', '"1"=tie', '"2"=b') for word in ("--set", f"verdicts.{setting}")]
     ran = run_here(monkeypatch, capsys, tmp_path, "report", str(TABLES / "codes012.csv"), *sets)
     assert ran.code == 0
-    assert "beta won more often than alpha on overall (alpha 48\u00a0%)" in ran.out
+    assert "alpha against beta · Overall: 47.5\u00a0%" in ran.out

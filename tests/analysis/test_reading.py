@@ -109,7 +109,7 @@ def test_texts_with_signs_of_csv_are_unchanged(tmp_path):
         ),
         (
             "item,rater,fluency,coherence\n1,anna,A,tie\n2,anna,B,B\n",
-            r"'fluency' and 'coherence'.*there is no method_a and method_b",
+            r"'fluency' and 'coherence'.*which methods were compared",
         ),
     ],
 )

@@ -174,9 +174,9 @@ def test_paper_folder_has_files_and_published_p_values(tmp_path):
     analysis.report(tmp_path / "counts.csv", tmp_path / "out", paper=True)
     paper = tmp_path / "out" / "paper"
     assert (paper / "figure.pdf").read_bytes().startswith(b"%PDF")
-    tables = (paper / "tables.md").read_text(encoding="utf-8")
-    assert "2.875e-06" in tables
-    assert "0.01819" in tables
+    analyses = numbers(tmp_path / "out")["tables"]["sensitivity"]
+    pooled = [row["p"] for row in analyses if row["analysis"].startswith("ratings pooled")]
+    assert pooled == [pytest.approx(2.875e-06, rel=1e-3), pytest.approx(0.01819, rel=1e-3)]
     assert "GUARD was preferred to ACS" in (paper / "sentence.txt").read_text(encoding="utf-8")
     cited = set(re.findall(r"\\citep\{(.*?)\}", (paper / "methods.tex").read_text(encoding="utf-8")))
     keys = set(re.findall(r"@\w+\{(\w+),", (paper / "references.bib").read_text(encoding="utf-8")))

@@ -240,23 +240,6 @@ def test_duplicate_verdict_column_is_unused(name, cells):
 
 
 @pytest.mark.parametrize(
-    ("name", "cells"),
-    [
-        *(("anony", (True, False)), ("Blind", ("yes", "no")), ("models_shown", (0, 1))),
-        *(("AssignmentStatus", ("Approved", "Rejected")), ("Reject", ("no", "x")), ("excluded", (0, 1))),
-        *(
-            ("Finished", (True, False)),
-            ("passed_attention_check", ("yes", "no")),
-            ("Status", ("OK", "TIMED-OUT")),
-        ),
-    ],
-)
-def test_votes_that_do_not_count_are_left_out(name, cells):
-    rows = [{"winner": "model_a", name: cells[number % 2]} for number in range(20)]
-    assert counts(frame(rows)) == ("10/0/0", 10)
-
-
-@pytest.mark.parametrize(
     ("headings", "raters"),
     [
         (("rater1", "rater2"), ["rater1", "rater2"]),
@@ -428,7 +411,7 @@ def test_headings_with_a_side_name_the_methods(names):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"tts_a": "x", "tts_b": "x y"}, "nothing says which methods were compared"),
+        ({"tts_a": "x", "tts_b": "x y"}, "which methods were compared. Say which columns do"),
         ({"rank_1": "x", "rank_2": "y", "rank_3": "z"}, "rank_1 and rank_3 are two of three or more options"),
         ({"left": "x", "right": "y", "center": "z"}, "left and center are two of three or more options"),
     ],
@@ -436,11 +419,6 @@ def test_headings_with_a_side_name_the_methods(names):
 def test_unclear_methods_are_refused(columns, message):
     rows = [{"item": n, **columns, "winner": "x"} for n in range(9)]
     assert message in refusal(pd.DataFrame(rows))
-
-
-def test_error_suggests_two_columns_as_methods():
-    rows = [{"item": n, "tts_a": "xy"[n % 2], "tts_b": "yx"[n % 2], "winner": "x"} for n in range(9)]
-    assert "--set columns.method_a=tts_a --set columns.method_b=tts_b" in refusal(pd.DataFrame(rows))
 
 
 def test_duplicated_tasks_are_refused(tmp_path):

@@ -228,6 +228,7 @@ def test_similar_names_are_refused_and_ids_may_differ_in_case(tmp_path, column, 
 
 
 MODELS = "gpt-4,claude-3-opus,Llama 3,Qwen2.5-7B,judge,a2/model,o3,JudgeLM-13B,command-a,kimi-k2"
+MODELS += ",AI,machine,bot,reward_model"
 PEOPLE = ("judge1", "Judge A", "anna", "Claudette", "judith", "r1", "rater-3", "Jude", "egpto", "5f3a")
 
 

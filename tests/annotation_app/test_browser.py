@@ -257,16 +257,6 @@ def test_a_message_appears_if_the_page_fails_to_load(served, browse, break_page)
     assert find_accessibility_faults(page) == []
 
 
-def test_a_browser_without_javascript_sees_a_message(served, browse):
-    page = browse(java_script_enabled=False)
-    page.goto(served.link("kay"))
-    assert "needs JavaScript" in page.locator("body").inner_text()
-
-
-def test_a_working_page_shows_no_loading_message(visit):
-    assert "still loading" not in visit("lea").content()
-
-
 @pytest.mark.parametrize(
     ("width", "height", "letters"), [(360, 640, 16), (390, 664, 16), (844, 390, 16), (360, 640, 32)]
 )

@@ -130,6 +130,6 @@ def test_a_dry_run_estimates_time_from_existing_texts(run, paired):
         rows = read_json_lines(path)
         path.write_text("".join(json.dumps({**row, "seconds": 0.0}) + "\n" for row in rows))
     (folder / "guard.jsonl").unlink()
-    dry = run("generate", "small", "--dry-run", "--engine", "ray", "--workers", "2").out
+    dry = run("generate", "small", "--dry-run").out
     assert "would make 11 continuations of at most 132 tokens with bundled" in dry
     assert "estimated time: 0:00:12, from the mean time of the existing texts" in dry

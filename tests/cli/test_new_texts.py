@@ -574,10 +574,9 @@ def test_data_frames_become_a_study(tmp_path):
     result = new(tmp_path / "s", texts=[frame])
     assert result.systems == {"x": 4, "y": 4}
     assert texts_of(tmp_path / "s") == EXPECTED
-    assert new(tmp_path / "v", texts=frame).systems == {"x": 4, "y": 4}
     names = frame["system"].map({"x": "a/b", "y": "a_b-1693b0"})  # files with the same name
     with pytest.raises(StudyError, match="some disks cannot tell two of these names apart"):
-        new(tmp_path / "p", texts=frame.assign(system=names))
+        new(tmp_path / "p", texts=[frame.assign(system=names)])
     with pytest.raises(StudyError, match="dict is not a source of texts; give a file or a pandas"):
         new(tmp_path / "w", texts=[{"prompt": "p"}])
     first, other = (frame[frame["system"] == name] for name in ("x", "y"))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import run_here
+from own_strategies import forget_own_strategies
 from rating import invite_people, save_choice
 
 from guard_eval import proposals
@@ -40,9 +41,7 @@ def run_anew(tmp_path, monkeypatch, capsys):
 
     def run(*arguments):
         with monkeypatch.context() as patch:
-            for name in ("_classes", "sources", "spellings", "recorded"):
-                patch.setattr(own, name, {})
-            patch.setenv(own.VARIABLE, "")
+            forget_own_strategies(patch)
             return run_here(patch, capsys, tmp_path, *arguments)
 
     yield run
@@ -125,15 +124,12 @@ def test_a_broken_record_of_strategies_is_refused(own_study, run_anew, content):
     assert "remove this file" in refused
 
 
-def test_recorded_strategies_declare_what_their_file_does(own_study, run_anew, monkeypatch):
+def test_recorded_strategies_declare_what_their_file_does(own_study, monkeypatch, load_own_strategies):
     with monkeypatch.context() as patch:
         patch.setattr(own, "recorded", {})
         recalled = Study.open(own_study).declared
-    with monkeypatch.context() as patch:
-        for name in ("_classes", "sources", "spellings"):
-            patch.setattr(own, name, {})
-        own.load_strategies_from_source("my.py", MINE)
-        assert Study.open(own_study).declared == recalled
+    load_own_strategies(MINE)
+    assert Study.open(own_study).declared == recalled
 
 
 def test_messages_of_the_store_name_the_study(run, paired):

@@ -321,9 +321,9 @@ REFUSED = [
     ('criteria={marge={title="Wit", definition="as she has it"}}', "criteria contains 'marge'"),
     ("question=sk-abc123def456ghi789jkl?", "question contains sk-a…"),
     ("model.name=models/marge", "model.name contains 'marge'"),
-    ("task=as QUENTIN UEBERALL says", "texts and task contains 'Quentin Überall'"),
-    ("task=Ueberall, Quentin says so", "texts and task contains 'Überall'"),
-    ("task=as quentin says", "texts and task contains 'Quentin'"),
+    ("task=as QUENTIN UEBERALL says", "task contains 'Quentin Überall'"),
+    ("task=Ueberall, Quentin says so", "task contains 'Überall'"),
+    ("task=as quentin says", "task contains 'Quentin'"),
     ("question=Does quentin_ueberall@x.org like it?", "question contains 'Quentin Überall'"),
     ("license=Marge-1.0", "license contains 'marge'"),
 ]

@@ -37,7 +37,7 @@ REFUSED = [
     ("study", ["raters", "list", "small"], "guard-eval pair"),
     ("study", ["judge", "small"], "guard-eval pair"),
     ("study", ["report", "small"], "guard-eval pair"),
-    ("study", ["generate", "small", "--engine", "tpu"], 'for --engine. Choose from: "local", "ray", "vllm"'),
+    ("study", ["generate", "small", "--engine", "tpu"], 'for --engine. Choose from: "local", "vllm"'),
     (
         "study",
         ["generate", "small", "--strategy", "beam"],

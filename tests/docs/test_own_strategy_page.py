@@ -6,9 +6,10 @@ import re
 import pytest
 import torch
 from command_line import make_command, run_here, run_process
+from own_strategies import forget_own_strategies
 from stepping import Follower, logits_after, tokens_kept
 
-from guard_eval.generation.strategies import own, parse
+from guard_eval.generation.strategies import parse
 from guard_eval.study import Study
 
 BASE = """
@@ -48,9 +49,7 @@ def run_here_anew(folder, monkeypatch, capsys):
 
     def run(*arguments):
         with monkeypatch.context() as patch:
-            for name in ("_classes", "sources"):
-                patch.setattr(own, name, {})
-            patch.setenv(own.VARIABLE, "")
+            forget_own_strategies(patch)
             return run_here(patch, capsys, folder.parent, *arguments)
 
     return run
@@ -100,8 +99,8 @@ def test_strategies_of_the_page_write_and_measure_texts(folder, run_here_anew, b
 
 
 @pytest.fixture
-def examples(own_registry, blocks):
-    own.load_strategies_from_source("page.py", "\n\n".join(blocks("own_strategy.md", "python")))
+def examples(load_own_strategies, blocks):
+    load_own_strategies("\n\n".join(blocks("own_strategy.md", "python")))
 
 
 def test_top_a_keeps_tokens_with_p_above_a_times_max_squared(examples):

@@ -175,14 +175,6 @@ WRONG = [
     make_block("Fluency: A", "Coherence: A", "Fluency: B"),
     *(make_block(f"Fluency: {words}", "Coherence: tie") for words in CONTRADICTIONS),
     make_block("Fluency: A is better,\n  though B is better in the end", "Coherence: tie"),
-    make_block(
-        "Fluency: A", "Coherence: A", "Overall: Method B is better"
-    ),  # does it take the last one back?
-    *(
-        make_block("Fluency: A", "Coherence: A", line)
-        for line in ("Overall: B wins", "Overall: the second one")
-    ),
-    make_block("Fluency: A", "Coherence: A", "I prefer B overall."),
     make_block("Fluency: A", "Overall: Method A is better", "Coherence: A"),
     make_block("Fluency: A", "Coherence: A", "Overall: A", "Fluency: B"),
     OTHER + GOOD,

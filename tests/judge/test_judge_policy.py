@@ -8,7 +8,6 @@ from guard_eval.servers.failures import MOST_FAILURES, RequestFailure
 from guard_eval.servers.form import Form
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (
-    DECIDING_QUESTIONS,
     MOST_USELESS_ANSWERS,
     REASONING_TOKENS,
     Failure,
@@ -284,12 +283,10 @@ def test_ten_rejected_questions_end_a_run_without_verdicts(rejected, requests):
         run = update_failure_counts(run, step) if isinstance(step, Failure) else run
     assert counts == requests
     assert f"10 times in a row, last with {rejected.kind} (words)" in step.reason
-    assert ("Raise the context" in step.reason) == (rejected.kind == "too_long")
+    assert ("a longer context" in step.reason) == (rejected.kind == "too_long")
 
 
-@pytest.mark.parametrize(
-    "run", [SETTLED, replace(make_state(), has_verdicts=True, rejections=DECIDING_QUESTIONS)]
-)
+@pytest.mark.parametrize("run", [SETTLED, replace(make_state(), has_verdicts=True)])
 def test_rejections_after_a_verdict_do_not_end_a_run(run):
     for _ in range(20):
         steps, run = ask(run, UNKNOWN_FORM)

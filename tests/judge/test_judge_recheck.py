@@ -62,5 +62,4 @@ def test_recheck_costs_the_previewed_amount(judged_study, guard_eval, server):
     out = guard_eval("judge", "s", "--recheck", "10", "--dry-run").out
     assert "to ask again: 10 stored requests, byte for byte" in out
     assert "$0.0028" in out  # 10 requests of 280 millionths
-    assert "--recheck 10" in out
     assert server.asks == []

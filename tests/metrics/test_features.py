@@ -63,5 +63,5 @@ def test_batches_shrink_if_memory_runs_out():
         return [sum(row) for row in rows]
 
     rows = [[1], [2, 2, 2], None, [3, 3], [4], [5]]
-    assert compute_values_in_batches(rows, len, sum_rows, max_rows=5) == [1, 6, None, 6, 4, 5]
+    assert compute_values_in_batches(rows, sum_rows, max_rows=5) == [1, 6, None, 6, 4, 5]
     assert sizes == [5, 2, 2, 1]

@@ -8,7 +8,7 @@ from guard_eval.generation.decoding.processor import choose_tokens, collect_adap
 from guard_eval.generation.strategies import apply_step, parse
 
 
-def context(keys: Tensor, step: int = 0, *, tokens=None, written=None, state=None, breakers=None) -> Context:
+def context(keys: Tensor, step: int = 0, *, tokens=None, written=None, state=None) -> Context:
     """Return the context of a step. Arguments that are left out are empty."""
     nothing = torch.zeros(len(keys), 0, dtype=torch.long)
     return Context(
@@ -17,7 +17,6 @@ def context(keys: Tensor, step: int = 0, *, tokens=None, written=None, state=Non
         nothing if tokens is None else tokens,
         nothing if written is None else written,
         nothing.double() if state is None else state,
-        torch.empty(0) if breakers is None else breakers,
     )
 
 
@@ -40,8 +39,8 @@ def tokens_kept(logits: Tensor, row: int = 0) -> set[int]:
 class Follower:
     """Write a batch of texts with a strategy: call with the logits `[B, V]` of each step."""
 
-    def __init__(self, strategy, keys: Tensor, *, prompts: Tensor | None = None, breakers=None):
-        self.strategy, self.keys, self.breakers = as_strategy(strategy), keys, breakers
+    def __init__(self, strategy, keys: Tensor, *, prompts: Tensor | None = None):
+        self.strategy, self.keys = as_strategy(strategy), keys
         self.tokens = torch.zeros(len(keys), 0, dtype=torch.long) if prompts is None else prompts
         self.written = self.tokens[:, :0]
         self.state = torch.tensor([make_first_state(self.strategy)] * len(keys), dtype=torch.float64)
@@ -56,7 +55,6 @@ class Follower:
             tokens=self.tokens,
             written=self.written,
             state=self.state,
-            breakers=self.breakers,
         )
         chosen = choose_tokens(self.strategy, logits.float(), facts)
         self.steps.append(

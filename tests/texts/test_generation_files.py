@@ -173,20 +173,6 @@ def test_bytes_that_are_not_utf8_are_flaws(tmp_path, kind, data):
     ]
 
 
-def test_feather_files_are_read(tmp_path):
-    arrow, feather = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.feather")
-    path = tmp_path / "f.feather"
-    feather.write_feather(arrow.Table.from_pylist([{"id": 1, "text": "t"}]), path)
-    assert runs(path) == [("1", 1, "t")]
-
-
-def test_error_mentions_title_lines_above_the_header(tmp_path):
-    path = tmp_path / "f.csv"
-    path.write_text("Texts of March;;\n\nid;text;note\n1;t;x\n", encoding="utf-8")
-    with pytest.raises(StudyError, match="line 1 is a title, and the header seems to be line 3; remove"):
-        read_generations(path)
-
-
 def test_repeated_prompt_is_named_as_a_flaw(tmp_path):
     rows = [{"prompt": p, "text": t} for p, t in ("pa", "qb", "pc")]
     path = write(tmp_path, "jsonl", rows)
@@ -266,17 +252,8 @@ def test_each_shape_of_file_is_read(tmp_path, name, content):
         ("f.jsonl", '{"text": "a", "id": true}\n', "'id' is True; it must be a string"),
         ("f.jsonl", '{"gen_text": "a", "prompt": 5}\n', "line 1: 'prompt' is 5; it must be a string"),
         ("f.jsonl", '{"text": "a passage", "output": "b"}\n', "may be under 'text' or 'output'; say which"),
-        ("f.jsonl", "not json\n", r"line 1: not valid JSON \(.*\); complete or remove it"),
         ("f.jsonl", '"text"\n', "line 1: 'text' is not a JSON object"),
-        ("f.jsonl", "[" * 100_000, "not valid JSON"),
-        ("f.csv", "text,id\na,1\n".encode("utf-16-le"), r"f\.csv is UTF-16 without a byte order mark"),
-        ("f.csv", "text,id\na,1\n".encode("utf-32-be"), r"f\.csv is UTF-32 without a byte order mark"),
         ("f.json", "5", "record 1: '5' is not a JSON object"),
-        ("f.json", '[{"text": "a"}', "not valid JSON"),
-        ("f.csv", "text,id\na,1\nb, c,2\n", "line 3: the row has 3 cells, but the header has 2"),
-        ("f.csv", "text,id,text\na,1,b\n", r"f\.csv has two columns 'text'; rename one"),
-        ("f.csv", 'text,id\n"a,1\n', "line 2: not valid CSV .*left open"),
-        ("f.csv", "text,id\na\rb,1\n", "not valid CSV"),
         (
             "f.csv",
             'generated_result\n"{""0"": ""cut off her"\n',
@@ -294,9 +271,6 @@ def test_unusable_file_is_named_with_the_reason(tmp_path, name, content, message
 def test_missing_file_and_missing_package_are_named(tmp_path, monkeypatch):
     with pytest.raises(StudyError, match=r"cannot read .*none\.jsonl: No such file"):
         read_generations(tmp_path / "none.jsonl")
-    (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(StudyError, match=r"folder\.csv is a folder"):
-        read_generations(tmp_path / "folder.csv")
     path = write(tmp_path, "parquet", [{"text": "t"}])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pip install -e '.*\[metrics\]'"):

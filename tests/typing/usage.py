@@ -35,8 +35,7 @@ def a_study(folder: Path) -> str:
     study = Study.open(folder)
     published: PublishedStudy = publish(study, folder / "published", allow=["Which"])
     assert published.verdicts
-    generate_texts(study, strategy=["guard"], shard="1/2")
-    generate_texts(study, engine="ray", workers=2)
+    generate_texts(study, strategy=["guard"], shard="1/2", engine="local")
     texts: dict[str, SystemTexts] = find_texts(
         study, study.settings.systems, read_prompts(study.prompts_path)
     )

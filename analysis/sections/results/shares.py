@@ -118,11 +118,6 @@ class ShareRow(TestedRow):
         """Return the method that does not lead."""
         return self.method_b if self.leader == self.method_a else self.method_a
 
-    @property
-    def leading_share(self) -> float:
-        """Return the share of the leading method."""
-        return self.get_share_of(self.leader).value or 0.5
-
     def get_share_of(self, method: str) -> Estimate:
         """Return the share of one of the two methods, with limits."""
         share = self.win_share

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 
@@ -19,7 +17,6 @@ class Context:
         tokens: The token ids of the prompt and the text so far, `[B, P + t]`, padded on the left.
         written: The token ids of the text so far, without the prompt, `[B, t]`.
         state: The numbers that the strategy remembers from the previous step, `[B, S]`, float64.
-        breakers: The token ids at which DRY's sequences end, `[n]`.
         compiled: Whether PyTorch may compile the step.
     """
 
@@ -28,5 +25,4 @@ class Context:
     tokens: Tensor
     written: Tensor
     state: Tensor
-    breakers: Tensor = field(default_factory=partial(torch.empty, 0))
     compiled: bool = False

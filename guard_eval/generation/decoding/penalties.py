@@ -66,11 +66,9 @@ def apply_dry_penalty(strategy: Dry, logits: Tensor, context: Context) -> Tensor
     """Subtract multiplier · base^(n − allowed_length) from the logits of tokens that would repeat a sequence.
 
     n is the number of last tokens, at most 50, that also precede an earlier occurrence of the token. If n is
-    below the allowed length, nothing is subtracted. Sequences end at breakers, and breakers have no penalty.
+    below the allowed length, nothing is subtracted.
     """
     tokens = context.tokens
-    if strategy.breakers != "none":  # −1 matches no token, so sequences end there
-        tokens = tokens.masked_fill(torch.isin(tokens, context.breakers), -1)
     lengths = _find_largest_value_per_token(
         logits, tokens[:, 1:], _count_matches_with_text_end(tokens, LONGEST_MATCH)
     )

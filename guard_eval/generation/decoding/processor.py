@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
-from transformers import LogitsProcessor, PreTrainedTokenizerBase
+from transformers import LogitsProcessor
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.decoding import penalties, sampling  # noqa: F401 (they register their functions)
@@ -22,8 +22,6 @@ from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.guard import step as guard_step  # noqa: F401
 from guard_eval.generation.decoding.noise import draw_tokens, make_row_key
 from guard_eval.generation.strategies import (
-    DRY_BREAKERS,
-    Dry,
     LogitStrategy,
     Step,
     Strategy,
@@ -93,11 +91,6 @@ def _pair_steps_with_states(strategy: Strategy, state: Tensor) -> list[tuple[Ste
     return list(zip(list_strategy_steps(strategy), torch.split(state, sizes, 1), strict=True))
 
 
-def needs_sequence_breakers(strategy: Strategy) -> bool:
-    """Return whether a strategy contains DRY with sequence breakers, so that `Context.breakers` is used."""
-    return any(isinstance(step, Dry) and step.breakers != "none" for step in list_strategy_steps(strategy))
-
-
 def collect_adapted_values(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, Tensor]:
     """Return the values that a strategy adapted at a step, by name, with the shape `[B]`."""
     pairs = zip(
@@ -111,19 +104,17 @@ def collect_adapted_values(strategy: Strategy, before: Tensor, after: Tensor) ->
 
 def _apply_user_strategy(step: Step, logits: Tensor, context: Context) -> Tensor:
     """Apply a user's own strategy. Check the result's type and shape, and at the first step its values."""
-    result = _call_registered_function(
+    result: Tensor = _call_registered_function(
         apply_step, step, logits.clone(), context
     )  # the function may change the logits in place
-    where = f"{find_defining_file(type(step))}: the function of {type(step).__name__}"
-    if not (isinstance(result, Tensor) and result.shape == logits.shape and result.is_floating_point()):
+    is_valid = isinstance(result, Tensor) and result.shape == logits.shape and result.is_floating_point()
+    if is_valid and context.step == 0:
+        is_valid = bool(result.amax(-1).isfinite().all())
+    if not is_valid:
         raise StudyError(
-            f"{where} returned {_describe_type_and_shape(result)}; it must return logits, "
-            f"{_describe_type_and_shape(logits)}"
-        )
-    if context.step == 0 and not bool(result.amax(-1).isfinite().all()):
-        raise StudyError(
-            f"{where} masked every token, or returned NaN; keep at least one token of each row, and return "
-            "−inf for masked tokens"
+            f"{find_defining_file(type(step))}: the function of {type(step).__name__} returned no logits; "
+            f"return a float tensor {tuple(logits.shape)} with −inf for masked tokens, with at least one "
+            "other token in each row, and without NaN"
         )
     return result.float()
 
@@ -139,12 +130,6 @@ def _call_registered_function(function: Callable[..., _Result], step: object, *a
             f"{find_defining_file(type(step))}: the function of {type(step).__name__} failed: "
             f"{type(error).__name__}: {error}; correct the function, and run the command again"
         ) from error
-
-
-def _describe_type_and_shape(value: object) -> str:
-    if not isinstance(value, Tensor):
-        return type(value).__name__
-    return f"a tensor {tuple(value.shape)} of {str(value.dtype).removeprefix('torch.')}"
 
 
 class DecodedStep(NamedTuple):
@@ -177,7 +162,6 @@ class StrategyProcessor(LogitsProcessor):
         prompt_ids: A name for each row. Default: the prompt's tokens. Rows with the same name are several
             runs of the prompt, with different draws.
         attention_mask: The attention mask of the prompts, `[B, P]`. 0 marks padding.
-        tokenizer: The model's tokenizer, which only DRY with breakers needs.
 
     Raises:
         StudyError: The strategy needs more than logits. On a call: a row has no probabilities, or the texts
@@ -191,7 +175,6 @@ class StrategyProcessor(LogitsProcessor):
         seed: int = 0,
         prompt_ids: Sequence[str] | None = None,
         attention_mask: Tensor | None = None,
-        tokenizer: PreTrainedTokenizerBase | None = None,
     ) -> None:
         strategy = convert_to_strategy(strategy)
         if not isinstance(strategy, LogitStrategy):
@@ -199,17 +182,6 @@ class StrategyProcessor(LogitsProcessor):
         whole_number = convert_numpy_number(seed)
         if type(whole_number) is not int:
             raise StudyError(f"seed = {seed!r:.60} must be a whole number")
-        if isinstance(prompt_ids, str):
-            raise StudyError(
-                f"prompt_ids = {prompt_ids!r:.60} is a single id; give a list with one id for each row"
-            )
-        self._breakers = torch.empty(0)
-        if needs_sequence_breakers(strategy):
-            if tokenizer is None:
-                raise StudyError(
-                    f"{strategy} needs the model's tokenizer to find its breakers; give tokenizer="
-                )
-            self._breakers = torch.tensor(find_sequence_breaker_ids(tokenizer))
         self.strategy = strategy
         self.keys: Tensor | None = None
         self.compiled = False
@@ -278,7 +250,6 @@ class StrategyProcessor(LogitsProcessor):
             tokens=prompts,
             written=prompts[:, :0],
             state=state.to(prompts.device),
-            breakers=self._breakers.to(prompts.device),
             compiled=self.compiled,
         )
 
@@ -293,12 +264,3 @@ class StrategyProcessor(LogitsProcessor):
         tokens = torch.cat([last.tokens, new], 1)
         written = torch.cat([last.written, new], 1)
         return replace(last, step=last.step + 1, tokens=tokens, written=written)
-
-
-def find_sequence_breaker_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the tokens at which DRY's sequences end, by DRY's public definition.
-
-    Each breaker is encoded after a letter, because some tokenizers add a token before a text. The last token
-    is used.
-    """
-    return sorted({tokenizer.encode(f"a{text}", add_special_tokens=False)[-1] for text in DRY_BREAKERS})

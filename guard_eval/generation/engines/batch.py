@@ -120,7 +120,7 @@ class Batch:
         keys: The random key of each prompt, from `noise.make_row_key`, `[B]`, on the model's device.
         ends: The tokens that end a text.
         limit: The largest number of new tokens.
-        tokenizer: The tokenizer, which only DRY's breakers and stop strings need.
+        tokenizer: The tokenizer, which only stop strings need.
         stop: Strings at which a text ends.
         absent: Tokens that are never written, because the tokenizer has no text for them.
         padding: The token that pads prompts; see `find_padding_token`.

@@ -84,7 +84,7 @@ def decode_batch(
     broken: list[Tensor] = []
     abilities = Abilities.for_model(model)
     tokens = ids.shape[1] + batch.limit
-    static_cache = static_cache and abilities.can_use_cache(tokens, static_cache=True)
+    static_cache = static_cache and abilities.can_use_static_cache(tokens)
     options: dict[str, object] = {"use_cache": static_cache or abilities.can_use_cache(tokens)}
     processor: Callable[[Tensor, Tensor], Tensor]
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
@@ -96,10 +96,10 @@ def decode_batch(
             "num_beams": strategy.beams,
             "early_stopping": False,
             "length_penalty": getattr(strategy, "length_penalty", 1.0),
-            "use_cache": options["use_cache"] and abilities.can_use_cache_for_beams(tokens),
+            "use_cache": options["use_cache"] and abilities.can_reorder_cache(tokens),
         }
     else:
-        processor = StrategyProcessor(strategy, tokenizer=batch.tokenizer, attention_mask=mask)
+        processor = StrategyProcessor(strategy, attention_mask=mask)
         processor.keys = batch.keys
         processor.on_step = on_step
         processor.on_broken = broken.append
@@ -154,7 +154,7 @@ class _AmateurScorer:
         padded = ids.masked_fill(mask == 0, find_padding_token(model))
         prompts = padded[:, first:].repeat_interleave(strategy.beams, 0)
         masks = mask[:, first:].repeat_interleave(strategy.beams, 0)
-        cached = Abilities.for_model(model).can_use_cache_as_amateur(prompts.shape[1] + limit)
+        cached = Abilities.for_model(model).can_reorder_cache(prompts.shape[1] + limit)
         self._rows = RowPasses(model, prompts, masks, cached=cached)
         self._written = ids[:, :0]
 
@@ -252,28 +252,25 @@ class Writer:
     on_step: Watch | None = None
 
     def __post_init__(self) -> None:
-        """Choose the first batch size. Calls of `write` adapt the size to the memory."""
+        """Compute the values that are the same for all batches."""
         if not isinstance(self.strategy, ContrastiveDecoding):
             self.amateur = None
         self._models = [loaded.model for loaded in (self.loaded, self.amateur) if loaded is not None]
         self._recipe = self.loaded.make_recipe(self.strategy, self.settings, self.seed, amateur=self.amateur)
-        self._sizes = BatchSizes.choose_first_size(self.settings.batch_size, self.loaded.model, self.strategy)
-        tokenizer = self.loaded.tokenizer
-        stop = self._recipe.stop
-        control = list_control_tokens(tokenizer)
+        control = list_control_tokens(self.loaded.tokenizer)
         self._new_batch = partial(
             Batch,
-            ends=list_end_ids(self.loaded, stop),
+            ends=list_end_ids(self.loaded, self._recipe.stop),
             limit=self._recipe.max_new_tokens,
-            tokenizer=tokenizer,
-            stop=[string for string in stop if string not in control],
+            tokenizer=self.loaded.tokenizer,
+            stop=[string for string in self._recipe.stop if string not in control],
             absent=list_ids_without_text(self.loaded),
             padding=find_padding_token(self.loaded.model),
         )
         self._width = 0  # for a static cache, prompts are padded to this number of tokens
         self._largest_batch = 0
         self._failed: list[str] = []
-        self._errors: dict[str, list[str]] = {}
+        self._problems: list[str] = []
 
     def generate_batches(self, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
         """Yield finished batches of texts, the longest prompts first.
@@ -289,15 +286,7 @@ class Writer:
             )
         check_model_can_run_strategy(self._models[0], self.strategy, *self._models[1:])
         rows, problem = encode_prompts_that_fit(self.loaded, texts, self._recipe)
-        single = [label_prompt(row.prompt) for row in rows if len(row.ids) == 1]
-        if single and not all(Abilities.for_model(model).forgets_earlier_texts for model in self._models):
-            raise StudyError(
-                f"{join_prompt_names(single)}: this {type(self.loaded.model).__name__} confuses a prompt of "
-                "one token with the text that the model read before; make the prompt longer, or remove it"
-            )
-        self._failed.clear()
-        self._errors.clear()
-        sizes = self._sizes
+        sizes = BatchSizes.choose_first_size(self.settings.batch_size, self.loaded.model, self.strategy)
         self._width = len(rows[0].ids) if self.settings.compile and rows else 0
         need_padding = len({len(row.ids) for row in rows}) > 1
         if need_padding and not all(
@@ -306,43 +295,30 @@ class Writer:
             sizes = BatchSizes(1)
             self._width = 0
         try:
-            yield from (
-                batch for _, batch in process_in_batches(rows, self._generate_batch, sizes) if batch.texts
-            )
+            for _, batch in process_in_batches(rows, self._generate_batch, sizes):
+                if batch.texts:
+                    yield batch
         except torch.OutOfMemoryError as error:
             raise StudyError(
                 f"memory ran out on {self.loaded.device} with a single prompt; "
                 "lower generation.max_prompt_tokens, or name a smaller model"
             ) from error
-        problems = [problem] if problem else []
+        problems = [problem, *self._problems]
         if self._failed:
             problems.append(
                 f"the model {self.loaded.name!r} gave no probabilities (NaN or infinite logits) for "
                 f"{join_prompt_names(self._failed)}; try model.dtype = float32, or remove these prompts"
             )
-        problems += [
-            f"{type(self.loaded.model).__name__} fails with {self.strategy} for {join_prompt_names(names)} "
-            f"({reason}); lower max_prompt_tokens or max_new_tokens, or name another model"
-            for reason, names in self._errors.items()
-        ]
-        if problems:
-            raise StudyError("; ".join(problems))
+        if any(problems):
+            raise StudyError("; ".join(filter(None, problems)))
 
     def _generate_batch(self, rows: Sequence[EncodedPrompt]) -> FinishedBatch:
         """Generate one text per prompt, or no text if the model's probabilities are invalid."""
         began = time.perf_counter()
         steps: list[dict[str, list[float]]] = []
-        callback_errors: list[Exception] = []
 
         def collect_step(step: DecodedStep) -> None:
-            if self.trace:
-                steps.append({name: values.tolist() for name, values in step.adapted.items()})
-            elif self.on_step:
-                try:
-                    self.on_step(step)
-                except Exception as error:
-                    callback_errors.append(error)
-                    raise
+            steps.append({name: values.tolist() for name, values in step.adapted.items()})
 
         filled = list(rows)
         if self._width:
@@ -364,20 +340,17 @@ class Writer:
                 self.strategy,
                 amateur=self.amateur and self.amateur.model,
                 static_cache=self._width > 0,
-                on_step=collect_step if self.trace or self.on_step else None,
+                on_step=collect_step if self.trace else self.on_step,
             )
         except Exception as error:  # another library's model may raise anything
-            if error in callback_errors or isinstance(error, StudyError) or is_out_of_memory(error):
+            if self.on_step or isinstance(error, StudyError) or is_out_of_memory(error):
                 raise
-            if len(rows) == 1:
-                reason = f"{type(error).__name__}: {get_first_line(error)}"
-                self._errors.setdefault(reason, []).append(label_prompt(rows[0].prompt))
-                return FinishedBatch([], [])
-            single = [self._generate_batch([row]) for row in rows]  # the model may fail for a single row
-            return FinishedBatch(
-                [text for finished in single for text in finished.texts],
-                [trace for finished in single for trace in finished.traces],
+            names = join_prompt_names([label_prompt(row.prompt) for row in rows])
+            self._problems.append(
+                f"{type(model).__name__} fails with {self.strategy} for {names} ({type(error).__name__}: "
+                f"{get_first_line(error)}); lower max_prompt_tokens or max_new_tokens, or name another model"
             )
+            return FinishedBatch([], [])
         seconds = (time.perf_counter() - began) / len(rows)
         return self._make_finished_batch(rows, decoded, steps, seconds)
 

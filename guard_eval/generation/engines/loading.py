@@ -140,8 +140,7 @@ class ModelFiles:
 
     @property
     def _quantisation_settings(self) -> dict[str, object]:
-        settings: Any = getattr(self.config, "quantization_config", None) or {}
-        return settings if isinstance(settings, dict) else dict(settings.to_dict())
+        return getattr(self.config, "quantization_config", None) or {}
 
     def choose_dtype(self, dtype_name: str, device: str) -> torch.dtype | str:
         """Return the number format `dtype_name` for PyTorch. The result `auto` lets transformers choose."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cache, partial
 
 from guard_eval import progress
 from guard_eval.generation import FinishedBatch, PlannedText
@@ -13,63 +13,44 @@ from guard_eval.generation.engines.loading import LoadedModel, check_shared_voca
 from guard_eval.generation.engines.probe import check_model_can_run_strategy
 from guard_eval.generation.plan import Engine, GenerationPlan
 from guard_eval.generation.strategies import Greedy, parse
-from guard_eval.study.folder import Study
 
 
 @contextmanager
 def open_local_engine(plan: GenerationPlan) -> Iterator[Engine]:
-    """Load the study's model in this process."""
-    progress.show_notice("loading the model")
-    with plan.check_models_available().skip_unreachable_hub():
-        models = StudyModels(plan.study, trace=plan.trace)
-        # The first steps load code and allocate memory. Otherwise, the first batch would seem too slow.
-        check_model_can_run_strategy(models.loaded.model, Greedy())
-        progress.show_notice(str(models.loaded))
-        yield Engine(models.loaded.revision_and_dtype, models.generate_batches)
+    """Load the study's model. The amateur of contrastive decoding is loaded when it is first needed."""
+    study = plan.study
+    settings = study.settings
+    model = settings.model
+    load = partial(load_pretrained, dtype=model.dtype, device=model.single_device)
 
-
-class StudyModels:
-    """A study's models in one process, with a writer for each strategy.
-
-    Args:
-        study: The study.
-        device: The models' device. Default: the study's.
-        trace: Whether batches also have the values that strategies adapt.
-    """
-
-    def __init__(self, study: Study, *, device: str | None = None, trace: bool = False) -> None:
-        model = study.settings.model
-        self._study = study
-        self._trace = trace
-        self._load = partial(load_pretrained, dtype=model.dtype, device=device or model.single_device)
-        self._writers: dict[str, Writer] = {}
-        self.loaded = self._load(
-            study.locate_model(model.name),
-            name=model.name,
-            revision=model.revision,
-            device_map=None if device else model.device_map,
-        )
-
-    @cached_property
-    def amateur(self) -> LoadedModel:
-        """The second model of contrastive decoding. It is loaded at the first use."""
-        model = self._study.settings.model
-        name = model.amateur or ""
-        amateur = self._load(self._study.locate_model(name), name=name, revision=model.amateur_revision)
-        check_shared_vocabulary(self.loaded, amateur)
+    @cache
+    def load_amateur(name: str) -> LoadedModel:
+        amateur = load(study.locate_model(name), name=name, revision=model.amateur_revision)
+        check_shared_vocabulary(loaded, amateur)
         progress.show_notice(str(amateur))
         return amateur
 
-    def generate_batches(self, strategy: str, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
-        """Yield finished batches of planned texts; see `Writer.generate_batches`."""
-        settings = self._study.settings
-        if strategy not in self._writers:
-            self._writers[strategy] = Writer(
-                loaded=self.loaded,
-                strategy=parse(strategy),
-                settings=settings.generation,
-                seed=settings.seed,
-                amateur=self.amateur if settings.find_amateur(strategy) else None,
-                trace=self._trace,
-            )
-        yield from self._writers[strategy].generate_batches(texts)
+    def generate_batches(strategy: str, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
+        amateur = settings.find_amateur(strategy)
+        writer = Writer(
+            loaded=loaded,
+            strategy=parse(strategy),
+            settings=settings.generation,
+            seed=settings.seed,
+            amateur=load_amateur(amateur) if amateur else None,
+            trace=plan.trace,
+        )
+        yield from writer.generate_batches(texts)
+
+    progress.show_notice("loading the model")
+    with plan.check_models_available().skip_unreachable_hub():
+        loaded = load(
+            study.locate_model(model.name),
+            name=model.name,
+            revision=model.revision,
+            device_map=model.device_map,
+        )
+        # The first steps load code and allocate memory. Otherwise, the first batch would seem too slow.
+        check_model_can_run_strategy(loaded.model, Greedy())
+        progress.show_notice(str(loaded))
+        yield Engine(loaded.revision_and_dtype, generate_batches)

@@ -1,7 +1,7 @@
 """Find out a model's abilities by trials on a few tokens. The names in the model's settings do not matter.
 
-A trial compares logits with the correct logits: the same text alone, or in one forward pass. A trial runs
-when its result is first needed.
+A trial compares logits with the correct logits: those of the same text alone, in one forward pass. A trial
+runs when its result is first needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary, ref
 import torch
 import transformers
 from torch import Tensor
-from torch.nn.functional import pad
 
 from guard_eval import progress
 from guard_eval.errors import StudyError, get_first_line
@@ -23,7 +22,6 @@ from guard_eval.generation.engines.batch import find_padding_token, generate_wit
 from guard_eval.generation.engines.passes import (
     PlainPasses,
     RepeatedPasses,
-    RowPasses,
     TreePasses,
     run_model,
     run_with_hidden_states,
@@ -34,7 +32,6 @@ TOKENS = 8
 """The length of a trial's texts, in tokens."""
 _PADDING = 3
 _STEPS = 6
-_UNLIKELY = -1e4
 _NO_LIMIT = 1 << 62
 _PASSES: dict[type[TreePasses], str] = {
     TreePasses: "one cache for all candidates of a text",
@@ -56,8 +53,6 @@ class Abilities:
 
     def __init__(self, model: Model) -> None:
         self._reference = ref(model)
-        self._name = type(model).__name__
-        self._told: set[str] = set()
         self._reasons: dict[str, str] = {}
         self._lengths: dict[str, tuple[int, int]] = {}
 
@@ -71,52 +66,30 @@ class Abilities:
         """Whether the model gives correct logits if the positions of a text start at 0."""
         return self._does_trial_succeed(TOKENS, "one text", self._compare_logits_at_default_positions)
 
-    @property
-    def forgets_earlier_texts(self) -> bool:
-        """Whether a prompt of one token has the same logits after the model has read another text."""
-        return self._does_trial_succeed(
-            TOKENS, "a prompt of one token", self._compare_logits_after_another_text
-        )
+    def can_use_cache(self, text_length: int) -> bool:
+        """Return whether logits with a cache are correct for texts of up to `text_length` tokens."""
+        compare = partial(self._compare_logits_of_steps, text_length)
+        return self._does_trial_succeed(text_length, "a cache", compare, "no cache")
 
-    def can_use_cache(self, text_length: int, *, static_cache: bool = False) -> bool:
-        """Return whether logits with a cache are correct for texts of up to `text_length` tokens.
-
-        With `static_cache`, the cache has fixed shapes.
-        """
-        if static_cache:
-            compare = partial(
-                self._compare_logits_of_cached_steps,
-                text_length,
-                cache_implementation="static",
-                disable_compile=True,
-            )
-            return self._does_trial_succeed(text_length, "a static cache", compare, "another cache")
-        return self._does_trial_succeed(
-            text_length, "a cache", partial(self._compare_logits_of_cached_steps, text_length), "no cache"
-        )
-
-    def can_use_cache_as_amateur(self, text_length: int) -> bool:
-        """Return whether the model, as an amateur, can use a cache for texts up to this length in tokens."""
-        return self._does_trial_succeed(
+    def can_use_static_cache(self, text_length: int) -> bool:
+        """Return whether logits with a cache of fixed shapes are correct for texts of up to this length."""
+        compare = partial(
+            self._compare_logits_of_steps,
             text_length,
-            "rows with a cache",
-            partial(self._compare_logits_of_exchanged_rows, text_length),
-            "no cache",
+            cache_implementation="static",
+            disable_compile=True,
         )
+        return self._does_trial_succeed(text_length, "a static cache", compare, "another cache")
 
     def can_pad_prompts(self, text_length: int) -> bool:
         """Return whether logits of a short text are correct if the text is padded to `text_length` tokens."""
-        return self._does_trial_succeed(
-            text_length,
-            "padded rows",
-            partial(self._compare_logits_of_padded_text, text_length),
-            "single rows",
-        )
+        use_cache = self.can_use_cache(TOKENS)
+        compare = partial(self._compare_logits_of_steps, text_length, is_padded=True, use_cache=use_cache)
+        return self._does_trial_succeed(text_length, "padded rows", compare, "single rows")
 
-    def can_use_cache_for_beams(self, text_length: int) -> bool:
-        """Return whether beam search can use a cache for texts up to this length in tokens."""
-        compare = partial(self._compare_logits_of_exchanged_beams, text_length)
-        return self._does_trial_succeed(text_length, "beams with a cache", compare, "beams without a cache")
+    def can_reorder_cache(self, text_length: int) -> bool:
+        """Return whether rows of a cache can be exchanged for texts of up to `text_length` tokens."""
+        return self._can_run_passes(RepeatedPasses, text_length)
 
     def find_fastest_pass_class(self, text_length: int) -> type[TreePasses]:
         """Return the fastest kind of passes whose results are correct for texts up to this length in tokens.
@@ -124,10 +97,8 @@ class Abilities:
         Raises:
             ValueError: No kind of passes gives correct results. The message names the failed trials.
         """
-        for kind, trial in _PASSES.items():
-            if self._does_trial_succeed(
-                text_length, trial, partial(self._compare_candidate_passes, kind, text_length), "another way"
-            ):
+        for kind in _PASSES:
+            if self._can_run_passes(kind, text_length):
                 return kind
         raise ValueError(self.failed_trials)
 
@@ -135,6 +106,10 @@ class Abilities:
     def failed_trials(self) -> str:
         """The names of the failed trials, each with the reason, as text for a message."""
         return "; ".join(f"{trial} ({reason})" for trial, reason in self._reasons.items())
+
+    def _can_run_passes(self, kind: type[TreePasses], text_length: int) -> bool:
+        compare = partial(self._compare_candidate_passes, kind, text_length)
+        return self._does_trial_succeed(text_length, _PASSES[kind], compare, "a slower way")
 
     def _does_trial_succeed(
         self, text_length: int, trial: str, compare: Callable[[], Pairs], fallback: str = ""
@@ -146,17 +121,15 @@ class Abilities:
         right, wrong = self._lengths.get(trial, (0, _NO_LIMIT))
         if right < text_length < wrong:
             if problem := self._run_trial(compare):
+                if fallback and trial not in self._reasons:
+                    name = type(self._model).__name__
+                    progress.show_notice(f"{name}: {trial} failed a trial ({problem}); instead: {fallback}")
                 self._reasons[trial] = problem
                 wrong = text_length
             else:
                 right = text_length
             self._lengths[trial] = right, wrong
-        succeeds = text_length <= right
-        if fallback and not succeeds and trial not in self._told:
-            reason = self._reasons[trial]
-            progress.show_notice(f"{self._name}: {trial} failed a trial ({reason}); instead: {fallback}")
-            self._told.add(trial)
-        return succeeds
+        return text_length <= right
 
     def _run_trial(self, compare: Callable[[], Pairs]) -> str:
         """Run a trial. Return the reason why it failed, or "" if its numbers are correct up to rounding."""
@@ -174,80 +147,63 @@ class Abilities:
     def _compare_logits_at_default_positions(self) -> Pairs:
         """Compare logits for positions that start at 0 to logits for the model's default positions."""
         ids = self._draw_fixed_ids(TOKENS)
-        self._generate_forced_tokens(ids, _force_same_token, 1)
         yield self._run_one_pass(ids)[0], self._model(input_ids=ids).logits[0, -1]
 
-    def _compare_logits_of_cached_steps(self, tokens: int, **options: object) -> Pairs:
-        """Compare the logits of single steps that use a cache to the logits of one pass over the text."""
-        # Tokens are not repeated, because repeated tokens could hide an error in a model's recurrent state.
-        text = self._draw_fixed_ids(max(tokens, 2 * TOKENS))
+    def _compare_logits_of_steps(self, tokens: int, *, is_padded: bool = False, **options: object) -> Pairs:
+        """Compare the logits of single steps of `generate` to the logits of one pass over the text.
+
+        A padded text is compared in a batch with a longer text. The batch is also read in one pass.
+        """
+        texts = self._draw_fixed_ids(max(tokens, 2 * TOKENS))
+        length = texts.shape[1]
+        mask = torch.ones_like(texts)
+        padding = 0
+        if is_padded:
+            padding = length - _STEPS - _PADDING
+            token = find_padding_token(self._model)
+            texts = texts.repeat(2, 1)
+            texts[1, :padding] = token
+            texts[1, padding + 1] = (
+                token  # some models take this token for padding, although the mask says otherwise
+            )
+            mask = mask.repeat(2, 1)
+            mask[1, :padding] = 0
+            yield (
+                run_model(self._model, texts, mask).logits[1, -1],
+                self._run_one_pass(texts[1:, padding:])[0],
+            )
 
         def force_text_tokens(input_ids: Tensor, scores: Tensor) -> Tensor:
-            forced = torch.full_like(scores, _UNLIKELY)
-            following = input_ids.shape[1] % text.shape[1]
-            forced[:, text[0, following]] = 0
-            return forced
+            following = texts[:, input_ids.shape[1] % length, None]
+            return torch.full_like(scores, -torch.inf).scatter(1, following, 0)
 
-        steps = self._generate_forced_tokens(
-            text[:, :-_STEPS], force_text_tokens, _STEPS + 1, None, **options
+        output = generate_with_transformers(
+            self._model,
+            texts[:, :-_STEPS],
+            mask[:, :-_STEPS],
+            force_text_tokens,
+            stop_criteria=(),
+            pad_token_id=0,
+            output_logits=True,
+            return_dict_in_generate=True,
+            max_new_tokens=_STEPS + 1,
+            **options,
         )
-        yield from zip(torch.cat(steps), self._run_one_pass(text, _STEPS + 1), strict=True)
-
-    def _compare_logits_of_exchanged_rows(self, tokens: int) -> Pairs:
-        """Compare logits of two texts whose rows are exchanged at each step to logits of each text alone."""
-        text = self._draw_trial_text(tokens)
-        texts = torch.cat([text, text.flip(1)])
-        ends = self._draw_fixed_ids(2 * _STEPS).view(_STEPS, 2, 1)
-        exchange = torch.tensor([1, 0], device=texts.device)
-        passes = RowPasses(self._model, texts, torch.ones_like(texts), cached=True)
-        passes.process_prompts()
-        for tokens_of_step in ends:
-            logits, _ = passes.append_tokens(exchange, tokens_of_step)
-            texts = torch.cat([texts[exchange], tokens_of_step], 1)
-            yield logits[0], self._run_one_pass(texts[:1])[0]
-
-    def _compare_logits_of_padded_text(self, tokens: int) -> Pairs:
-        """Compare a short text's logits in a batch with a long text to the short text's logits alone."""
-        long = self._draw_trial_text(tokens)
-        short = long[:, -_PADDING:].clone()
-        padding = long.shape[1] - _PADDING
-        token = find_padding_token(self._model)
-        short[:, 1] = token  # some models take this token for padding, although the mask says otherwise
-        padded = torch.cat([long, pad(short, (padding, 0), value=token)])
-        mask = torch.ones_like(padded)
-        mask[1, :padding] = 0
-        use_cache = self.can_use_cache(TOKENS)
-        together = self._generate_forced_tokens(padded, _force_same_token, _STEPS, mask, use_cache=use_cache)
-        alone = self._generate_forced_tokens(short, _force_same_token, _STEPS, use_cache=use_cache)
-        for actual, expected in zip(together, alone, strict=True):
-            yield actual[1], expected[0]
-        yield run_model(self._model, padded, mask).logits[1, -1], self._run_one_pass(short)[0]
-
-    def _compare_logits_after_another_text(self) -> Pairs:
-        """Compare the logits of one token before and after another text was read."""
-        ids = self._draw_fixed_ids(TOKENS)
-        first = self._generate_forced_tokens(ids[:, :1], _force_same_token, 1)[0]
-        self._generate_forced_tokens(ids, _force_same_token, _STEPS)
-        yield self._generate_forced_tokens(ids[:, :1], _force_same_token, 1)[0], first
-
-    def _compare_logits_of_exchanged_beams(self, tokens: int) -> Pairs:
-        """Compare the logits of two beams whose rows were exchanged to the logits of the same texts alone."""
-        ids = self._draw_trial_text(tokens)
-        first, second = _choose_forced_tokens(self._vocabulary)
-        beams = self._generate_forced_tokens(ids, _force_beam_exchange, 3, num_beams=2)
-        ends = torch.tensor([[second, first], [second, second]], device=ids.device)
-        texts = torch.cat([ids.repeat(2, 1), ends], 1)
-        yield beams[2], self._generate_forced_tokens(texts, _force_same_token, 1, use_cache=False)[0]
+        expected = self._run_one_pass(texts[-1:, padding:], _STEPS + 1)
+        yield from zip([logits[-1] for logits in output.logits], expected, strict=True)
 
     def _compare_candidate_passes(self, kind: type[TreePasses], tokens: int) -> Pairs:
-        """Compare the results for the second of two candidates at each step to the results of one pass."""
-        ids = self._draw_trial_text(tokens)
+        """Compare the results for one of two candidates at each step to the results of one pass."""
+        ids = self._draw_fixed_ids(max(tokens, 2 * TOKENS) - _STEPS)
         candidates = self._draw_fixed_ids(2 * _STEPS).view(_STEPS, 1, 2)
+        # The chosen candidates alternate, so that rows of a cache must change their places.
+        choices = torch.arange(1, _STEPS + 1, device=ids.device).view(_STEPS, 1) % 2
         mask = torch.ones_like(ids)
         padding = _PADDING if self.can_pad_prompts(TOKENS) else 0
         mask[:, :padding] = 0
         ids[:, :padding] = find_padding_token(self._model)
-        text = torch.cat([ids[:, padding:], candidates[:, :, 1].T], 1)
+        chosen = candidates.gather(2, choices[:, :, None])
+        text = torch.cat([ids[:, padding:], chosen.view(1, _STEPS)], 1)
         every_logits, states = run_with_hidden_states(
             self._model, text, torch.ones_like(text), logits_to_keep=_STEPS + 1
         )
@@ -255,80 +211,25 @@ class Abilities:
         hidden = states[0, -_STEPS:]
         passes = kind(self._model, ids, mask, _STEPS)
         yield passes.prefill()[0], logits[0]
-        for step in range(_STEPS):
+        for step, choice in enumerate(choices):
             passes.compute_candidate_penalties(candidates[step])
-            yield passes.hidden[0, 1], hidden[step]
-            yield passes.append_chosen_candidates(torch.ones_like(ids[:, 0]))[0], logits[step + 1]
+            yield passes.hidden[0, choice[0]], hidden[step]
+            yield passes.append_chosen_candidates(choice)[0], logits[step + 1]
 
     @property
     def _model(self) -> Model:
         return self._reference()
 
-    @property
-    def _vocabulary(self) -> int:
-        return self._model.config.get_text_config().vocab_size  # type: ignore[no-any-return]
-
     def _draw_fixed_ids(self, count: int) -> Tensor:
         """Return token ids that are the same at every call, `[1, tokens]`."""
-        ids = torch.randint(self._vocabulary, (1, count), generator=torch.Generator().manual_seed(1))
+        vocabulary = self._model.config.get_text_config().vocab_size
+        ids = torch.randint(vocabulary, (1, count), generator=torch.Generator().manual_seed(1))
         return ids.to(self._model.device)
-
-    def _draw_trial_text(self, tokens: int) -> Tensor:
-        """Return a text `[1, n]` that has `tokens` tokens or more at the end of a trial.
-
-        Tokens are repeated, because this shows best whether a layer sees only the last tokens.
-        """
-        length = max(tokens, 2 * TOKENS) - _STEPS
-        return self._draw_fixed_ids(TOKENS).repeat_interleave(-(-length // TOKENS), 1)[:, :length]
 
     def _run_one_pass(self, ids: Tensor, keep: int = 1) -> Tensor:
         """Run a text `[1, n]` in one pass without a cache, and return the last logits, `[keep, V]`."""
         output = run_model(self._model, ids, torch.ones_like(ids), logits_to_keep=keep)
         return output.logits[0, -keep:]  # type: ignore[no-any-return]
-
-    def _generate_forced_tokens(
-        self,
-        ids: Tensor,
-        force: Callable[[Tensor, Tensor], Tensor],
-        steps: int,
-        mask: Tensor | None = None,
-        **options: object,
-    ) -> tuple[Tensor, ...]:
-        """Generate with tokens that `force` chooses, and return the model's logits at each step, `[B, V]`."""
-        output = generate_with_transformers(
-            self._model,
-            ids,
-            torch.ones_like(ids) if mask is None else mask,
-            force,
-            stop_criteria=(),
-            pad_token_id=0,
-            output_logits=True,
-            return_dict_in_generate=True,
-            max_new_tokens=steps,
-            **options,
-        )
-        return output.logits  # type: ignore[no-any-return]
-
-
-def _choose_forced_tokens(vocabulary: int) -> tuple[int, int]:
-    """Return two token ids for trials to write, which exist in any vocabulary."""
-    return 1 % vocabulary, 2 % vocabulary
-
-
-def _force_same_token(_input_ids: Tensor, scores: Tensor) -> Tensor:
-    """Return scores that make the same token likely in all rows."""
-    forced = torch.full_like(scores, _UNLIKELY)
-    forced[:, _choose_forced_tokens(scores.shape[1])[0]] = 0
-    return forced
-
-
-def _force_beam_exchange(input_ids: Tensor, scores: Tensor) -> Tensor:
-    """Return scores with which both beams of the next step continue the second beam."""
-    first, second = _choose_forced_tokens(scores.shape[1])
-    forced = torch.full_like(scores, _UNLIKELY)
-    forced[:, first] = torch.where(input_ids[:, -1] == second, 0, -10)
-    forced[:, second] = forced[:, first] - 1
-    return forced
 
 
 def _compute_relative_distance(actual: Tensor, expected: Tensor) -> float:

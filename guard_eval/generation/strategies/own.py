@@ -34,8 +34,7 @@ _MODULE = "guard_eval_own_"
 """The beginning of a strategy file's module name. A hash of the file's text follows."""
 
 _classes: dict[str, type[Step]] = {}
-sources: dict[str, str] = {}
-"""The source code of each loaded strategy file, by path. Workers on other machines get this source code."""
+_loaded_paths: set[str] = set()
 spellings: dict[str, Strategy] = {}
 """Parsed strategies that contain a user's own strategy, by the text from which they were parsed."""
 recorded: dict[str, RecordedStrategy] = {}
@@ -49,18 +48,12 @@ def load_strategies(path: Path) -> None:
         StudyError: The file cannot be read or run, the file has no strategy, or a name is already in use.
     """
     path = path.absolute()
-    load_strategies_from_source(str(path), read_text(path))
+    for strategy_class in _run_strategy_file(path, read_text(path)):
+        _check_strategy_class(strategy_class, path)
+        _classes[get_strategy_name(strategy_class)] = strategy_class
+    _loaded_paths.add(str(path))
     files = filter(None, [*os.environ.get(VARIABLE, "").split(os.pathsep), str(path)])
     os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys(files))
-
-
-def load_strategies_from_source(path: str, text: str) -> None:
-    """Load the strategies from a file's source code `text`. Error messages name the file's `path`."""
-    if sources.get(path) != text:
-        for strategy_class in _run_strategy_file(f"{_MODULE}{_hash_text(text)}", path, text):
-            _check_strategy_class(strategy_class, path)
-            _classes[get_strategy_name(strategy_class)] = strategy_class
-        sources[path] = text
 
 
 def list_own_strategies() -> dict[str, type[Step]]:
@@ -70,7 +63,7 @@ def list_own_strategies() -> dict[str, type[Step]]:
         StudyError: A strategy file cannot be loaded.
     """
     for path in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
-        if path not in sources:
+        if path not in _loaded_paths:
             load_strategies(Path(path))
     return dict(_classes)
 
@@ -103,10 +96,11 @@ def find_defining_file(strategy_class: type) -> str:
     return getattr(sys.modules.get(strategy_class.__module__), "__file__", None) or strategy_class.__module__
 
 
-def _run_strategy_file(name: str, path: str, text: str) -> list[type[Step]]:
-    """Run a file's source code as the module `name`. Return the strategy classes that the file defines."""
+def _run_strategy_file(path: Path, text: str) -> list[type[Step]]:
+    """Run a file's source code as a module. Return the strategy classes that the file defines."""
+    name = f"{_MODULE}{_hash_text(text)}"
     module = ModuleType(name)
-    module.__file__ = path
+    module.__file__ = str(path)
     sys.modules[name] = module  # dataclasses and type hints search here for names
     try:
         exec(compile(text, path, "exec"), vars(module))  # noqa: S102 (the command line names the file)
@@ -115,9 +109,7 @@ def _run_strategy_file(name: str, path: str, text: str) -> list[type[Step]]:
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         frames = traceback.extract_tb(error.__traceback__)
-        lines = [frame.lineno for frame in frames if frame.filename == path]
-        if isinstance(error, SyntaxError):
-            lines = [error.lineno]
+        lines = [frame.lineno for frame in frames if frame.filename == str(path)]
         where = f", line {lines[-1]}" if lines else ""
         raise StudyError(
             f"cannot use the strategies in {path}{where}: {type(error).__name__}: {error}; correct the file"
@@ -127,24 +119,23 @@ def _run_strategy_file(name: str, path: str, text: str) -> list[type[Step]]:
     return kinds
 
 
-def _check_strategy_class(strategy_class: type[Step], path: str) -> None:
-    """Raise a `StudyError` if a class is not a complete strategy or has the name of another strategy."""
+def _check_strategy_class(strategy_class: type[Step], path: Path) -> None:
+    """Raise a `StudyError` if a class is not a frozen dataclass or has the name of another strategy."""
     name = get_strategy_name(strategy_class)
     settings = vars(strategy_class).get("__dataclass_params__")
     if settings is None or not settings.frozen:
         above = "write @dataclass(frozen=True, kw_only=True) above it"
         raise _make_strategy_file_error(path, f"{strategy_class.__name__} is not a frozen dataclass; {above}")
-    if apply_step.dispatch(strategy_class) is apply_step.dispatch(object):
-        raise _make_strategy_file_error(path, f"no function is registered for {strategy_class.__name__}")
-    other = None if name in STRATEGIES else _classes.get(name, strategy_class)
-    if other is None or other.__module__ != strategy_class.__module__:
-        owner = find_defining_file(other) if other else "guard-eval"
+    other = STRATEGIES.get(name) or _classes.get(name, strategy_class)
+    if other.__module__ != strategy_class.__module__:
         raise _make_strategy_file_error(
-            path, f"{name!r} is a strategy of {owner}; rename the class {strategy_class.__name__}"
+            path,
+            f"{name!r} is a strategy of {find_defining_file(other)}; "
+            f"rename the class {strategy_class.__name__}",
         )
 
 
-def _make_strategy_file_error(path: str, problem: str) -> StudyError:
+def _make_strategy_file_error(path: Path, problem: str) -> StudyError:
     return StudyError(f"{path}: {problem}; see the example in docs/own_strategy.md")
 
 

@@ -9,14 +9,14 @@ own strategies have them in the user's file (docs/own_strategy.md).
 from __future__ import annotations
 
 import re
-from dataclasses import MISSING, dataclass, fields
 from dataclasses import Field as DataclassField
+from dataclasses import dataclass, fields
 from functools import cache, singledispatch
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast, dataclass_transform, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from guard_eval.errors import StudyError, suggest_nearest_word
+from guard_eval.errors import StudyError
 
 _Tensor: TypeAlias = Any
 """The type of PyTorch's tensors. This module works without PyTorch."""
@@ -83,14 +83,7 @@ class _StrategyBase:
             try:
                 value = checks[field.name].validate_python(argument)
             except ValidationError as error:
-                first = error.errors()[0]
-                reason = first["msg"].replace("Input should be", "must be")
-                reason = reason.replace("valid integer", "whole number")
-                if field.default is not MISSING:
-                    reason += f"; the default is {_format_parameter_value(field.default)}"
-                if first["type"] == "literal_error":
-                    words = re.findall(r"'(.+?)'", first["ctx"]["expected"])
-                    reason = f"is unknown: {suggest_nearest_word(str(argument), words)}"
+                reason = error.errors()[0]["msg"].replace("Input should be", "must be")
                 named = f"{type(self).__name__}: {field.name} = {argument!r:.60}"
                 raise StudyError(f"{named} {reason}") from error
             if value == 0 and isinstance(value, float):
@@ -270,17 +263,11 @@ class Dry(Penalty, name="dry", source="p-e-w 2024, text-generation-webui, pull r
         multiplier: The penalty for n = allowed_length.
         base: The factor by which the penalty grows with each further token.
         allowed_length: The smallest n that has a penalty.
-        breakers: The tokens at which sequences end: `none`, or the author's list (`DRY_BREAKERS`).
     """
 
     multiplier: _NotNegative = 0.8
     base: Annotated[float, Field(ge=1)] = 1.75
     allowed_length: _AtLeastOne = 2
-    breakers: Literal["none", "standard"] = "none"
-
-
-DRY_BREAKERS = ("\n", ":", '"', "*")
-"""Strings that end a sequence, in DRY's public definition."""
 
 
 class ContrastiveDecoding(
@@ -444,8 +431,7 @@ class Chain(_StrategyBase):
         for step in self.steps:
             if not isinstance(step, Step):
                 raise StudyError(
-                    f"{step} cannot be combined with +, because it chooses the token itself; choose from: "
-                    + ", ".join(name for name, kind in STRATEGIES.items() if issubclass(kind, Step))
+                    f"{step} cannot be combined with +, because it chooses the token itself; use it alone"
                 )
         if len(signature(self)) > _LONGEST_CHAIN:  # signatures are file names
             raise StudyError(
@@ -468,7 +454,7 @@ def signature(strategy: Strategy) -> str:
     """Return a strategy's name with parameters, such as `top_k(k=50)`. `parse` converts the text back.
 
     As in the paper's tables, a strategy that needs tuning always shows its parameters. Parameters with a
-    neutral default (GUARD's, a temperature, a length penalty, breakers) are shown only if they are changed.
+    neutral default (GUARD's, a temperature, a length penalty) are shown only if they are changed.
 
     >>> signature(TopK(k=50)), signature(Guard()), signature(Guard(window=4, formulation="released"))
     ('top_k(k=50)', 'guard', 'guard(window=4, formulation=released)')
@@ -477,7 +463,7 @@ def signature(strategy: Strategy) -> str:
         return strategy.text
     if isinstance(strategy, Chain):
         return " + ".join(map(signature, strategy.steps))
-    neutral = {"temperature", "length_penalty", "breakers"}
+    neutral = {"temperature", "length_penalty"}
     parameters = []
     for field in sorted(fields(strategy), key=lambda field: field.name in neutral):
         value = getattr(strategy, field.name)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import GPT2Tokenizer, RobertaTokenizer
@@ -21,31 +22,21 @@ from guard_eval.metrics.outcomes import Group, Outcome, make_outcome_from_text_v
 from guard_eval.metrics.scorers.batches import compute_values_in_batches, pad_rows
 from guard_eval.metrics.scoring_models import MetricTools
 
-LAYERS = {
-    "roberta-large": 17,
-    "roberta-base": 10,
-    "bert-base-uncased": 9,
-    "bert-large-uncased": 18,
-    "bert-base-multilingual-cased": 9,
-    "distilbert-base-uncased": 5,
-    "xlm-roberta-base": 9,
-    "xlm-roberta-large": 17,
-    "deberta-xlarge-mnli": 40,
-}
-"""For each model, the layer that agrees best with people, as measured by the metric's authors."""
+BEST_LAYER_OF_ROBERTA_LARGE = 17
+"""The layer that agrees best with people, as measured by the metric's authors."""
 
 
 def find_default_layer(model_name: str) -> int:
-    """Return the layer that the metric's authors chose for a model, by the last part of the model's name.
+    """Return the layer that the metric's authors chose for roberta-large, the usual model.
 
     Raises:
-        StudyError: The model is not in `LAYERS`.
+        StudyError: The model is another one.
     """
-    if layer := LAYERS.get(model_name.rstrip("/").rsplit("/", 1)[-1]):
-        return layer
+    if model_name.rstrip("/").rsplit("/", 1)[-1] == "roberta-large":
+        return BEST_LAYER_OF_ROBERTA_LARGE
     raise StudyError(
         f"the best layer of the model {model_name!r} for BERTScore is not known; set "
-        "metrics.bertscore_layer, or use a model such as roberta-large"
+        "metrics.bertscore_layer, or use roberta-large"
     )
 
 
@@ -87,21 +78,15 @@ def compute_bertscores(
     encoded = [_encode_texts(tokenizer, pair) for pair in pairs]
     cut_pairs = [[_cut_to_token_limit(row, limit) for row in pair] for pair in encoded]
     match = partial(_compute_pair_f1, model, tokenizer, layer)
-    scores = compute_values_in_batches(cut_pairs, _count_tokens_of_longer_text, match, max_rows=batch_size)
+    scores = compute_values_in_batches(cut_pairs, match, max_rows=batch_size)
     return [
-        (score, _count_tokens_of_longer_text(pair) > limit)
-        for score, pair in zip(scores, encoded, strict=True)
+        (score, pair != cut_pair) for score, pair, cut_pair in zip(scores, encoded, cut_pairs, strict=True)
     ]
 
 
 def _cut_to_token_limit(row: list[int], limit: int) -> list[int]:
     """Cut a text to `limit` tokens, but keep the special token at the end."""
     return row if len(row) <= limit else [*row[: limit - 1], row[-1]]
-
-
-def _count_tokens_of_longer_text(pair: Sequence[list[int]]) -> int:
-    """Return the number of tokens of the longer text of a pair."""
-    return max(map(len, pair))
 
 
 def _encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
@@ -167,13 +152,13 @@ def yield_outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools
     signature = f"bertscore|{encoder.signature}|layer:{layer}|idf:no|rescaled:no|F1"
     for group in groups:
         scores = [stored.get((text.text, text.reference or ""), (None, False)) for text in group.texts]
-        f1s = [f1 for f1, _ in scores if f1 is not None]
-        values = [math.nan if f1 is None else 100.0 * f1 for f1, _ in scores]
+        values = np.array([math.nan if f1 is None else 100.0 * f1 for f1, _ in scores])
         missing = sum(text.reference is None for text in group.texts)
+        unscored = sum(f1 is None for f1, _ in scores)
         counts = {
             "without a reference": missing,
             "cut to the encoder's length": sum(is_cut for _, is_cut in scores),
-            "not a finite number": sum(not math.isfinite(f1) for f1 in f1s),
+            "not a finite number": int((~np.isfinite(values)).sum()) - unscored,
         }
         note = "no text has a reference" if missing == len(scores) else ""
         yield make_outcome_from_text_values(

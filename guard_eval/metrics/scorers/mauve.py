@@ -100,26 +100,18 @@ def compute_mauve(
     n = min(len(p), len(q))
     number = max(2, round(n / 10)) if buckets == "auto" else buckets
     fewest = max(FEWEST, FEWEST_PER_BUCKET * number)
-    are_finite = np.isfinite(p).all() and np.isfinite(q).all()
-    reason = ""
     if n < fewest:
-        reason = f"{n} texts with a reference; for {number} buckets at least {fewest} are needed"
-    elif not are_finite:
-        reason = "the model's features are not finite numbers"
-    if reason:
-        return Mauve(n=n, buckets=number, reason=reason)
+        needed = f"for {number} buckets at least {fewest} are needed"
+        return Mauve(n=n, buckets=number, reason=f"{n} texts with a reference; {needed}")
+    if not (np.isfinite(p).all() and np.isfinite(q).all()):
+        return Mauve(n=n, buckets=number, reason="the model's features are not finite numbers")
     labels = tuple(_cluster_features(p, q, number, seeds))
     values = []
     for p_labels, q_labels in labels:
-        p_hist = _count_labels_by_bucket(p_labels, number) / len(p)
-        q_hist = _count_labels_by_bucket(q_labels, number) / len(q)
+        p_hist = np.bincount(p_labels, minlength=number) / len(p)
+        q_hist = np.bincount(q_labels, minlength=number) / len(q)
         values.append(float(integrate_divergence_curve(p_hist, q_hist)))
     return Mauve(values=tuple(values), n=n, buckets=number, labels=labels)
-
-
-def _count_labels_by_bucket(labels: Labels, buckets: int) -> NDArray[np.int64]:
-    """Return the number of labels in each bucket, `[buckets]`."""
-    return np.bincount(labels, minlength=buckets)
 
 
 def integrate_divergence_curve(p_hist: ArrayLike, q_hist: ArrayLike) -> Floats:
@@ -162,8 +154,8 @@ def compute_mauve_contributions(result: Mauve) -> Floats:
     one_less = np.eye(result.buckets)  # row k: one text less in bucket k
     change = np.zeros(n)
     for value, (p, q) in zip(result.values, result.labels, strict=True):
-        p_counts = _count_labels_by_bucket(p, result.buckets)
-        q_counts = _count_labels_by_bucket(q, result.buckets)
+        p_counts = np.bincount(p, minlength=result.buckets)
+        q_counts = np.bincount(q, minlength=result.buckets)
         p_without = np.clip(p_counts - one_less, 0, None) / (n - 1)
         q_without = np.clip(q_counts - one_less, 0, None) / (n - 1)
         change_by_reference = integrate_divergence_curve(p_without, q_counts / n) - value
@@ -238,9 +230,7 @@ def compute_text_features(
     context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     cut = {} if context is None else {"truncation": True, "max_length": context}
     rows = [None if text is None else tokenizer(text, verbose=False, **cut)["input_ids"] for text in texts]
-    return compute_values_in_batches(
-        rows, len, partial(_compute_last_token_states, model), max_rows=batch_size
-    )
+    return compute_values_in_batches(rows, partial(_compute_last_token_states, model), max_rows=batch_size)
 
 
 @torch.inference_mode()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -120,58 +120,40 @@ def compute_self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
     texts are still compared with it. The mean rises with the number of texts (Zhu et al. 2018), so compare
     only equal numbers of texts.
 
-    An n-gram's largest count in the other texts is the largest count of all texts, or the second largest if
-    the text itself has the largest. So the time grows with the number of n-grams, not of pairs of texts.
-
     >>> compute_self_bleus(["the cat sat down", "the cat sat there"]).round(2)  # (3/4·2/3·1/2·0.1)^(1/4)
     array([39.76, 39.76])
     """
     words = [text.split() for text in texts]
-    scored = [index for index, row in enumerate(words) if len(row) >= max_n and len(texts) > 1]
     lengths = Counter(map(len, words))
-    log_precision = np.zeros(len(texts))
-    shares_word = np.zeros(len(texts), dtype=bool)
-    for n in range(1, max_n + 1):
-        counts = [Counter(list_ngrams(row, n)) for row in words]
-        largest = _find_two_largest_counts(counts)
-        for index in scored:
-            matches = _count_ngrams_in_other_texts(counts[index], largest)
-            total = len(words[index]) - n + 1
-            log_precision[index] += math.log((matches or EPSILON) / total) / max_n
-            if n == 1:
-                shares_word[index] = matches > 0
+    matches = [_count_shared_ngrams(words, n) for n in range(1, max_n + 1)]
     scores = np.full(len(texts), np.nan)
-    for index in scored:
-        length = len(words[index])
-        others = [other for other, count in lengths.items() if other != length or count > 1]
-        nearest = min(others, key=lambda other: (abs(other - length), other))
+    for index, length in enumerate(map(len, words)):
+        if length < max_n or len(texts) == 1:
+            continue
+        other_lengths = lengths - Counter([length])
+        nearest = min(other_lengths, key=lambda other: (abs(other - length), other))
+        precisions = [(counts[index] or EPSILON) / (length - n) for n, counts in enumerate(matches)]
+        log_precision = sum(math.log(precision) / max_n for precision in precisions)
         log_brevity = min(0.0, 1 - nearest / length)
-        bleu = 100 * math.exp(log_brevity + log_precision[index])
-        scores[index] = bleu if shares_word[index] else 0.0
+        shares_word = matches[0][index] > 0
+        scores[index] = 100 * math.exp(log_brevity + log_precision) if shares_word else 0.0
     return scores
 
 
-def _find_two_largest_counts(counts: Sequence[Counter[Gram]]) -> dict[Gram, tuple[int, int]]:
-    """Return, for each n-gram, the largest and the second largest count in a single text."""
-    largest: dict[Gram, tuple[int, int]] = {}
+def _count_shared_ngrams(words: Sequence[Sequence[str]], n: int) -> list[int]:
+    """Count each text's n-grams that occur in other texts.
+
+    An n-gram counts at most as often as the other text with the largest count contains the n-gram. This is
+    the second largest count of all texts, unless the text's own count is smaller.
+    """
+    counts = [Counter(list_ngrams(row, n)) for row in words]
+    largest: Counter[Gram] = Counter()
+    second: Counter[Gram] = Counter()
     for grams in counts:
         for gram, count in grams.items():
-            first, second = largest.get(gram, (0, 0))
-            largest[gram] = (count, first) if count > first else (first, max(second, count))
-    return largest
-
-
-def _count_ngrams_in_other_texts(grams: Counter[Gram], largest_counts: Mapping[Gram, tuple[int, int]]) -> int:
-    """Count a text's n-grams that occur in other texts.
-
-    An n-gram counts at most as often as the other text with the largest count contains the n-gram.
-    """
-    matches = 0
-    for gram, count in grams.items():
-        first, second = largest_counts[gram]
-        elsewhere = second if first == count else first
-        matches += min(count, elsewhere)
-    return matches
+            second[gram] = max(second[gram], min(largest[gram], count))
+            largest[gram] = max(largest[gram], count)
+    return [(grams & second).total() for grams in counts]
 
 
 def yield_outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) -> Iterator[Outcome]:

@@ -354,11 +354,11 @@ def read_forms_with_verdicts(db: Connection, settings: str) -> list[tuple[str, i
 
 def reserve_requests(
     db: Connection,
+    now: datetime,
     planned: Sequence[PlannedRequest],
     *,
     judge: Rater,
     run: str,
-    now: datetime,
     limit: int | None,
     batch: str | None = None,
 ) -> list[Reservation]:
@@ -407,9 +407,9 @@ def _read_active_requests(
                 yield row.key, AnsweredRequest(row=row.id, response=row.response, max_output_tokens=tokens)
 
 
-def renew_lease(db: Connection, run: str, until: datetime) -> None:
-    """Extend the leases of a run's open requests until this time."""
-    _RENEW(db, run=run, until=until)
+def renew_lease(db: Connection, now: datetime, leases: Sequence[timedelta], *, run: str) -> None:
+    """Let the leases of a run's open requests end after the last of these times from now."""
+    _RENEW(db, run=run, until=now + leases[-1])
 
 
 def store_request_results(db: Connection, _now: datetime, results: Sequence[RequestResult]) -> None:

@@ -99,10 +99,10 @@ def read_system_file(
     except StudyError as error:
         raise StudyError(f"{where}: {error}") from None
     matched = index.match_texts(texts, prompt_ids=prompt_ids)
-    if matched.reworded:
-        text = matched.reworded[0]
+    if reworded := [text for text in matched.unmatched if text.prompt_id in index.by_id]:
+        text = reworded[0]
         raise StudyError(
-            f"{where}: {len(matched.reworded)} of {len(texts)} texts have the id of a prompt that "
+            f"{where}: {len(reworded)} of {len(texts)} texts have the id of a prompt that "
             f"is worded differently in the study, such as {text.prompt_id!r}; correct the ids, or the prompts"
         )
     if not matched.prompts:

@@ -175,7 +175,7 @@ def _keep_texts_of_prompts(
 ) -> ImportedSystem:
     """Return a system with only the texts for the prompts with these ids, and with remarks on the texts."""
     texts = [text for (prompt_id, _), text in matched.texts.items() if prompt_id in ids]
-    unused = len(matched.texts) - len(texts) + len(matched.strangers) + len(matched.reworded)
+    unused = len(matched.texts) - len(texts) + len(matched.unmatched)
     flaws = Counter(flaw for text in texts for flaw in text.flaws)
     empty = sum(not text.text.strip() for text in texts)
     all_echo = 0 < flaws[ECHO] == len(texts) - empty

@@ -32,16 +32,14 @@ class MatchedTexts:
         prompts: The number of prompts with texts, including prompts whose texts are not returned.
         in_place: Whether texts were matched to prompts by the order in the file.
         duplicates: The number of texts that were left out because they repeat another text of the prompt.
-        strangers: Texts for unknown prompts.
-        reworded: Texts with the id of a prompt that has other words.
+        unmatched: Texts for unknown prompts, and texts with the id of a prompt that has other words.
     """
 
     texts: dict[tuple[str, int], Generation] = field(default_factory=dict)
     prompts: int = 0
     in_place: bool = False
     duplicates: int = 0
-    strangers: list[Generation] = field(default_factory=list)
-    reworded: list[Generation] = field(default_factory=list)
+    unmatched: list[Generation] = field(default_factory=list)
 
 
 class PromptIndex:
@@ -82,7 +80,9 @@ class PromptIndex:
         seen: set[tuple[str, str]] = set()
         # The toolkit's own files number the texts of a prompt, but are in the order of the batches.
         for text in sorted(texts, key=attrgetter("run")):
-            owner = self._find_prompt(text, counts, result)
+            owner = self._find_prompt(text, counts)
+            if owner is None:
+                result.unmatched.append(text)
             if owner is None or _NO_TEXT in text.flaws:
                 continue
             if (owner.id, text.text) in seen:
@@ -97,23 +97,16 @@ class PromptIndex:
         result.prompts = len(counts)
         return result
 
-    def _find_prompt(self, text: Generation, counts: Counter[str], result: MatchedTexts) -> Prompt | None:
-        """Return a text's prompt. Without a prompt, note the reason in `result`."""
+    def _find_prompt(self, text: Generation, counts: Mapping[str, int]) -> Prompt | None:
+        """Return a text's prompt, or None if its prompt is unknown, or has the id of another prompt."""
         owner = self.by_id.get(text.prompt_id)
-        if text.prompt is None:
-            if owner is None:
-                result.strangers.append(text)
+        if text.prompt is None or (owner is not None and owner.text == text.prompt):
             return owner
-        if owner is not None and owner.text == text.prompt:
+        candidates = self._prompts_by_words.get(clean_for_raters(text.prompt), [])
+        if owner in candidates:
             return owner
-        words = clean_for_raters(text.prompt)
-        if owner is not None and clean_for_raters(owner.text) == words:
-            return owner
-        candidates = self._prompts_by_words.get(words)
-        if candidates:  # if several prompts have the same words, choose the one with the fewest texts
-            return min(candidates, key=lambda prompt: counts[prompt.id])
-        (result.strangers if owner is None else result.reworded).append(text)
-        return None
+        # If several prompts have the same words, choose the one with the fewest texts.
+        return min(candidates, key=lambda prompt: counts.get(prompt.id, 0), default=None)
 
 
 def assign_prompt_to_text(text: Generation, prompt: Prompt, number: int) -> Generation:

@@ -52,38 +52,11 @@ def test_count_penalties_equal_hand_arithmetic():
     assert not once[1].any()
 
 
-def dry(logits, tokens, breakers=None, **settings):
-    kind = "none" if breakers is None else "standard"
-    return logits_after(Dry(**settings, breakers=kind), logits, tokens=tokens, breakers=breakers)
-
-
-def test_dry_with_breakers_equals_hand_arithmetic():
-    """The published steps: token 7 ends a sequence, has no penalty, and no sequence continues across it.
-
-    "1 7 2 3 4 1 7 2 3": of "7 2 3" only "2 3" counts, so 4 loses multiplier · base⁰.
-    """
-    breakers = torch.tensor([7, 8])
-    text = torch.tensor([[1, 7, 2, 3, 4, 1, 7, 2, 3]])
-
-    def penalties(tokens, **more):
-        penalised = dry(torch.zeros(1, V), tokens, multiplier=0.8, base=2, breakers=breakers, **more)
-        return {n: penalised[0, n].item() for n in range(V) if penalised[0, n]}
-
-    assert penalties(text, allowed_length=2) == {4: pytest.approx(-0.8)}
-    assert penalties(text, allowed_length=3) == {}
-    assert penalties(torch.tensor([[2, 3, 7, 5, 2, 3]]), allowed_length=2) == {}
-    assert penalties(torch.tensor([[3, 7, 5, 3, 7]]), allowed_length=1) == {}
-
-
-def slow_dry(
-    text: list[int], *, multiplier: float, base: float, allowed_length: int, breakers: tuple[int, ...] = ()
-) -> dict[int, float]:
+def slow_dry(text: list[int], *, multiplier: float, base: float, allowed_length: int) -> dict[int, float]:
     """Return DRY's penalty of each token, by a comparison of lists."""
     longest: dict[int, int] = {}
     for index in range(1, len(text)):
         for n in range(1, min(index, penalties.LONGEST_MATCH) + 1):
-            if {text[index], *text[index - n : index]}.intersection(breakers):
-                break
             if text[index - n : index] == text[len(text) - n :]:
                 longest[text[index]] = max(n, longest.get(text[index], 0))
     return {
@@ -96,17 +69,14 @@ def slow_dry(
 @given(
     rows=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=25), min_size=1, max_size=4),
     allowed=st.integers(1, 4),
-    breakers=st.sampled_from([(), (0,), (1, 3)]),
 )
-def test_dry_equals_a_search_in_python_lists(rows, allowed, breakers):
+def test_dry_equals_a_search_in_python_lists(rows, allowed):
     width = max(map(len, rows))
     tokens = torch.tensor([[-1] * (width - len(row)) + row for row in rows])
     settings = {"multiplier": 0.8, "base": 1.5, "allowed_length": allowed}
-    penalised = dry(
-        torch.zeros(len(rows), V), tokens, **settings, breakers=torch.tensor(breakers, dtype=torch.long)
-    )
+    penalised = logits_after(Dry(**settings), torch.zeros(len(rows), V), tokens=tokens)
     for row, text in enumerate(rows):
-        expected = slow_dry(text, **settings, breakers=breakers)
+        expected = slow_dry(text, **settings)
         assert {n: -penalised[row, n].item() for n in range(V) if penalised[row, n]} == pytest.approx(
             expected
         )
@@ -114,7 +84,7 @@ def test_dry_equals_a_search_in_python_lists(rows, allowed, breakers):
 
 def test_dry_penalty_of_a_long_loop_is_finite():
     loop = torch.tensor([[1, 2] * 200])
-    penalised = dry(torch.zeros(1, V), loop, multiplier=100, base=1e9, allowed_length=1)
+    penalised = logits_after(Dry(multiplier=100, base=1e9, allowed_length=1), torch.zeros(1, V), tokens=loop)
     assert penalised.isfinite().all()
     assert penalised[0, 1] < -1e30
     assert penalised[0, 2] == 0
@@ -127,7 +97,7 @@ def test_penalties_ignore_padding():
         lambda x: logits_after("repetition_penalty(penalty=1.5)", logits(1), tokens=x),
         lambda x: logits_after("frequency_penalty(penalty=1.5)", logits(1), written=x),
         lambda x: logits_after("no_repeat_ngram(n=2)", logits(1), tokens=x),
-        lambda x: dry(logits(1), x, multiplier=1, base=2, allowed_length=1),
+        lambda x: logits_after("dry(multiplier=1, base=2, allowed_length=1)", logits(1), tokens=x),
     ):
         assert torch.equal(step(tokens), step(short))
         assert not torch.equal(step(tokens), logits(1))

@@ -153,5 +153,5 @@ def test_beam_search_is_equal_with_and_without_a_cache(kind):
 def test_amateur_scores_are_equal_with_and_without_a_cache(kind, monkeypatch):
     strategy, expert = "contrastive_decoding(beams=3, amateur_prompt=whole)", tiny("llama")
     cached = continue_rows(expert, PROMPTS, strategy, amateur=tiny(kind)).tokens
-    monkeypatch.setattr(Abilities, "can_use_cache_as_amateur", lambda *_: False)
+    monkeypatch.setattr(Abilities, "can_reorder_cache", lambda *_: False)
     assert continue_rows(expert, PROMPTS, strategy, amateur=tiny(kind)).tokens == cached

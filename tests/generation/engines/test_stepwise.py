@@ -12,7 +12,6 @@ from transformers.generation.logits_process import (
 from written_texts import continue_rows
 
 from guard_eval.generation.decoding.noise import draw_gumbel_noise, make_row_key
-from guard_eval.generation.decoding.processor import find_sequence_breaker_ids
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.strategies import parse, signature
 
@@ -60,10 +59,3 @@ def test_chains_equal_chains_of_transformers(loaded):
             text.append(int((scores.double() + draw_gumbel_noise(key, step, every)).argmax()))
         decoded = continue_rows(loaded.model, [prompt], COMBINED, keys=key, ends=(), limit=STEPS)
         assert decoded.tokens == [text[len(prompt) :]]
-
-
-@pytest.mark.parametrize("loaded", ["llama", "gpt2", "stories260k"], indirect=True)
-def test_dry_breakers_are_line_ends_colons_quotes_stars(loaded):
-    """DRY's breakers are the last tokens of the encoded strings "a\\n", "a:", 'a"' and "a*"."""
-    decoded = {loaded.tokenizer.decode([token]) for token in find_sequence_breaker_ids(loaded.tokenizer)}
-    assert decoded == {"\n", ":", '"', "*"}

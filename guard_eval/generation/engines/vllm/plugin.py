@@ -19,19 +19,13 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.noise import advance_keys
-from guard_eval.generation.decoding.processor import (
-    choose_tokens,
-    find_sequence_breaker_ids,
-    make_first_state,
-    needs_sequence_breakers,
-)
+from guard_eval.generation.decoding.processor import choose_tokens, make_first_state
 from guard_eval.generation.engines.vllm import VllmObject
 from guard_eval.generation.engines.vllm.request import StrategyRequest, read_strategy_request
 from guard_eval.generation.strategies import Guard, LogitStrategy, is_user_defined, list_strategy_steps
@@ -162,8 +156,7 @@ class _Requests(ABC):
             age = torch.arange(longest, 0, -1, device=self._device)
             written = texts[:, texts.shape[1] - longest :].masked_fill(age > steps[:, None], -1)
             states = torch.stack([request.states[request.step] for request in group])
-            breakers = self._sequence_breaker_ids if needs_sequence_breakers(strategy) else keys[:0]
-            context = Context(advance_keys(keys, steps - phase), phase, texts, written, states, breakers)
+            context = Context(advance_keys(keys, steps - phase), phase, texts, written, states)
             tokens = choose_tokens(strategy, logits[lines].float(), context)
             for request, state in zip(group, context.state, strict=True):
                 request.states[request.step + 1] = state
@@ -171,17 +164,6 @@ class _Requests(ABC):
             logits[lines] = -torch.inf
             logits[lines, tokens] = 0
         return logits
-
-    @cached_property
-    def _sequence_breaker_ids(self) -> Tensor:
-        """The tokens at which DRY's sequences end, from the tokenizer of vLLM's model."""
-        from transformers import AutoTokenizer  # noqa: PLC0415 (few requests need it)
-
-        model = self._config.model_config
-        tokenizer = AutoTokenizer.from_pretrained(
-            model.tokenizer, revision=model.tokenizer_revision, trust_remote_code=False
-        )
-        return copy_to_device(find_sequence_breaker_ids(tokenizer), self._device)
 
 
 def _choose_shared_step_number(strategy: LogitStrategy, step: int) -> int:

@@ -9,13 +9,12 @@ from slow_guard import SLOW
 from stepping import Follower
 
 from guard_eval.generation.decoding.noise import make_row_key
-from guard_eval.generation.engines.vllm import plugin
 from guard_eval.generation.engines.vllm.plugin import (
     ProcessorForRunnerV1,
     ProcessorForRunnerV2,
     make_processor,
 )
-from guard_eval.generation.strategies import own, parse
+from guard_eval.generation.strategies import parse
 
 CPU = torch.device("cpu")
 GUARDS = ["guard", "guard(formulation=algorithm1)", "guard(formulation=released)"]
@@ -23,7 +22,7 @@ DRAWN = ["guard(select=sample)", "top_p(p=0.9)", "top_k(k=5)", "temperature(tau=
 LOOKING_BACK = [
     "mirostat(tau=2, eta=0.5)",
     "dry(multiplier=2, base=1.75, allowed_length=1)",
-    "dry(multiplier=2, base=1.75, allowed_length=1, breakers=standard)",
+    "dry(multiplier=2, base=1.75, allowed_length=1)",
     "repetition_penalty(penalty=1.5) + top_p(p=0.9)",
     "no_repeat_ngram(n=2) + mirostat(tau=2, eta=1) + frequency_penalty(penalty=0.5)",
     "every_other + repetition_penalty(penalty=1.5)",
@@ -42,13 +41,11 @@ def leave_even_tokens_at_even_steps(strategy: EveryOther, logits, context):
     return logits
 """
 ROOM = 4
-BREAKERS = [3, 7, 11]
 
 
 @pytest.fixture(autouse=True)
-def _breakers(monkeypatch, own_registry):
-    own.load_strategies_from_source("mine.py", OWN)
-    monkeypatch.setattr(plugin._Requests, "_sequence_breaker_ids", torch.tensor(BREAKERS))
+def _own_strategies(load_own_strategies):
+    load_own_strategies(OWN)
 
 
 def jobs(names: list[str]) -> list[Job]:
@@ -76,8 +73,7 @@ def alone(job: Job, model: Model) -> list[int]:
             text.append(oracle.step(model(text).double().tolist()))
     else:
         key = make_row_key(3, extra["guard_eval_prompt_id"], name) if extra else 0
-        prompts, breakers = torch.tensor([job.prompt]), torch.tensor(BREAKERS)
-        follower = Follower(strategy, torch.tensor([key]), prompts=prompts, breakers=breakers)
+        follower = Follower(strategy, torch.tensor([key]), prompts=torch.tensor([job.prompt]))
         for _ in range(job.limit):
             text.append(int(follower(model(text)[None])))
     return text[len(job.prompt) :]
