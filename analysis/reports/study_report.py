@@ -252,13 +252,7 @@ def _list_asked_criteria(settings: Settings) -> tuple[Criterion, ...]:
 def _note_only_first_run_compared(settings: Settings) -> tuple[str, ...]:
     """Return a note if only the first of several texts of each prompt was compared."""
     runs = settings.generation.runs
-    if runs == 1:
-        return ()
-    names = dict.fromkeys(chain(*settings.pairs.compare))
-    single = [name for name in names if settings.count_texts_per_prompt(name) == 1]
-    verb = "writes" if len(single) == 1 else "write"
-    others = f"; {', '.join(single)} {verb} one" if single else ""
-    return (f"Of {runs} texts a prompt by each strategy the first was compared{others}.",)
+    return () if runs == 1 else (f"Of up to {runs} texts a prompt by each strategy the first was compared.",)
 
 
 def _describe_missing_pairs(study: Study, pairs: Sequence[Pair]) -> Iterator[str]:
@@ -359,17 +353,12 @@ def add_split_columns(
     source_of = {name: key for key, cells in sources.items() for row in cells.values() for name in row}
     source_of = {name: key for name, key in source_of.items() if name not in table.columns}
     for name in further:
-        if name in table.columns:
-            raise StudyError(
-                f"--by {name}: this column of the verdicts cannot split results. If the prompts have "
-                "a column of this name, rename that one; "
-                f"{suggest_nearest_word(name, sorted({*SPLITTING, *source_of}))}"
-            )
         if name not in source_of:
             raise StudyError(
-                f"--by {name}: no prompt and no trace has this column. If it describes prompts, "
-                f"write it into each line of {study.prompts_path}. To trace existing texts, move the files "
-                f"of {study.continuations_folder} away and run generate --trace, which writes the same "
+                f"--by {name}: no prompt and no trace has this column. If it describes prompts, write it "
+                f"into each line of {study.prompts_path}, under a name that no column of the verdicts has. "
+                f"To trace existing texts, move the files of {study.continuations_folder} away and run "
+                "generate --trace, which writes the same "
                 f"texts; {suggest_nearest_word(name, sorted({*SPLITTING, *source_of}))}"
             )
         values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}

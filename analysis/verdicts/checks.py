@@ -11,8 +11,7 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.methods import TEXTS as TEXTS_OF_METHODS
-from analysis.verdicts.reading import READING, WIDE, Reading, get_reading, join_readings
+from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
 from analysis.verdicts.table import (
     MAX_NUMBERS,
     METHODS,
@@ -28,9 +27,8 @@ from analysis.verdicts.table import (
     refuse_wrong_rows,
     unify_categories,
 )
-from analysis.verdicts.words import MEANINGS, format_set_options, format_word_setting, is_model_name
+from analysis.verdicts.words import format_set_options, is_model_name, offer_word_settings
 from guard_eval.errors import StudyError
-from guard_eval.files.headings import differ_only_in_side, simplify_heading
 from guard_eval.lookalike import make_visible_form
 from guard_eval.records import TIE, RaterKind
 from guard_eval.reporting.words import join_first_parts
@@ -49,12 +47,6 @@ _ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+|\d\.\d+[eE]\d+")
 _SHARED = 0.5
 _FEWEST_ALIKE = 3
 """Different spellings are suspected only if at least this number of a rater's ids would become equal."""
-_TEXT_OF_SIDE = re.compile(
-    rf"{TEXTS_OF_METHODS}s?(a|b|0|1|2|left|right)|(left|right|first|second){TEXTS_OF_METHODS}"
-)
-"""Headings of the text on one side, such as response_a."""
-FEWEST_WORDS = 3
-"""A cell with at least this number of words is a text."""
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
@@ -91,16 +83,13 @@ def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) 
             table, table[name].isna(), "{name} is empty on {where}; fill it in or remove the row", name=name
         )
     _refuse_lookalike_names(table)
-    _refuse_ids_changed_by_spreadsheet(table)
-    _refuse_differently_spelt_ids(table)
+    _refuse_ids_in_two_spellings(table)
     table = unify_categories(table, [*METHODS, "verdict", "shown_first"])
     _check_methods_and_verdicts(table)
     if rater_kind is None:
-        roles = get_reading(frame).roles
-        _refuse_unnamed_models(table, is_wide=any(role[::2] == ("rater", WIDE) for role in roles))
+        _refuse_unnamed_models(table)
     table = table.assign(rater_kind=_fill_rater_kinds(table, rater_kind))
     _refuse_contradictory_rows(table)
-    _refuse_other_texts_under_one_id(table)
     if "shown_first" in table:
         table = table.assign(shown_first=_name_method_shown_first(table))
     table = unify_method_order(table)
@@ -167,58 +156,41 @@ def _make_comparable_form(text: str, name: str) -> str:
     return make_visible_form(text, keep_case=name in _IDS and " " not in text.strip())
 
 
-def _refuse_ids_changed_by_spreadsheet(table: pd.DataFrame) -> None:
-    """Refuse ids that a spreadsheet has changed: rounded ids, and ids whose numbers are written in two ways.
+def _refuse_ids_in_two_spellings(table: pd.DataFrame) -> None:
+    """Refuse ids that a spreadsheet has rounded, and ids that raters write in different ways.
 
-    Two spellings, such as 1 and 1.0, are separate ids if one rater has both.
+    Two spellings are separate ids if one rater has both. Numbers such as 1 and 1.0 are always refused. If
+    case, signs or the ending of a file's name differ, most ids of a rater must have two spellings.
     """
-    for name in [name for name in sorted(_IDS) if name in table]:
-        texts = table[name].cat.categories
-        rounded = table[name].isin([text for text in texts if any(map(_ROUNDED.fullmatch, text.split(", ")))])
+    for name in sorted(_IDS.intersection(table)):
+        texts = table[name].cat.categories.astype(str)
+        rounded = [text for text in texts if any(map(_ROUNDED.fullmatch, text.split(", ")))]
         refuse_wrong_rows(
             table.assign(id=table[name]),
-            rounded,
+            table[name].isin(rounded),
             "{name} is {id!r} on {where}, a number that a spreadsheet has rounded; export the ids as text",
             name=name,
         )
-        spellings: dict[str, list[str]] = {}
-        for text in texts:
-            spellings.setdefault(_NUMBER.sub(r"\1", text), []).append(text)
-        doubtful = [texts for texts in spellings.values() if len(texts) > 1]
-        rows = table[table[name].isin([text for texts in doubtful for text in texts])]
-        raters = rows.groupby(name, observed=True)["rater"].agg(set)
-        for first, *others in doubtful:
-            for other in others:
-                if raters[first].isdisjoint(raters[other]):
-                    raise StudyError(
-                        f"{name} is {first!r} for {min(raters[first])!r} and {other!r} for "
-                        f"{min(raters[other])!r}, which may mean the same; write only one of them in all rows"
-                    )
-
-
-def _refuse_differently_spelt_ids(table: pd.DataFrame) -> None:
-    """Refuse ids if most ids of a rater are also written in another way, which this rater never uses.
-
-    The comparison ignores case, signs and the ending of a file's name. If some ids are numbers, it also
-    ignores letters before a number.
-    """
-    for name in [name for name in sorted(_IDS) if name in table]:
-        rows = table[[name, "rater"]].dropna().drop_duplicates().astype(object).reset_index(drop=True)
-        plain = rows[name].str.casefold().str.replace(r"\.[a-z]\w{0,4}$|[\W_]", "", regex=True)
+        rows = table[[name, "rater"]].dropna().drop_duplicates()
+        numbers = texts.str.replace(_NUMBER, r"\1", regex=True)
+        plain = texts.str.casefold().str.replace(r"\.[a-z]\w{0,4}$|[\W_]", "", regex=True)
         if plain.str.isdecimal().any():
             plain = plain.str.replace(r"^[a-z]+(?=\d+$)", "", regex=True)
-        is_alike = rows[name].groupby(plain).transform("nunique") > 1
-        has_both = rows.assign(plain=plain).duplicated(["plain", "rater"], keep=False)
-        is_alike &= ~has_both.groupby(plain).transform("any")
-        counts = is_alike.groupby(rows["rater"]).agg(["sum", "mean"])
-        is_odd = (counts["sum"] >= _FEWEST_ALIKE) & (counts["mean"] >= _SHARED)
-        if is_odd.any():
-            number = int((is_alike & (rows["rater"] == is_odd.idxmax())).to_numpy().argmax())
-            first, *others = rows[name][plain == plain.iloc[number]].unique()
-            raise StudyError(
-                f"{name} is {first!r} for some raters and {others[0]!r} for others. If both mean the same, "
-                "write one of them in all rows. If they do not, write ids that differ more"
-            )
+        for forms, fewest, share in ((numbers, 1, 0), (plain, _FEWEST_ALIKE, _SHARED)):
+            form = pd.Series(forms.to_numpy()[rows[name].cat.codes], rows.index)
+            has_both = rows.assign(form=form).duplicated(["form", "rater"], keep=False)
+            is_alike = (rows[name].groupby(form).transform("nunique") > 1) & ~has_both.groupby(
+                form
+            ).transform("any")
+            counts = is_alike.groupby(rows["rater"], observed=True).agg(["sum", "mean"])
+            is_odd = (counts["sum"] >= fewest) & (counts["mean"] >= share)
+            if is_odd.any():
+                group = form == form[is_alike & (rows["rater"] == is_odd.idxmax())].iloc[0]
+                first, other = rows[group].drop_duplicates(name)[:2].itertuples(index=False, name=None)
+                raise StudyError(
+                    f"{name} is {first[0]!r} for {first[1]!r} and {other[0]!r} for {other[1]!r}, which may "
+                    "mean the same. If so, write one of them in all rows. If not, write ids that differ more"
+                )
 
 
 def _check_methods_and_verdicts(table: pd.DataFrame) -> None:
@@ -236,65 +208,52 @@ def _check_methods_and_verdicts(table: pd.DataFrame) -> None:
         "a method is called 'tie' on {where}, but this word is the verdict for a tie; rename the method",
     )
     is_unknown = (verdict != a) & (verdict != b) & (verdict != TIE)
-    unknown = sorted(verdict[is_unknown].unique())
+    unknown = verdict[is_unknown]
     refuse_wrong_rows(
         table,
         is_unknown,
         "the verdict {verdict!r} names no method of its pair on {where}; write {method_a!r}, {method_b!r} or "
-        "'tie', or declare what it means: {offers} ({meanings})",
-        meanings=MEANINGS,
-        offers=format_set_options(*map(format_word_setting, unknown)),
+        "'tie', or declare what it means: {offers}",
+        offers=offer_word_settings(unknown),
     )
 
 
-def _refuse_unnamed_models(table: pd.DataFrame, *, is_wide: bool) -> None:
-    """Refuse raters with the name of a model if the table does not say whether raters are models.
-
-    Args:
-        table: The table of verdicts.
-        is_wide: Whether the raters were the headings of a wide table.
-    """
+def _refuse_unnamed_models(table: pd.DataFrame) -> None:
+    """Refuse raters with the name of a model if the table does not say whether raters are models."""
     named = table["rater"].isin(list(filter(is_model_name, table["rater"].cat.categories)))
     named &= table["rater_kind"].isna()
     names = sorted(table["rater"][named].unique())
-    remedy = f"add a column rater_kind with {', '.join(KINDS[:-2])} or {KINDS[-2]} in every row"
-    if is_wide:
-        remedy = f"write a row for each verdict, and {remedy}"
-    if named.all():
-        remedy = f"write --set rater_kind=model (or person, if people have these names), or {remedy}"
     refuse_wrong_rows(
         table,
         named,
-        "rater is {names} on {where}, which looks like the name of a model, and nothing says what it is; "
-        "{remedy}",
+        "rater is {names} on {where}, which looks like the name of a model, and nothing says what it is; add "
+        "a column rater_kind with {kinds} in every row. If all are models, write --set rater_kind=model",
         names=join_first_parts(list(map(repr, names)), MAX_NUMBERS, join=", "),
-        remedy=remedy,
+        kinds=" or ".join(KINDS[:-1]),
     )
 
 
 def _fill_rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Series:
     """Return the kind of rater of each row: the table's kind if given, otherwise `declared`, or unknown."""
-    default = declared or UNKNOWN_KIND
     kinds = table["rater_kind"]
     named = {text: _KIND_NAMES.get(text.casefold(), text.casefold()) for text in kinds.cat.categories}
-    kinds = pd.Series(pd.Categorical(kinds.astype(object).map(named)), kinds.index)
-    if declared is not None:
-        kinds = kinds.cat.remove_categories([name for name in kinds.cat.categories if name == UNKNOWN_KIND])
+    kinds = kinds.astype(object).map(named).astype(object)
     refuse_wrong_rows(
         table,
         kinds.notna() & ~kinds.isin(KINDS),
         "rater_kind {rater_kind!r} is unknown on {where}; write one of: {kinds}",
         kinds=", ".join(KINDS),
     )
-    if declared is not None:
-        refuse_wrong_rows(
-            table,
-            kinds.notna() & (kinds != declared),
-            "rater_kind is {rater_kind!r} on {where}, but {declared!r} is declared for all rows; remove "
-            "the declaration, or correct the column",
-            declared=declared,
-        )
-    return kinds.cat.set_categories(sorted({*kinds.cat.categories, default})).fillna(default)
+    if declared is None:
+        return kinds.fillna(UNKNOWN_KIND).astype("category")
+    refuse_wrong_rows(
+        table,
+        kinds.notna() & ~kinds.isin([declared, UNKNOWN_KIND]),
+        "rater_kind is {rater_kind!r} on {where}, but {declared!r} is declared for all rows; remove the "
+        "declaration, or correct the column",
+        declared=declared,
+    )
+    return kinds.where(kinds == declared, declared).astype("category")
 
 
 def _refuse_contradictory_rows(table: pd.DataFrame) -> None:
@@ -318,37 +277,17 @@ def _refuse_contradictory_rows(table: pd.DataFrame) -> None:
             )
 
 
-def _refuse_other_texts_under_one_id(table: pd.DataFrame) -> None:
-    """Refuse a pair whose rows have different texts in columns such as response_a and response_b."""
-    names = [name for name in map(str, table.columns) if _TEXT_OF_SIDE.fullmatch(simplify_heading(name))]
-    if len(names) != 2 or not differ_only_in_side(*names):
-        return
-    texts = table[names].astype(object)
-    is_text = texts.map(lambda cell: len(str(cell).split()) >= FEWEST_WORDS).all(axis=1)
-    couples = [" / ".join(sorted(row)) for row in texts[is_text].itertuples(index=False)]
-    pairs = pd.DataFrame({"pair": table.loc[is_text, "pair_id"], "texts": couples}).drop_duplicates()
-    is_other = table["pair_id"].isin(pairs["pair"][pairs["pair"].duplicated()])
-    refuse_wrong_rows(
-        table,
-        is_other,
-        "the pair {pair_id!r} has several texts in {names} ({where}). Write other ids for other texts, such "
-        "as news-1 and wiki-1. If each row is a separate pair, write --set columns.pair_id=",
-        names=" and ".join(names),
-    )
-
-
 def _name_method_shown_first(table: pd.DataFrame) -> pd.Series:
     """Return the name of the method shown first in each row. `shown_first` may also say `a` or `b`."""
     first, a, b = table["shown_first"], table["method_a"], table["method_b"]
-    is_letter = first.notna() & (first != a) & (first != b)
+    is_unnamed = first.notna() & (first != a) & (first != b)
     letters = first.astype(object).str.lower()
-    named = first.mask(is_letter & (letters == "a"), a).mask(is_letter & (letters == "b"), b)
     refuse_wrong_rows(
         table,
-        named.notna() & (named != a) & (named != b),
+        is_unnamed & ~letters.isin(["a", "b"]),
         "shown_first {shown_first!r} names no method of its pair on {where}; write the method, a or b",
     )
-    return named
+    return first.mask(is_unnamed, a.where(letters == "a", b))
 
 
 def _refuse_repeated_verdicts(table: pd.DataFrame) -> None:

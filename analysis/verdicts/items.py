@@ -9,21 +9,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import combinations, filterfalse
-from typing import NamedTuple
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from analysis.verdicts.programs import VerdictFormat
 from analysis.verdicts.sides import read_sides
 from analysis.verdicts.table import (
     FEWEST_ROWS,
+    GROUPS,
     HEADINGS,
+    ITEMS,
     METHODS,
     STORED,
     UNKNOWN_RATER,
-    Mask,
     Table,
     format_column_options,
     format_line_numbers,
@@ -44,13 +46,6 @@ MAX_OPPOSITE = 0.1
 """If all pairs were shown twice, a larger share of opposite verdicts may mean that sides changed."""
 MAX_OFFERS = 3
 """The largest number of columns that an error message suggests."""
-_MEANINGS_OF_REPEATS = {
-    "rater": "If a column names the raters",
-    "criterion": "If a column names what was asked",
-    "presentation": "If the same texts were shown again",
-    "pair_id": "If other texts were compared",
-}
-"""What each role of a column means for several verdicts on one pair."""
 _DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 
 
@@ -84,20 +79,20 @@ def add_pair_and_prompt_columns(
     items = find_item_columns(table, verdict_columns, form)
     is_program = form is not None
     name = items.pair[0] if items.pair else ""
-    is_made = len(items.pair) != 1
     if name and not is_program:
         message = "{name} is empty on {where}, and names what was compared; fill in every cell, or "
         message += "write --set columns.pair_id= if each row is a separate pair"
         refuse_wrong_rows(table.frame, table.find_empty_cells(name), message, name=name)
     prompt = table.frame[items.prompt] if items.prompt else None
-    if is_made and not name:
-        table.use_columns("pair_id", (), items.why, pair_id=np.arange(1, len(table.frame) + 1))
-    elif is_made:
+    pairs: pd.Series | NDArray[Any] = np.arange(1, len(table.frame) + 1)
+    if len(items.pair) == 1:
+        pairs = table.frame[name]
+    elif name:
         numbers, rows = table.find_distinct_rows(name, *METHODS)
         ids = [f"{cell}: {', '.join(sorted(map(str, methods)))}" for cell, *methods in rows]
-        table.use_columns("pair_id", [name], items.why, pair_id=np.array(ids, dtype=object)[numbers])
-    elif name != "pair_id":
-        table.use_columns("pair_id", [name], items.why, pair_id=table.frame[name])
+        pairs = np.array(ids, dtype=object)[numbers]
+    if name != "pair_id":
+        table.use_columns("pair_id", [name] if name else [], items.why, pair_id=pairs)
     if items.prompt not in {"", "prompt_id"}:
         why = "pairs with the same cell share a prompt"
         table.use_columns("prompt_id", [items.prompt], why, prompt_id=prompt)
@@ -122,21 +117,16 @@ def _refuse_prompts_that_differ_within_pairs(table: Table) -> None:
     # A column that tells the verdicts of one rater on a pair apart is asked about later.
     for name in [name for name in names if table.is_determined_by(name, keys)]:
         cells = table.get_cells(name)
-        pairs = cells.groupby(table.number_rows("pair_id"))
-        values = pairs.transform("nunique")
-        is_gap = cells.isna() & (values > 0)
-        if values.max() > 1:
-            pair = table.get_cells("pair_id")[values > 1].iloc[0]
-            texts = cells[table.get_cells("pair_id") == pair].dropna().unique()[:2]
-            listed = ", ".join(repr(text[:60]) for text in texts)
-            raise StudyError(
-                f"the pair {pair!r} has more than one {name} ({listed}). Write one in all its rows. If "
-                f"{name} is no prompt, write --set columns.prompt_id="
-            )
-        if values.max() == 1 and cells.nunique() < len(pairs):
-            message = "{heading} is empty on {where}, and filled in other rows of the same pair. Fill it in. "
-            message += "If it is no prompt, write --set columns.prompt_id="
-            refuse_wrong_rows(table.frame, is_gap, message, heading=name)
+        counts = cells.groupby(table.number_rows("pair_id")).transform("nunique")
+        is_shared = counts.max() > 1 or cells.nunique() < table.count_distinct_rows("pair_id")
+        is_wrong = is_shared & ((counts > 1) | (cells.isna() & (counts > 0)))
+        refuse_wrong_rows(
+            table.frame,
+            is_wrong,
+            "the pair {pair_id!r} has more than one {heading}, or an empty one ({where}). Write one in all "
+            "its rows. If {heading} is no prompt, write --set columns.prompt_id=",
+            heading=name,
+        )
 
 
 def _refuse_ids_that_restart_in_groups(table: Table, heading: str) -> None:
@@ -164,11 +154,10 @@ def find_item_columns(
     """Find the columns that name the pair and the prompt of each row; see `add_pair_and_prompt_columns`."""
     declared = table.declared.columns
     is_program = form is not None
-    rated = [*METHODS, *filter(table.has_columns, ("rater", "criterion"))]
     columns = [*table.columns_without_role, *filter(table.has_columns, ["presentation"])]
     free = [name for name in columns if name not in verdict_columns and not read_sides(table, name).any()]
     free = [name for name in free if table.list_values(name) and not table.has_only_verdicts(name)]
-    named = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
+    named = table.find_headings(ITEMS)
     named = [name for name in named if name in {*free, "prompt_id"} or not table.list_values(name)]
     named = [name for name in named if name not in table.joined]
     prompts = [] if is_program else list(filter(table.is_filled, table.find_headings(HEADINGS["prompt"])))
@@ -184,9 +173,13 @@ def find_item_columns(
     elif "pair_id" in declared:
         items = ItemColumns(why=DECLARED_PAIR)
     else:
-        items = _find_items_by_heading(table, named, rated)
+        items = _find_items_by_heading(table, named)
     if table.has_columns("prompt_id"):
-        items = items._replace(prompt=_find_coarser_prompt(table, named) or "prompt_id")
+        coarser = [name for name in named if table.groups_rows_more_coarsely(name, ["prompt_id"])]
+        coarser = [name for name in coarser if table.count_distinct_rows(name) > 1]
+        if not coarser or "prompt_id" in declared:
+            coarser = ["prompt_id"]
+        items = items._replace(prompt=min(coarser, key=table.count_distinct_rows))
         pairs = table.count_distinct_rows(*items.pair) if items.pair else len(table.frame)
         # Ids that differ in every pair group none, so another column may be the prompt.
         if items.prompt != "prompt_id" or table.count_distinct_rows("prompt_id") < pairs:
@@ -195,11 +188,11 @@ def find_item_columns(
         return items._replace(prompt=_find_prompt_in_joined_columns(table))
     is_unsure = items.prompt in {"", "prompt_id"} and "prompt_id" not in declared
     if is_unsure and (form is None or form.asks):
-        return _use_or_refuse_possible_item(table, items, rated, free)
+        return _use_or_refuse_possible_item(table, items, free)
     return items
 
 
-def _find_items_by_heading(table: Table, named: Sequence[str], rated: Sequence[str]) -> ItemColumns:
+def _find_items_by_heading(table: Table, named: Sequence[str]) -> ItemColumns:
     """Find the columns that name the pair by their headings: a pair's id, or a prompt and two methods."""
     rows = len(table.frame)
     repeated = [name for name in named if table.count_distinct_rows(name) < rows]
@@ -218,9 +211,10 @@ def _find_items_by_heading(table: Table, named: Sequence[str], rated: Sequence[s
             )
     # An id or a prompt that differs in every row tells pairs apart that share a prompt.
     texts = [name for name in numbers if simplify_heading(name) in HEADINGS["prompt"]]
-    if texts or (numbers and len(rated) > len(METHODS) and table.count_distinct_rows(finest, *rated) < rows):
+    has_raters = table.has_columns("rater") or table.has_columns("criterion")
+    if texts or (numbers and has_raters and not table.is_judged_once(finest)):
         return _use_pair_column(table, [*texts, *numbers][0], repeated, "it differs in every row")
-    has_own_methods = table.count_distinct_rows(finest) == int(table.number_pairs(finest).max(initial=-1)) + 1
+    has_own_methods = table.count_distinct_rows(finest) == table.count_pairs(finest)
     if has_own_methods and simplify_heading(finest) not in HEADINGS["prompt"]:
         return _use_pair_column(table, finest, [name for name in repeated if name != finest], "it repeats")
     return ItemColumns(
@@ -228,16 +222,6 @@ def _find_items_by_heading(table: Table, named: Sequence[str], rated: Sequence[s
         prompt=min(repeated, key=table.count_distinct_rows),
         why="rows with the same cell and methods are a pair",
     )
-
-
-def _find_coarser_prompt(table: Table, named: Sequence[str]) -> str:
-    """Return a column with a known heading that groups the ids of prompts; an empty text if there is none."""
-    if "prompt_id" in table.declared.columns:
-        return ""
-    ids = table.count_distinct_rows("prompt_id")
-    coarser = [name for name in named if 1 < table.count_distinct_rows(name) < ids]
-    coarser = [name for name in coarser if table.is_determined_by(name, ["prompt_id"])]
-    return min(coarser, key=table.count_distinct_rows, default="")
 
 
 def _find_prompt_in_joined_columns(table: Table) -> str:
@@ -255,8 +239,7 @@ def _find_prompt_in_joined_columns(table: Table) -> str:
             if number > 1:
                 table.join_columns(heading)
             return heading
-    collections = {*HEADINGS["collections"], *HEADINGS["groups"]}
-    parts = [name for name in parts if simplify_heading(name) not in collections]
+    parts = [name for name in parts if simplify_heading(name) not in GROUPS]
     pairs = table.count_distinct_rows(*table.joined)
     shared = [name for name in parts if table.count_distinct_rows(name) < pairs]
     if len(parts) > 1 and shared:
@@ -282,17 +265,13 @@ def _use_pair_column(table: Table, pair: str, others: Sequence[str], why: str) -
     return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct_rows, default=""), why=why)
 
 
-def _may_column_name_item(
-    table: Table, name: str, items: ItemColumns, rated: Sequence[str], *, is_named: bool
-) -> bool:
+def _may_column_name_item(table: Table, name: str, items: ItemColumns, *, is_named: bool) -> bool:
     """Return whether a column with an unknown heading can name a pair or a prompt.
 
     The values of the column must repeat, and a pair must have only one value. A group, such as a language,
     can be an item only if no rater has judged the group twice. If another column names the pair, a property
     of the raters or of the comparisons is not an item.
     """
-    heading = simplify_heading(name)
-    rows = len(table.frame)
     is_repeated = table.get_cells(name).dropna().duplicated(keep=False)
     if is_metadata_heading(name) or table.count_distinct_rows(name) == 1 or not is_repeated.any():
         return False
@@ -302,17 +281,19 @@ def _may_column_name_item(
     if items.pair and not table.groups_rows_more_coarsely(name, items.pair):
         return False
     described = [["dataset"], ["criterion"], *([METHODS] if is_named else [])]
-    if is_named or table.count_distinct_rows(*rated) == rows:
+    if is_named or table.is_judged_once():
         described.append(["rater"])
     if any(table.is_property_of(name, *keys) for keys in described if table.has_columns(*keys)):
         return False
-    is_judged_once = len(rated) > len(METHODS) and table.count_distinct_rows(name, *rated) == rows
+    has_raters = table.has_columns("rater") or table.has_columns("criterion")
+    if has_raters and table.is_judged_once(name):
+        return True
     values = table.list_values(name)
     are_prompts = len(values) > 2 or all(len(text.split()) >= FEWEST_WORDS for text in values)
-    return is_judged_once or (are_prompts and heading not in HEADINGS["groups"])
+    return are_prompts and simplify_heading(name) not in GROUPS
 
 
-def _may_column_group_rows(table: Table, name: str, rated: Sequence[str]) -> bool:
+def _may_column_group_rows(table: Table, name: str) -> bool:
     """Return whether rows with the same value in a column may be one item, whatever the column's heading is.
 
     There are two cases. Each rater has judged each value once, and the column is constant or needed to tell
@@ -320,16 +301,14 @@ def _may_column_group_rows(table: Table, name: str, rated: Sequence[str]) -> boo
     """
     rows = len(table.frame)
     count = table.count_distinct_rows(name)
-    is_judged_once = "rater" in rated and table.count_distinct_rows(name, *rated) == rows >= 2 * count
-    is_needed = count == 1 or table.count_distinct_rows(*rated) < rows
-    cells = table.get_cells(name)
-    is_merged = cells.notna().iloc[0] and 1 < 2 * cells.notna().sum() <= rows
-    return (is_judged_once and is_needed) or bool(is_merged)
+    is_filled = table.get_cells(name).notna()
+    if is_filled.iloc[0] and 1 < 2 * is_filled.sum() <= rows:
+        return True
+    is_judged_once = table.has_columns("rater") and table.is_judged_once(name)
+    return is_judged_once and 2 * count <= rows and (count == 1 or not table.is_judged_once())
 
 
-def _use_or_refuse_possible_item(
-    table: Table, items: ItemColumns, rated: Sequence[str], free: Sequence[str]
-) -> ItemColumns:
+def _use_or_refuse_possible_item(table: Table, items: ItemColumns, free: Sequence[str]) -> ItemColumns:
     """Refuse a table if columns with unknown headings may name the pair or the prompt.
 
     If only one column may name the pair, and no known column does, this column is used. A wrong guess can
@@ -343,50 +322,26 @@ def _use_or_refuse_possible_item(
     free = [name for name in free if name not in explained and not table.has_heading_of_other_side(name)]
     free = [name for name in free if not table.is_boolean(name)]
     if not set(HEADINGS["prompt_ids"]).isdisjoint(map(simplify_heading, items.pair)):
-        attributes = {*HEADINGS["attributes"], *HEADINGS["groups"]}
+        attributes = GROUPS.union(HEADINGS["attributes"])
         free = [name for name in free if simplify_heading(name) not in attributes]
-    likely = [name for name in free if _may_column_name_item(table, name, items, rated, is_named=is_named)]
+    likely = [name for name in free if _may_column_name_item(table, name, items, is_named=is_named)]
     groups_rows = is_row and not is_named
-    unknown = [n for n in free if n in likely or (groups_rows and _may_column_group_rows(table, n, rated))]
+    unknown = [n for n in free if n in likely or (groups_rows and _may_column_group_rows(table, n))]
     if not unknown:
         return items
     if not is_row:
         raise StudyError(_describe_shared_cells(unknown))
+    is_judged_once = table.has_columns("rater") and table.is_judged_once(unknown[0])
+    is_alone = groups_rows and len(unknown) == len(likely) == 1
+    if is_alone and is_judged_once and simplify_heading(unknown[0]) not in GROUPS:
+        return _find_items_by_heading(table, likely)
     listed = join_with_and(list(map(repr, unknown[:MAX_OFFERS])))
-    pairs_by_name = [",".join(names) for names in _find_possible_pair_columns(table, unknown, free, rated)]
-    is_alone = len(unknown) == 1 and unknown == likely == pairs_by_name
-    is_group = not set(HEADINGS["groups"]).isdisjoint(map(simplify_heading, unknown))
-    if groups_rows and "rater" in rated and is_alone and not is_group:
-        return _find_items_by_heading(table, likely, rated)
-    offers = format_column_options("pair_id", pairs_by_name[:MAX_OFFERS] or ["HEADING"])
     raise StudyError(
         f"several rows have the same {listed}, and nothing says whether they are about the same texts. If a "
-        f"column names the pair, write {offers}. If each row is a separate pair, write --set columns.pair_id="
+        f"column names the pair, write {format_column_options('pair_id', unknown[:MAX_OFFERS])}. If two do "
+        "together, write --set columns.pair_id=HEADING,HEADING. If each row is a separate pair, write "
+        "--set columns.pair_id="
     )
-
-
-def _find_possible_pair_columns(
-    table: Table, names: Sequence[str], free: Sequence[str], rated: Sequence[str]
-) -> list[tuple[str, ...]]:
-    """Return the columns, or else the couples of columns, of which no rater has judged a value twice.
-
-    Args:
-        table: The table.
-        names: The columns that may name the pair, alone or as a part of a couple.
-        free: More columns, which may be the other part of a couple.
-        rated: The columns of methods, rater and criterion.
-    """
-    single: list[tuple[str, ...]] = [(name,) for name in names]
-    if "rater" not in rated:
-        return single
-    ordered = sorted(filterfalse(is_metadata_heading, free), key=table.count_distinct_rows)
-    couples = [couple for couple in combinations(ordered, 2) if not set(couple).isdisjoint(names)]
-    for groups in (single, couples):
-        if once := [
-            group for group in groups if table.count_distinct_rows(*group, *rated) == len(table.frame)
-        ]:
-            return once
-    return []
 
 
 def recognise_model_judges(table: Table) -> None:
@@ -441,15 +396,14 @@ def refuse_showings_with_changed_sides(table: Table) -> None:
     sides = pd.Series((verdict == a).to_numpy(int) - (verdict == b).to_numpy(int))
     showings = sides.groupby(table.number_rows("pair_id", "criterion", "rater", *METHODS))
     is_twice = showings.size() == 2
-    products = showings.prod()[is_twice].astype(int).to_numpy()
-    opposite = np.count_nonzero(products < 0)
-    count = np.count_nonzero(products)
+    products = showings.prod()[is_twice].to_numpy(int)
+    opposite, count = np.count_nonzero(products < 0), np.count_nonzero(products)
     are_many = 2 * opposite > count and opposite >= FEWEST_ROWS
     if are_many or (is_twice.all() and opposite > MAX_OPPOSITE * count):
         raise StudyError(
             f"both showings of a pair have opposite verdicts in {opposite} of {count} cases, so the methods "
             "may have changed sides. Write columns left and right, or the preferred method as the verdict. "
-            f"If sides never changed: {table.side_options}"
+            f"If sides never changed, declare what the words mean: {table.side_options}"
         )
 
 
@@ -461,39 +415,25 @@ def name_unknown_raters(pairs: pd.Series) -> list[str]:
 def _refuse_row_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
     """Refuse a column of raters that differs in every row, if another column may also be the rater.
 
-    Raises:
-        StudyError: Another column may be the rater.
+    A `response_id` is often a row number, so it is refused without another column, too.
     """
     rows = len(table.frame)
     heading = table.get_heading("rater", "rater")
-    if (
-        "rater" in table.declared.columns
-        or table.count_distinct_rows("rater") < rows
-        or table.count_distinct_rows("pair_id") == rows
-    ):
+    are_rows = table.count_distinct_rows("rater") == rows > table.count_distinct_rows("pair_id")
+    if not are_rows or "rater" in table.declared.columns:
         return
-    for name in filter(table.is_filled, table.columns_without_role):
-        is_other = name in STORED or is_metadata_heading(name)
-        is_person = (
-            1 < 2 * table.count_distinct_rows(name) <= rows
-            and not _mark_repeated_rows(table, *keys, name).any()
-        )
-        if is_person and not is_other:
-            raise StudyError(
-                f"the rater may be {heading}, which differs in every row, or {name}; say which: "
-                f"{format_column_options('rater', [name, heading])}"
-            )
-    if simplify_heading(heading) == "responseid":
+    others = [
+        name for name in table.columns_without_role if name not in STORED and not is_metadata_heading(name)
+    ]
+    others = [
+        name for name in filter(table.is_filled, others) if 1 < table.count_distinct_rows(name) <= rows / 2
+    ]
+    others = [name for name in others if table.count_pairs(*keys, name) == rows]
+    if others or simplify_heading(heading) == "responseid":
         raise StudyError(
-            f"{heading} differs in every row. If each row is by another person, write "
-            f"{format_column_options('rater', [heading])}. If the raters were not recorded, write "
-            f"{format_column_options('rater', [''])}"
+            f"{heading} differs in every row, so it may be no rater. Say which column does, or none if "
+            f"the raters were not recorded: {format_column_options('rater', [*others[:1], heading, ''])}"
         )
-
-
-def _mark_repeated_rows(table: Table, *names: str) -> Mask:
-    """Mark each row that has the same methods and the same cells in these columns as another row."""
-    return pd.Series(table.number_pairs(*names)).duplicated(keep=False).to_numpy()
 
 
 def _use_repeated_verdicts_as_showings(table: Table, keys: Sequence[str]) -> None:
@@ -504,23 +444,20 @@ def _use_repeated_verdicts_as_showings(table: Table, keys: Sequence[str]) -> Non
     """
 
     def separates_verdicts(*names: str) -> bool:
-        return not _mark_repeated_rows(table, *keys, *names).any()
+        return table.count_pairs(*keys, *names) == len(table.frame)
 
     # Ids that repeat in several datasets are refused later.
     if separates_verdicts() or (table.has_columns("dataset") and separates_verdicts("dataset")):
         return
-    others = [
-        name
-        for name in table.columns_without_role
-        if not is_metadata_heading(name) and table.count_distinct_rows(name) > 1
-    ]
+    others = [name for name in table.columns_without_role if not is_metadata_heading(name)]
+    others = [name for name in others if table.count_distinct_rows(name) > 1]
     may_have_rater = not table.has_columns("rater") and any(map(separates_verdicts, others))
     named = list(filter(separates_verdicts, table.find_common_headings("presentation")))
+    first = table.get_cells("method_a") + " first"
     if named and not may_have_rater:
         why = "it tells apart the showings of a pair"
         table.use_columns("presentation", named[:1], why, presentation=table.frame[named[0]])
     elif separates_verdicts("method_a"):
-        first = table.get_cells("method_a") + " first"
         table.use_columns("presentation", (), "a rater judged both orders of the methods", presentation=first)
     elif table.has_columns("shown_first") and separates_verdicts("shown_first"):
         why = "a rater saw the methods in both orders"
@@ -539,7 +476,8 @@ def _describe_repeated_verdicts(
         keys: The columns in which the verdicts are equal.
         separates_verdicts: Returns whether these and other columns distinguish all verdicts.
     """
-    repeated = _mark_repeated_rows(table, *keys)
+    rows = len(table.frame)
+    repeated = pd.Series(table.number_pairs(*keys)).duplicated(keep=False).to_numpy()
     roles = ["rater"]
     who = "pairs have several verdicts, and no column is known to name the rater"
     if table.has_columns("rater"):
@@ -548,18 +486,16 @@ def _describe_repeated_verdicts(
         # A person who belongs to the item, such as the author of the prompt, is no rater.
         is_author = table.count_distinct_rows("rater") > 1 and table.is_determined_by("rater", ["pair_id"])
         roles = ["rater"] if is_author else ["criterion", "presentation"]
-    names = [
-        name for name in table.columns_without_role if 1 < table.count_distinct_rows(name) < len(table.frame)
-    ]
+    names = [name for name in table.columns_without_role if 1 < table.count_distinct_rows(name) < rows]
     names = [name for name in names if not table.has_only_verdicts(name)]
     names = [name for name in names if not any(map(_DECIMAL.fullmatch, table.list_values(name)))]
     turns = [name for name in names if simplify_heading(name) in HEADINGS["turns"]]
-    items = table.find_headings([*HEADINGS["pair"], *HEADINGS["prompt"]])
-    offers: dict[str, list[str]] = {role: [] for role in (*roles, "criterion", "pair_id")}
+    items = table.find_headings(ITEMS)
+    settings: list[str] = []
     for name in filter(separates_verdicts, names):
-        for role in ["criterion"] if name in turns else ["pair_id"] if name in items else roles:
-            if role != "rater" or not is_metadata_heading(name):
-                offers[role].append(name)
+        kinds = ["criterion"] if name in turns else ["pair_id"] if name in items else roles
+        kinds = [role for role in kinds if role != "rater" or not is_metadata_heading(name)]
+        settings += [f"columns.{role}={name}" for role in kinds]
     ids = [name for name in names if name not in turns]
     ids = [name for name in ids if not is_metadata_heading(name) or simplify_heading(name) == "seed"]
     parts = next(filter(lambda parts: separates_verdicts(*parts), [*zip(ids), *combinations(ids, 2)]), ())
@@ -567,14 +503,14 @@ def _describe_repeated_verdicts(
     if heading and parts:
         is_prompt = simplify_heading(heading) in {*HEADINGS["prompt"], "promptid"}
         item = table.get_heading(heading, heading)
-        offers["pair_id"].append(",".join([item, *parts] if is_prompt else [*parts, item]))
-    remedies = [
-        f"{_MEANINGS_OF_REPEATS[role]}, write {format_column_options(role, columns)}"
-        for role, columns in offers.items()
-        if columns
-    ]
-    texts = [name for name in table.columns_without_role if table.has_heading_of_other_side(name)]
-    if heading and texts and separates_verdicts(*texts):
+        settings.append(f"columns.pair_id={','.join([item, *parts] if is_prompt else [*parts, item])}")
+    remedies = []
+    if settings:
+        remedies.append(
+            "If a column names the rater, what was asked (criterion), another showing of the same texts "
+            f"(presentation), or other texts (pair_id), write {format_set_options(*settings, join=' or ')}"
+        )
+    if heading and any(map(table.has_heading_of_other_side, table.columns_without_role)):
         options = format_set_options("columns.pair_id=", f"columns.prompt_id={heading}")
         remedies.append(f"If each row has other texts, write {options}")
     if not table.has_columns("rater"):

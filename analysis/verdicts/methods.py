@@ -5,35 +5,38 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, permutations
 
 import pandas as pd
 
 from analysis.verdicts.table import (
-    FEWEST_ROWS,
     HEADINGS,
     METHODS,
-    NO,
     SHOWN,
-    YES,
     Table,
-    means_no_verdict,
+    names_worse_text,
     refuse_wrong_rows,
 )
-from analysis.verdicts.words import find_word_meaning, format_set_options, format_word_setting, is_tie
+from analysis.verdicts.words import find_word_meaning, is_tie
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
 from guard_eval.records import TIE
-from guard_eval.reporting.words import join_first_parts, join_with_and
+from guard_eval.reporting.words import join_with_and
 
 MOSTLY_ONCE = 0.8
 """Supposed names of methods are texts if at least this share is too long or in only one pair of methods."""
+MOSTLY_IDS = 0.5
+"""A column names items of another file if more than this share of its different cells are their ids."""
 FEWEST_COUPLES = 4
 """With fewer pairs of methods, names that occur in only one pair are still names and not texts."""
 LONGEST_NAME, MOST_WORDS = 80, 10
 """The largest number of characters and of words in the name of a method. Longer cells are texts."""
 
-_NUMBER = re.compile(r"[+-]?[\d.,]+%?")
+HOW_TO_DECLARE_METHODS = (
+    "Say which columns do: --set columns.method_a=HEADING --set columns.method_b=HEADING. If only cells name "
+    "the methods, declare both names: --set 'verdicts.\"NAME\"=NAME'"
+)
+
 Couple = tuple[str, str]
 SYSTEMS = "(?:method|model|system|sys|strategy|generator|player|engine|policy|bot|agent|llm)"
 TEXTS = "(?:response|text|option|output|answer|assistant|completion)"
@@ -43,6 +46,7 @@ _COUPLE = (
     r"|(?P<before>left|first){0}(name)?|(?P<bare>a|left)|[a-z]*?(?P<inner>a|0|1|left){0}(name|id)?"
 )
 _SECOND = {"a": "b", "0": "1", "1": "2", "left": "right", "first": "second"}
+_WINNER = re.compile(rf"({SYSTEMS}|name|id)*({'|'.join(HEADINGS['marking'])})({SYSTEMS}|name|id)*")
 _SETTINGS = frozenset(HEADINGS["settings"])
 _THIRD = {"a": "c", "0": "2", "1": "3", "left": "center"}
 
@@ -83,65 +87,6 @@ def find_methods(table: Table) -> None:
         _use_method_columns(table, TEXTS)
 
 
-def suggest_methods_in_cells(table: Table, columns: Sequence[str]) -> str:
-    """Return the settings that declare two methods named only in cells; empty if the methods are not clear.
-
-    The methods are the two names in all columns together, or the two names that most columns have. Columns
-    that name prompts, pairs or raters do not count.
-    """
-    named = {*HEADINGS["pair"], *HEADINGS["prompt"], *HEADINGS["names"]["rater"]}
-    columns = [name for name in columns if simplify_heading(name) not in named]
-    sources = [columns, *([name] for name in columns)]
-    couples = Counter(filter(None, (_find_two_method_names(table, source) for source in sources)))
-    most_common = couples.most_common(2)
-    if not most_common or len({count for _, count in most_common}) < len(most_common):
-        return ""
-    names, _ = most_common[0]
-    options = format_set_options(*(format_word_setting(name, name) for name in names))
-    return f". If the methods are {names[0]!r} and {names[1]!r}, as the cells say, write {options}"
-
-
-def suggest_method_columns(table: Table) -> str:
-    """Return the settings that declare two columns as the methods; empty if no two columns are likely.
-
-    The headings of likely columns differ only in the side, or they are the words of a column of verdicts. The
-    cells are names: they repeat, or the same cell is in both columns, but never in one row.
-    """
-    vocabularies = [set(map(simplify_heading, table.list_values(name))) for name in table.names]
-    for couple in combinations(table.columns_without_role, 2):
-        are_named = any(words.issuperset(map(simplify_heading, couple)) for words in vocabularies)
-        if (are_named or differ_only_in_side(*couple)) and _may_hold_methods(table, *couple):
-            settings = (f"columns.{name}={heading}" for name, heading in zip(METHODS, couple, strict=True))
-            offer = f"If two columns do, write {format_set_options(*settings)}"
-            if are_named:
-                options = format_set_options(*(format_word_setting(name, name) for name in couple))
-                offer += f". If {couple[0]!r} and {couple[1]!r} are the methods, write {options}"
-            return offer
-    return ""
-
-
-def _may_hold_methods(table: Table, first: str, second: str) -> bool:
-    """Return whether the cells of two columns can be names of methods, not texts, marks or verdicts."""
-    names, others = (set(table.list_values(name)) for name in (first, second))
-    both = names | others
-    is_mark = table.is_boolean(first) and not NO.isdisjoint(map(str.casefold, both))
-    is_other = is_mark or all(map(str.isdecimal, both)) or any(map(find_word_meaning, both))
-    are_different = not (table.get_cells(first) == table.get_cells(second)).any()
-    repeat = not names.isdisjoint(others) or len(both) * FEWEST_ROWS <= len(table.frame)
-    return bool(names and others) and are_different and repeat and not is_other
-
-
-def _find_two_method_names(table: Table, columns: Sequence[str]) -> Couple | None:
-    """Return the names in these columns, without ties, if there are exactly two."""
-    cells = (text.strip() for text in table.list_values(*columns) if not means_no_verdict(text))
-    names = sorted({text for text in cells if find_word_meaning(text) is None and len(text) <= LONGEST_NAME})
-    if len(names) != 2 or any(map(_NUMBER.fullmatch, names)) or differ_only_in_side(*names):
-        return None
-    if YES.union(NO).issuperset(map(str.casefold, names)):
-        return None
-    return names[0], names[1]
-
-
 def find_method_headings(headings: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:
     """Return couples of headings that can mean two methods, and whether they mean the left and right side.
 
@@ -179,36 +124,31 @@ def _use_method_columns(table: Table, nouns: str) -> bool:
     named = [couple for couple, is_shown in couples if not is_shown]
     if len({table.count_distinct_rows(*couple) for couple in named}) == len(named):
         named = [couple for couple in named if couple == named[0] or len(couple[0]) > 1]
-    if len({tuple(table.number_rows(*couple)) for couple in named}) > 1:
-        listed = join_with_and([" and ".join(couple) for couple in named])
-        raise StudyError(f"the methods could be {listed}; rename one of them to method_a and method_b")
+    candidates = named or [couple for couple, _ in couples]
+    if len({tuple(table.number_rows(*couple)) for couple in candidates}) > 1:
+        listed = join_with_and([" and ".join(couple) for couple in candidates])
+        raise StudyError(f"the methods could be {listed}; rename the right ones to method_a and method_b")
     if named:
         for heading, name in zip(named[0], METHODS, strict=True):
             table.use_columns(name, [heading], "its name", **{name: table.frame[heading]})
-    elif couples:
-        headings, _ = couples[0]
-        if len({tuple(table.number_rows(*couple)) for couple, _ in couples}) > 1:
-            listed = join_with_and([" and ".join(couple) for couple, _ in couples])
-            raise StudyError(f"{listed} contradict each other about the sides; remove the wrong columns")
-        on_left, on_right = (table.frame[heading] for heading in headings)
+    elif candidates:
+        on_left, on_right = (table.frame[heading] for heading in candidates[0])
         sides = {"left": on_left, "right": on_right, "method_a": on_left, "method_b": on_right}
-        table.use_columns("methods", headings, "the sides as shown", **sides)
-    return bool(couples)
+        table.use_columns("methods", candidates[0], "the sides as shown", **sides)
+    return bool(candidates)
 
 
 def _use_winner_and_loser_columns(table: Table) -> bool:
     """Use columns of a winner and a loser: sort both methods by name, and use the winner as the verdict."""
-    plain = {simplify_heading(name): name for name in table.names}
     couples = [
-        (heading, heading.replace(won, lost, 1))
-        for won, lost in HEADINGS["won_and_lost"]
-        for heading in plain
-        if re.fullmatch(rf"({SYSTEMS}|name|id)*{won}({SYSTEMS}|name|id)*", heading)
+        (name, other)
+        for name, other in permutations(table.names, 2)
+        if names_worse_text(other) and differ_only_in_side(name, other)
     ]
-    couples = [couple for couple in couples if couple[1] in plain]
+    couples = [couple for couple in couples if _WINNER.fullmatch(simplify_heading(couple[0]))]
     if not couples:
         return False
-    columns = [plain[heading] for heading in max(couples, key=lambda couple: len(couple[0]))]
+    columns = max(couples, key=lambda couple: len(couple[0]))
     won, lost = map(table.get_cells, columns)
     tied = list(filter(is_tie, table.list_values(*columns)))
     refuse_wrong_rows(
@@ -252,13 +192,10 @@ def _join_items_with_same_methods(table: Table, items: pd.DataFrame) -> None:
     """
     if not table.has_columns(*METHODS):
         _use_method_columns(table, SYSTEMS)
-    cells_of_verdicts = [table.get_cells(name) for name in METHODS]
+    methods = table.get_texts(*METHODS).astype(object)
     table.set_frame(table.frame.drop(columns=list(METHODS)))
     _join_items(table, items)
-    if not table.has_columns(*METHODS) or any(
-        not cells.equals(table.get_cells(name))
-        for cells, name in zip(cells_of_verdicts, METHODS, strict=True)
-    ):
+    if not table.has_columns(*METHODS) or not methods.equals(table.get_texts(*METHODS).astype(object)):
         raise StudyError(
             "these rows have methods, and another file has other methods for the same items. Remove the "
             "methods from the file that does not say which method was A and which was B"
@@ -267,32 +204,21 @@ def _join_items_with_same_methods(table: Table, items: pd.DataFrame) -> None:
 
 def _join_items(table: Table, items: pd.DataFrame) -> None:
     """Add the columns of a file of items to each row."""
-    item_ids = set(items.index)
-    columns = [
-        name for name in table.columns_without_role if item_ids.issuperset(table.list_values(name) or [""])
-    ]
-    columns += ["pair_id"] if table.has_columns("pair_id") else []
-    columns = columns or [
-        name for name in table.columns_without_role if _has_ids_mostly(table, name, item_ids)
-    ]
-    if not columns:
+
+    def share_of_ids(name: str) -> float:
+        texts = table.list_values(name)
+        return len(set(items.index).intersection(texts)) / max(1, len(texts))
+
+    names = [*table.columns_without_role, *filter(table.has_columns, ["pair_id"])]
+    name = max(names, key=share_of_ids, default="")
+    if share_of_ids(name) <= MOSTLY_IDS:
         return
-    ids = table.get_cells(columns[0]).fillna("")
-    if unknown := sorted(set(ids) - item_ids):
-        ids_in_file = join_first_parts(sorted(map(repr, item_ids)), 3, join=", ")
-        raise StudyError(
-            f"no item has the id {unknown[0]!r}; add the item to the file with the methods, which has "
-            f"{ids_in_file}"
-        )
+    ids = table.get_cells(name).fillna("")
+    if unknown := sorted(set(ids) - set(items.index)):
+        raise StudyError(f"no item has the id {unknown[0]!r}; add the item to the file with the methods")
     new = items.drop(columns=table.names, errors="ignore").loc[ids].set_axis(ids.index)
-    table.use_columns("methods", columns[:1], "another file names the methods of each", **new)
+    table.use_columns("methods", [name], "another file names the methods of each", **new)
     refuse_sides_as_methods(table)
-
-
-def _has_ids_mostly(table: Table, name: str, item_ids: set[str]) -> bool:
-    """Return whether most of the different cells of a column are ids of items."""
-    texts = table.list_values(name)
-    return 2 * len(item_ids.intersection(texts)) > len(texts)
 
 
 def refuse_sides_as_methods(table: Table) -> None:
@@ -319,8 +245,7 @@ def refuse_texts_as_methods(table: Table) -> None:
     counts = Counter(text for couple in couples for text in couple if text)
     once = sum(count == 1 for count in counts.values())
     long = sum(len(text) > LONGEST_NAME or len(text.split()) > MOST_WORDS for text in counts)
-    keys = [*METHODS, *filter(table.has_columns, ("rater", "criterion"))]
-    is_seen_once = not table.has_columns("rater") or table.count_distinct_rows(*keys) == len(table.frame)
+    is_seen_once = not table.has_columns("rater") or table.is_judged_once()
     are_items = len(couples) >= FEWEST_COUPLES and is_seen_once and once >= MOSTLY_ONCE * len(counts)
     if are_items or long >= max(1, MOSTLY_ONCE * len(counts)):
         headings = [role.column for role in table.roles if role.role in {*METHODS, "methods"}]
@@ -345,12 +270,12 @@ def refuse_methods_of_several_settings(table: Table) -> None:
         if is_condition or not differ_only_in_side(name, other):
             continue
         is_by_side = table.has_columns(*SHOWN) and "left" in split_heading_words(name)
-        methods = SHOWN if is_by_side else METHODS
-        settings: dict[str, set[str]] = {}
-        for method, column in zip(methods, (name, other), strict=True):
-            for text, cell in table.find_distinct_rows(method, column)[1]:
-                settings.setdefault(str(text), set()).add(str(cell))
-        divided = max(settings, key=lambda method: len(settings[method]))
+        couples = zip(SHOWN if is_by_side else METHODS, (name, other), strict=True)
+        rows = [
+            table.get_texts(*couple).astype(str).set_axis(["method", "setting"], axis=1) for couple in couples
+        ]
+        settings = pd.concat(rows).groupby("method")["setting"].unique()
+        divided = str(settings.str.len().idxmax())
         # A setting repeats. A text, or a measurement of a text, hardly ever does.
         if 1 < len(settings[divided]) <= len(table.frame) / 2:
             first, second, *_ = sorted(settings[divided])

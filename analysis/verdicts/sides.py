@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -24,16 +24,14 @@ from analysis.verdicts.table import (
     refuse_wrong_rows,
 )
 from analysis.verdicts.words import (
-    MEANINGS,
     TIED,
     A,
     B,
     Word,
     find_word_meaning,
     find_word_meanings,
-    format_set_options,
-    format_word_setting,
     names_side,
+    offer_word_settings,
     simplify_word,
 )
 from guard_eval.errors import StudyError
@@ -62,15 +60,10 @@ _PLACES = {"1": A, "first": A, "left": A, "2": B, "second": B, "right": B}
 _STRAIGHT = NO | {"none", "nan", "original", ""}
 """Cells of a column about swapped sides that mean "not swapped"."""
 _SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror|backward|counterbal|tauscht|inverti).*")
-_ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
-"""Ties that the reader is told about: both texts are bad, or a judge contradicted itself."""
 _WINNING = frozenset((*HEADINGS["marking"], *HEADINGS["names"]["verdict"], "verdict", "best"))
 """Words in the headings of a column that names the winner."""
 _NONE = re.compile(r"(no|none|nothing)\b", re.IGNORECASE)
 """The beginning of methods' names that may also mean that there is no verdict."""
-_SIDE_OR_METHOD = (
-    "the verdict {verdict!r} on {where} may name a side, or the method {name!r}; rename the method"
-)
 _NAMES_OF_SIDES = (r"(?<![a-z])[ab]\b", r"\d", r"left|right", r"first|second")
 """Patterns of words and methods that name a side in the same way."""
 _SIDED = ("letter", "place", "column", "declared")
@@ -89,14 +82,13 @@ def is_heading_about_sides(heading: str) -> bool:
     return not has_other_subject and _ABOUT_SIDES.fullmatch(simplify_heading(heading)) is not None
 
 
-def _parse_first_method(heading: str, cell: str, a: str, b: str) -> int | None:
-    """Return the method that was shown first according to a cell: `A` or `B`, or None if unknown."""
+def _parse_first_method(heading: str, cell: str, a: str, b: str) -> int:
+    """Return the method that was shown first according to a cell: `A` or `B`, or 0 if unknown."""
     word = cell.strip().casefold()
-    for pattern, first, second in ((_NAMES_FIRST, A, B), (_NAMES_SECOND, B, A)):
+    named = {"a": A, "b": B, a: A, b: B}
+    for pattern, side in ((_NAMES_FIRST, A), (_NAMES_SECOND, B)):
         if pattern.fullmatch(heading):
-            return {"a": first, "b": second, a: first, b: second}.get(
-                cell, {"a": first, "b": second}.get(word)
-            )
+            return side * named.get(cell, named.get(word, 0))
     letters = "".join(filter(str.isalpha, word))
     if _ORDER.fullmatch(heading) and letters in {"ab", "ba"}:
         return A if letters == "ab" else B
@@ -105,8 +97,8 @@ def _parse_first_method(heading: str, cell: str, a: str, b: str) -> int | None:
         if word in _PLACES and re.fullmatch(_PLACE.format(name), heading):
             return side * _PLACES[word]
         if word in YES | NO and re.fullmatch(_IS_FIRST.format(name), heading):
-            return -side if word in NO else side
-    return None
+            return side * (B if word in NO else A)
+    return 0
 
 
 def read_sides(table: Table, name: str) -> Numbers:
@@ -115,14 +107,8 @@ def read_sides(table: Table, name: str) -> Numbers:
     if not is_heading_about_sides(name):
         return np.zeros(len(table.frame), dtype=np.int64)
     numbers, rows = table.find_distinct_rows(name, *METHODS)
-    sides = [_parse_first_method(heading, *map(str, row)) or 0 for row in rows]
+    sides = [_parse_first_method(heading, *map(str, row)) for row in rows]
     return np.array(sides, dtype=np.int64)[numbers]
-
-
-def read_first_method(table: Table, name: str) -> Numbers | None:
-    """Read from a column the method shown first in each row, `A` or `B`; None if it does not say this."""
-    sides = read_sides(table, name)
-    return sides if (sides != 0).all() else None
 
 
 def replace_words_by_winners(table: Table) -> None:
@@ -131,50 +117,60 @@ def replace_words_by_winners(table: Table) -> None:
     Raises:
         StudyError: A word can mean either method.
     """
+    words = _read_words(table)
+    candidates = [name for name in ("shown_first", *table.columns_without_role) if table.has_columns(name)]
+    all_sides = {name: read_sides(table, name) for name in candidates}
+    side_columns = {name: sides for name, sides in all_sides.items() if sides.any()}
+    certain = {name: sides for name, sides in side_columns.items() if sides.all()}
+    first = np.full(len(words), A)
+    if table.has_columns(*SHOWN):
+        first = np.where(words["meaning"].isin(["letter", "place", "declared"]), _read_left(table, words), A)
+    elif certain:
+        first = np.where(words["meaning"] == "place", next(iter(certain.values())), A)
+    sides = words["side"] * first
+    by_side = np.select([sides == A, sides == B], [words["a"], words["b"]], TIE)
+    _refuse_ambiguous_words(table, words, by_side)
+    names = words["verdict"].replace(dict(table.declared.words))
+    names = names.mask(_mark_words(names, means_no_verdict) & (names != words["a"]) & (names != words["b"]))
+    words["winner"] = np.where(words["kind"] == "", names, by_side)
+    _refuse_changed_sides(table, words, side_columns, first)
+    are_known = table.has_columns(*SHOWN) or certain
+    columns = _find_columns_of_first_side(table, words, list(certain))
+    if not are_known and not table.get_heading("sides"):
+        sided = words["kind"].isin(["letter", "place"])
+        table.side_options = offer_word_settings(words["verdict"][sided]) if sided.any() else ""
+    _record_word_meanings(table, words, columns)
+    table.set_frame(table.frame.assign(verdict=words["winner"]))
+    if are_known and not table.has_columns("shown_first"):
+        _add_shown_first_column(table, words, certain)
+
+
+def _read_words(table: Table) -> pd.DataFrame:
+    """Return the word of each row, its meaning (`Word`), and the row's methods `a` and `b`.
+
+    The kind of a word that is the name of one of the row's methods is empty; `meaning` is its other kind.
+    """
     verdict = table.get_cells("verdict").str.strip()
     a, b = map(table.get_cells, METHODS)
-    meanings = _interpret_verdict_words(table)
-    words = pd.DataFrame(meanings.values(), pd.Index(meanings), Word._fields)
-    words = words.reindex(verdict).set_axis(verdict.index)
-    is_named = (verdict == a) | (verdict == b) | (verdict == TIE)
-    all_kinds = words["kind"].fillna("")
-    word_kinds = all_kinds.mask(is_named, "")
-    names = verdict.replace(dict(table.declared.words))
-    is_missing = names.isin(list(filter(means_no_verdict, names.dropna().unique())))
-    names = names.mask(is_missing & (names != a) & (names != b))
-    candidates = [name for name in ("shown_first", *table.columns_without_role) if table.has_columns(name)]
-    first_methods = {
-        name: first for name in candidates if (first := read_first_method(table, name)) is not None
-    }
-    if not first_methods and not table.has_columns(*SHOWN):
-        _refuse_incomplete_sides(table, candidates, word_kinds)
-    _refuse_methods_named_like_sides(table, word_kinds)
-    _refuse_lone_letter(table, word_kinds)
-    _refuse_methods_named_like_no_verdict(table, word_kinds, is_named & (verdict != TIE))
-    columns, first = _find_methods_on_first_side(table, word_kinds, first_methods)
-    sides = words["side"].fillna(TIED).to_numpy(np.int64)
-    # In a study's own table a verdict is a method's name, whatever the method is called.
-    if not all(table.get_heading(name) == name for name in (*REQUIRED, "rater_kind", "presentation")):
-        _refuse_ambiguous_side_names(table, all_kinds.where(is_named, ""), first_methods, sides)
-    sides = sides * first
-    winners = np.select([word_kinds == "", sides == A, sides == B], [names, a, b], TIE)
-    _refuse_changed_sides(table, word_kinds, first_methods, first, winners)
-    _refuse_declared_sides(table, word_kinds, first_methods, winners)
-    if not columns:
-        raise StudyError(_write_question_about_sides(table, word_kinds))
-    if not (first_methods or table.has_columns(*SHOWN) or table.get_heading("sides")):
-        table.side_options = _format_side_settings(table, word_kinds)
-    _record_word_meanings(table, word_kinds, columns, int((words["strength"].eq(True) & ~is_named).sum()))
-    table.set_frame(table.frame.assign(verdict=winners))
-    _add_shown_first_column(table, word_kinds, first_methods)
+    meanings = _interpret_words(table, list(verdict.dropna().unique()))
+    words = pd.DataFrame(meanings.values(), pd.Index(meanings), Word._fields).reindex(verdict)
+    words = words.set_axis(verdict.index).assign(verdict=verdict, a=a, b=b)
+    words["side"] = words["side"].fillna(TIED).astype(int)
+    words["meaning"] = words["kind"].fillna("")
+    words["kind"] = words["meaning"].mask((verdict == a) | (verdict == b) | (verdict == TIE), "")
+    return words
 
 
-def _interpret_verdict_words(table: Table) -> dict[str, Word]:
+def _mark_words(words: pd.Series, has_property: Callable[[str], bool]) -> pd.Series:
+    """Mark the rows whose word has a property. There are far fewer words than rows."""
+    return words.isin(list(filter(has_property, words.dropna().unique())))
+
+
+def _interpret_words(table: Table, texts: Sequence[str]) -> dict[str, Word]:
     """Return the meaning of each word for a verdict: the declared meaning, or the common meaning.
 
     The heading of a column of methods means the method in this column. Another word may be a method's name.
     """
-    texts = table.get_cells("verdict").str.strip().dropna().unique()
     headings = [table.get_heading(name) for name in METHODS]
     common = find_word_meanings(texts, headings)
     # The heading A or left alone may be another side than that of the verdict.
@@ -195,38 +191,44 @@ def _interpret_verdict_words(table: Table) -> dict[str, Word]:
     return {text: meanings[text] for text in texts}
 
 
-def _refuse_incomplete_sides(table: Table, names: Sequence[str], word_kinds: pd.Series) -> None:
-    """Refuse a column that says only in some rows which text was first, if verdicts name sides."""
-    sided = word_kinds.isin(["letter", "place"])
-    for name in names:
-        sides = read_sides(table, name)
-        if (sides[sided] != 0).any():
-            refuse_wrong_rows(
-                table.frame.assign(cell=table.get_cells(name).fillna("")),
-                sided & (sides == 0),
-                "the column {name!r} says which method was first, but not on {where}, where it has {cell!r}. "
-                "Correct the column, since the verdicts name sides",
-                name=name,
-            )
+def _refuse_ambiguous_words(table: Table, words: pd.DataFrame, by_side: NDArray[np.object_]) -> None:
+    """Refuse a word that may name a side, and also a method, a tie or no verdict.
 
-
-def _refuse_methods_named_like_sides(table: Table, word_kinds: pd.Series) -> None:
-    """Refuse words for sides that can also be the name of a method, such as A and System A.
-
-    With the columns left and right, a method may be called A.
+    Args:
+        table: A table with verdicts.
+        words: The words of the rows (`_read_words`).
+        by_side: The winner of each row if the word names a side.
     """
-    is_clear = table.has_columns(*SHOWN) and set(word_kinds) <= {"", "place", "tie"}
-    is_word = ~word_kinds.isin(["", "declared"])
-    verdict = table.get_cells("verdict").str.strip()
-    methods = pd.concat([table.get_cells(name)[is_word] for name in METHODS]).dropna().unique()
-    for name in methods:
-        meaning = find_word_meaning(name)
-        if meaning is None or (is_clear and meaning.kind == "letter"):
-            continue
-        is_side = simplify_word(name) in {"a", "b"} or meaning.kind == "tie"
-        alike = [word for word in verdict[is_word].unique() if is_side or _name_sides_alike(word, name)]
-        is_doubtful = is_word & verdict.isin(alike)
-        refuse_wrong_rows(table.get_texts("verdict"), is_doubtful, _SIDE_OR_METHOD, name=name)
+    verdict, kind, meaning = words["verdict"], words["kind"], words["meaning"]
+    is_method = (verdict == words["a"]) | (verdict == words["b"])
+    is_declared = verdict.isin(table.declared.words)
+    is_word = ~kind.isin(["", "declared"])
+    is_missing = verdict.isna() | _mark_words(verdict, means_no_verdict)
+    unknown = verdict[(meaning == "") & ~is_method & ~is_declared & ~is_missing]
+    doubts = pd.Series("", words.index)
+    # In a study's own table a verdict is a method's name, whatever the method is called.
+    if not all(table.get_heading(name) == name for name in (*REQUIRED, "rater_kind", "presentation")):
+        is_other = meaning.isin(_SIDED) & (kind == "") & (by_side != verdict)
+        for name in verdict[is_other].unique():
+            doubts[is_other & (verdict == name)] = f"a side, or the method {name!r}"
+    if kind.isin(["letter", "place", "column"]).any():
+        is_nothing = _mark_words(verdict, lambda word: means_no_verdict(word) or bool(_NONE.match(word)))
+        is_other = is_nothing | (meaning == "tie")
+        doubts[is_method & ~is_declared & is_other] = "a method, a tie or no verdict"
+    for name in pd.concat([words.loc[is_word, side] for side in "ab"]).dropna().unique():
+        if find_word_meaning(name):
+            alike = [word for word in verdict[is_word].unique() if _name_sides_alike(word, name)]
+            doubts[is_word & verdict.isin(alike)] = f"a side, or the method {name!r}"
+    beside = kind.isin(["", "declared"]) & ~is_missing & (meaning != "tie")
+    is_letter = (kind == "letter") & _mark_words(verdict, lambda word: simplify_word(word) in {"a", "b"})
+    if beside.any() and len(set(words["side"][kind == "letter"])) == 1:
+        doubts[is_letter] = "a side, or something else, such as both"
+    refuse_wrong_rows(
+        words.assign(doubt=doubts),
+        doubts != "",
+        "the verdict {verdict!r} on {where} may name {doubt}. Declare what it means: {options}",
+        options=offer_word_settings([*verdict[doubts != ""], *unknown]),
+    )
 
 
 def _name_sides_alike(word: str, name: str) -> bool:
@@ -235,138 +237,64 @@ def _name_sides_alike(word: str, name: str) -> bool:
     return any(all(re.search(pattern, text) for text in texts) for pattern in _NAMES_OF_SIDES)
 
 
-def _refuse_lone_letter(table: Table, word_kinds: pd.Series) -> None:
-    """Refuse the verdict B without the verdict A beside other words: B may mean both."""
-    verdict = table.get_cells("verdict").str.strip()
-    letters = verdict[word_kinds == "letter"]
-    is_bare = letters.map(simplify_word).isin(["a", "b"])
-    meanings = _interpret_verdict_words(table)
-    beside = verdict[word_kinds.isin(["", "declared"])].dropna().unique()
-    others = [text for text in beside if not means_no_verdict(text) and meanings[text].kind != "tie"]
-    if others and is_bare.any() and len({meanings[text].side for text in letters}) == 1:
-        word = letters[is_bare].iloc[0]
-        explained = {*table.list_values(*METHODS), *table.declared.words}
-        unknown = [text for text in others if text not in explained and not meanings[text].kind]
-        raise StudyError(
-            f"the verdict {word!r} may name a side or mean something else, such as both, because other "
-            f"verdicts are {join_with_and(list(map(repr, others[:3])))}. Declare its meaning: "
-            f"{format_set_options(*map(format_word_setting, [word, *unknown]))} ({MEANINGS})"
-        )
-
-
-def _refuse_methods_named_like_no_verdict(table: Table, word_kinds: pd.Series, is_method: pd.Series) -> None:
-    """Refuse the verdict "none" if a method is called none, and other verdicts name sides."""
-    verdict = table.get_cells("verdict").str.strip()
-    names = [name for name in verdict.unique() if means_no_verdict(str(name)) or _NONE.match(str(name))]
-    is_method &= verdict.isin(names) & ~verdict.isin(table.declared.words)
-    sided = verdict[word_kinds.isin(["letter", "place", "column"])]
-    if is_method.any() and not sided.empty:
-        name = verdict[is_method].iloc[0]
-        options = [format_set_options(format_word_setting(name, value)) for value in (name, "tie", "")]
-        refuse_wrong_rows(
-            table.frame,
-            is_method & (verdict == name),
-            "the verdict {name!r} on {where} is the name of a method, and other verdicts are sides such as "
-            "{side!r}. If it means this method, write {method}. If it is a tie, write {tie}. If it is no "
-            "verdict, write {missing}",
-            name=name,
-            side=sided.iloc[0],
-            method=options[0],
-            tie=options[1],
-            missing=options[2],
-        )
-
-
-def _refuse_ambiguous_side_names(
-    table: Table, word_kinds: pd.Series, first_methods: Mapping[str, Numbers], sides: Numbers
-) -> None:
-    """Refuse verdicts such as A if the method named A is not the method on side A."""
-    sided = word_kinds.isin(_SIDED)
-    if sided.any():
-        _, first = _find_methods_on_first_side(table, word_kinds.where(sided, ""), first_methods)
-        verdict, a, b = map(table.get_cells, ("verdict", *METHODS))
-        differs = sided & (np.where(sides * first == A, a, b) != verdict.str.strip())
-        refuse_wrong_rows(table.get_texts("verdict"), differs, _SIDE_OR_METHOD, name=verdict[sided].iloc[0])
-
-
-def _find_methods_on_first_side(
-    table: Table, word_kinds: pd.Series, first_methods: Mapping[str, Numbers]
-) -> tuple[Sequence[str], Numbers]:
-    """Return the columns that give words their meaning, and the method on the first side in each row.
-
-    The first side is a place or a letter. Without columns left and right, the letter A means method_a.
+def _find_columns_of_first_side(table: Table, words: pd.DataFrame, certain: Sequence[str]) -> Sequence[str]:
+    """Return the columns that say which method was on a side.
 
     Raises:
-        StudyError: The columns of sides do not fit the methods.
+        StudyError: Verdicts name sides, and no column says this.
     """
     if table.has_columns(*SHOWN):
-        return SHOWN, np.where(
-            word_kinds.isin(["letter", "place", "declared"]), _read_left_method(table, word_kinds), A
-        )
-    is_place = word_kinds == "place"
-    columns: Sequence[str] = list(first_methods) if is_place.any() else METHODS
-    if table.get_heading("methods", "a column") == "" and word_kinds.isin(_SIDED).any():
-        columns = ()  # only words of the user name the methods, so neither of them is A
-    return columns, np.where(is_place, next(iter(first_methods.values()), A), A)
-
-
-def _write_question_about_sides(table: Table, word_kinds: pd.Series) -> str:
-    """Write the message that asks which method was on a side such as left or A."""
+        return SHOWN
+    # If only words of the user name the methods, neither method is A.
     are_declared = not table.get_heading("methods", "a column")
-    words = table.get_cells("verdict")[word_kinds.isin(_SIDED if are_declared else ["place"])].unique()
-    remedy = f"If the first was always method_a: {_format_side_settings(table, word_kinds)}"
-    if are_declared:
-        offers = [format_word_setting(text, "METHOD") for text in words]
-        remedy = f"If the sides never changed: {format_set_options(*offers)}"
-    return (
-        f"the verdicts {join_with_and(list(map(repr, words)))} name sides, and no column says which method "
-        f"was on which side. Add a column shown_first, or left and right, with the methods. {remedy}"
+    sided = words["kind"].isin(_SIDED if are_declared else ["place"])
+    if not sided.any():
+        return METHODS
+    if certain and not are_declared:
+        return certain
+    names = words["verdict"][sided].unique()
+    raise StudyError(
+        f"the verdicts {join_with_and(list(map(repr, names)))} name sides, and no column says which method "
+        "was on which side. Add a column shown_first, or left and right, with the methods. If the sides "
+        f"never changed, declare what they mean: {offer_word_settings(names)}"
     )
 
 
-def _format_side_settings(table: Table, word_kinds: pd.Series) -> str:
-    """Write the options that declare each word for a side as method_a or method_b."""
-    words = table.get_cells("verdict")[word_kinds.isin(["letter", "place"])].unique()
-    meanings = _interpret_verdict_words(table)
-    sides = ["a" if meanings[text.strip()].side == A else "b" for text in words]
-    sides = [
-        "METHOD" if text in table.declared.words else side for text, side in zip(words, sides, strict=True)
-    ]
-    return format_set_options(*map(format_word_setting, words, sides))
-
-
-def _read_left_method(table: Table, word_kinds: pd.Series) -> Numbers:
+def _read_left(table: Table, words: pd.DataFrame) -> Numbers:
     """Return the method on the left in each row, `A` or `B`.
 
     Raises:
         StudyError: The methods on the sides are not the row's methods, or a word may mean a column or a side.
     """
-    texts = table.get_texts("verdict")
-    a, b, on_left, on_right = map(table.get_cells, (*METHODS, *SHOWN))
+    a, b, on_left, on_right = words["a"], words["b"], *map(table.get_cells, SHOWN)
     is_same = ((on_left == a) & (on_right == b)) | ((on_left == b) & (on_right == a))
     refuse_wrong_rows(
-        texts,
-        (word_kinds != "") & a.notna() & b.notna() & ~is_same,
+        words,
+        (words["kind"] != "") & a.notna() & b.notna() & ~is_same,
         "left and right are not the row's methods on {where}; write the same two methods in both",
     )
     refuse_wrong_rows(
-        texts,
-        (word_kinds == "column") & (on_left != a),
+        words,
+        (words["kind"] == "column") & (on_left != a),
         "the verdict {verdict!r} on {where} may mean a column or a side; write the preferred method",
     )
     return np.where(on_left == a, A, B)
 
 
 def _refuse_changed_sides(
-    table: Table,
-    word_kinds: pd.Series,
-    first_methods: Mapping[str, Numbers],
-    first: Numbers,
-    winners: NDArray[np.object_],
+    table: Table, words: pd.DataFrame, side_columns: Mapping[str, Numbers], first: Numbers
 ) -> None:
-    """Refuse verdicts that name sides, if a column says, or may say, that the methods changed sides."""
-    sided = word_kinds.isin(["letter", "place"])
+    """Refuse verdicts that name sides, if a column says, or may say, that the methods changed sides.
+
+    Words that the user has declared as method_a and method_b are sides only beside a clear column.
+    """
+    kind = words["kind"]
+    sided = kind.isin(["letter", "place"])
+    is_declared = (kind == "declared") & ~words["verdict"].isin(
+        find_word_meanings(table.list_values("verdict"))
+    )
     if table.has_columns(*SHOWN):
+        is_declared[:] = False
         orders = set(zip(*(table.get_cells(name)[sided] for name in SHOWN), strict=True))
         if len(orders) == sided.sum() or any(order[::-1] in orders for order in orders):
             return
@@ -375,66 +303,25 @@ def _refuse_changed_sides(
     others = [name for name in table.columns_without_role if not is_name_of_aggregate(name)]
     others = [name for name in others if not names_worse_text(name)]
     others += filter(table.has_columns, ["presentation"])
-    for name in dict.fromkeys([*first_methods, *others]):
-        if name in first_methods:
-            changed = sided & (first_methods[name] != first)
+    for name in dict.fromkeys([*side_columns, *others]):
+        if name in side_columns:
+            changed = (sided | is_declared) & (side_columns[name] != first)
+        elif _SWAPS.fullmatch(simplify_heading(name)):
+            changed = _mark_possible_swaps(table, name, sided | is_declared | (kind == "column"), words)
         else:
-            changed = _mark_possible_swaps(table, name, sided, winners)
-        if _SWAPS.fullmatch(simplify_heading(name)):
-            changed = changed | _mark_possible_swaps(table, name, word_kinds == "column", winners)
+            changed = _mark_possible_swaps(table, name, sided, words)
         refuse_wrong_rows(
             table.frame,
             changed,
-            "the verdict on {where} is a side, and the column {name!r} may say that sides changed there; "
-            "write the preferred method, or add columns left and right with the methods as shown. If sides "
-            "never changed: {options}",
+            "the verdict on {where} is a side, and the column {name!r} may say that sides changed there. "
+            "Write the preferred method, or add columns left and right with the methods as shown. If sides "
+            "never changed, or the column says which text was first, declare what the words mean: {options}",
             name=table.get_heading(name, name),
-            options=_format_side_settings(table, word_kinds),
+            options=offer_word_settings(words["verdict"][sided | is_declared]),
         )
 
 
-def _refuse_declared_sides(
-    table: Table,
-    word_kinds: pd.Series,
-    first_methods: Mapping[str, Numbers],
-    winners: NDArray[np.object_],
-) -> None:
-    """Refuse a word such as 1, declared as method_a, if a column says that the methods changed sides."""
-    verdict = table.get_cells("verdict").str.strip()
-    is_declared = (word_kinds == "declared") & ~verdict.isin(find_word_meanings(verdict.dropna().unique()))
-    if table.has_columns(*SHOWN) or not is_declared.any():
-        return
-    words = verdict[is_declared].unique()
-    is_first = [table.declared.words[word] == "a" for word in words]
-    places = [
-        format_word_setting(word, "first" if a else "second") for word, a in zip(words, is_first, strict=True)
-    ]
-    methods = [format_word_setting(word, "METHOD") for word in words]
-    swaps = [name for name in table.columns_without_role if _SWAPS.fullmatch(simplify_heading(name))]
-    for name in dict.fromkeys([*first_methods, *swaps]):
-        if name in first_methods:
-            changed = is_declared & (first_methods[name] != A)
-            remedy = f"If they name the text shown first or second, write {format_set_options(*places)}"
-        else:
-            changed = _mark_possible_swaps(table, name, is_declared, winners)
-            remedy = (
-                "If they name the text shown first or second, add columns left and right with the methods"
-            )
-        refuse_wrong_rows(
-            table.frame,
-            changed,
-            "the verdicts {words} are declared as a and b, and the column {name!r} may say that the methods "
-            "changed sides on {where}. {remedy}. If they name methods, write {methods}",
-            words=join_with_and(list(map(repr, words))),
-            name=table.get_heading(name, name),
-            remedy=remedy,
-            methods=format_set_options(*methods),
-        )
-
-
-def _mark_possible_swaps(
-    table: Table, name: str, sided: pd.Series, winners: NDArray[np.object_]
-) -> pd.Series:
+def _mark_possible_swaps(table: Table, name: str, sided: pd.Series, words: pd.DataFrame) -> pd.Series:
     """Mark the rows in which an unclear column may say that the texts changed sides.
 
     If the column names methods, rows that name method_a are not marked, and no row is marked if the column
@@ -446,15 +333,15 @@ def _mark_possible_swaps(
     heading = table.get_heading(name, name)
     is_about = is_heading_about_sides(heading) or _says_which_method_is_a(table, heading)
     first = _find_methods_named_in_cells(table, name)
-    words = table.get_cells(name).fillna("").str.strip().str.casefold()
+    cells = table.get_cells(name).fillna("").str.strip().str.casefold()
     # One empty or unknown cell must not hide what the other cells say.
-    filled = sided & (words != "") & ~words.map(means_no_verdict)
+    filled = sided & ~cells.map(means_no_verdict)
     if filled.any() and (first[filled] != 0).all():
-        names_winner = (table.get_cells(name) == winners)[filled].all()
+        names_winner = (table.get_cells(name) == words["winner"])[filled].all()
         is_winner = names_winner and not _WINNING.isdisjoint(split_heading_words(heading))
         may_name_first: pd.Series = filled & (first != A)
         return may_name_first & (is_about or not is_winner)
-    values = {"no" if word in NO else "yes" if word in YES else word for word in words[filled].unique()}
+    values = {"no" if cell in NO else "yes" if cell in YES else cell for cell in cells[filled].unique()}
     orders = {"".join(filter(str.isalnum, text)) for text in values}
     letters = {tuple(sorted(order)) for order in orders}
     is_order = orders <= {"ab", "ba"} or len(letters) < len(orders) or any(map(_SWAPS.fullmatch, values))
@@ -462,7 +349,7 @@ def _mark_possible_swaps(
         is_order = not table.is_determined_by(name, ["rater"])
     is_order &= 2 * filled.sum() > sided.sum()  # the right answers of a few check questions are no order
     may_say = len(values) <= 2 and (is_order or is_about)
-    return sided & ~words.isin(_STRAIGHT) & may_say
+    return sided & ~cells.isin(_STRAIGHT) & may_say
 
 
 def _says_which_method_is_a(table: Table, heading: str) -> bool:
@@ -483,44 +370,29 @@ def _find_methods_named_in_cells(table: Table, name: str) -> Numbers:
     numbers, rows = table.find_distinct_rows(name, *METHODS)
     sides = []
     for cell, *methods in rows:
-        named = [_contains_whole_word(str(cell), str(method)) for method in methods]
-        sides.append(A * named[0] + B * named[1])
+        patterns = [rf"(?<![^\W_]){re.escape(str(method))}(?![^\W_])" for method in methods]
+        is_a, is_b = (re.search(pattern, str(cell)) is not None for pattern in patterns)
+        sides.append(A * is_a + B * is_b)
     return np.array(sides, dtype=np.int64)[numbers]
 
 
-def _contains_whole_word(text: str, word: str) -> bool:
-    """Return whether a text contains a whole word, with no letter or digit directly before or after."""
-    return re.search(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])", text) is not None
-
-
-def _record_word_meanings(table: Table, word_kinds: pd.Series, columns: Sequence[str], strong: int) -> None:
+def _record_word_meanings(table: Table, words: pd.DataFrame, columns: Sequence[str]) -> None:
     """Record how the words for verdicts were read, and how many verdicts lost their strength (A>>B)."""
-    words = sorted(map(repr, table.get_cells("verdict")[word_kinds != ""].unique()))
-    if words:
-        how = "read as ties" if set(word_kinds) <= {"", "tie"} else f"read by {join_with_and(columns)}"
-        table.use_columns("_words", [join_first_parts(words, _LISTED)], how)
-    for word, count in table.get_cells("verdict")[word_kinds == "tie"].value_counts().items():
-        if _ODD_TIE.fullmatch(str(word)):
-            table.notes.append(f"{count} of {word!r} count as ties")
-    if strong:
+    used = words[words["kind"] != ""]
+    if not used.empty:
+        how = "read as ties" if set(used["kind"]) == {"tie"} else f"read by {join_with_and(columns)}"
+        listed = sorted(map(repr, used["verdict"].unique()))
+        table.use_columns("_words", [join_first_parts(listed, _LISTED)], how)
+    if strong := int(used["strength"].eq(other=True).sum()):
         table.notes.append(f"the strength of {strong} verdicts, such as A>>B, is dropped")
 
 
-def _add_shown_first_column(
-    table: Table, word_kinds: pd.Series, first_methods: Mapping[str, Numbers]
-) -> None:
+def _add_shown_first_column(table: Table, words: pd.DataFrame, certain: Mapping[str, Numbers]) -> None:
     """Add the column shown_first if the table says which method each rater saw first."""
-    if table.has_columns("shown_first"):
-        return
     if table.has_columns(*SHOWN):
         table.set_frame(table.frame.assign(shown_first=table.frame["left"]))
-    elif first_methods and not (word_kinds == "letter").any():
-        first, *others = first_methods.values()
+    elif certain and not (words["kind"] == "letter").any():
+        first, *others = certain.values()
         if all((other == first).all() for other in others):
-            a, b = map(table.get_cells, METHODS)
-            table.use_columns(
-                "sides",
-                list(first_methods),
-                "it says which text was first",
-                shown_first=a.where(first == A, b),
-            )
+            method = words["a"].where(first == A, words["b"])
+            table.use_columns("sides", list(certain), "it says which text was first", shown_first=method)

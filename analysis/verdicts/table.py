@@ -29,6 +29,10 @@ HEADINGS: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("headings.t
 """The meanings of common headings and cells, from headings.toml."""
 UNKNOWN_RATER = "unknown rater"
 """The name of a rater if the table does not name raters. A number may follow."""
+ITEMS = (*HEADINGS["pair"], *HEADINGS["prompt"])
+"""Headings of items, which are pairs or prompts. The most common comes first."""
+GROUPS = frozenset((*HEADINGS["collections"], *HEADINGS["groups"]))
+"""Headings of groups of items, such as languages."""
 YES = frozenset(HEADINGS["yes"])
 NO = frozenset(HEADINGS["no"])
 
@@ -245,10 +249,8 @@ class Table:
         """Add a column that joins the cells of several columns, whose headings are separated by commas."""
         parts = list(map(str.strip, heading.split(",")))
         self.joined += parts
-        cells = self.get_cells(parts[0])
-        for name in parts[1:]:
-            cells = cells + ", " + self.get_cells(name)
-        self.set_frame(self.frame.assign(**{heading: cells}))
+        others = self.get_texts(*parts[1:]).astype(object)
+        self.set_frame(self.frame.assign(**{heading: self.get_cells(parts[0]).str.cat(others, sep=", ")}))
 
     def leave_out_rows(self, is_left_out: Mask, why: str) -> None:
         """Leave out rows, and record their number and the reason."""
@@ -347,6 +349,15 @@ class Table:
     def count_distinct_rows(self, *names: str) -> int:
         """Return the number of different rows in these columns."""
         return int(self.number_rows(*names).max(initial=-1)) + 1
+
+    def count_pairs(self, *names: str) -> int:
+        """Return the number of different rows in these columns and the two methods, in either order."""
+        return int(self.number_pairs(*names).max(initial=-1)) + 1
+
+    def is_judged_once(self, *names: str) -> bool:
+        """Return whether no rater has judged the same methods twice under one value of these columns."""
+        rated = filter(self.has_columns, ("rater", "criterion"))
+        return self.count_distinct_rows(*names, *METHODS, *rated) == len(self.frame)
 
     def group_rows_equally(self, name: str, other: str) -> bool:
         """Return whether two columns group the rows in the same way."""

@@ -161,6 +161,11 @@ def format_set_options(*settings: str, join: str = " ") -> str:
     return join.join(f"--set {shlex.quote(setting)}" for setting in settings)
 
 
+def offer_word_settings(words: Iterable[str]) -> str:
+    """Write the options that declare words for verdicts, and the possible meanings."""
+    return f"{format_set_options(*map(format_word_setting, sorted(set(words))))} ({MEANINGS})"
+
+
 def is_model_name(name: str) -> bool:
     """Return whether a rater has a name that language models have and people do not have."""
     return _MODEL.search(make_visible_form(name)) is not None

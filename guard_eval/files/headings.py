@@ -11,7 +11,8 @@ _SIDES = frozenset(
         (
             *("ab", "01", "12", "xy", "аб"),
             *(("left", "right"), ("first", "second"), ("one", "two"), ("won", "lost"), ("winner", "loser")),
-            *(("chosen", "rejected"), ("preferred", "rejected"), ("better", "worse"), ("best", "worst")),
+            *(("winning", "losing"), ("chosen", "rejected"), ("preferred", "rejected"), ("better", "worse")),
+            *(("preferred", "dispreferred"), ("best", "worst")),
         ),
     )
 )

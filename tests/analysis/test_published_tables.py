@@ -115,7 +115,7 @@ def test_table_gives_its_published_counts(name, declared, expected):
 
 DECLARE = r"--set 'verdicts\.\"{}\"=SIDE'"
 REFUSED = [
-    (["pos_nothing.csv"], r"'Response 1' and 'Response 2' name sides.*--set 'verdicts\.\"Response 1\"=a'"),
+    (["pos_nothing.csv"], r"'Response 1' and 'Response 2' name sides.*--set 'verdicts\.\"Response 1\"=SIDE'"),
     (["float_onefile.csv"], r"'1' for 'ada' and '1\.0' for 'ben'"),
     (["zeros_ada.csv", "zeros_ben.csv"], r"'001' for 'ada' and '1' for 'ben'"),
     (["sci_ids.csv"], r"1\.23457E\+16.*a spreadsheet has rounded"),

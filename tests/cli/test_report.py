@@ -166,5 +166,5 @@ def test_report_splits_results_by_columns_and_traces(paired):
     ):
         report(paired, by=("HH",))
     for name in ("verdict", "position", "seconds"):
-        with pytest.raises(StudyError, match=f"--by {name}: this column of the verdicts"):
+        with pytest.raises(StudyError, match=f"--by {name}: .*name that no column of the verdicts has"):
             report(paired, by=(name,))
