@@ -5,8 +5,6 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.genmod.cov_struct import Independence
-from statsmodels.genmod.generalized_estimating_equations import GEE
 from statsmodels.stats.multitest import multipletests
 
 from guard_eval.estimate import adjust_p_values, jackknife
@@ -39,24 +37,6 @@ def test_two_strata_agree_with_welchs_t_test():
     estimate = jackknife(rows, lambda s: mean(s) - mean(s[..., 2:]), strata=[0] * 7 + [1] * 12, null=0.0)
     theirs = stats.ttest_ind(first, second, equal_var=False)
     assert (estimate.p, estimate.df) == pytest.approx((theirs.pvalue, theirs.df), rel=1e-10)
-
-
-def test_slope_over_clusters_agrees_with_gee():
-    rng = np.random.default_rng(2)
-    unit, x = np.arange(60) // 2, rng.normal(size=60)
-    y = 0.3 * x + rng.normal(size=60) + np.repeat(rng.normal(size=30), 2)
-    columns = [np.ones(60), x, y, x * x, x * y]
-    sums = np.stack([np.bincount(unit, weights=column) for column in columns], axis=1)
-
-    def slope(s):
-        return (s[..., 0] * s[..., 4] - s[..., 1] * s[..., 2]) / (s[..., 0] * s[..., 3] - s[..., 1] ** 2)
-
-    estimate = jackknife(sums, slope)
-    design = np.column_stack([np.ones(60), x])
-    model = GEE(y, design, groups=unit, cov_struct=Independence()).fit(cov_type="bias_reduced")
-    assert estimate.value == pytest.approx(model.params[1], rel=1e-10)
-    # Mancl and DeRouen's error is CR3; the jackknife's is it times √((n − 1)/n), about its centre.
-    assert estimate.error == pytest.approx(model.bse[1] * math.sqrt(29 / 30), rel=2e-3)
 
 
 def test_noise_widens_the_interval_up_to_its_bounds():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -149,9 +148,6 @@ def list_supported_analyses(table: pd.DataFrame) -> Iterator[str]:
     for name, needed in NEEDED.items():
         missing = [column for column in needed if column not in table or table[column].isna().all()]
         yield f"{name}: {f'no, add {join_with_and(missing)}' if missing else 'yes'}"
-    groups = by_column.suggest_split_columns(table)
-    options = " ".join(f"--by {shlex.quote(name)}" for name in groups)
-    yield f"results by a column: {f'yes, {options}' if groups else 'no, add one such as genre'}"
 
 
 def _read_study_evidence(

@@ -21,6 +21,10 @@ from guard_eval.study.test_plan import PanelRule
 PANEL_OF = "panel of"
 """The beginning of the name of each panel."""
 FEWEST_JUDGES = 2
+TOO_FEW_JUDGES = (
+    "a panel needs two judges or more that have judged the pairs; remove the setting panel, or let another "
+    "judge judge the pairs"
+)
 ROUNDING = 1e-12
 """A mean score with a smaller absolute value is a rounding error and counts as 0."""
 _RATED = ["method_a", "method_b", "rater_kind", "judge", "dataset", "pair_id", "rater"]
@@ -53,8 +57,8 @@ class Composite:
         """Check that a validated table has verdicts for the composite.
 
         Raises:
-            StudyError: A criterion has no verdict or has the name of the composite, or no rater has judged a
-                pair on all of the criteria.
+            StudyError: A criterion has the name of the composite, or no rater has judged a pair on all of the
+                criteria.
         """
         criteria = sorted(map(str, verdicts["criterion"].unique()))
         if COMPOSITE in criteria:
@@ -62,16 +66,12 @@ class Composite:
                 f"a criterion of the table and the declared composite are both called {COMPOSITE!r}; give "
                 "the criterion another name"
             )
-        if missing := [name for name in self.weights if name not in criteria]:
-            raise StudyError(
-                f"composite: there are no verdicts on {missing[0]!r}; choose from: {', '.join(criteria)}"
-            )
         judged = verdicts[verdicts["criterion"].isin(self.weights)]
         rated = judged.groupby(["method_a", "method_b", "pair_id", "rater"], sort=False)["criterion"]
-        if rated.nunique().max() < len(self.weights):
+        if not rated.nunique().eq(len(self.weights)).any():
             raise StudyError(
                 f"composite: no rater has judged a pair on all of {join_with_and(list(self.weights))}; leave "
-                "out some of these criteria"
+                f"out some of these criteria, or choose from: {', '.join(criteria)}"
             )
 
 
@@ -115,7 +115,7 @@ def add_panel_scores(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFram
     scores only pairs that every judge has judged. A single simulated judge beside real judges is in no panel.
 
     Raises:
-        StudyError: There are fewer than two judges, or a judge has the name of the panel.
+        StudyError: There are fewer than two judges.
     """
     formed: list[JudgePanel] = []
     table = scores
@@ -123,15 +123,10 @@ def add_panel_scores(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFram
         members = sorted(map(str, group["rater"].unique()))
         votes = _compute_mean_scores(group)
         name = f"{PANEL_OF} {len(members)} judges, {rule}"
-        if len(members) < FEWEST_JUDGES and kind in SIMULATED and formed:
-            continue  # one simulated judge beside real judges needs no panel
         if len(members) < FEWEST_JUDGES:
-            raise StudyError(
-                f"a panel needs two judges or more, and only {', '.join(members)} has judged; remove the "
-                "setting panel, or let another judge judge the pairs"
-            )
-        if name in members:
-            raise StudyError(f"a judge and the panel are both called {name!r}; give the judge another name")
+            if kind in SIMULATED:
+                continue  # one simulated judge beside real judges needs no panel
+            raise StudyError(TOO_FEW_JUDGES)
         rows = _sum_scores_by_group(
             group,
             _JUDGED,
@@ -147,9 +142,7 @@ def add_panel_scores(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFram
         without = int((~is_whole).sum())
         formed.append(JudgePanel(rater_kind=str(kind), name=name, members=tuple(members), without=without))
     if not formed:
-        raise StudyError(
-            "a panel needs two judges or more, and no judge has judged; remove the setting panel"
-        )
+        raise StudyError(TOO_FEW_JUDGES)
     return table, tuple(formed)
 
 
@@ -177,10 +170,6 @@ def _append_score_rows(
     new = rows.assign(net=net.where(net.abs() > ROUNDING, 0.0), showings=1, **names)
     columns = [name for name in scores.columns if name in new.columns]
     return pd.concat([scores, new[columns]], ignore_index=True)
-
-
-_LISTED = 12
-"""The largest number of results that an error message lists."""
 
 
 def add_composite_results(results: Sequence[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
@@ -216,21 +205,19 @@ def find_named_results(
     """
     compared = verdicts[["criterion", "method_a", "method_b"]].drop_duplicates()
     named: dict[str, list[tuple[str, str, str]]] = {}
-    for row in sorted(compared.itertuples(index=False, name=None)):
-        c, a, b = map(str, row)
+    for c, a, b in sorted(compared.astype(str).itertuples(index=False, name=None)):
         named.setdefault(c, []).append((a, b, c))
         for first, second in ((a, b), (b, a)):
-            for words in (f"{first} against {second}", f"{first} against {second}: {c}"):
+            comparison = f"{first} against {second}"
+            for words in (comparison, f"{comparison}: {c}"):
                 named.setdefault(words, []).append((first, second, c))
     result: dict[tuple[str, str, str], None] = {}
     way_round: dict[frozenset[str], tuple[str, str]] = {}  # each comparison keeps its first order of methods
     for entry in result_names:
         if entry not in named:
-            results = [words for words in named if ": " not in words]
-            listed = join_with_and([*results[:_LISTED], *(["…"] if len(results) > _LISTED else [])])
             raise StudyError(
-                f"the family contains {entry!r}, which the table does not compare; write one of {listed}, or "
-                "METHOD against METHOD: CRITERION"
+                f"the family contains {entry!r}, which the table does not compare; write CRITERION, METHOD "
+                f"against METHOD or METHOD against METHOD: CRITERION, such as {next(reversed(named))}"
             )
         for a, b, c in named[entry]:
             first, second = way_round.setdefault(frozenset((a, b)), (a, b))

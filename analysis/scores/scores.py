@@ -284,14 +284,12 @@ class UnitScores:
     Attributes:
         name: `prompt` or `pair`.
         codes: The number of each item's unit, [items]. Units are numbered in the order of their first items.
-        strata: The number of each unit's dataset, [units]; all 0 if `lonely`.
-        lonely: Whether datasets are ignored, because a dataset has only one unit.
+        strata: The number of each unit's dataset, [units]; all 0 if a dataset has only one unit.
     """
 
     name: Literal["prompt", "pair"]
     codes: Integers
     strata: Integers
-    lonely: bool
 
     @classmethod
     def from_items(cls, items: pd.DataFrame) -> UnitScores:
@@ -299,14 +297,12 @@ class UnitScores:
         codes, units = pd.factorize(items["unit"].to_numpy())
         strata = np.zeros(len(units), dtype=np.int64)
         strata[codes] = pd.factorize(items["dataset"], sort=True)[0]
-        has_strata = len(units) > 1 and bool(strata.any())
-        lonely = has_strata and int(np.bincount(strata).min()) < 2
+        is_lonely = len(units) > 1 and np.bincount(strata).min() < 2
         has_prompts = (items["unit"] >= 0).any()
         return cls(
             name="prompt" if has_prompts else "pair",
             codes=codes,
-            strata=np.zeros_like(strata) if lonely else strata,
-            lonely=lonely,
+            strata=np.zeros_like(strata) if is_lonely else strata,
         )
 
     @property

@@ -7,19 +7,16 @@ ratings of one pair. The test therefore flips the signs of a unit together, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from analysis.scores.scores import UnitScores, find_item_numbers, score_items
-from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
+from analysis.scores.scores import UnitScores, find_item_numbers
+from analysis.stats.population import FEWEST_RATERS, TwoWayDesign, explain_too_few_raters
 from guard_eval.estimate import Estimate, Floats, divide_sums, jackknife, join_notes
 from guard_eval.reporting.words import format_percent
 from guard_eval.sign_flip import invert_sign_flip, sign_flip
-
-LONELY = "a dataset has only one {unit}, so the standard error ignores the datasets (which makes it larger)"
 
 
 def sum_scores_by_unit(items: pd.DataFrame) -> pd.Series:
@@ -50,13 +47,12 @@ def estimate_share_of_these_raters(items: pd.DataFrame, *, level: float) -> Esti
     if share.low is not None:
         low, high = invert_sign_flip(scores, sizes, test.p, alpha=1 - level, bounds=(-1.0, 1.0))
         share = replace(share, low=0.5 + low / 2, high=0.5 + high / 2)
-    note = LONELY.format(unit=by_unit.name) if by_unit.lonely else ""
     return replace(
         share,
         p=test.p,
         smallest_p=test.smallest_p,
         method=f"interval by inversion of the test; {test.method}",
-        note=join_notes(note, share.note, test.note),
+        note=join_notes(share.note, test.note),
     )
 
 
@@ -100,19 +96,7 @@ def estimate_share_of_all_raters(
     weight = np.full(len(items), items.get("weight", 1.0), dtype=float)
     weight_of_score = weight / weight.sum() / np.bincount(item)
     design, shares = _average_shares_by_unit_and_rater(scores, weight_of_score[item])
-    why = ""
-    if design.rater_count < FEWEST_RATERS:
-        why = (
-            f"a result for other raters needs at least {FEWEST_RATERS} raters, and there are "
-            f"{design.rater_count}"
-        )
-    elif design.effective_raters < FEWEST_EQUAL:
-        why = (
-            f"a few of the {design.rater_count} raters gave most ratings, so together they count as "
-            f"{design.effective_raters:.1f} of equal weight, and a result for other raters needs "
-            f"{FEWEST_EQUAL:g}"
-        )
-    if why:
+    if why := explain_too_few_raters(design.rater_weights, FEWEST_RATERS):
         return Estimate(
             value=share_of_these_raters.value,
             level=share_of_these_raters.level,
@@ -161,15 +145,6 @@ def warn_if_rater_weights_matter(scores: pd.DataFrame, share: Estimate) -> str:
         f"the share is {format_percent(mean)}, outside the interval: those who rated more prefer one method "
         "more"
     )
-
-
-def estimate_shares_without_each_rater(
-    scores: pd.DataFrame, *, level: float
-) -> Iterator[tuple[str, Estimate]]:
-    """Yield the name of each rater, and the estimate of the share without this rater."""
-    for name in sorted(map(str, scores["rater"].unique())):
-        others = scores[scores["rater"] != name]
-        yield name, estimate_share_of_these_raters(score_items(others), level=level)
 
 
 def _convert_scores_to_shares(scores: pd.DataFrame) -> Floats:

@@ -11,8 +11,8 @@ A module of `analysis.sections` has
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, TypeVar, get_origin, get_type_hints
 
 import pandas as pd
 
@@ -21,7 +21,7 @@ from analysis.scores.scores import ResultKey
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
 from guard_eval.records import SIMULATED
-from guard_eval.reporting.escaping import NOTHING, Cell, Escaped
+from guard_eval.reporting.escaping import NOTHING, Cell
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
     capitalise,
@@ -116,7 +116,6 @@ class Section:
         tables: The tables.
         notes: Explanations of the tables.
         is_open: Whether the section is unfolded at first.
-        figures: The figures below the tables.
     """
 
     anchor: str
@@ -125,19 +124,14 @@ class Section:
     tables: tuple[Table, ...]
     notes: tuple[str, ...] = ()
     is_open: bool = False
-    figures: tuple[Escaped, ...] = ()
-
-
-def make_limit_column_metadata(prefix: str = "") -> dict[str, str]:
-    """Return the field metadata of an `Estimate` with the limit columns `{prefix}low` and `{prefix}high`."""
-    return {"limits": prefix}
 
 
 def make_frame_from_rows(
     rows: Sequence[DataclassInstance], row_type: type[DataclassInstance] | None = None
 ) -> pd.DataFrame:
-    """Return rows as a frame of Python objects: a column for each field, and three for an `Estimate`.
+    """Return rows as a frame of Python objects: a column for each field.
 
+    `Annotated[Estimate, "lead_"]` has three columns, the others with the names `lead_low` and `lead_high`.
     In a frame of objects, None stays None and an integer stays an integer. If the rows have a kind of raters,
     the first column is `simulated`.
 
@@ -145,16 +139,17 @@ def make_frame_from_rows(
         rows: The rows, all of one class.
         row_type: The class of the rows, needed for the columns if there are no rows.
     """
+    cls = row_type or (type(rows[0]) if rows else None)
     columns: dict[str, list[object]] = {}
-    for field in fields(row_type or rows[0]) if row_type or rows else ():
-        values = [getattr(row, field.name) for row in rows]
-        if "limits" in field.metadata:
-            prefix = field.metadata["limits"]
-            columns[field.name] = [estimate.value for estimate in values]
+    for name, hint in (get_type_hints(cls, include_extras=True) if cls else {}).items():
+        values = [getattr(row, name) for row in rows]
+        if get_origin(hint) is Annotated:
+            (prefix,) = hint.__metadata__
+            columns[name] = [estimate.value for estimate in values]
             columns[f"{prefix}low"] = [estimate.low for estimate in values]
             columns[f"{prefix}high"] = [estimate.high for estimate in values]
         else:
-            columns[field.name] = values
+            columns[name] = values
     if "rater_kind" in columns:
         columns = {"simulated": [row_type in SIMULATED for row_type in columns["rater_kind"]], **columns}
     return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
@@ -285,9 +280,8 @@ def name_first_method(rows: Iterable[ComparisonRow]) -> str:
 
 
 def select_rows_of_first_raters(rows: Sequence[J]) -> list[J]:
-    """Return people's rows, or the first judge's rows if no person rated."""
-    first = next((row for row in rows if not row.judge), rows[0])
-    return [row for row in rows if row.rater_group == first.rater_group]
+    """Return the rows of the raters who come first: people, or the first judge if no person rated."""
+    return [row for row in rows if row.rater_group == rows[0].rater_group]
 
 
 def name_raters(row: JudgedRow | ComparisonRow | ResultKey) -> str:

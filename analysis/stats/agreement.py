@@ -22,7 +22,8 @@ In simulated studies with nearly all ties, 95 % intervals from fewer items had a
 FEW_OFF = (
     f"fewer than {FEWEST_OFF} items have a verdict other than the most frequent one, so no interval is given"
 )
-ONLY_PAIRED = "a value below −1 is impossible, so items that were rated once are left out"
+IMPOSSIBLE = "too few items were rated twice, so the coefficient would be below −1"
+METHOD = "{name}, jackknife t interval over units"
 NOT_PAIRED = "no item was rated twice"
 SAME = "all verdicts are the same, so agreement beyond chance is undefined"
 
@@ -38,20 +39,9 @@ def fleiss_kappa(counts: ArrayLike, unit: ArrayLike | None = None, *, level: flo
     """Estimate Fleiss' κ (Fleiss 1971).
 
     Items may have different numbers of ratings (Gwet 2014, ch. 2). An item with one rating counts for the
-    shares of the categories, but not for agreement. If κ would then be below −1, which is impossible, these
-    items are left out. If all verdicts are the same, κ is undefined, and not 1.
+    shares of the categories, but not for agreement. If all verdicts are the same, κ is undefined, and not 1.
     """
-
-    def compute_chance_agreement(shares: Floats) -> Floats:
-        return np.asarray((shares**2).sum(axis=-1))
-
-    return _estimate_chance_corrected_agreement(
-        counts,
-        unit,
-        compute_chance_agreement,
-        name="Fleiss' κ",
-        level=level,
-    )
+    return _estimate_chance_corrected_agreement(counts, unit, _sum_squares, name="Fleiss' κ", level=level)
 
 
 def gwet_ac1(
@@ -74,13 +64,13 @@ def gwet_ac1(
 
     name = f"Gwet's AC1, {q} categories"
     estimate = _estimate_chance_corrected_agreement(
-        counts,
-        unit,
-        compute_chance_agreement,
-        name=name,
-        level=level,
+        counts, unit, compute_chance_agreement, name=name, level=level
     )
     return replace(estimate, value=1.0) if estimate.note == SAME else estimate
+
+
+def _sum_squares(shares: Floats) -> Floats:
+    return np.asarray((shares**2).sum(axis=-1))
 
 
 def _estimate_chance_corrected_agreement(
@@ -101,33 +91,13 @@ def _estimate_chance_corrected_agreement(
     columns = [np.ones(len(table)), sizes >= 2, compute_agreement_by_item(table), *shares.T]
 
     def compute_corrected_agreement(sums: Floats) -> Floats:
-        items = sums[..., 0]
-        paired = sums[..., 1]
-        agreed = sums[..., 2]
+        items, paired, agreed = np.moveaxis(sums[..., :3], -1, 0)
         mean_shares = sums[..., 3:] / items[..., None]
         return _compute_agreement_beyond_chance(agreed / paired, chance_agreement(mean_shares))
 
-    estimate = _estimate_agreement_coefficient(
-        table,
-        unit,
-        columns,
-        compute_corrected_agreement,
-        name=name,
-        level=level,
+    return _estimate_agreement_coefficient(
+        table, unit, columns, compute_corrected_agreement, name=name, level=level
     )
-    if not _is_below_minus_one(estimate):
-        return estimate
-    is_paired = sizes >= 2
-    units = None if unit is None else np.asarray(unit)[is_paired]
-    paired = _estimate_chance_corrected_agreement(
-        table[is_paired], units, chance_agreement, name=name, level=level
-    )
-    return paired.with_note(ONLY_PAIRED)
-
-
-def _is_below_minus_one(estimate: Estimate) -> bool:
-    """Return whether a coefficient is below −1, its value if two ratings of an item never agree."""
-    return estimate.value is not None and estimate.value < -1 - ROUNDING
 
 
 def _compute_agreement_beyond_chance(agreed: Floats, by_chance: Floats) -> Floats:
@@ -154,19 +124,16 @@ def krippendorff_alpha(counts: ArrayLike, unit: ArrayLike | None = None, *, leve
     paired = table[is_paired]
     categories = table.shape[1]
     # A rating does not form a pair with itself.
-    with_itself = paired[:, :, None] * np.eye(categories)
-    together = paired[:, :, None] * paired[:, None, :] - with_itself
+    together = paired[:, :, None] * (paired[:, None, :] - np.eye(categories))
     others = sizes[is_paired] - 1
     coincidences = (together / others[:, None, None]).reshape(-1, categories**2)
-    columns = [*paired.T, *coincidences.T]
     units = None if unit is None else np.asarray(unit)[is_paired]
-    name = "Krippendorff's α, ordinal"
     return _estimate_agreement_coefficient(
         paired,
         units,
-        columns,
+        [*paired.T, *coincidences.T],
         _compute_ordinal_alpha,
-        name=name,
+        name="Krippendorff's α, ordinal",
         level=level,
     )
 
@@ -177,8 +144,7 @@ def _compute_ordinal_alpha(sums: Floats) -> Floats:
     totals = sums[..., :q]
     coincidences = sums[..., q:].reshape(*sums.shape[:-1], q, q)
     rank = totals.cumsum(axis=-1) - totals / 2
-    difference = rank[..., :, None] - rank[..., None, :]
-    distance = difference**2
+    distance = (rank[..., :, None] - rank[..., None, :]) ** 2
     observed = (coincidences * distance).sum(axis=(-1, -2))
     chance_agreement = totals[..., :, None] * totals[..., None, :]
     expected = (chance_agreement * distance).sum(axis=(-1, -2))
@@ -186,34 +152,20 @@ def _compute_ordinal_alpha(sums: Floats) -> Floats:
     return np.asarray(1 - (n - 1) * observed / expected)
 
 
-def cohen_kappa(
-    first: ArrayLike,
-    second: ArrayLike,
-    *,
-    unit: ArrayLike,
-    level: float = 0.95,
-) -> Estimate:
+def cohen_kappa(first: ArrayLike, second: ArrayLike, *, unit: ArrayLike, level: float = 0.95) -> Estimate:
     """Estimate Cohen's κ of two raters who chose category 0, 1 or 2 for each item (Cohen 1960)."""
-    first_choices = np.eye(3)[np.asarray(first)]
-    second_choices = np.eye(3)[np.asarray(second)]
-    pairs = first_choices[:, :, None] * second_choices[:, None, :]
-    cells = pairs.reshape(-1, 9)
+    of_first = np.eye(3)[np.asarray(first)]
+    of_second = np.eye(3)[np.asarray(second)]
+    agreed = (of_first * of_second).sum(axis=1)
 
     def compute_kappa(sums: Floats) -> Floats:
-        shares = sums / sums.sum(axis=-1, keepdims=True)
-        table = shares.reshape(*sums.shape[:-1], 3, 3)
-        agreed = np.trace(table, axis1=-1, axis2=-2)
-        by_chance = table.sum(axis=-1) * table.sum(axis=-2)
-        return _compute_agreement_beyond_chance(agreed, by_chance.sum(axis=-1))
+        shares = sums[..., 1:] / sums[..., :1]
+        by_chance = (shares[..., 1:4] * shares[..., 4:]).sum(axis=-1)
+        return _compute_agreement_beyond_chance(shares[..., 0], by_chance)
 
-    counts = first_choices + second_choices
+    columns = [np.ones(len(agreed)), agreed, *of_first.T, *of_second.T]
     return _estimate_agreement_coefficient(
-        counts,
-        unit,
-        [*cells.T],
-        compute_kappa,
-        name="Cohen's κ",
-        level=level,
+        of_first + of_second, unit, columns, compute_kappa, name="Cohen's κ", level=level
     )
 
 
@@ -230,26 +182,41 @@ def _estimate_agreement_coefficient(
 
     If the coefficient is undefined, a note gives the reason.
     """
-    method = f"{name}, jackknife t interval over units"
     sizes = counts.sum(axis=1)
+    why = ""
     if sizes.max(initial=0) < 2:
-        return Estimate(level=level, method=method, note=NOT_PAIRED)
-    if np.count_nonzero(counts.sum(axis=0)) == 1:
-        return Estimate(level=level, method=method, note=SAME)
+        why = NOT_PAIRED
+    elif np.count_nonzero(counts.sum(axis=0)) == 1:
+        why = SAME
+    if why:
+        return Estimate(level=level, method=METHOD.format(name=name), note=why)
     items = np.arange(len(counts)) if unit is None else unit
-    units = np.unique(items, return_inverse=True)[1]
-    sums = sum_columns_by_unit(units, *columns)
-    estimate = replace(jackknife(sums, function, level=level, bounds=(-1.0, 1.0)), method=method)
+    estimate = _jackknife_coefficient(items, columns, function, name=name, level=level)
     has_other_verdict = counts < sizes[:, None]
     if has_other_verdict.sum(axis=0).min() >= FEWEST_OFF:
         return estimate
-    return replace(
-        estimate,
-        low=None,
-        high=None,
-        error=None,
-        df=None,
-    ).with_note(FEW_OFF)
+    return replace(estimate, low=None, high=None, error=None, df=None).with_note(FEW_OFF)
+
+
+def _jackknife_coefficient(
+    unit: ArrayLike,
+    columns: Sequence[ArrayLike],
+    function: Callable[[Floats], Floats],
+    *,
+    name: str,
+    level: float,
+) -> Estimate:
+    """Compute a coefficient from the sums of the columns; undefined if it is below −1, which is impossible.
+
+    Items with one rating change the shares of the categories, but not the agreement. So a coefficient can be
+    below −1 if raters agree less than by chance and nearly all items have one rating.
+    """
+    units = np.unique(unit, return_inverse=True)[1]
+    sums = sum_columns_by_unit(units, *columns)
+    estimate = jackknife(sums, function, level=level, bounds=(-1.0, 1.0))
+    if estimate.value is not None and estimate.value < -1 - ROUNDING:
+        estimate = Estimate(level=level, note=IMPOSSIBLE)
+    return replace(estimate, method=METHOD.format(name=name))
 
 
 def intraclass_correlation(
@@ -257,20 +224,16 @@ def intraclass_correlation(
 ) -> Estimate:
     """Estimate ICC(1), the correlation of two raters' scores of an item (Shrout and Fleiss 1979).
 
-    If the estimate would be below −1, which is impossible, items with one score are left out.
-
     Args:
         item: The item of each score, numbered from 0, [n].
         scores: The scores, [n].
         unit: The unit of each item, [items].
         level: The confidence level.
     """
-    index = np.asarray(item, dtype=np.int64)
     y = np.asarray(scores, dtype=float)
-    size, total, squares = sum_columns_by_unit(index, np.ones(len(y)), y, y**2).T
-    method = "ICC(1), jackknife t interval over units"
+    size, total, squares = sum_columns_by_unit(np.asarray(item), np.ones(len(y)), y, y**2).T
     if size.max(initial=0) < 2:
-        return Estimate(level=level, method=method, note=NOT_PAIRED)
+        return Estimate(level=level, method=METHOD.format(name="ICC(1)"), note=NOT_PAIRED)
 
     def compute_correlation(sums: Floats) -> Floats:
         items, n, total, squared_sizes, between, squares = np.moveaxis(sums, -1, 0)
@@ -279,20 +242,5 @@ def intraclass_correlation(
         raters = (n - squared_sizes / n) / (items - 1)
         return np.asarray((among - within) / (among + (raters - 1) * within))
 
-    units = np.unique(unit, return_inverse=True)[1]
     columns = (np.ones(len(size)), size, total, size**2, total**2 / size, squares)
-    estimate = jackknife(
-        sum_columns_by_unit(units, *columns),
-        compute_correlation,
-        level=level,
-        bounds=(-1.0, 1.0),
-    )
-    if not _is_below_minus_one(estimate):
-        return replace(estimate, method=method)
-    is_paired = size >= 2
-    of_paired = is_paired[index]
-    numbers = np.cumsum(is_paired) - 1
-    paired = intraclass_correlation(
-        numbers[index[of_paired]], y[of_paired], np.asarray(unit)[is_paired], level=level
-    )
-    return paired.with_note(ONLY_PAIRED)
+    return _jackknife_coefficient(unit, columns, compute_correlation, name="ICC(1)", level=level)

@@ -35,15 +35,15 @@ class AssistedShare:
     Attributes:
         share: The assisted mean with its t interval and the test that it is one half.
         weight: λ, the factor of the difference between the judge's means on all items and on people's items,
-            0 or more.
+            0 or more; None without an estimate.
         correlation: Pearson's r of people's and the judge's scores of an item within datasets, or None.
         effective: The number of items that people alone would need for the same variance, or None.
     """
 
     share: Estimate
-    weight: float
-    correlation: float | None
-    effective: float | None
+    weight: float | None = None
+    correlation: float | None = None
+    effective: float | None = None
 
 
 def count_effective_items(rated: int, judged: int, correlation: float) -> float:

@@ -1,12 +1,10 @@
-"""Fit Davidson's model of comparisons with ties, or explain why the model has no maximum likelihood."""
+"""Fit Davidson's model of comparisons with ties."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 from scipy.sparse import csgraph
 
@@ -86,7 +84,7 @@ def fit_strengths(wins: Floats, ties: Floats) -> Floats:
     """Fit Davidson's model (Davidson 1970): P(i beats j) ∝ π_i, P(tie) ∝ ν √(π_i π_j).
 
     Without ties, ν is 0 and the model is the Bradley–Terry model. In log π and log ν the likelihood is
-    concave, and Newton's method finds the maximum. The maximum must be finite (`explain_infinite_strengths`).
+    concave, and Newton's method finds the maximum. The maximum must be finite (`has_finite_strengths`).
 
     Args:
         wins: `wins[i, j]` is how often method i beat method j, `[K, K]`, zero diagonal.
@@ -135,45 +133,23 @@ def compute_expected_shares(parameters: Floats) -> Floats:
     return total / (methods - 1)
 
 
-def explain_infinite_strengths(wins: Floats, ties: Floats, methods: Sequence[str]) -> str:
-    """Explain why Davidson's likelihood has no finite maximum. Return an empty string if it has one.
+def has_finite_strengths(wins: Floats, ties: Floats) -> bool:
+    """Return whether Davidson's likelihood has a finite maximum.
 
-    The likelihood has a finite maximum if and only if two conditions hold. First, each method can be reached
-    from each other method by a path of comparisons in which the earlier method did not lose (for
-    Bradley–Terry: Ford 1957). Second, if there are ties, some cycle of such comparisons has more wins than
-    ties. Otherwise numbers δ exist with δ_i − δ_j ≥ 1 if i beat j, and |δ_i − δ_j| ≤ 1 if i and j tied. Then
-    adding 2δ to the strengths and 1 to log ν never lowers the likelihood of a verdict. The numbers δ are the
-    potentials of a graph without a negative cycle.
+    Two conditions are necessary and sufficient. First, each method can be reached from each other method by a
+    path of comparisons in which the earlier method did not lose (for Bradley–Terry: Ford 1957). Second, if
+    there are ties, some cycle of such comparisons has more wins than ties. Otherwise numbers δ exist with
+    δ_i − δ_j ≥ 1 if i beat j, and |δ_i − δ_j| ≤ 1 if i and j tied. Then adding 2δ to the strengths and 1 to
+    log ν never lowers the likelihood of a verdict. The numbers δ are the potentials of a graph without a
+    negative cycle.
     """
     not_lost = (wins > 0) | (ties > 0)
-    graph = not_lost.astype(float)
-    count, group_of = csgraph.connected_components(graph, directed=True, connection="strong")
-    if count > 1:
-        across = not_lost & (group_of[:, None] != group_of)
-        lost = np.isin(group_of, group_of[across.any(axis=0)])
-        won = np.isin(group_of, group_of[across.any(axis=1)])
-        blame = _name_unbeaten_and_winless_methods(methods, lost, won, " or tie against the other methods")
-        return f"{blame}; their strengths would be infinite"
-    if not ties.any():
-        return ""
+    groups, _ = csgraph.connected_components(not_lost.astype(float), directed=True, connection="strong")
+    if groups > 1 or not ties.any():
+        return bool(groups == 1)
     lengths = np.select([wins > 0, ties > 0], [-1.0, 1.0], 0.0)
     try:
         csgraph.bellman_ford(lengths, directed=True, indices=[0])
     except csgraph.NegativeCycleError:
-        return ""
-    blame = _name_unbeaten_and_winless_methods(methods, wins.sum(axis=0) > 0, wins.sum(axis=1) > 0)
-    cause = "no cycle of comparisons has more wins than ties, so strengths and ν would grow without limit"
-    return f"{blame}; {cause}" if blame else cause
-
-
-def _name_unbeaten_and_winless_methods(
-    methods: Sequence[str], lost: NDArray[np.bool_], won: NDArray[np.bool_], more: str = ""
-) -> str:
-    """Name the methods without a loss or without a win, as in `without a loss: A; without a win: B, C`."""
-    names = np.array(methods, dtype=object)
-    parts = [
-        f"without a {outcome}{more}: {', '.join(names[~has_some])}"
-        for outcome, has_some in (("loss", lost), ("win", won))
-        if not has_some.all()
-    ]
-    return "; ".join(parts)
+        return True
+    return False

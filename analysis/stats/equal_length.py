@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from guard_eval.estimate import Estimate, Floats, sum_columns_by_unit
+from guard_eval.estimate import Estimate, sum_columns_by_unit
 
 METHOD = "GEE on log₂ of the length ratio, bias-reduced errors over units, t"
+UNFITTABLE = "there are too few units, or their lengths or shares vary too little, to fit a line"
 BEYOND = "the line predicts a share beyond 0 or 1 at equal length"
 EXTRAPOLATED = "the same method's text is longer in every pair, so the share is extrapolated"
 
@@ -46,8 +47,16 @@ def estimate_share_at_equal_length(
     products = q[:, :, None] * q[:, None, :]
     leverage = np.zeros((units, *products.shape[1:]))
     np.add.at(leverage, index, products)
-    if why := _explain_unfittable_model(design, off, leverage):
-        return empty.with_note(why), empty.with_note(why)
+    is_fittable = (
+        units > design.shape[1]
+        and np.linalg.matrix_rank(design) == design.shape[1]
+        # No coefficient depends on one unit alone, and not all items lie on the line.
+        and np.linalg.eigvalsh(leverage).max() <= 1 - 1e-9
+        and np.abs(off).max() >= 1e-12
+    )
+    if not is_fittable:
+        empty = empty.with_note(UNFITTABLE)
+        return empty, empty
     # The residuals of a unit are multiplied by the inverse of one minus the unit's leverage.
     influence = np.linalg.solve(
         np.eye(len(r)) - leverage, sum_columns_by_unit(index, *(q.T * off))[:, :, None]
@@ -63,19 +72,3 @@ def estimate_share_at_equal_length(
     elif not x.min() <= 0 <= x.max():
         share = share.with_note(EXTRAPOLATED)
     return share, slope
-
-
-def _explain_unfittable_model(design: Floats, residuals: Floats, leverage: Floats) -> str:
-    """Return the reason why the model cannot be fitted, or an empty text."""
-    units = len(leverage)
-    k = design.shape[1]
-    if units <= k:
-        return f"{units} units are too few for {k} coefficients"
-    if np.ptp(design[:, 1]) == 0:
-        return "the length ratio is the same in every pair"
-    if np.linalg.matrix_rank(design) < k:
-        return "the length ratio does not vary within datasets"
-    # A coefficient depends on one unit alone, or all items lie on the line.
-    if np.linalg.eigvalsh(leverage).max() > 1 - 1e-9 or np.abs(residuals).max() < 1e-12:
-        return "the line goes through some or all items, so their spread about it is unknown"
-    return ""

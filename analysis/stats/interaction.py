@@ -48,16 +48,11 @@ def run_interaction_test(
     """
     unit = np.unique(units, return_inverse=True)[1]
     count = int(unit.max()) + 1
-    scope = "over"
-    strata = np.zeros_like(unit)
-    if count < len(unit):
-        scope = "within"
-        strata = unit
+    is_within = count < len(unit)
+    scope = "within" if is_within else "over"
+    strata = unit if is_within else np.zeros_like(unit)
     order = np.argsort(strata, kind="stable")
-    strata = strata[order]
-    labels = np.asarray(values)[order]
-    total = np.asarray(sums, dtype=float)[order]
-    size = np.asarray(sizes, dtype=float)[order]
+    strata, labels, total, size = (np.asarray(column)[order] for column in (strata, values, sums, sizes))
     method = f"permutations of the values {scope} {name}"
     cells = {*zip(strata.tolist(), labels.tolist(), strict=True)}
     if len(cells) == len({*strata.tolist()}):

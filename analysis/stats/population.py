@@ -28,10 +28,28 @@ from guard_eval.frozen import record
 FEWEST_RATERS = 3
 """The smallest number of raters for a result about raters in general."""
 FEWEST_EQUAL = 2.25
-"""The smallest effective number of raters (`effective_raters`) for a result about raters in general.
+"""The smallest effective number of raters (`explain_too_few_raters`) for a result about raters in general.
 
 If one or two raters gave nearly all ratings, the test for raters in general errs in .11 to .14 of studies.
 """
+
+
+def explain_too_few_raters(weights: Floats | Integers, fewest: int) -> str:
+    """Return the reason why there is no result about raters in general, or an empty text.
+
+    Args:
+        weights: The weight of each rater, [raters]. Raters of unequal weight count as (Σb)² / Σb² raters
+            (Kish 1965).
+        fewest: The smallest number of raters.
+    """
+    effective = float(weights.sum() ** 2 / (weights**2).sum())
+    if len(weights) >= fewest and effective >= FEWEST_EQUAL:
+        return ""
+    return (
+        f"a result for other raters needs at least {fewest} raters with similar numbers of ratings; the "
+        f"{len(weights)} raters count as {effective:.2f} of equal weight, and {FEWEST_EQUAL:g} are needed"
+    )
+
 
 TWO_WAY_T = "items and raters as random effects, t with Satterthwaite's degrees of freedom"
 CLUSTERS_T = "raters as random effects, items as clusters, t with Satterthwaite's degrees of freedom"
@@ -88,11 +106,6 @@ class TwoWayDesign:
     def rater_weights(self) -> Floats:
         """Return the weight of each rater, [raters]."""
         return np.asarray(np.bincount(self.rater, weights=self.weight), dtype=float)
-
-    @property
-    def effective_raters(self) -> float:
-        """Return the effective number of raters: 1 / Σb² for weights b (Kish 1965)."""
-        return float(1 / (self.rater_weights**2).sum())
 
     @property
     def method(self) -> str:

@@ -18,10 +18,6 @@ from guard_eval.reporting.escaping import unescape_csv
 
 MAX_ROWS = 10_000_000
 """The largest number of rows. A report on all of them needs 5 to 9 GB of memory."""
-MAX_BYTES = 2**30
-"""The largest size of a file. A compressed file of a few megabytes can be larger and fill the memory."""
-NESTED = "nested"
-"""The key in a table's `attrs` that lists each column with lists or objects, and where the first one is."""
 
 Record = Mapping[str, object]
 _HALF = re.compile("[\ud800-\udfff]")
@@ -42,7 +38,7 @@ class VerdictFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows = open_row_file(path, limit=MAX_BYTES, most_rows=MAX_ROWS)
+        self.rows = open_row_file(path, most_rows=MAX_ROWS)
         records = self._check_records()
         start = list(islice(records, 1))
         self.first: Record = start[0][1] if start else {}
@@ -65,7 +61,11 @@ class VerdictFile:
     def read_table(self) -> pd.DataFrame:
         """Return the file's records as a table (`build_table`)."""
         frame = self.build_table(self.records, self.rows.headings or ())
-        return _remove_formula_apostrophes(frame) if self.rows.unit == LINE and self.rows.headings else frame
+        if self.rows.unit != LINE or not self.rows.headings:
+            return frame
+        # An export writes an apostrophe, so that spreadsheets read no formula.
+        plain = {name: column.map(unescape_csv, na_action="ignore") for name, column in frame.items()}
+        return frame.assign(**{str(name): convert_to_texts(column) for name, column in plain.items()})
 
     def build_table(self, rows: Iterable[tuple[int, Record]], headings: Iterable[str] = ()) -> pd.DataFrame:
         """Build a table of categoricals from numbered rows.
@@ -80,11 +80,8 @@ class VerdictFile:
         numbers: list[int] = []
         columns: dict[str, list[str | None]] = {name: [] for name in headings}
         texts: dict[str | None, str | None] = {}  # equal texts are stored once
-        nested: dict[str, str] = {}
         for number, row in rows:
             for name, value in row.items():
-                if isinstance(value, dict | list):
-                    nested.setdefault(name, self.describe_record_place(number))
                 cell = convert_json_to_cell(value)
                 if (name not in columns or cell not in texts) and _HALF.search(f"{name}{cell}"):
                     raise StudyError(
@@ -99,12 +96,10 @@ class VerdictFile:
             raise StudyError(f"{self.path} has no verdicts")
         rows_of_file = range(len(numbers))
         cells = {name: pd.Series(column, dtype=object) for name, column in columns.items()}
-        frame = pd.DataFrame(
+        return pd.DataFrame(
             {name: convert_to_texts(column.reindex(rows_of_file)) for name, column in cells.items()},
             pd.Index(numbers, name=self.rows.unit),
         )
-        frame.attrs = {NESTED: nested}
-        return frame
 
 
 @contextmanager
@@ -125,11 +120,3 @@ def convert_json_to_cell(value: object) -> str | None:
     if isinstance(value, dict | list):
         return json.dumps(value, default=str)
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _remove_formula_apostrophes(table: pd.DataFrame) -> pd.DataFrame:
-    """Remove the apostrophe that keeps a spreadsheet from reading a cell as a formula (`escape_csv`)."""
-    plain = {str(name): [unescape_csv(text) for text in table[name].cat.categories] for name in table}
-    if any(len(set(texts)) < len(texts) for texts in plain.values()):
-        return table  # a real apostrophe: an export adds it to all equal names
-    return table.assign(**{name: table[name].cat.rename_categories(texts) for name, texts in plain.items()})

@@ -24,9 +24,7 @@ from __future__ import annotations
 import json
 import math
 import re
-import shlex
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,13 +33,11 @@ import numpy as np
 import pandas as pd
 
 from analysis.verdicts.files import Record, VerdictFile, convert_json_to_cell
-from analysis.verdicts.methods import LONGEST_NAME, SYSTEMS, TEXTS, find_method_headings
+from analysis.verdicts.methods import LONGEST_NAME
 from analysis.verdicts.reading import READING, Reading
-from analysis.verdicts.sides import is_heading_about_sides
 from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, means_no_verdict
 from analysis.verdicts.words import find_word_meaning, is_model_name
 from guard_eval.errors import StudyError
-from guard_eval.files.headings import simplify_heading
 from guard_eval.records import TIE, make_content_id
 
 ItemRecords = Mapping[str, Mapping[str, object]]
@@ -83,11 +79,10 @@ _USED = {*KNOWN, *SHOWN}.union(
 _PERSON = re.compile(r"(expert|author|arena_user|human|annotator)(_\d+|\b)", re.IGNORECASE)
 _WORDS_OF = {"choices": "choices", "pairwise": "selected", "textarea": "text"}
 """For each type of control in Label Studio, the key under which a result has the chosen words."""
-_CONTENT = "content"
-"""The column with a hash of a Label Studio task's data. Tasks with the same data have the same hash."""
 _WHO = ("rater", "rater_kind")
 """The text areas of Label Studio that name the annotator and the annotator's kind."""
 _SELECTION = "selection"
+"""The label under which Potato stores the answer of a scheme with one answer."""
 _NO_SCHEMES = {"instance_id", "user_id", "rater_kind"}
 _NOT_PRESSED = {"False", "None", "", "false", "0"}
 
@@ -107,19 +102,7 @@ def read_program_file(file: VerdictFile, name: str, items: pd.DataFrame | None) 
             for row in READERS[name](record, file.describe_record_place(number), records):
                 yield number, {LEFT_OUT: row} if isinstance(row, str) else row
 
-    if name == "potato" and items is None:
-        raise StudyError(
-            f"the Potato annotations in {file.path} have no methods; give the project's data file, too, with "
-            "method_a and method_b for each id: guard-eval report "
-            f"{shlex.quote(str(file.path))} ITEMS"
-        )
     frame = file.build_table(rows())
-    if _CONTENT in frame:
-        judged = frame[frame["verdict"].notna()]
-        # Tasks with the same data are one item, imported for several annotators.
-        if not judged.duplicated([_CONTENT, "rater", "criterion"]).any():
-            frame = frame.assign(pair_id=frame[_CONTENT])
-        frame = frame.drop(columns=_CONTENT)
     frame.attrs[READING] = Reading(notes=(f"{file.path} is read as {form.what}", *notes))
     return frame
 
@@ -168,79 +151,58 @@ def _read_preference(value: object, where: str) -> float:
 
 def _read_arena_hard(record: Record, where: str, _items: object) -> Rows:
     """Yield a verdict for each game."""
-    model = record.get("model")
-    baseline = record.get("baseline", "baseline")
+    methods = [record.get("baseline", "baseline"), record.get("model")]
     name = record.get("question_id", record.get("uid"))
     games = record.get("games")
-    if not isinstance(games, list) or not 1 <= len(games) <= 2:
-        count = len(games) if isinstance(games, list) else 0
-        raise StudyError(
-            f"{where}: games has {count} entries, but a judgment has one game or two; correct it"
-        )
-    for number, game in enumerate(games, start=1):
-        score = game.get("score") if isinstance(game, dict) else None
+    if not isinstance(games, list) or not 1 <= len(games) <= len(methods):
+        raise StudyError(f"{where}: games must be a list of one game or two; correct it")
+    for number, game in enumerate(games):
         yield _select_splitting_fields(record) | {
             "pair_id": name,
             "dataset": record.get("category") or "arena-hard",
             "prompt_id": name,
-            "method_a": baseline,
-            "method_b": model,
-            "left": baseline if number == 1 else model,
-            "right": model if number == 1 else baseline,
+            "method_a": methods[0],
+            "method_b": methods[1],
+            "left": methods[number],
+            "right": methods[1 - number],
             "rater": record.get("judge"),
             "rater_kind": "model",
-            "presentation": number,
-            "label": score,
-            "verdict": score,
+            "presentation": number + 1,
+            "verdict": game.get("score") if isinstance(game, dict) else None,
         }
 
 
 def _read_fastchat(record: Record, _where: str, _items: object) -> Rows:
     """Yield a verdict for each game of a judgment, or one verdict for a vote."""
     judge = record.get("judge")
-    question = convert_json_to_cell(record.get("question_id"))
-    turn = convert_json_to_cell(record.get("turn"))
     rater = convert_json_to_cell(judge[0] if isinstance(judge, list) and judge else judge) or ""
+    question, turn = (convert_json_to_cell(record.get(key)) for key in ("question_id", "turn"))
+    is_vote = "g1_winner" not in record
+    a, b = (record.get(f"model_{side}") for side in ("ab" if is_vote else "12"))
     row = _select_splitting_fields(record) | {
-        key: record[key] for key in ("turn", "dedup_tag") if key in record
+        "pair_id": f"{question}, turn {turn}" if question and turn else question,
+        "prompt_id": question,
+        "turn": turn,
+        "method_a": a,
+        "method_b": b,
+        "rater": rater,
+        "rater_kind": "model",
     }
-    row |= {"prompt_id": question, "pair_id": question, "rater": rater, "rater_kind": "model"}
-    if question and turn:
-        row["pair_id"] = f"{question}, turn {turn}"
-    if "g1_winner" not in record:
+    if is_vote:
         if not is_model_name(rater) and not rater.endswith(("_pair", "_single")):
             row["rater_kind"] = "person" if _PERSON.match(rater) else None
-        methods = {"method_a": record.get("model_a"), "method_b": record.get("model_b")}
-        yield row | methods | {"verdict": record.get("winner")}
+        yield row | {"verdict": record.get("winner")}
         return
-    a, b = record.get("model_1"), record.get("model_2")
-    row |= {"method_a": a, "method_b": b}
-    firsts = {"1": None} if "m1_score" in record else {"1": a, "2": b}
-    for number, first in firsts.items():
+    firsts = [None] if "m1_score" in record else [a, b]
+    for number, first in enumerate(firsts, start=1):
         verdict = record.get(f"g{number}_winner")
         yield row | {"verdict": verdict, "presentation": number, "shown_first": first}
 
 
 def _select_splitting_fields(record: Record) -> dict[str, object]:
-    """Select fields by which results may be split, such as the language: short texts, numbers, yes and no."""
+    """Select the short fields of a record. Results may be split by them, such as by the language."""
     return {
-        key: value
-        for key, value in record.items()
-        if key not in _USED and isinstance(value, str | int | float) and len(str(value)) <= LONGEST_NAME
-    }
-
-
-def _select_item_fields(data: Mapping[str, object]) -> dict[str, object]:
-    """Select the fields of an item that may say what was compared: its identifiers and all plain values."""
-    couples = find_method_headings(list(data), SYSTEMS) or find_method_headings(list(data), TEXTS)
-    used = {*KNOWN, *SHOWN, *(name for couple, _ in couples for name in couple)}
-    return {
-        key: value
-        for key, value in data.items()
-        if key in used
-        or simplify_heading(key) in {*HEADINGS["pair"], *HEADINGS["prompt"]}
-        or is_heading_about_sides(key)
-        or not isinstance(value, dict | list)
+        key: value for key, value in record.items() if key not in _USED and len(str(value)) <= LONGEST_NAME
     }
 
 
@@ -255,9 +217,8 @@ def _read_label_studio(record: Record, where: str, items: ItemRecords) -> Rows:
     if not annotations:
         yield "not annotated"
     data |= items.get(str(data.get("id")), {})
-    item = {"pair_id": record.get("id"), **_select_item_fields(data)}
-    if "pair_id" not in data:
-        item[_CONTENT] = make_content_id(json.dumps(data, sort_keys=True, default=str))
+    # Tasks with the same data are one item, imported for several annotators.
+    item = {"pair_id": make_content_id(json.dumps(data, sort_keys=True, default=str)), **data}
     for annotation in annotations:
         result = annotation.get("result") if isinstance(annotation, dict) else None
         if not isinstance(result, list):
@@ -272,7 +233,7 @@ def _read_label_studio(record: Record, where: str, items: ItemRecords) -> Rows:
 
 def _read_annotation(item: Record, annotation: Record, result: Iterable[object], where: str) -> Rows:
     """Yield a row for each control of an annotation."""
-    controls = list(_read_control_choices(result, where))
+    controls = list(_read_controls(result, where))
     who = {name: word for name, word, kind in controls if kind == "textarea"}
     account = annotation.get("completed_by")
     if isinstance(account, dict):
@@ -291,66 +252,60 @@ def _read_annotation(item: Record, annotation: Record, result: Iterable[object],
             yield row | {"criterion": name, "verdict": word}
 
 
-def _read_control_choices(
-    result: Iterable[object], where: str
-) -> Iterator[tuple[str | None, str | None, str]]:
+def _read_controls(result: Iterable[object], where: str) -> Iterator[tuple[str | None, object, str]]:
     """Yield the name, the chosen word (None if nothing was chosen) and the type of each control."""
     for region in result:
-        if not isinstance(region, dict):
-            continue
-        kind = str(region.get("type"))
-        value = region.get("value")
-        if not isinstance(value, Mapping) or (kind not in _WORDS_OF and not region.get("from_name")):
+        value = region.get("value") if isinstance(region, dict) else None
+        if not isinstance(region, dict) or not isinstance(value, dict):
             continue
         name = convert_json_to_cell(region.get("from_name"))
-        is_choice = kind in _WORDS_OF and (kind != "textarea" or name in _WHO)
-        answer = value.get(_WORDS_OF[kind]) if is_choice else None
-        words = [word for word in (answer if isinstance(answer, list) else [answer]) if isinstance(word, str)]
+        kind = str(region.get("type"))
+        is_comment = kind == "textarea" and name not in _WHO
+        answer = None if is_comment else value.get(_WORDS_OF.get(kind))
+        words = answer if isinstance(answer, list) else [answer]
         if len(words) > 1:
-            raise StudyError(f"{where}: {name} has {len(words)} choices ({', '.join(words)[:60]}); keep one")
+            raise StudyError(f"{where}: {name} has {len(words)} choices ({words!s:.60}); keep one")
         yield name, words[0] if words else None, kind
 
 
 def _read_potato(record: Record, where: str, items: ItemRecords) -> Rows:
     """Yield a row for each annotation scheme of an instance."""
     is_old = "label_annotations" in record
-    key = "id" if is_old else "instance_id"
-    instance = convert_json_to_cell(record.get(key)) or ""
+    instance = convert_json_to_cell(record.get("id" if is_old else "instance_id")) or ""
     if instance not in items:
-        raise StudyError(f"{where}: no item has the id {instance!r}; give the data file that contains it")
-    row = _select_item_fields(items[instance])
+        raise StudyError(
+            f"{where}: no item has the id {instance!r}, so nothing says which methods were compared. Name "
+            "the data file, too, with method_a and method_b for each id: guard-eval report FILE ITEMS"
+        )
+    item = items[instance]
+    methods = {item["method_a"], item["method_b"]}
     user = Path(where).resolve().parent.name if is_old else record.get("user_id")
-    row |= {"rater": user, "rater_kind": record.get("rater_kind") or "person"}
-    for scheme, word in _read_potato_answers(record, {row["method_a"], row["method_b"]}):
-        yield row | {"criterion": scheme, "verdict": word}
+    row = {**item, "rater": user, "rater_kind": record.get("rater_kind") or "person"}
+    for scheme, label, value in _read_potato_labels(record):
+        is_button = label in methods or find_word_meaning(label) is not None
+        is_answer = isinstance(value, str) and (value in methods or find_word_meaning(value) is not None)
+        if label == _SELECTION:
+            yield row | {"criterion": scheme, "verdict": value}
+        elif is_button and str(value) not in _NOT_PRESSED:
+            yield row | {"criterion": scheme, "verdict": label}
+        elif is_answer and not is_button:
+            yield row | {"criterion": f"{scheme}.{label}", "verdict": value}
 
 
-def _read_potato_answers(record: Record, methods: Collection[object]) -> Iterator[tuple[str, object]]:
-    """Yield each scheme and its answer. A scheme with several dimensions has one answer for each."""
-
-    def is_verdict(word: object) -> bool:
-        return isinstance(word, str) and (word.strip() in methods or find_word_meaning(word) is not None)
-
+def _read_potato_labels(record: Record) -> Iterator[tuple[str, str, object]]:
+    """Yield each scheme, label and value. A table has columns SCHEME.LABEL, or SCHEME for one answer."""
     labels = record.get("label_annotations", record.get("labels"))
-    if not isinstance(labels, dict):  # a table: SCHEME.LABEL, or SCHEME if it has one answer
-        schemes: dict[str, dict[str, object]] = defaultdict(dict)
-        for name, value in record.items():
-            if (
-                name not in _NO_SCHEMES
-                and not name.endswith("._spans")
-                and convert_json_to_cell(value) is not None
-            ):
-                scheme, dot, label = name.rpartition(".")
-                schemes[scheme if dot else label][label if dot else _SELECTION] = value
-        labels = schemes
-    for scheme, answers in labels.items():
-        for label, value in answers.items() if isinstance(answers, dict) else [(_SELECTION, answers)]:
-            if label == _SELECTION:
-                yield scheme, value
-            elif is_verdict(value) and not is_verdict(label):
-                yield f"{scheme}.{label}", value
-            elif is_verdict(label) and str(value) not in _NOT_PRESSED:
-                yield scheme, label  # the button's label; the value marks it as pressed
+    if isinstance(labels, dict):
+        for scheme, answers in labels.items():
+            for label, value in answers.items() if isinstance(answers, dict) else [(_SELECTION, answers)]:
+                yield scheme, label, value
+        return
+    for name, value in record.items():
+        scheme, dot, label = name.rpartition(".")
+        if dot:
+            yield scheme, label, value
+        elif name not in _NO_SCHEMES:
+            yield name, _SELECTION, value
 
 
 READERS = {

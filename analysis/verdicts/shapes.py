@@ -32,7 +32,6 @@ from analysis.verdicts.words import (
     TIED,
     A,
     B,
-    Word,
     find_word_meaning,
     find_word_meanings,
     format_set_options,
@@ -61,7 +60,6 @@ MAX_OUTCOMES = 3
 _PEOPLE = frozenset({"human", "humans", "person", "people"})
 _MEANINGS = {"criterion": "criteria", "rater": "raters"}
 """What the headings of several columns of verdicts may mean."""
-_NUMBER = re.compile(r"[+-]?[\d.,]+")
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
     r"([\W_]*(?P<criterion>.*))?",
@@ -76,57 +74,41 @@ def find_verdicts(table: Table) -> list[str]:
     Raises:
         StudyError: More than one column can be the verdict.
     """
-    if HEADS in table.declared.columns:
-        names = find_verdict_columns(table)
-        items = set() if table.items is None else set(table.items.index)
-        return [name for name in names if name in items] or names
-    wide: list[str] = []
-    named = [name for name in table.find_common_headings("verdict") if name in table.columns_without_role]
     columns = find_verdict_columns(table)
-    if not named and not table.has_columns("verdict"):
-        _refuse_columns_of_worse_texts(table, columns)
-    if not named and set(columns) <= set(table.find_headings(HEADINGS["answers"])):
-        named = columns
-    if table.has_columns("verdict"):
-        pass
-    elif named:
-        table.choose_column(
-            "verdict", named, lambda name, other: _do_columns_have_same_verdicts(table, name, other)
-        )
-        table.unused += named[1:]
-        table.set_frame(table.frame.drop(columns=named[1:]))
-        further = [name for name in columns if name not in named and not names_worse_text(name)]
-        _refuse_further_verdict_columns(table, further)
-    elif not _use_columns_that_mark_winners(table):
-        wide = columns
-        is_single = len(wide) == 1 and not _RATER.fullmatch(wide[0])
-        if is_single and table.has_columns("criterion") == table.has_columns("rater"):
-            table.use_columns("verdict", wide, "its cells are verdicts", verdict=table.frame[wide[0]])
-            wide = []
-    if not wide:
-        _refuse_scores_as_verdicts(table)
+    if HEADS in table.declared.columns:
+        items = set() if table.items is None else set(table.items.index)
+        return [name for name in columns if name in items] or columns
+    if not table.has_columns("verdict"):
+        named = [name for name in table.find_common_headings("verdict") if name in table.columns_without_role]
+        if not named:
+            _refuse_columns_of_worse_texts(columns)
+            if set(columns) <= set(table.find_headings(HEADINGS["answers"])):
+                named = columns
+        if named:
+            table.choose_column(
+                "verdict", named, lambda name, other: _do_columns_have_same_verdicts(table, name, other)
+            )
+            table.unused += named[1:]
+            table.set_frame(table.frame.drop(columns=named[1:]))
+            further = [name for name in columns if name not in named and not names_worse_text(name)]
+            _refuse_further_verdict_columns(table, further)
+        elif not _use_columns_that_mark_winners(table) and columns:
+            is_rater = _RATER.fullmatch(columns[0]) is not None
+            if len(columns) > 1 or is_rater or table.has_columns("criterion") != table.has_columns("rater"):
+                return columns
+            table.use_columns("verdict", columns, "its cells are verdicts", verdict=table.frame[columns[0]])
     _use_tie_columns(table)
-    return wide
+    return []
 
 
-def _refuse_columns_of_worse_texts(table: Table, names: Sequence[str]) -> None:
+def _refuse_columns_of_worse_texts(names: Sequence[str]) -> None:
     """Refuse a column of verdicts whose heading says that it names the worse text."""
     for name in filter(names_worse_text, names):
-        texts = table.list_values(name)
-        methods = sorted(set(table.list_values(*METHODS)))
-        opposite = dict(zip(methods, reversed(methods), strict=True)) if len(methods) == 2 else {}
-        sides = {A: "b", B: "a"}
-        opposite |= {text: sides[word.side] for text, word in find_word_meanings(texts).items() if word.side}
-        words = [format_word_setting(text, opposite[text]) for text in texts if text in opposite]
-        options = format_set_options(f"columns.verdict={name}", *words)
-        others = [other for other in names if not names_worse_text(other)]
-        better = format_column_options("verdict", [name])
-        message = f"{name!r} seems to name the worse text. If it does, write {options}. "
-        message += f"If it names the better text, write {better}"
-        if others:
-            instead = format_column_options("verdict", others[:1])
-            message += f". To read {others[0]!r} instead, write {instead}"
-        raise StudyError(message)
+        option = format_column_options("verdict", [name])
+        raise StudyError(
+            f"{name!r} seems to name the worse text. If it does, declare the better one for each word: "
+            f"{option} {offer_word_settings(['WORD'])}. If it names the better text, write {option}"
+        )
 
 
 def _refuse_further_verdict_columns(table: Table, names: Sequence[str]) -> None:
@@ -136,59 +118,34 @@ def _refuse_further_verdict_columns(table: Table, names: Sequence[str]) -> None:
     heading = table.get_heading("verdict")
     if names:
         _refuse_verdicts_on_two_orders(table, ["verdict", *names])
-        roles = [(role, what) for role, what in _MEANINGS.items() if not table.has_columns(role)]
-        remedies = [f"If all are {what}, write --set columns.headings={role}. " for role, what in roles]
         raise StudyError(
-            f"{join_with_and(names)} may hold verdicts, too, beside {heading}. {''.join(remedies)}If "
+            f"{join_with_and(names)} may hold verdicts, too, beside {heading}. If all are criteria, write "
+            "--set columns.headings=criterion. If all are raters, write --set columns.headings=rater. If "
             f"{names[0]} says which text was A or on the left, name the methods as shown in columns left and "
             "right, or the winner by its name. Otherwise write "
             f"{format_column_options('verdict', [heading])}"
         )
 
 
-def _refuse_scores_as_verdicts(table: Table) -> None:
-    """Refuse ranks or scores of both texts as verdicts, because one column cannot say which text is better.
-
-    Raises:
-        StudyError: The verdict is one of two columns of ranks or scores, or a table without a verdict has two
-            columns of numbers.
-    """
-    heading = table.get_heading("verdict")
-    if not table.has_columns("verdict"):
-        names = [
-            name
-            for name in table.columns_without_role
-            if all(map(_NUMBER.fullmatch, table.list_values(name)))
-        ]
-    elif set(HEADINGS["measures"]).isdisjoint(split_heading_words(heading)):
-        return
-    else:
-        names = [heading, *table.columns_without_role]
-    for first, second in combinations(names, 2):
-        are_marks = not heading and all(map(table.is_boolean, (first, second)))
-        if differ_only_in_side(first, second) and heading in {"", first} and not are_marks:
-            raise StudyError(
-                f"no column has verdicts: {first} and {second} have a number for each text. Write a column "
-                "verdict with the better method, or tie"
-            )
+def _name_sides_in_cells(table: Table, name: str) -> pd.Series:
+    """Return the side (`A`, `TIED` or `B`) that each cell of a column names. Other cells stay texts."""
+    texts = table.list_values(name)
+    words = find_word_meanings(texts)
+    sides = {text: words[text].side if text in words else text for text in texts}
+    return table.get_cells(name).map(sides).astype(object)
 
 
 def _do_columns_have_same_verdicts(table: Table, *names: str) -> bool:
     """Return whether two columns have the same verdict in every row, even if their words differ."""
     if not table.has_columns(*METHODS):
         return False
-
-    meanings = [find_word_meanings(table.list_values(name)) for name in names]
-
-    def winner(word: str | None, words: Mapping[str, Word], a: str | None, b: str | None) -> str | None:
-        if word is None or word in {a, b} or word not in words:
-            return word
-        return {A: a, TIED: TIE, B: b}[words[word].side]
-
-    _, rows = table.find_distinct_rows(*names, *METHODS)
-    return all(
-        winner(first, meanings[0], a, b) == winner(second, meanings[1], a, b) for first, second, a, b in rows
-    )
+    verdicts = []
+    for name in names:
+        sides = _name_sides_in_cells(table, name)
+        for method, side in zip(METHODS, (A, B), strict=True):
+            sides = sides.mask(table.get_cells(name) == table.get_cells(method), side)
+        verdicts.append(sides.fillna(""))
+    return bool((verdicts[0] == verdicts[1]).all())
 
 
 def _is_count_heading(name: str) -> bool:
@@ -225,22 +182,14 @@ def _use_columns_that_mark_winners(table: Table) -> bool:
     If there are only two columns, a row of zeros is a tie.
 
     Raises:
-        StudyError: A column has an unknown third answer, or a row has several marks.
+        StudyError: A row has several marks, or a mark is not a number.
     """
     words = _find_meanings_of_mark_columns(table)
-    sides = [word.side for word in map(find_word_meaning, words.values()) if word and word.side != TIED]
-    if sorted(sides) != [B, A]:
+    meanings = map(find_word_meaning, words.values())
+    if sorted(word.side for word in meanings if word and word.side != TIED) != [B, A]:
         return False
     marks = pd.DataFrame({name: _read_counts(table, name) for name in words})
     total = marks.sum(axis=1)
-    for name in filter(table.is_boolean, table.columns_without_role):
-        further = total.where(total > 0, _read_counts(table, name)) if name not in words else total
-        if further.sum() > total.sum() and ((further > 0).all() or _have_same_first_word(name, *words)):
-            tie, no_verdict = (format_set_options(format_word_setting(name, word)) for word in ("tie", ""))
-            raise StudyError(
-                f"{name} may be a third answer beside {join_with_and(list(words))}. If it is a tie, write "
-                f"{tie}; if it is no verdict, write {no_verdict}"
-            )
     if total.max() > 1:
         _expand_counted_wins(table, marks, words)
         return True
@@ -254,20 +203,14 @@ def _use_columns_that_mark_winners(table: Table) -> bool:
     return True
 
 
-def _have_same_first_word(*headings: str) -> bool:
-    """Return whether all headings have several words and the same first word."""
-    words = list(map(split_heading_words, headings))
-    return all(len(parts) > 1 and parts[0] == words[0][0] for parts in words)
-
-
 def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) -> None:
     """Turn counts of wins into rows, one row for each win.
 
     Each row is an item, and each win in the row is the verdict of another rater. The user can declare that
-    each win is instead the verdict on a separate pair.
+    the table has no pairs. Then each win is the verdict on a separate pair.
 
     Raises:
-        StudyError: A row is not an item, the columns do not hold counts, or they count too many wins.
+        StudyError: The columns do not hold counts, or they count too many wins.
     """
     listed = join_with_and(list(names))
     are_counts = all(_is_count_heading(name) or is_tie(word) for name, word in names.items())
@@ -279,16 +222,10 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     row, column = np.divmod(np.repeat(np.arange(marks.size), counts), len(names))
     new: dict[str, object] = {}
     meaning_of_win = "of a separate pair, as declared"
-    if table.has_columns("pair_id") or table.count_pairs() < len(marks):
+    if table.declared.columns.get("pair_id") != "":
         numbers = pd.Series(row).groupby(row).cumcount() + 1
         new = {"pair_id": row + 1, "rater": [f"{UNKNOWN_RATER} {number}" for number in numbers]}
         meaning_of_win = "by another, unnamed rater of the row's pair"
-    elif "pair_id" not in table.declared.columns:
-        raise StudyError(
-            f"{listed} count wins, and nothing says what was compared. If each win is of a separate pair, "
-            "write: --set columns.pair_id= . If several raters judged a pair, test the numbers with "
-            "guard-eval check"
-        )
     new = {name: cells for name, cells in new.items() if not table.has_columns(name)}
     table.set_frame(table.frame.iloc[row])
     why = f"they count wins, and each win is {meaning_of_win}"
@@ -298,10 +235,8 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
 def _read_counts(table: Table, name: str) -> pd.Series:
     """Convert the cells of a column to whole numbers. No becomes 0, yes 1, and an empty cell NaN."""
     texts = table.get_cells(name).str.strip().str.casefold()
-    digits = texts.mask(texts.isin(YES), "1").mask(texts.isin(NO), "0")
-    numbers = pd.to_numeric(digits, errors="coerce")
-    is_wrong = (numbers.isna() & texts.notna()) | (numbers < 0) | (numbers % 1 > 0)
-    if is_wrong.any():
+    numbers = pd.to_numeric(texts.mask(texts.isin(YES), "1").mask(texts.isin(NO), "0"), errors="coerce")
+    if (texts.notna() & ~((numbers >= 0) & (numbers % 1 == 0))).any():
         raise StudyError(f"the column {name} counts wins, but a cell is not a whole number; write 0, 1, 2, …")
     return numbers
 
@@ -339,35 +274,32 @@ def _use_tie_columns(table: Table) -> None:
 
 def find_verdict_columns(table: Table) -> list[str]:
     """Return the free columns whose cells are verdicts: methods, sides or ties."""
-    methods = set(table.list_values(*METHODS))
-    names = [name for name in table.columns_without_role if _is_verdict_column(table, name, methods)]
-    names = [
-        name
-        for name in names
-        if not (is_metadata_heading(name) or simplify_heading(name) in HEADINGS["no_verdicts"])
-    ]
-    if table.has_columns("rater"):
-        names = [
-            name
-            for name in names
-            if table.count_distinct_rows(name) == 1 or not table.is_property_of(name, "rater")
-        ]
-    names = [name for name in names if not methods or not read_sides(table, name).all()]
+    names = [name for name in table.columns_without_role if _is_verdict_column(table, name)]
     return [name for name in names if not is_name_of_aggregate(name)] or names
 
 
-def _is_verdict_column(table: Table, name: str, methods: set[str]) -> bool:
-    """Return whether most filled cells of a column are verdicts."""
+def _is_verdict_column(table: Table, name: str) -> bool:
+    """Return whether most filled cells of a column are verdicts, and the column is about nothing else."""
+    methods = set(table.list_values(*METHODS))
     counts = table.get_cells(name).value_counts()
     counts = counts[[not means_no_verdict(text) for text in counts.index]]
     texts = set(counts.index)
-    if not texts or len(texts - methods) > MAX_WORDS:
+    is_other = is_metadata_heading(name) or simplify_heading(name) in HEADINGS["no_verdicts"]
+    if is_other or not texts or len(texts - methods) > MAX_WORDS:
         return False
     # Two unknown names beside ties are methods.
     are_methods = not methods and TIE in texts and len(texts) <= 3
     words = {*methods, *table.declared.words, *map(table.get_heading, METHODS)}
     is_verdict = [text.strip() in words or find_word_meaning(text) is not None for text in counts.index]
-    return are_methods or counts[is_verdict].sum() >= MOSTLY * counts.sum()
+    if not are_methods and counts[is_verdict].sum() < MOSTLY * counts.sum():
+        return False
+    if (
+        table.has_columns("rater")
+        and table.count_distinct_rows(name) > 1
+        and table.is_property_of(name, "rater")
+    ):
+        return False
+    return not methods or not read_sides(table, name).all()
 
 
 def melt_wide_table(table: Table, names: Sequence[str]) -> None:
@@ -381,10 +313,9 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
         StudyError: The meaning of a heading is not clear.
     """
     if not names:
-        words = _list_unknown_words(table) or ["WORD"]
         raise StudyError(
             "no column has verdicts under its heading. Declare what the words mean: "
-            f"{offer_word_settings(words)}"
+            + offer_word_settings(["WORD"])
         )
     raters = find_rater_columns_of_slots(table, names)
     split = {} if raters else _split_headings_into_roles(table, names)
@@ -394,7 +325,6 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
             "the setting"
         )
     _refuse_sides_beside_methods(table, names)
-    _note_columns_that_are_not_read(table, names)
     other_columns = [name for name in table.names if name not in names]
     long = table.frame.melt(
         other_columns, list(names), var_name="_heading", value_name="verdict", ignore_index=False
@@ -419,19 +349,6 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
         table.use_columns("rater_kind", names, "headings that name a model or people", rater_kind=kinds)
 
 
-def _note_columns_that_are_not_read(table: Table, names: Sequence[str]) -> None:
-    """Add a note about each other column that holds some verdicts."""
-    for name in [
-        name for name in table.columns_without_role if name not in names and not is_name_of_aggregate(name)
-    ]:
-        cells = table.get_cells(name).dropna()
-        if count := sum(find_word_meaning(text) is not None for text in cells):
-            why = f"only {count} of its {len(cells)} cells are verdicts"
-            if count == len(cells):
-                why = "it describes the rater, or the file that names the methods lacks it"
-            table.notes.append(f"{name!r} is not read: {why}")
-
-
 def find_rater_columns_of_slots(table: Table, names: Sequence[str]) -> list[str]:
     """Return the columns that name the rater of each column of verdicts, such as rater1 beside label1.
 
@@ -453,17 +370,6 @@ def _find_kind_in_heading(heading: str) -> str | None:
     if not _PEOPLE.isdisjoint(split_heading_words(heading)):
         return "person"
     return "model" if is_model_name(heading) and simplify_heading(heading) != "judge" else None
-
-
-def _list_unknown_words(table: Table) -> list[str]:
-    """Return the few unknown words in columns that also have words for sides, such as a second header row."""
-    unknown: dict[str, None] = {}
-    for name in table.columns_without_role:
-        texts = [text for text in table.list_values(name) if not means_no_verdict(text)]
-        others = [text for text in texts if not find_word_meaning(text) and text not in table.declared.words]
-        if len(others) < len(texts) and len(others) <= MAX_OUTCOMES:
-            unknown |= dict.fromkeys(others)
-    return list(unknown)
 
 
 def _split_headings_into_roles(table: Table, names: Sequence[str]) -> Mapping[str, Sequence[str]]:
@@ -518,14 +424,9 @@ def _refuse_verdicts_on_two_orders(table: Table, names: Sequence[str]) -> None:
 
 def _do_columns_contradict(table: Table, first: str, second: str) -> bool:
     """Return whether two columns name opposite sides in significantly more rows than the same side."""
-    numbers, rows = table.find_distinct_rows(first, second)
-    words, others = (find_word_meanings(table.list_values(name)) for name in (first, second))
-    unknown = Word(TIED, "")
-    sides = [(words.get(text or "", unknown), others.get(other or "", unknown)) for text, other in rows]
-    products = [word.side * other.side for word, other in sides]
-    agreed = np.array(products)[numbers]
-    count = int(np.count_nonzero(agreed))
-    contradictions = int((agreed < 0).sum())
+    sides, others = (_name_sides_in_cells(table, name) for name in (first, second))
+    is_clear = sides.isin([A, B]) & others.isin([A, B])
+    count, contradictions = int(is_clear.sum()), int((is_clear & (sides != others)).sum())
     return count > 0 and float(binomtest(contradictions, count, alternative="greater").pvalue) < _CHANCE
 
 

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import pandas as pd
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from analysis.verdicts.checks import KINDS, check_verdicts
 from analysis.verdicts.files import Record, VerdictFile, name_file_in_errors
@@ -15,7 +16,6 @@ from analysis.verdicts.items import DECLARED_PAIR, NO_PAIR, name_unknown_raters
 from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings, find_methods
 from analysis.verdicts.programs import FOREIGN, read_program_file
 from analysis.verdicts.reading import READING, get_reading, join_readings, warn_about_reading
-from analysis.verdicts.sides import is_heading_about_sides
 from analysis.verdicts.table import (
     EXCLUDED,
     HEADINGS,
@@ -33,7 +33,7 @@ from analysis.verdicts.table import (
     refuse_wrong_rows,
 )
 from analysis.verdicts.tidy import WORDS, make_tidy
-from analysis.verdicts.words import format_word_setting, names_side, simplify_word
+from analysis.verdicts.words import format_word_setting, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.records import RaterKind
@@ -54,10 +54,8 @@ _JUDGED = frozenset(
     ("rater", "verdict", *HEADINGS["names"]["rater"], *HEADINGS["names"]["verdict"], "loser", "chosen")
 )
 """Headings of raters and verdicts. An item has none of them."""
-_WINS = frozenset({"win", "wins", "won", "winner", "vote", "votes"})
-_RIGHT = frozenset({"answer", "check", "correct", "expected", "gold", "golden", "key", "right", "solution"})
-"""Words in headings of the right answers to check questions, which an item may have."""
-
+_WINS = frozenset(("winner", *HEADINGS["counting"]))
+_TEXTS = TypeAdapter(dict[str, str], config=ConfigDict(coerce_numbers_to_str=True))
 
 Source = Path | str | pd.DataFrame | Sequence[Path | str]
 """A data frame with a row per verdict, a file of verdicts, or several files."""
@@ -102,17 +100,18 @@ def read(
     return table.astype(dict.fromkeys(texts, object))
 
 
-def _check_texts(name: str, declared: object) -> dict[str, str]:
+def _check_texts(name: str, declared: Mapping[str, str]) -> dict[str, str]:
     """Return declarations as texts. Numbers are allowed, because headings of data frames can be numbers.
 
     Raises:
         StudyError: They are not a dictionary of texts and numbers.
     """
-    if isinstance(declared, Mapping):
-        texts = [*declared.keys(), *declared.values()]
-        if all(isinstance(text, str | int) for text in texts):
-            return {str(key): str(value) for key, value in declared.items()}
-    raise StudyError(f"{name} is {declared!r}; write a dictionary of texts, such as {{'pair_id': 'Item'}}")
+    try:
+        return _TEXTS.validate_python(declared)
+    except ValidationError:
+        raise StudyError(
+            f"{name} is {declared!r}; write a dictionary of texts, such as {{'pair_id': 'Item'}}"
+        ) from None
 
 
 def read_verdicts(source: Source, declared: Declarations) -> pd.DataFrame:
@@ -162,9 +161,9 @@ def _refuse_ids_that_restart_in_files(tables: Sequence[pd.DataFrame], whole: pd.
     kinds = ("collections", "groups", "prompt", "attributes")
     collections = {heading for kind in kinds for heading in HEADINGS[kind]}
     for name in map(str, whole.columns.difference([*KNOWN, *STORED])):
-        sizes = {table[name].nunique() if name in table else 0 for table in tables}
         is_common = simplify_heading(name) in collections
         is_about_raters = any(table["rater"].nunique() < FEWEST_RATERS for table in tables) and not is_common
+        sizes = {table[name].nunique() if name in table else 0 for table in tables}
         if sizes != {1} or is_about_raters or is_metadata_heading(name):
             continue
         counts = whole.groupby("pair_id")[name].nunique()
@@ -194,14 +193,14 @@ def _list_paths(source: Path | str | Sequence[Path | str]) -> list[Path]:
     Raises:
         StudyError: The source is not a path or a list of paths.
     """
-    if isinstance(source, Path | str):
-        return [Path(source)]
-    if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
-        kind = type(source).__name__
-        raise StudyError(f"verdicts must be a data frame or the path of a file, but this is a {kind}")
-    if not source:
-        raise StudyError("there is no file of verdicts; name at least one")
-    return list(map(Path, source))
+    paths = [source] if isinstance(source, Path | str) else source
+    if (
+        not isinstance(paths, Sequence)
+        or not paths
+        or not all(isinstance(path, Path | str) for path in paths)
+    ):
+        raise StudyError("there are no verdicts; name a data frame, the path of a file, or several paths")
+    return list(map(Path, paths))
 
 
 def _refuse_unknown_words(frames: Sequence[pd.DataFrame], declared: Declarations) -> None:
@@ -245,92 +244,70 @@ def load_files(files: Sequence[Path], declared: Declarations) -> list[tuple[Path
     holding = [file for file in opened if file not in described]
     if not holding:
         raise StudyError(f"{files[0]} has items but no verdicts; give the file of annotations, too")
-    headings = {simplify_heading(name) for file in holding for name in file.first}
-    items = _join_item_files(described, headings) if described else None
+    headings = {name for file in holding for name in file.first}
+    items = _read_items(described, set(map(simplify_heading, headings)))
     # The formats of all files are recognised before any file is read to its end.
     forms = [declared.form or recognise_format(file, declared.columns) for file in holding]
-    headings_of_all = {name for file in holding for name in file.first}
-    return [
-        (file.path, _load_file(file, form, _select_declarations(declared, file, headings_of_all), items))
-        for file, form in zip(holding, forms, strict=True)
-    ]
-
-
-def _select_declarations(declared: Declarations, file: VerdictFile, headings: set[str]) -> Declarations:
-    """Return the declarations without the headings that only other files have."""
-    others = headings - set(file.first)
-    columns = {name: heading for name, heading in declared.columns.items() if heading not in others}
-    return replace(declared, columns=columns)
-
-
-def _load_file(
-    file: VerdictFile, form: str, declared: Declarations, items: pd.DataFrame | None
-) -> pd.DataFrame:
-    with name_file_in_errors(file.path):
-        if form == TABLE:
-            return make_tidy(file.read_table(), declared, items)
-        columns = {name: text for name, text in declared.columns.items() if name in _FOR_PROGRAMS}
-        frame = read_program_file(file, form, items)
-        return make_tidy(frame, replace(declared, columns=columns), form=FOREIGN[form])
+    tables = []
+    for file, form in zip(holding, forms, strict=True):
+        others = headings - set(file.first)
+        columns = {
+            name: heading
+            for name, heading in declared.columns.items()
+            if heading not in others and (form == TABLE or name in _FOR_PROGRAMS)
+        }
+        relevant = replace(declared, columns=columns)
+        with name_file_in_errors(file.path):
+            if form == TABLE:
+                table = make_tidy(file.read_table(), relevant, items)
+            else:
+                table = make_tidy(read_program_file(file, form, items), relevant, form=FOREIGN[form])
+        tables.append((file.path, table))
+    return tables
 
 
 def _is_item_record(record: Record) -> bool:
-    """Return whether a record is an item: it has methods, but neither a rater nor a verdict."""
+    """Return whether a record is an item: it has methods, but no heading of raters or verdicts."""
     couples = find_method_headings(list(record), SYSTEMS) or find_method_headings(list(record), TEXTS)
-    methods = {name for couple, _ in couples for name in couple}
+    others = set(record).difference(*(couple for couple, _ in couples))
     return bool(couples) and not any(
-        _is_about_rating(name, value) for name, value in record.items() if name not in methods
+        simplify_heading(name) in _JUDGED or not _WINS.isdisjoint(split_heading_words(name))
+        for name in others
     )
 
 
-def _is_about_rating(name: str, value: object) -> bool:
-    """Return whether a field names a rater, or holds a verdict: by its heading, or by its value."""
-    words = set(split_heading_words(name))
-    if simplify_heading(name) in _JUDGED or not _WINS.isdisjoint(words):
-        return True
-    is_other = simplify_heading(name) in HEADINGS["no_verdicts"] or is_heading_about_sides(name)
-    is_side = isinstance(value, str) and names_side(value)
-    return is_side and not is_other and _RIGHT.isdisjoint(words)
-
-
-def _read_items(file: VerdictFile, headings: set[str]) -> pd.DataFrame:
-    """Read a file of items, indexed by their ids.
+def _read_items(files: Sequence[VerdictFile], headings: set[str]) -> pd.DataFrame | None:
+    """Read files of items, indexed by their ids. Equal items are one item.
 
     The column of ids also exists in the answers, or it has a common heading for ids.
 
     Raises:
         StudyError: Two items have the same id, or an item has no id or no methods.
     """
-    table = Table(file.read_table(), Declarations())
-    find_methods(table)
-    common = table.find_headings(("pairid", *ITEMS))
-    names = dict.fromkeys(name for name in (*common, *table.names) if name not in {*METHODS, *SHOWN})
-    shared = [name for name in names if simplify_heading(name) in headings]
-    key = next(iter([*shared, *common]), "")
-    if not key:
-        raise StudyError(f"{file.path}: no column has the ids of the items; add a column item")
-    ids = table.get_cells(key)
-    twice = "{path}: two items have the id {id!r} ({where}); give each item an id of its own"
-    refuse_wrong_rows(table.frame.assign(id=ids), ids.duplicated(), twice, path=file.path)
-    if not table.has_columns("pair_id"):
-        table.use_columns("pair_id", [key], "its name", pair_id=ids)
-    return table.frame.set_index(ids.rename(None))
-
-
-def _join_item_files(files: Sequence[VerdictFile], headings: set[str]) -> pd.DataFrame:
-    """Join files of items (`_read_items`). Equal items in several files are one item.
-
-    Raises:
-        StudyError: Two files have the same id, but the items differ.
-    """
-    items = pd.concat([_read_items(file, headings) for file in files]).astype(object)
-    is_equal = items.assign(_id=items.index).duplicated()
-    items = items[~is_equal.to_numpy()]
-    if items.index.has_duplicates:
-        twice = items.index[items.index.duplicated()][0]
-        names = join_with_and([str(file.path) for file in files])
-        raise StudyError(f"{names} have different items with the id {twice!r}; write each item in one file")
-    return items
+    frames = []
+    for file in files:
+        table = Table(file.read_table(), Declarations())
+        find_methods(table)
+        common = table.find_headings(("pairid", *ITEMS))
+        names = [name for name in (*common, *table.names) if name not in {*METHODS, *SHOWN}]
+        shared = [name for name in names if simplify_heading(name) in headings]
+        key = next(iter([*shared, *common]), "")
+        if not key:
+            raise StudyError(f"{file.path}: no column has the ids of the items; add a column item")
+        ids = table.get_cells(key)
+        if not table.has_columns("pair_id"):
+            table.use_columns("pair_id", [key], "its name", pair_id=ids)
+        frames.append(table.frame.astype(object).assign(_id=ids))
+    if not frames:
+        return None
+    items = pd.concat(frames).drop_duplicates()
+    refuse_wrong_rows(
+        items,
+        items["_id"].duplicated(),
+        "{names}: two items have the id {_id!r} ({where}); give each item an id of its own",
+        names=join_with_and([str(file.path) for file in files]),
+    )
+    return items.set_index("_id").rename_axis(None)
 
 
 def recognise_format(file: VerdictFile, columns: Mapping[str, str]) -> str:

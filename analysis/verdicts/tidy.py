@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.files import NESTED
 from analysis.verdicts.items import (
     add_pair_and_prompt_columns,
     assign_raters,
@@ -34,9 +33,7 @@ from analysis.verdicts.shapes import (
 from analysis.verdicts.sides import is_heading_about_sides, replace_words_by_winners
 from analysis.verdicts.table import (
     EXCLUDED,
-    GROUPS,
     HEADINGS,
-    ITEMS,
     KNOWN,
     METHODS,
     NO,
@@ -45,8 +42,6 @@ from analysis.verdicts.table import (
     Declarations,
     Table,
     format_column_options,
-    is_mark,
-    is_metadata_heading,
     is_name_of_aggregate,
     refuse_wrong_rows,
 )
@@ -109,26 +104,23 @@ def make_tidy(
     refuse_methods_of_several_settings(table)
     words = _list_words(table) if declared.words else []
     wide = find_verdicts(table)
+    if are_pairs:
+        melt_wide_table(table, wide)
+        find_methods(table)
+        _leave_out_invalid_votes(table)
+        wide = []
     _leave_out_rows_of_other_screens(table)
     _refuse_unclear_exclusion_columns(table, wide)
-    has_verdicts = bool(wide) or table.has_columns("verdict")
-    if table.has_columns(*METHODS) and has_verdicts and not are_pairs:
+    if table.has_columns(*METHODS) and (wide or table.has_columns("verdict")):
         if form is None:
             _refuse_counted_votes(table)
         add_pair_and_prompt_columns(table, [*wide, *find_rater_columns_of_slots(table, wide)], form)
         _refuse_possible_check_questions(table, wide)
-    if wide or HEADS in declared.columns:
+    if wide or (HEADS in declared.columns and not are_pairs):
         melt_wide_table(table, wide)
-        find_methods(table)
-        _leave_out_invalid_votes(table)
-        _refuse_unclear_exclusion_columns(table, ())
-    if are_pairs and table.has_columns(*METHODS):
-        add_pair_and_prompt_columns(table, (), None)
-        _refuse_possible_check_questions(table, ())
     if table.has_columns("verdict", *METHODS):
         _refuse_names_of_checks(table)
         _complete_rows(table)
-    _refuse_nested_cells(table, frame)
     _refuse_incomplete_table(table, is_program=form is not None)
     reading = join_readings([get_reading(frame), table.make_reading()])
     table.frame.attrs = {**frame.attrs, READING: reading, WORDS: words}
@@ -143,7 +135,7 @@ def _convert_frame_to_table(frame: pd.DataFrame, declared: Declarations, items: 
             "frame.stack(), frame.reset_index(), or join the parts of each heading"
         )
     names = list(map(str, frame.columns))
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := [name for name in names if names.count(name) > 1]:
         raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
     table = Table(frame.set_axis(names, axis=1), declared, items)
     are_headings = [table.get_cells(name) == name for name in names]
@@ -263,19 +255,10 @@ def _may_hold_verdicts(table: Table, name: str) -> bool:
     if not meanings or not all(meanings):
         return False
     rows = len(table.frame)
-    are_letters = all(word and word.kind == "letter" for word in meanings)
     others = [other for other in table.names if table.count_distinct_rows(other) < rows]
     is_crossed = any(table.count_distinct_rows(other, name) == rows for other in others)
-    if not are_letters or HEADS in table.declared.columns:
-        return not (are_letters and is_crossed)
-    if is_crossed or len(meanings) in {1, rows}:
-        return False
-    cells = join_with_and(list(map(repr, table.list_values(name))))
-    raise StudyError(
-        f"the cells of {name!r} are {cells}: names of raters, or verdicts. If they name raters, write "
-        f"{format_column_options('rater', [name])}. If they are verdicts, write --set columns.headings=rater "
-        "or --set columns.headings=criterion"
-    )
+    are_letters = all(word and word.kind == "letter" for word in meanings)
+    return not (are_letters and (is_crossed or len(meanings) == 1))
 
 
 def _leave_out_invalid_votes(table: Table) -> None:
@@ -284,24 +267,23 @@ def _leave_out_invalid_votes(table: Table) -> None:
         table.leave_out_rows((table.get_cells(LEFT_OUT) == why).to_numpy(), why)
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
     for name in filter(table.has_columns, _list_declared_exclusion_columns(table)):
-        marks = _find_exclusion_words(table, name) or list(filter(_is_reason, table.list_values(name)))
-        table.leave_out_rows(table.get_cells(name).isin(marks).to_numpy(), f"declared by the column {name}")
-        table.set_frame(table.frame.drop(columns=name))
+        cells = _find_exclusion_words(table, name) or list(filter(_is_reason, table.list_values(name)))
         table.record_role("filter", name, "declared")
+        table.leave_out_rows(table.get_cells(name).isin(cells).to_numpy(), f"declared by the column {name}")
+        table.set_frame(table.frame.drop(columns=name))
     for rule in HEADINGS["left_out"]:
         for name in table.columns_without_role:
-            words = _find_cells_that_exclude_rows(table, name, rule)
-            if words:
+            cells = _find_cells_that_exclude_rows(table, name, rule)
+            if cells:
                 table.record_role("filter", name, f"it says what is left out: {rule['why']}")
-                table.leave_out_rows(table.get_cells(name).isin(words).to_numpy(), rule["why"])
+                table.leave_out_rows(table.get_cells(name).isin(cells).to_numpy(), rule["why"])
 
 
 def _list_declared_exclusion_columns(table: Table) -> list[str]:
     """Return the headings in `columns.excluded`, which are separated by commas."""
     heading = table.declared.columns.get(EXCLUDED, "")
-    if table.has_columns(heading):
-        return [heading]
-    return [name.strip() for name in heading.split(",") if name.strip()]
+    names = [heading] if table.has_columns(heading) else map(str.strip, heading.split(","))
+    return list(filter(None, names))
 
 
 def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, str]) -> list[str]:
@@ -315,53 +297,37 @@ def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, st
 
 
 def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None:
-    """Refuse a column that may say which rows do not count, if no rule of headings.toml reads the column.
+    """Refuse columns that may say which rows do not count, if no rule of headings.toml reads them.
 
     Raises:
-        StudyError: The column's cells, or its heading and its cells, may mean this.
+        StudyError: A column's cells, or its heading and its cells, may mean this.
     """
     filters = {role.column for role in table.roles if role.role == "filter"}
-    words = {
-        name: _find_words_of_possible_exclusion(table, name)
+    names = [
+        name
         for name in table.columns_without_role
-        if EXCLUDED not in table.declared.columns and name not in filters and name not in wide
-    }
-    names = [name for name in words if words[name]]
-    if not names:
-        return
-    everything = f"If all rows count, write {format_column_options(EXCLUDED, [''])}"
-    if len(names) > 1:
+        if name not in filters and name not in wide and _find_exclusion_words(table, name)
+    ]
+    if names and EXCLUDED not in table.declared.columns:
+        words = _find_exclusion_words(table, names[0])
         raise StudyError(
-            f"the columns {join_with_and(list(map(repr, names)))} may say which rows do not count. If all of "
-            f"them do, write {format_column_options(EXCLUDED, [','.join(names)])}. If only some do, name "
-            f"these. {everything}"
+            f"{join_with_and(list(map(repr, names)))} may say which rows do not count. If rows with "
+            f"{join_first_parts(list(map(repr, words)), 3)} do not count, write "
+            f"{format_column_options(EXCLUDED, [','.join(names)])}. If rows with no or an empty cell do not "
+            "count, call the column 'valid' and write no in its empty cells. If all rows count, write "
+            f"{format_column_options(EXCLUDED, [''])}"
         )
-    name = names[0]
-    rows = "yes" if table.is_boolean(name) else join_first_parts(list(map(repr, words[name])), 3)
-    opposite = "If rows with no do not count, call it 'valid'. " if table.is_boolean(name) else ""
-    if opposite and not table.is_filled(name):
-        opposite = "If empty rows do not count, call it 'valid' and write no in its empty cells. "
-    raise StudyError(
-        f"the column {name!r} may say which rows do not count. If rows with {rows} do not count, write "
-        f"{format_column_options(EXCLUDED, [name])}. {opposite}{everything}"
-    )
-
-
-def _find_words_of_possible_exclusion(table: Table, name: str) -> list[str]:
-    """Return the cells of a column that may mean that a row does not count."""
-    if not table.is_boolean(name):
-        return _find_exclusion_words(table, name)
-    texts = table.list_values(name)
-    answers = {text.strip().casefold() in YES for text in texts}
-    is_meant = re.fullmatch(HEADINGS["may_leave_out"], simplify_heading(name))
-    says_both = len(answers) > 1 or (answers == {True} and not table.is_filled(name))
-    return texts if is_meant and says_both else []
 
 
 def _find_exclusion_words(table: Table, name: str) -> list[str]:
-    """Return the reasons in a column of reasons, or the words such as failed among two or three words."""
+    """Return the cells of a column that may mean that a row does not count: yes, a reason, or failed."""
     texts = table.list_values(name)
-    if re.fullmatch(HEADINGS["reasons_to_leave_out"], simplify_heading(name)):
+    heading = simplify_heading(name)
+    if table.is_boolean(name):
+        marks = [text for text in texts if text.strip().casefold() in YES]
+        says_both = 0 < len(marks) < len(texts) or not table.is_filled(name)
+        return marks if says_both and re.fullmatch(HEADINGS["may_leave_out"], heading) else []
+    if re.fullmatch(HEADINGS["reasons_to_leave_out"], heading):
         return [] if table.is_filled(name) else list(filter(_is_reason, texts))
     words = [text for text in texts if _EXCLUSION.fullmatch(text.strip())]
     others = [text for text in texts if text not in words]
@@ -397,22 +363,18 @@ def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
         StudyError: Some pairs may be check questions.
     """
     is_repeated = table.has_columns("rater") and table.count_distinct_rows("pair_id") < len(table.frame)
-    names = [name for name in table.columns_without_role if name not in wide or is_repeated]
-    names = [name for name in names if not is_name_of_aggregate(name) or "gold" in simplify_heading(name)]
-    names = [name for name in names if not is_heading_about_sides(name) or "answer" in name.casefold()]
-    for name in names if EXCLUDED not in table.declared.columns else ():
-        cells = table.get_cells(name)
-        remedy = f"write {format_column_options(EXCLUDED, [name])}"
-        if table.is_boolean(name) and not table.is_determined_by(name, ["pair_id"]):
-            is_filled = cells.notna()
-            remedy = "remove them"
-        elif table.has_only_verdicts(name, table.declared.words):
-            is_filled = cells.map(is_mark, na_action="ignore").eq(True)
-        else:
+    for name in table.columns_without_role if EXCLUDED not in table.declared.columns else ():
+        is_summary = is_name_of_aggregate(name) and "gold" not in simplify_heading(name)
+        is_side = is_heading_about_sides(name) and "answer" not in name.casefold()
+        is_right = table.is_boolean(name) and not table.is_determined_by(name, ["pair_id"])
+        is_answer = is_right or table.has_only_verdicts(name, table.declared.words)
+        if is_summary or is_side or not is_answer or (name in wide and not is_repeated):
             continue
+        is_filled = ~table.find_empty_cells(name)
         count = int(is_filled.sum())
         shares = is_filled.groupby(table.number_rows("pair_id")).mean()
         if 0 < 2 * count <= len(table.frame) and shares.isin([0, 1]).all():
+            remedy = "remove them" if is_right else f"write {format_column_options(EXCLUDED, [name])}"
             raise StudyError(
                 f"the column {name!r} is filled in {count} of {len(table.frame)} rows. These rows may be "
                 f"check questions with a right answer. If they do not count, {remedy}. If they count, write "
@@ -430,22 +392,13 @@ def _leave_out_rows_of_other_screens(table: Table) -> None:
 def _refuse_counted_votes(table: Table) -> None:
     """Refuse a table in which one row means several votes.
 
-    A column counts votes if its heading says so. A column of numbers may also count votes if the table does
-    not name the raters, and each outcome of an item has only one row.
-
     Raises:
         StudyError: A column counts votes.
     """
-    items = table.find_headings([*ITEMS, *GROUPS, "pairid"])
-    repeated = [name for name in items if table.count_distinct_rows(name) < len(table.frame)]
-    keys = [*METHODS, *filter(table.has_columns, ("verdict", "criterion", "dataset", "rater")), *repeated]
-    are_outcomes = not table.has_columns("rater") and table.count_distinct_rows(*keys) == len(table.frame) > 1
     for name in table.columns_without_role:
         cells = table.list_values(name)
         is_number = all(map(str.isdecimal, cells)) and bool(set(cells) - {"0", "1"})
-        is_count = simplify_heading(name) in HEADINGS["votes"]
-        is_count = is_count or (are_outcomes and name not in items and not is_metadata_heading(name))
-        if is_number and is_count:
+        if is_number and simplify_heading(name) in HEADINGS["votes"]:
             raise StudyError(
                 f"{name} may be the number of votes of each row; write a row for each vote, with its rater "
                 "if that is known, or remove the column"
@@ -490,17 +443,6 @@ def _leave_out_other_questions(table: Table) -> None:
         table.unused += other
         table.notes.append(f"not read, since no answer is a verdict: {join_with_and(list(map(repr, other)))}")
         table.set_frame(table.frame[criterion.isin(criteria_with_verdicts)])
-
-
-def _refuse_nested_cells(table: Table, frame: pd.DataFrame) -> None:
-    """Refuse a list or an object in a column that is read."""
-    used = {name for role in table.roles if role.role != "filter" for name in role.column.split(", ")}
-    for name, where in frame.attrs.get(NESTED, {}).items():
-        if name in used | KNOWN:
-            raise StudyError(
-                f"{where}: {name} is a list or an object, and a cell of a table is a text or a number; write "
-                "each value in a column, or see the formats that guard-eval reads: docs/formats.md"
-            )
 
 
 def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:

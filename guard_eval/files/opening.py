@@ -47,14 +47,6 @@ _UNREADABLE = (
     zipfile.BadZipFile,
 )
 
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
-
 
 def open_regular_file(path: Path) -> BufferedReader:
     """Open a regular file for reading, without ever waiting for another program.
@@ -75,8 +67,7 @@ def open_regular_file(path: Path) -> BufferedReader:
 
 def _check_is_regular_file(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-        raise StudyError(f"{path} is {kind}, not a regular file; name another file")
+        raise StudyError(f"{path} is a folder, a pipe or a device, and not a regular file; name another file")
 
 
 def read_bytes(path: Path, *, limit: int) -> bytes:
@@ -124,7 +115,7 @@ def read_unpacked(path: Path, *, limit: int) -> tuple[str, bytes]:
         if unpack is None:
             return name, _read_blocks(file, path, limit)
         with unpack(file) as unpacked:
-            return name, _read_blocks(unpacked, path, limit, packed=_measure_size(file))
+            return name, _read_blocks(unpacked, path, limit, packed=os.fstat(file.fileno()).st_size)
 
 
 def _read_archive(file: BinaryIO, path: Path, limit: int) -> tuple[str, bytes]:
@@ -139,12 +130,8 @@ def _read_archive(file: BinaryIO, path: Path, limit: int) -> tuple[str, bytes]:
         if len(names) != 1:
             raise StudyError(f"{path} is an archive of {len(names)} files; unpack it, and name one of them")
         with archive.open(names[0]) as unpacked:
-            data = _read_blocks(unpacked, path, limit, packed=_measure_size(file))
+            data = _read_blocks(unpacked, path, limit, packed=os.fstat(file.fileno()).st_size)
     return PurePosixPath(names[0]).name, data
-
-
-def _measure_size(file: BinaryIO) -> int:
-    return os.fstat(file.fileno()).st_size
 
 
 def _read_blocks(file: IO[bytes], path: Path, limit: int, *, packed: int | None = None) -> bytes:

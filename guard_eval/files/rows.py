@@ -92,7 +92,6 @@ class RowFile:
 def open_row_file(
     path: Path,
     *,
-    limit: int = MOST_BYTES,
     most_rows: int = MOST_ROWS,
     errors: Encoding = "strict",
     is_plain: bool = False,
@@ -104,7 +103,6 @@ def open_row_file(
 
     Args:
         path: The file.
-        limit: The largest number of unpacked bytes.
         most_rows: The largest number of rows of a Parquet file.
         errors: How bytes that are not UTF-8 are treated (see `Encoding`).
         is_plain: Whether a `.txt` file has one prompt per line and no separators.
@@ -112,10 +110,10 @@ def open_row_file(
     Raises:
         StudyError: The file cannot be read. The message names the file, row, value and remedy.
     """
-    name, data = read_unpacked(path, limit=limit)
+    name, data = read_unpacked(path, limit=MOST_BYTES)
     ending = Path(name).suffix.lower()
     if data.startswith((PARQUET, FEATHER)):
-        return _read_arrow_file(path, read_arrow(path, data, limit=limit, most_rows=most_rows))
+        return _read_arrow_file(path, read_arrow(path, data, limit=MOST_BYTES, most_rows=most_rows))
     if data.startswith(ZIP):
         return _make_table_row_file(path, SHEET_ROW, read_sheet_rows(path, data))
     text = _decode(path, data, errors)
@@ -175,23 +173,21 @@ def _read_csv_rows(path: Path, text: str, signs: str) -> Iterator[tuple[int, lis
     """
     csv.field_size_limit(2**31 - 1)  # a cell may hold a book
     # A lone carriage return outside quotes is an error, unless it ends all lines.
-    lines = enumerate(_split_lines(text, "\n" if "\n" in text else "\r"), start=1)
-    begin, head = next(((number, line) for number, line in lines if line.strip()), (1, ""))
-    number = begin
+    end = "\n" if "\n" in text else "\r"
+    lines = enumerate(_split_lines(text, end), start=1)
+    begin, head = next(((number, line) for number, line in lines if line.strip()), (0, ""))
+    match = _SIGN_LINE.fullmatch(head)
+    if match is None:
+        begin = 0
+        columns = {sign: len(next(csv.reader([head], delimiter=sign), [])) for sign in signs}
+    sign = (match[1] or "\t") if match else max(columns, key=columns.__getitem__)
+    reader = csv.reader(islice(_split_lines(text, end), begin, None), delimiter=sign, strict=True)
+    number = begin + 1
     try:
-        if match := _SIGN_LINE.fullmatch(head):
-            sign = match[1] or "\t"
-            begin += 1
-        else:
-            columns = {sign: len(next(csv.reader([head], delimiter=sign), [])) for sign in signs}
-            sign = max(columns, key=columns.__getitem__)
-        contents = (line for _, line in lines)
-        reader = csv.reader(contents if match else chain([head], contents), delimiter=sign, strict=True)
-        number = begin
         for row in reader:
             if any(row) or len(row) == 1:
                 yield number, row
-            number = begin + reader.line_num
+            number = begin + reader.line_num + 1
     except csv.Error as error:
         raise StudyError(
             f"{path}, line {number}: not valid CSV ({error}; is a quotation mark left open?); fix the CSV: "
@@ -256,10 +252,8 @@ def _read_arrow_file(path: Path, table: Any) -> RowFile:  # noqa: ANN401 (pyarro
 def _read_json_file(path: Path, text: str, *, is_lines: bool) -> RowFile:
     """Return the records of JSON lines, or of a JSON document in one of the known shapes."""
     if is_lines or _has_json_lines(text):
-        lines = _find_filled_lines(text)
-        values = ((number, parse_json(f"{path}, line {number}", line)) for number, line in lines)
-        return RowFile(path, LINE, None, values)
-    value = parse_json(str(path), text) if text.strip() else []
+        return RowFile(path, LINE, None, parse_json_lines(str(path), text))
+    value = _parse_json(str(path), text) if text.strip() else []
     return RowFile(path, RECORD, None, enumerate(_find_json_records(value), start=1))
 
 
@@ -304,21 +298,23 @@ def _find_nested_records(value: dict[str, Any]) -> list[object]:
     return []
 
 
-def parse_json(where: str, text: str) -> object:
+def parse_json_lines(name: str, text: str) -> Iterator[tuple[int, object]]:
+    """Yield the JSON value on each line that is not blank, with the line's number."""
+    for number, line in _find_filled_lines(text):
+        yield number, _parse_json(f"{name}, {LINE} {number}", line)
+
+
+def _parse_json(where: str, text: str) -> object:
     """Parse a JSON value. Refuse an object that has the same key twice."""
     try:
         return json.loads(text, object_pairs_hook=_build_dict_of_unique_keys)
-    except StudyError as error:
-        raise StudyError(f"{where}: {error}") from None
     except (ValueError, RecursionError) as error:
-        reason = getattr(error, "msg", "a number or a nesting that cannot be read")
-        raise StudyError(f"{where}: not valid JSON ({reason}); complete or remove it") from None
+        reason = getattr(error, "msg", error)
+        raise StudyError(f"{where}: not valid JSON ({reason!s:.100}); complete or remove it") from None
 
 
 def _build_dict_of_unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise StudyError(f"an object has the key {twice!r} twice; keep one")
+        raise ValueError(f"a key is twice in the object {result!s:.40}")
     return result

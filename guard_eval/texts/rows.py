@@ -11,9 +11,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from guard_eval.errors import StudyError, format_count
+from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
-from guard_eval.files.rows import LINE, MOST_ROWS, Encoding, NumberedRows, open_row_file, parse_json
+from guard_eval.files.rows import LINE, MOST_ROWS, Encoding, NumberedRows, open_row_file, parse_json_lines
 
 _VOCABULARY = tomllib.loads(Path(__file__).with_name("keys.toml").read_text("utf-8"))
 TEXT: list[str] = _VOCABULARY["text"]
@@ -72,9 +72,7 @@ def read_json_lines(name: str, text: str) -> Iterator[Record]:
     Raises:
         StudyError: A line is not a JSON object. The message names the line.
     """
-    lines = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
-    values = ((number, parse_json(f"{name}, {LINE} {number}", line)) for number, line in lines)
-    yield from _read_records(name, LINE, values)
+    yield from _read_records(name, LINE, parse_json_lines(name, text))
 
 
 def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[Record]:
@@ -96,8 +94,7 @@ def rename_known_keys(row: Mapping[str, object]) -> dict[str, object]:
     result: dict[str, object] = {}
     for key, value in row.items():
         name = _PLAIN.get(simplify_heading(key), key)
-        is_taken = name in row or name in result
-        result[key if is_taken else name] = value
+        result[key if name in row or name in result else name] = value
     return result
 
 
@@ -124,15 +121,14 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
     candidates = [key for key in keys if key not in NO_TEXT and simplify_heading(key) not in PARTS]
     if set(TEXT) & set(keys) or len(candidates) < 2 or any("arguments" in r.row for r in records[:1]):
         return []
-    faults = {
-        key: _describe_column_fault(key, [record.row.get(key) for record in records]) for key in candidates
-    }
-    faults |= _describe_short_columns(records, [key for key, fault in faults.items() if not fault])
-    doubtful = ", ".join(f"{key!r} holds {fault}" for key, fault in faults.items() if fault)
-    texts = [key for key, fault in faults.items() if not fault]
+    texts = _find_columns_with_texts(records, candidates)
+    others = [key for key in candidates if key not in texts]
     refuse_side_columns(keys, texts, source)
-    if not doubtful:
+    if not others:
         return candidates
+    rows = [record.row for record in records]
+    cells = [next((str(row[key]) for row in rows if row.get(key)), "nothing") for key in others]
+    doubtful = ", ".join(f"{key!r} holds {cell[:40]!r}" for key, cell in zip(others, cells, strict=True))
     if not texts:
         raise StudyError(
             f"{source} has no column of texts: {doubtful}. Write the texts in a column 'text', and their "
@@ -143,6 +139,26 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
         f"{source} has no column named text. Each column could be a system, but some may have no texts: "
         f"{doubtful}. Name the columns that are systems, such as {options}"
     )
+
+
+def _find_columns_with_texts(records: Sequence[Record], columns: Sequence[str]) -> list[str]:
+    """Return the columns with texts: no numbers, remarks or labels, and not far shorter than other texts."""
+    words = {}
+    for column in columns:
+        values = [record.row.get(column) for record in records]
+        filled = [value for value in values if value not in (None, "")]
+        counts = [len(str(value or "").split()) for value in values]
+        is_repeated = 2 * len(set(map(str, filled))) <= len(filled)
+        are_labels = len(filled) >= _LEAST_ROWS and (is_repeated or max(counts) == 1)
+        are_texts = all(isinstance(value, str) for value in filled) and not all(map(_is_number, filled))
+        if are_texts and not are_labels and not simplify_heading(column).endswith(NOTES):
+            words[column] = median(counts)
+    longest = max(words.values(), default=0)
+    return [
+        column
+        for column, count in words.items()
+        if 4 * count > longest and (count > _LEAST_WORDS or 2 * count > longest)
+    ]
 
 
 def refuse_side_columns(keys: Iterable[str], columns: Sequence[str], source: object) -> None:
@@ -211,30 +227,23 @@ def refuse_ambiguous_columns(
         for key in runs
     )
     for key in dict.fromkeys(chain.from_iterable(rows)):
-        if key in (*columns, *TEXT, system) or simplify_heading(key) in RUNS:
+        heading = simplify_heading(key)
+        if key in (*columns, *TEXT, system) or heading in RUNS:
             continue
         values = ["" if row.get(key) is None else str(row[key]) for row in rows]
         cells = len(set(zip(groups, values, strict=True)))
-        different = len(set(values))
-        # A measurement has different numbers for each prompt.
-        few = count * different if _is_number(values[0]) else 2 * different
-        are_settings = key not in NO_TEXT and cells == len(rows) and count > 1 and few <= len(rows)
-        are_parts = any(_may_be_prompt_part(key, None if are_numbered else row.get(key)) for row in rows)
-        if cells > count and ((are_settings and not are_numbered) or are_parts):
+        # A measurement has many different numbers, and texts have words of letters.
+        are_settings = cells == len(rows) >= 2 * len(set(values))
+        may_be_named = are_settings or any(map(str.isalpha, " ".join(values).split()))
+        is_part = heading in PARTS or key in KEYS["prompt"]
+        is_doubtful = is_part or (may_be_named and key not in NO_TEXT and not are_numbered)
+        if cells > count and is_doubtful:
             raise StudyError(
                 f"{source}: the column {key!r} differs between texts of one prompt. If it is part of the "
                 "prompt, write the whole prompt under the key 'prompt'. If it contains the systems' names, "
                 "rename it to 'system'. If it is a setting of each system, rename it to 'setting'. Otherwise "
                 "rename it to 'run', or remove it"
             )
-
-
-def _may_be_prompt_part(key: str, value: object) -> bool:
-    """Return whether a value may be a part of the prompt: its key says so, or the value has several words."""
-    if simplify_heading(key) in PARTS or key in KEYS["prompt"]:
-        return True
-    words = value.split() if isinstance(value, str) and key not in NO_TEXT else []
-    return len(words) >= _LEAST_WORDS or (bool(words) and all(map(str.isalpha, words)))
 
 
 def _find_prompt(row: Mapping[str, object]) -> str:
@@ -244,37 +253,6 @@ def _find_prompt(row: Mapping[str, object]) -> str:
 def _find_filled_value(row: Mapping[str, object], keys: Iterable[str]) -> str:
     """Return the first value under these keys as text, or "" without a value."""
     return next((str(row[key]) for key in keys if row.get(key)), "")
-
-
-def _describe_column_fault(key: str, values: Sequence[object]) -> str:
-    """Return why a column's values cannot be texts, such as "numbers"; "" if they can."""
-    filled = [value for value in values if value not in (None, "")]
-    different = len(set(map(str, filled)))
-    is_long = len(filled) >= _LEAST_ROWS
-    faults = {
-        "nothing": not filled,
-        "numbers": all(map(_is_number, filled)),
-        "lists or objects": not all(isinstance(value, str) for value in filled),
-        "remarks": simplify_heading(key).endswith(NOTES),
-        f"only {format_count(different, 'different value')} in {len(filled)} rows": is_long
-        and different <= len(filled) // 2,
-        "single words": is_long and all(len(str(value).split()) == 1 for value in filled),
-    }
-    return next((fault for fault, applies in faults.items() if applies), "")
-
-
-def _describe_short_columns(records: Sequence[Record], columns: Sequence[str]) -> dict[str, str]:
-    """Return the columns with far shorter texts than another column, such as authors, each with the fault."""
-    words = {
-        column: median(len(str(record.row.get(column) or "").split()) for record in records)
-        for column in columns
-    }
-    longest = max(words.values(), default=0)
-    return {
-        column: f"far shorter texts, such as {_find_filled_value(records[0].row, [column])[:40]!r}"
-        for column, count in words.items()
-        if 4 * count <= longest or (count <= _LEAST_WORDS and 2 * count <= longest)
-    }
 
 
 def _is_number(value: object) -> bool:

@@ -10,7 +10,6 @@ from statsmodels.stats import inter_rater
 from verdicts_by_hand import as_table, evidence, joined, table
 
 from analysis.sections import ANALYSES
-from analysis.sections.raters.agreement import make_section
 from analysis.stats.agreement import (
     cohen_kappa,
     fleiss_kappa,
@@ -144,23 +143,21 @@ def test_ac1_of_identical_verdicts_is_one():
 
 
 @pytest.mark.parametrize("once", [0, 32, 500])
-def test_agreement_is_possible_if_few_pairs_were_rated_twice(once):
+def test_agreement_below_minus_one_is_undefined(once):
     """Of 13 pairs rated twice one agrees: p_a = 13/169, and p_x = 7/13, so p_e = 85/169 and κ = −72/84.
 
     Scores are 1 and −1: MSW = 24/13 and MSB = (2 − 4/26) / 12 = 2/13, so ICC(1) = −22/26. Pairs with one
     rating would make both coefficients smaller than −1.
     """
     letters = {str(n): "xy" for n in range(12)} | {"12": "xx"} | {f"once {n}": "x" for n in range(once)}
-    collected = evidence(table(letters))
-    assert make_section(collected).answer.startswith("Hardly: κ = −0.86 [−1.00, ")
-    row = agreement(collected).iloc[0]
-    assert row["fleiss_kappa"] == pytest.approx(-72 / 84)
-    assert row["icc1"] == pytest.approx(-22 / 26)
-    assert row["kappa_low"] <= row["fleiss_kappa"] <= row["kappa_high"]
-    assert row["icc1_low"] <= row["icc1"] <= row["icc1_high"]
-    per_pair = (26 + once) / (13 + once)
-    assert row["design_effect"] == pytest.approx(1 - (per_pair - 1) * 22 / 26)
-    assert ("items that were rated once are left out" in row["note"]) == (once > 0)
+    row = agreement(evidence(table(letters))).iloc[0]
+    coefficients = ["fleiss_kappa", "icc1"]
+    if once:
+        assert row[[*coefficients, "kappa_low", "icc1_low", "design_effect"]].isna().all()
+        assert "too few items were rated twice" in row["note"]
+    else:
+        assert row[coefficients].tolist() == pytest.approx([-72 / 84, -22 / 26])
+        assert row["design_effect"] == pytest.approx(1 - 22 / 26)
 
 
 def test_possible_coefficients_use_pairs_with_one_rating():

@@ -24,7 +24,7 @@ from analysis.sections.results.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTI
 from analysis.sections.results.sensitivity import make_section as make_sensitivity_section
 from analysis.sections.results.shares import measure_all_shares as all_shares
 from analysis.stats.alternative_annotator import run_alternative_annotator_test
-from analysis.stats.equal_length import estimate_share_at_equal_length
+from analysis.stats.equal_length import UNFITTABLE, estimate_share_at_equal_length
 from analysis.stats.equivalence import compute_conservative_standard_error, run_two_one_sided_tests
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
@@ -169,20 +169,19 @@ def test_length_slope_agrees_with_bias_reduced_gee(datasets, per_unit):
 
 
 @pytest.mark.parametrize(
-    ("shares", "ratios", "datasets", "reason"),
+    ("shares", "ratios", "datasets"),
     [
-        ([1, 0], [0, 1], [0, 0], "2 units are too few for 2 coefficients"),
-        ([1, 0, 1, 0], [1, 1, 1, 1], [0] * 4, "the same in every pair"),
-        ([1, 0, 1, 0, 1], [0, 0, 1, 1, 1], [0, 0, 1, 1, 1], "does not vary within datasets"),
-        ([0, 0.5, 1, 0.5], [0, 1, 2, 1], [0] * 4, "goes through some or all items"),
-        ([0, 0.5, 1, 0.5], [0, 0, 2, 0], [0] * 4, "goes through some or all items"),
+        ([1, 0], [0, 1], [0, 0]),  # too few units
+        ([1, 0, 1, 0], [1, 1, 1, 1], [0] * 4),  # equal ratios
+        ([1, 0, 1, 0, 1], [0, 0, 1, 1, 1], [0, 0, 1, 1, 1]),  # equal ratios within datasets
+        ([0, 0.5, 1, 0.5], [0, 1, 2, 1], [0] * 4),  # all items on the line
+        ([0, 0.5, 1, 0.5], [0, 0, 2, 0], [0] * 4),  # the line goes through the third item
     ],
 )
-def test_undefined_length_slope_gives_its_reason(shares, ratios, datasets, reason):
+def test_undefined_length_slope_gives_its_reason(shares, ratios, datasets):
     share, slope = estimate_share_at_equal_length(shares, ratios, datasets, np.arange(len(shares)))
     assert share.value is slope.value is None
-    assert reason in share.note
-    assert reason in slope.note
+    assert share.note == slope.note == UNFITTABLE
 
 
 def test_share_at_equal_length_beyond_one_is_undefined():
@@ -225,12 +224,11 @@ def test_sensitivity_has_rows_of_people_and_of_a_judge():
     assert only(person, analysis=RANDOM).p >= only(person, default=True).p
 
 
-def test_sensitivity_answer_names_other_conclusions():
+def test_sensitivity_answer_counts_other_conclusions():
     """13 of 20 pairs have p = .263 in the sign-flip test, and 39 of 60 ratings p = .027 in the binomial."""
     collected = evidence(table({str(pair): "xxx" if pair < 13 else "yyy" for pair in range(20)}))
     page = make_sensitivity_section(collected)
-    expected = "a difference on coherence (p\u00a0=\u00a0.027) with ratings pooled"
-    assert page.answer == f"1 of 2 would. The other finds {expected}"
+    assert page.answer == "1 of 2 other tests are on the same side of 0.05"
 
 
 def test_judge_rows_follow_hand_arithmetic():
@@ -295,18 +293,16 @@ def test_equivalence_test_holds_its_level_if_wins_are_rare():
     """
     rng, items, margin = np.random.default_rng(1), 100, 0.03
     scores = (rng.random((6000, items, 2)) < 2 * margin).mean(axis=2)
-    rejections = {"counts": 0, "scores": 0}
+    rejections = 0
     for study in scores:
         error, wins, total = study.std(ddof=1) / 2 / items**0.5, int((study > 0).sum()), study.sum()
-        sums = {"counts": (wins, wins, wins), "scores": (total, total, (study**2).sum())}
-        for unit_of_sums, values in sums.items():
-            grown = compute_conservative_standard_error(
-                error, (wins, items - wins, 0), values, items, margin=margin
-            )
-            p = run_two_one_sided_tests(0.5 + study.mean() / 2, grown, items - 1, margin=margin)
-            rejections[unit_of_sums] += p is not None and p <= 0.05
-    assert rejections["counts"] > 0.075 * len(scores)
-    assert rejections["scores"] <= 0.06 * len(scores)
+        sums = (total, total, (study**2).sum())
+        grown = compute_conservative_standard_error(
+            error, (wins, items - wins, 0), sums, items, margin=margin
+        )
+        p = run_two_one_sided_tests(0.5 + study.mean() / 2, grown, items - 1, margin=margin)
+        rejections += p is not None and p <= 0.05
+    assert rejections <= 0.06 * len(scores)
 
 
 def test_equivalence_p_exceeds_one_half_beyond_the_margin():
@@ -398,10 +394,10 @@ def test_ranking_puts_the_winner_first():
 @pytest.mark.parametrize(
     ("rated", "judged", "random_part", "reason"),
     [
-        (range(40), range(20), False, "20 of the 40 pairs that people rated were not judged"),
-        (range(40), range(40), False, "it judged 40 pairs and people rated 40"),
-        (range(8), range(40), False, "people rated 8\u00a0prompts; at least 10 are needed"),
-        (range(0, 40, 2), range(40), True, "people rated no pair of d1"),
+        (range(40), range(20), False, "it judged 20 pairs, and people rated 40 pairs"),
+        (range(40), range(40), False, "let it judge all pairs that people rated, and more"),
+        (range(8), range(40), False, "let people rate at least 10 prompts"),
+        (range(0, 40, 2), range(40), True, "and some pairs of each dataset"),
         (range(40), [], False, "gpt has judged no pair that people rated"),
         (range(20), range(40), False, ""),
     ],

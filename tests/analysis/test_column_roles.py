@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 import pytest
-from outcomes import AB, counts, refusal
+from outcomes import AB, counts, refusal, write_tables
 
 import analysis
 from analysis.reports.declared import read_table_settings
@@ -198,18 +198,10 @@ def test_pair_with_two_prompts_is_refused(heading, texts):
     assert counts(table, columns={"prompt_id": ""}) == ("36/0/0", 12)
 
 
-def write_files(folder, tables):
-    """Write tables as CSV, and return their paths."""
-    paths = [folder / f"{name}.csv" for name in tables]
-    for path, table in zip(paths, tables.values(), strict=True):
-        table.to_csv(path, index=False)
-    return paths
-
-
 def test_files_of_several_languages_are_asked_about(tmp_path):
-    paths = write_files(
+    paths = write_tables(
         tmp_path,
-        {
+        **{
             name: judged(lambda *_: "A", raters=(f"{name}1", f"{name}2"), language=lambda *_, name=name: name)
             for name in ("de", "en")
         },
@@ -224,7 +216,7 @@ def test_files_of_several_languages_are_asked_about(tmp_path):
 def test_declared_heading_may_be_in_one_of_several_files(tmp_path):
     mine = judged(lambda *_: "A", raters="u")
     yours = judged(lambda *_: "A", raters="v").rename(columns={"annotator": "Person", "winner": "Score"})
-    paths = write_files(tmp_path, {"mine": mine, "yours": yours})
+    paths = write_tables(tmp_path, mine=mine, yours=yours)
     verdicts = analysis.read(paths, columns={"rater": "Person", "verdict": "Score"})
     assert verdicts["rater"].value_counts().to_dict() == {"u": 12, "v": 12}
 
@@ -232,10 +224,10 @@ def test_declared_heading_may_be_in_one_of_several_files(tmp_path):
 def test_equal_items_in_two_keys_are_one_item(tmp_path):
     key = pd.DataFrame([{"item": n, "A": "alpha", "B": "beta"} for n in range(12)])
     answers = judged(lambda *_: "A")[["item", "annotator", "winner"]]
-    paths = write_files(tmp_path, {"answers": answers, "key": key, "copy": key})
+    paths = write_tables(tmp_path, answers=answers, key=key, copy=key)
     assert len(analysis.read(paths)) == 36
-    paths = write_files(tmp_path, {"answers": answers, "key": key, "copy": key.assign(A="beta", B="alpha")})
-    assert "have different items with the id '0'; write each item in one file" in refusal(paths)
+    paths = write_tables(tmp_path, answers=answers, key=key, copy=key.assign(A="beta", B="alpha"))
+    assert "two items have the id '0'" in refusal(paths)
 
 
 def test_different_report_files_are_refused(tmp_path):
@@ -284,7 +276,7 @@ def test_second_file_of_verdicts_is_no_key(tmp_path, rater, verdict):
     yours = judged(lambda *_: "A", raters="v").rename(columns={"annotator": rater, "winner": verdict})
     if verdict == "win_a":
         yours = yours.assign(win_a=1, win_b=0)
-    verdicts = analysis.read(write_files(tmp_path, {"mine": mine, "yours": yours}))
+    verdicts = analysis.read(write_tables(tmp_path, mine=mine, yours=yours))
     assert verdicts["rater"].value_counts().to_dict() == {"u": 12, "v": 12}
 
 
@@ -294,7 +286,7 @@ def test_second_file_of_verdicts_is_no_key(tmp_path, rater, verdict):
 def test_key_may_have_columns_about_the_texts(tmp_path, name):
     key = pd.DataFrame([{"item": n, "A": "alpha", "B": "beta", name: "alpha"} for n in range(12)])
     answers = judged(lambda *_: "A")[["item", "annotator", "winner"]]
-    assert len(analysis.read(write_files(tmp_path, {"answers": answers, "key": key}))) == 36
+    assert len(analysis.read(write_tables(tmp_path, answers=answers, key=key))) == 36
 
 
 @pytest.mark.parametrize("role", ["item", "aspect"])
@@ -309,7 +301,7 @@ def test_item_or_criterion_called_a_check_is_asked_about(role, name):
 def test_key_that_lacks_an_item_names_this_item(tmp_path):
     key = pd.DataFrame([{"item": n, "A": "alpha", "B": "beta"} for n in range(11)])
     answers = judged(lambda *_: "A")[["item", "annotator", "winner"]]
-    assert "no item has the id '11'" in refusal(write_files(tmp_path, {"answers": answers, "key": key}))
+    assert "no item has the id '11'" in refusal(write_tables(tmp_path, answers=answers, key=key))
 
 
 def test_annotation_without_an_answer_is_counted(tmp_path):

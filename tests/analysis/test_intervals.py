@@ -69,10 +69,6 @@ def test_interval_excludes_one_half_when_its_test_rejects():
     assert share.low == 0.5 < student
 
 
-def test_note_names_a_dataset_with_one_pair():
-    assert "only one pair" in share_of([0.1, 0.5, 0.9], list("abb")).note
-
-
 def test_interval_of_five_unanimous_pairs_covers_all_shares():
     share = share_of([1.0, 1.0, 0.5, 1.0, 1.0], list("aaaaa"))
     assert (share.p, share.low, share.high) == (1 / 2**3, 0, 1)

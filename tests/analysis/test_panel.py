@@ -83,7 +83,7 @@ def test_panel_of_real_judges_excludes_simulated_judges():
     assert without["panel of 3 judges, majority"] == pytest.approx(
         (np.mean(list(panel_scores.values())) + 1) / 2
     )
-    with pytest.raises(StudyError, match="only s has judged"):
+    with pytest.raises(StudyError, match="two judges or more"):
         scores_of(made_up, "majority")
 
 

@@ -13,8 +13,8 @@ ROWS = [{"item": n, **AB, "annotator": r, "winner": "AB"[n % 4 == 0]} for n in r
 @pytest.mark.parametrize(
     ("source", "declared", "message"),
     [
-        ([], {}, "there is no file of verdicts"),
-        ([1], {}, "verdicts must be a data frame or the path of a file"),
+        ([], {}, "there are no verdicts; name a data frame"),
+        ([1], {}, "there are no verdicts; name a data frame"),
         (ROWS, {"columns": "x"}, "columns is 'x'; write a dictionary of texts"),
         (ROWS, {"columns": {"pair_id": ["item"]}}, "write a dictionary of texts"),
         (ROWS, {"columns": {"pair_id": None}}, "write a dictionary of texts"),

@@ -11,7 +11,7 @@ from scipy import optimize
 
 from analysis.reports.notebook import make_evidence
 from analysis.sections.results.ranking import rank_methods
-from analysis.stats.davidson import compute_expected_shares, explain_infinite_strengths, fit_strengths
+from analysis.stats.davidson import compute_expected_shares, fit_strengths, has_finite_strengths
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +62,7 @@ tables = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0,
 @settings(deadline=None)
 def test_fitted_points_equal_observed_points(rows):
     counts = matrices(rows, 4)
-    assume(not explain_infinite_strengths(*counts, NAMES[:4]))
+    assume(has_finite_strengths(*counts))
     parameters = fit_strengths(*counts)
     assert sum(parameters[:-1]) == pytest.approx(0, abs=1e-9)
     assert sum(compute_expected_shares(parameters)) == pytest.approx(2)
@@ -95,23 +95,10 @@ def test_strengths_exist_if_the_likelihood_has_a_maximum():
     for rows in product(list(product((0, 1), repeat=3)), repeat=3):
         if sum(any(row) for row in rows) < 2:  # not connected
             continue
-        undefined = bool(explain_infinite_strengths(*matrices(rows, 3), NAMES[:3]))
+        undefined = not has_finite_strengths(*matrices(rows, 3))
         assert undefined == escapes(rows, 3), rows
         seen[undefined] += 1
     assert min(seen.values()) > 50
-
-
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [
-        ([(5, 0, 0), (4, 0, 0), (3, 1, 3)], "without a loss or tie against the other methods: guard"),
-        # Ties both ways and still no maximum: guard never loses to anyone.
-        ([(5, 5, 0), (4, 0, 0), (3, 5, 0)], "without a loss: guard; without a win: nucleus; no cycle"),
-        ([(0, 5, 0), (0, 4, 0), (0, 3, 0)], "no cycle of comparisons has more wins than ties"),
-    ],
-)
-def test_undefined_strengths_give_their_reason(rows, words):
-    assert words in explain_infinite_strengths(*matrices(rows, 3), NAMES[:3])
 
 
 @pytest.mark.parametrize("raters", ["fixed", "random"])

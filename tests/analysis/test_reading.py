@@ -5,11 +5,12 @@ import sys
 
 import pandas as pd
 import pytest
+from outcomes import refusal
 
-from analysis.verdicts import files
 from analysis.verdicts.reading import get_reading
 from analysis.verdicts.sources import read
 from guard_eval.errors import StudyError
+from guard_eval.files import rows as row_files
 
 HEADER = "pair_id,dataset,method_a,method_b,rater,criterion,verdict,seconds"
 ROWS = ("1,d,x,y,anna,fluency,x,1.5", "2,d,x,y,anna,fluency,tie,", "3,d,x,y,anna,fluency,y,20")
@@ -70,14 +71,16 @@ def test_table_is_the_same_in_every_layout(tmp_path, plain, content, name):
 
 def test_line_numbers_count_the_delimiter_line(tmp_path):
     assert list(read(write(tmp_path, "sep=,\n" + GOOD)).index) == [3, 4, 5]
-    with pytest.raises(StudyError, match=r"verdicts\.csv: the verdict 'z' names .* on line 4"):
-        read(write(tmp_path, "sep=,\n" + GOOD.replace("tie", "z")))
+    assert "verdict 'z' names no method of its pair on line 4" in refusal(
+        write(tmp_path, "sep=,\n" + GOOD.replace("tie", "z"))
+    )
 
 
 def test_multiline_headings_below_empty_lines_are_read(tmp_path):
     text = GOOD.replace("pair_id", '"Which\nitem?"').replace("tie", "z")
-    with pytest.raises(StudyError, match=r"verdict 'z' names .* on line 6"):
-        read(write(tmp_path, "\n" + text.replace("\n1,d", "\n\n1,d")), columns={"pair_id": "Which\nitem?"})
+    assert "verdict 'z' names no method of its pair on line 6" in refusal(
+        write(tmp_path, "\n" + text.replace("\n1,d", "\n\n1,d")), columns={"pair_id": "Which\nitem?"}
+    )
 
 
 def test_texts_with_signs_of_csv_are_unchanged(tmp_path):
@@ -122,9 +125,8 @@ def test_error_names_place_and_remedy(tmp_path, content, message):
 
 @pytest.mark.parametrize("content", [HEADER + "\n" + "a" * 100_000, "[" + " " * 100_000 + "]"])
 def test_compressed_file_larger_than_memory_is_refused(tmp_path, monkeypatch, content):
-    monkeypatch.setattr(files, "MAX_BYTES", 1000)
-    with pytest.raises(StudyError, match="is larger than 1,000 bytes"):
-        read(write(tmp_path, gzip.compress(content.encode())))
+    monkeypatch.setattr(row_files, "MOST_BYTES", 1000)
+    assert "is larger than 1,000 bytes" in refusal(write(tmp_path, gzip.compress(content.encode())))
 
 
 @pytest.mark.parametrize(
@@ -141,8 +143,7 @@ def test_ambiguous_comma_in_numbers_is_refused(tmp_path, cells, numbers):
     rows = [f"{n};d;x;y;anna;fluency;x;{cell}" for n, cell in enumerate(cells)]
     path = write(tmp_path, "\n".join([HEADER.replace(",", ";"), *rows]))
     if numbers is None:
-        with pytest.raises(StudyError, match=r"seconds is not a number \('1,500'\) on line.*decimal point"):
-            read(path)
+        assert "seconds is not a number ('1,500') on line" in refusal(path)
     else:
         assert read(path)["seconds"].tolist() == numbers
 
@@ -205,18 +206,19 @@ def test_workbook_is_read(tmp_path, plain):
 
 def test_unreadable_workbook_is_refused(tmp_path):
     wrong = [CELLS[0], [*CELLS[1][:6], "z", "1"]]
-    with pytest.raises(StudyError, match=r"verdicts\.xlsx: the verdict 'z' names .* on sheet row 2"):
-        read(workbook(tmp_path, {"a": wrong}))
-    with pytest.raises(StudyError, match="2 sheets have filled cells, and one sheet is needed; save one"):
-        read(workbook(tmp_path, {"a": CELLS, "b": [["x"]]}))
-    with pytest.raises(StudyError, match="0 sheets have filled cells"):
-        read(workbook(tmp_path, {"a": []}))
-    with pytest.raises(StudyError, match=r"row 2 has an error such as #N/A; fix the formula of that cell"):
-        read(workbook(tmp_path, {"a": [CELLS[0], ["1", "#N/A"]]}))
+    assert "verdict 'z' names no method of its pair on sheet row 2" in refusal(
+        workbook(tmp_path, {"a": wrong})
+    )
+    assert "2 sheets have filled cells, and one sheet is needed; save one" in refusal(
+        workbook(tmp_path, {"a": CELLS, "b": [["x"]]})
+    )
+    assert "0 sheets have filled cells" in refusal(workbook(tmp_path, {"a": []}))
+    assert "row 2 has an error such as #N/A; fix the formula of that cell" in refusal(
+        workbook(tmp_path, {"a": [CELLS[0], ["1", "#N/A"]]})
+    )
 
 
 def test_workbook_needs_openpyxl(tmp_path, monkeypatch):
     path = workbook(tmp_path, {"a": CELLS})
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(StudyError, match=r"'openpyxl', which is not installed; run: pip install -e '.*\[x"):
-        read(path)
+    assert "'openpyxl', which is not installed; run: pip install -e '" in refusal(path)

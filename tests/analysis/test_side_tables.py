@@ -201,8 +201,11 @@ def test_declared_word_that_no_cell_has_is_refused(words):
 def test_column_of_the_worse_text_must_be_declared(heading, words):
     """Alpha is named in 9 of 12 rows."""
     table = pd.DataFrame([{"item": n, **AB, heading: words[n % 4 == 0]} for n in range(12)])
-    assert read_with_offer(table, "If it does") == ("3/0/9", 12)
-    assert read_with_offer(table, "names the better text") == ("9/0/3", 12)
+    assert f"{heading!r} seems to name the worse text" in refusal(table)
+    columns = {"verdict": heading}
+    opposite = {"A": "b", "B": "a", "alpha": "beta", "beta": "alpha"}
+    assert counts(table, columns=columns, verdicts={word: opposite[word] for word in words}) == ("3/0/9", 12)
+    assert counts(table, columns=columns) == ("9/0/3", 12)
     both = table.assign(winner=[words[n % 4 != 0] for n in range(12)])
     assert counts(both) == ("3/0/9", 12)
 

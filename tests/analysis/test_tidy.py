@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from outcomes import refusal
 
 from analysis.verdicts import files
 from analysis.verdicts.checks import check_verdicts, unify_method_order
@@ -108,8 +109,7 @@ def test_shown_first_may_be_a_name_or_a_letter(tmp_path):
 
 def test_table_with_too_many_rows_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_ROWS", 1)
-    with pytest.raises(StudyError, match="more than 1 rows"):
-        read(write(tmp_path, GOOD))
+    assert "more than 1 rows" in refusal(write(tmp_path, GOOD))
 
 
 def test_multiline_rows_keep_their_line_numbers(tmp_path):
@@ -128,8 +128,9 @@ def test_kind_of_rater_can_be_set_for_a_table(tmp_path):
     path = write(tmp_path, partly)
     assert list(read(path)["rater_kind"]) == ["unknown", "model"]
     assert list(read(path, rater_kind="model")["rater_kind"]) == ["model", "model"]
-    with pytest.raises(StudyError, match="rater_kind is 'model' on line 3, but 'simulated' is declared"):
-        read(path, rater_kind="simulated")
+    assert "rater_kind is 'model' on line 3, but 'simulated' is declared" in refusal(
+        path, rater_kind="simulated"
+    )
 
 
 def test_frame_cells_become_text():
@@ -150,8 +151,9 @@ def test_frame_cells_become_text():
 
 
 def test_frame_with_duplicate_column_is_refused():
-    with pytest.raises(StudyError, match="the column 'rater' twice; keep one"):
-        read(pd.concat([frame_of(), frame_of()[["rater"]]], axis=1))
+    assert "the column 'rater' twice; keep one" in refusal(
+        pd.concat([frame_of(), frame_of()[["rater"]]], axis=1)
+    )
 
 
 def test_parquet_table_is_read(tmp_path):
@@ -163,14 +165,11 @@ def test_parquet_table_is_read(tmp_path):
     assert result["seconds"].isna().tolist() == [False, True]
     assert set(result["rater_kind"]) == {"simulated"}
     frame_of(verdict=["x", "z"]).to_parquet(path)
-    with pytest.raises(StudyError, match="'z' names no method of its pair on row 2"):
-        read(path)
+    assert "'z' names no method of its pair on row 2" in refusal(path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(StudyError, match="as Parquet"):
-        read(path)
-    with pytest.raises(StudyError, match=r"none\.parquet.*No such file"):
-        read(tmp_path / "none.parquet")
+    assert "as Parquet" in refusal(path)
+    assert "No such file" in refusal(tmp_path / "none.parquet")
 
 
 def test_methods_are_put_into_planned_order():
@@ -234,10 +233,10 @@ PEOPLE = ("judge1", "Judge A", "anna", "Claudette", "judith", "r1", "rater-3", "
 
 @pytest.mark.parametrize("name", MODELS.split(","))
 def test_rater_named_like_a_model_must_be_declared(name, tmp_path):
-    with pytest.raises(StudyError, match="--set rater_kind=model"):
-        read(table(tmp_path, "rater", name))
-    with pytest.raises(StudyError, match="nothing says what it is; add a column rater_kind"):
-        read(table(tmp_path, "rater", "anna", name))
+    assert "--set rater_kind=model" in refusal(table(tmp_path, "rater", name))
+    assert "nothing says what it is; add a column rater_kind" in refusal(
+        table(tmp_path, "rater", "anna", name)
+    )
     mixed = read(table(tmp_path, "rater", "anna", name), rater_kind="model")
     assert "all raters are declared as model: " in get_reading(mixed).notes[0]
     assert get_reading(read(table(tmp_path, "rater", name), rater_kind="model")).notes == ()

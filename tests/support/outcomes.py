@@ -19,3 +19,19 @@ def refusal(table, **declared):
     with pytest.raises(StudyError) as error:
         analysis.read(table, **declared)
     return str(error.value)
+
+
+def counts_or_offer(table, offer):
+    """Return the counted outcomes, or None if the table is refused with this offer in the message."""
+    try:
+        return counts(table)
+    except StudyError as error:
+        assert offer in str(error)  # noqa: PT017 (either will do)
+        return None
+
+
+def write_tables(folder, **tables):
+    """Write each table as a CSV file with its name. Return the paths of the files."""
+    for name, table in tables.items():
+        table.to_csv(folder / f"{name}.csv", index=False)
+    return [folder / f"{name}.csv" for name in tables]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,6 @@ from analysis.sections.section import (
     ComparisonRow,
     Section,
     format_coefficient,
-    make_limit_column_metadata,
     make_result_labels,
     make_table_section,
     select_first_notes,
@@ -82,10 +81,10 @@ class AgreementRow(ComparisonRow):
     units: int
     categories: int
     raw_agreement: float | None
-    fleiss_kappa: Estimate = field(metadata=make_limit_column_metadata("kappa_"))
-    krippendorff_alpha_ordinal: Estimate = field(metadata=make_limit_column_metadata("alpha_"))
-    gwet_ac1: Estimate = field(metadata=make_limit_column_metadata("ac1_"))
-    icc1: Estimate = field(metadata=make_limit_column_metadata("icc1_"))
+    fleiss_kappa: Annotated[Estimate, "kappa_"]
+    krippendorff_alpha_ordinal: Annotated[Estimate, "alpha_"]
+    gwet_ac1: Annotated[Estimate, "ac1_"]
+    icc1: Annotated[Estimate, "icc1_"]
     design_effect: float | None
     level: float
     note: str

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import add_unit_column, find_item_numbers
@@ -14,22 +13,18 @@ from analysis.sections.raters.audits import run_data_audits
 from analysis.sections.section import (
     MAX_NOTES,
     Section,
-    make_limit_column_metadata,
     make_table_section,
     remove_word_simulated,
 )
 from analysis.stats.proportion import estimate_proportion
-from guard_eval.estimate import Estimate, Integers
+from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
 from guard_eval.records import TIE
 from guard_eval.reporting.words import KIND_PLACE, format_number, format_percent
 
 HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
 """The kinds of audit findings that are about one rater."""
-Booleans = NDArray[np.bool_]
 KEYS = ["rater_kind", "rater"]
-NO_HITS: tuple[Booleans, Integers] = np.array([], dtype=bool), np.array([], dtype=np.int64)
-"""The hits and units of a rater without a verdict for one of two places."""
 
 
 @record
@@ -57,7 +52,7 @@ class RaterRow:
     tie_share: float
     agreement: float | None
     compared: int
-    first_share: Estimate = field(metadata=make_limit_column_metadata("first_"))
+    first_share: Annotated[Estimate, "first_"]
     seconds: float | None
 
 
@@ -71,7 +66,8 @@ def measure_rater_habits(evidence: Evidence) -> list[RaterRow]:
     agreeing = counts.groupby(KEYS)[["same", "others"]].sum().T.to_dict("list")
     frame = add_unit_column(evidence.frame)
     seconds = frame["seconds"].astype(float) if "seconds" in frame else np.nan
-    frame = frame.assign(is_tie=frame["verdict"] == TIE, seconds=seconds)
+    first = frame.get("shown_first", pd.Series(index=frame.index, dtype=object))
+    frame = frame.assign(is_tie=frame["verdict"] == TIE, seconds=seconds, is_first=frame["verdict"] == first)
     # Sums of all raters at once, because a public arena has thousands of raters.
     sums = frame.groupby(KEYS).agg(
         pairs=("pair_id", "nunique"),
@@ -79,12 +75,13 @@ def measure_rater_habits(evidence: Evidence) -> list[RaterRow]:
         tie_share=("is_tie", "mean"),
         seconds=("seconds", "median"),
     )
-    hits = _find_hits_of_first_text(frame)
+    is_placed = first.notna() & ~frame["is_tie"]
+    placed = dict(iter(frame[is_placed].groupby(KEYS)))
     rows = []
     for kind, name in sorted(sums.index, key=lambda key: (KIND_PLACE[key[0]], key)):
         of_rater = sums.loc[kind, name]
         same, compared = agreeing[kind, name]
-        is_hit, unit = hits.get((kind, name), NO_HITS)
+        of_places = placed.get((kind, name), frame[:0])
         rows.append(
             RaterRow(
                 rater_kind=kind,
@@ -94,27 +91,13 @@ def measure_rater_habits(evidence: Evidence) -> list[RaterRow]:
                 tie_share=float(of_rater["tie_share"]),
                 agreement=same / compared if compared else None,
                 compared=int(compared),
-                first_share=estimate_proportion(is_hit, unit, level=evidence.plan.level),
+                first_share=estimate_proportion(
+                    of_places["is_first"].to_numpy(), of_places["unit"].to_numpy(), level=evidence.plan.level
+                ),
                 seconds=None if np.isnan(of_rater["seconds"]) else float(of_rater["seconds"]),
             )
         )
     return rows
-
-
-def _find_hits_of_first_text(frame: pd.DataFrame) -> dict[tuple[str, str], tuple[Booleans, Integers]]:
-    """Return, for each kind and rater, whether each verdict is for the text shown first, and its unit.
-
-    Ties, and verdicts whose first text is unknown, are left out.
-    """
-    if "shown_first" not in frame:
-        return {}
-    placed = frame[frame["shown_first"].notna() & ~frame["is_tie"]]
-    placed = placed.assign(is_hit=placed["verdict"] == placed["shown_first"])
-    groups = placed.groupby(KEYS)[["is_hit", "unit"]]
-    return {
-        (str(kind), str(name)): (rows["is_hit"].to_numpy(dtype=bool), rows["unit"].to_numpy())
-        for (kind, name), rows in groups
-    }
 
 
 def make_section(evidence: Evidence) -> Section | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from typing import Annotated
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from analysis.sections.section import (
     Section,
     format_share,
     group_by,
-    make_limit_column_metadata,
     make_table_of_first_rows,
 )
 from analysis.stats.proportion import estimate_proportion
@@ -40,6 +39,7 @@ FAILURES = {
     "transport": "no whole answer came, to the end",
 }
 """The meaning of each kind of failure."""
+_FORM = "{verdicts} with {manner}"
 ASKED = (
     "{judge} was asked with {description} ({manner}): {verdicts} verdicts from {answers} answers, "
     "calibration included; a whole request is in prompts/{prompt}-{id:.8}.txt."
@@ -131,7 +131,7 @@ class CalibrationRow:
     missing: int
     hits: int
     opposite: int
-    share: Estimate = field(metadata=make_limit_column_metadata())
+    share: Annotated[Estimate, ""]
 
 
 @declare_plan_keys()
@@ -203,15 +203,12 @@ def describe_changed_models(evidence: Evidence) -> tuple[str, ...]:
 
 def describe_mixed_verdict_forms(evidence: Evidence) -> tuple[str, ...]:
     """Write a sentence about each judge that was asked for verdicts in more than one form."""
-    forms: dict[str, list[str]] = {}
-    for row in evidence.context.judging.prompts:
-        if row["verdicts"]:
-            forms.setdefault(row["judge"], []).append(f"{row['verdicts']} with {row['manner']}")
+    prompts = [row for row in evidence.context.judging.prompts if row["verdicts"]]
     return tuple(
         f"The verdicts of {judge} were asked for in different ways, which may change them: "
-        f"{join_with_and(ways)}."
-        for judge, ways in forms.items()
-        if len(ways) > 1
+        f"{join_with_and(list(map(_FORM.format_map, rows)))}."
+        for judge, rows in group_by(prompts, lambda row: row["judge"]).items()
+        if len(rows) > 1
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,6 @@ from analysis.sections.section import (
     CriterionRow,
     Section,
     make_criterion_labels,
-    make_limit_column_metadata,
     make_result_labels,
     make_table_of_first_rows,
     select_first_notes,
@@ -40,6 +40,7 @@ from guard_eval.reporting.words import (
     format_p,
     format_percent,
     format_share_limits,
+    join_first_parts,
 )
 
 RATED = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
@@ -68,14 +69,14 @@ class PositionRow(CriterionRow):
     first: int
     second: int
     ties: int
-    first_share: Estimate = field(metadata=make_limit_column_metadata("first_"))
+    first_share: Annotated[Estimate, "first_"]
     method_a_first: float
     both_orders: int
     flipped: int
     changed: int
-    flip_rate: Estimate = field(metadata=make_limit_column_metadata("flip_"))
+    flip_rate: Annotated[Estimate, "flip_"]
     repeated: int
-    contradictions: Estimate = field(metadata=make_limit_column_metadata("contradictions_"))
+    contradictions: Annotated[Estimate, "contradictions_"]
 
 
 @record
@@ -97,10 +98,10 @@ class LengthRow(ComparisonRow):
 
     pairs: int
     length_ratio: float | None
-    longer_share: Estimate = field(metadata=make_limit_column_metadata("longer_"))
-    share_at_equal_length: Estimate = field(metadata=make_limit_column_metadata("equal_"))
+    longer_share: Annotated[Estimate, "longer_"]
+    share_at_equal_length: Annotated[Estimate, "equal_"]
     p_share_at_equal_length: float | None
-    slope: Estimate = field(metadata=make_limit_column_metadata("slope_"))
+    slope: Annotated[Estimate, "slope_"]
     p_slope: float | None
     method: str
     note: str
@@ -264,19 +265,14 @@ def make_section(evidence: Evidence) -> Section | None:
 
 
 def _answer_question(positions: Sequence[PositionRow], lengths: Sequence[LengthRow]) -> str:
-    """Say how often the first text won, and how often the longer text won."""
+    """Say how often the first text won, and how often the longer text won, with the first raters."""
+    shares = {
+        "first-shown": [row.first_share for row in select_rows_of_first_raters(positions)],
+        "longer": [row.longer_share for row in select_rows_of_first_raters(lengths)],
+    }
     parts = []
-    if positions:
-        rows = select_rows_of_first_raters(positions)
-        first = sum(row.first for row in rows)
-        decided = first + sum(row.second for row in rows)
-        won = (
-            f"won {format_percent(first / decided, 0)}" if decided else "never won, as all verdicts are ties"
-        )
-        parts.append(f"the first-shown text {won}")
-    people = select_rows_of_first_raters(lengths) if lengths else []
-    shares = [row for row in people if row.longer_share.value is not None]
-    if pairs := sum(row.pairs for row in shares):
-        won_by_longer = sum((row.longer_share.value or 0.0) * row.pairs for row in shares)
-        parts.append(f"the longer text won {format_percent(won_by_longer / pairs, 0)}")
+    for text, of_text in shares.items():
+        percentages = [format_percent(share.value, 0) for share in of_text if share.value is not None]
+        if percentages:
+            parts.append(f"the {text} text won {join_first_parts(percentages, 2)}")
     return capitalise("; ".join(parts)) or "See the tables"

@@ -7,7 +7,7 @@ agrees with people makes the interval narrower; a judge that does not agree leav
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,6 @@ from analysis.sections.results.shares import TestedRow, correct_p_values
 from analysis.sections.section import (
     Section,
     format_share,
-    make_limit_column_metadata,
     make_result_labels,
     make_table_section,
     select_first_notes,
@@ -67,9 +66,9 @@ class AssistedRow(TestedRow):
     pairs_rated: int
     pairs_judged: int
     units_rated: int
-    people_alone: Estimate = field(metadata=make_limit_column_metadata("people_"))
-    judge_alone: Estimate = field(metadata=make_limit_column_metadata("judge_"))
-    people_assisted: Estimate = field(metadata=make_limit_column_metadata())
+    people_alone: Annotated[Estimate, "people_"]
+    judge_alone: Annotated[Estimate, "judge_"]
+    people_assisted: Annotated[Estimate, ""]
     level: float
     weight: float | None
     correlation: float | None
@@ -109,7 +108,7 @@ def _make_assisted_row(
     if not why and not evidence.context.random_part:
         why = _explain_nonrandom_selection(people, judged)
     obstacle = f"{key.judge} on {key.criterion}: {why}" if why else ""
-    result = AssistedShare(share=Estimate(note=obstacle), weight=0.0, correlation=None, effective=None)
+    result = AssistedShare(share=Estimate(note=obstacle))
     few = ""
     if not obstacle:
         result = estimate_assisted_share(
@@ -132,7 +131,7 @@ def _make_assisted_row(
         people_assisted=result.share,
         level=level,
         p=result.share.p,
-        weight=None if obstacle else result.weight,
+        weight=result.weight,
         correlation=result.correlation,
         ratings_gained=None if result.effective is None else (result.effective - rated) * ratings / rated,
         method=METHOD,
@@ -142,19 +141,15 @@ def _make_assisted_row(
 
 def _explain_unusable_pairs(people: pd.DataFrame, judged: pd.DataFrame) -> str:
     """Return the reason why a judge with these pairs cannot assist people's share; empty if it can."""
-    if outside := sorted(set(people["pair_id"]) - set(judged["pair_id"])):
-        return (
-            f"{len(outside)} of the {len(people)} pairs that people rated were not judged (the first is "
-            f"{outside[0]!r}); let the judge judge them, or leave their ratings out: the share is then of "
-            "pairs that the judge would judge"
-        )
-    if len(judged) <= len(people):
-        return f"it judged {len(judged)} pairs and people rated {len(people)}; let it judge more pairs"
-    if (units := UnitScores.from_items(people)).n < FEWEST_RATED:
-        return f"people rated {count_in_words(units.n, units.name)}; at least {FEWEST_RATED} are needed"
-    if unrated := sorted(set(judged["dataset"]) - set(people["dataset"])):
-        return f"people rated no pair of {unrated[0]}; leave the pairs of {unrated[0]} out"
-    return ""
+    units = UnitScores.from_items(people)
+    is_part = set(people["pair_id"]) < set(judged["pair_id"])
+    if is_part and units.n >= FEWEST_RATED and set(people["dataset"]) == set(judged["dataset"]):
+        return ""
+    return (
+        f"it judged {len(judged)} pairs, and people rated {len(people)} pairs of "
+        f"{count_in_words(units.n, units.name)}; let it judge all pairs that people rated, and more, and let "
+        f"people rate at least {FEWEST_RATED} {units.name}s and some pairs of each dataset"
+    )
 
 
 def _explain_nonrandom_selection(people: pd.DataFrame, judged: pd.DataFrame) -> str:
@@ -167,20 +162,18 @@ def _explain_nonrandom_selection(people: pd.DataFrame, judged: pd.DataFrame) -> 
     counts = pd.crosstab(judged["dataset"], rated)
     apart = judged["share"] - judged.groupby("dataset")["share"].transform("mean")
     inside, others = (apart[side].groupby(judged.loc[side, "unit"]).mean() for side in (rated, ~rated))
-    if len(counts) > 1 and stats.chi2_contingency(counts).pvalue < RARE:
-        differs = join_with_and([f"{row[True]} of {row.sum()} in {name}" for name, row in counts.iterrows()])
-    elif (
-        np.ptp(apart) > 0
-        and len(others) > 1
-        and stats.ttest_ind(inside, others, equal_var=False).pvalue < RARE
-    ):
-        shares = [f"{judged.loc[side, 'share'].mean():.0%}" for side in (rated, ~rated)]
-        differs = f"the judge's win share is {shares[0]} on them and {shares[1]} on the others"
-    else:
+    p_values = {}
+    if len(counts) > 1:
+        p_values["datasets"] = stats.chi2_contingency(counts).pvalue
+    if np.ptp(apart) > 0 and len(others) > 1:
+        p_values["judge's shares"] = stats.ttest_ind(inside, others, equal_var=False).pvalue
+    differs = [what for what, p in p_values.items() if p < RARE]
+    if not differs:
         return ""
     return (
-        f"the pairs that people rated are no random part: {differs}; if people's pairs are a random part "
-        "within each dataset, declare it: --set random_part=true"
+        f"the pairs that people rated are no random part: they differ from the others in their "
+        f"{join_with_and(differs)}; if people's pairs are a random part within each dataset, declare it: "
+        "--set random_part=true"
     )
 
 

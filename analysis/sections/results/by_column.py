@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import ResultKey, group_by_result, score_items
+from analysis.scores.scores import group_by_result, score_items
 from analysis.sections.results.shares import (
     CountedRow,
     TestedRow,
-    WinShareRow,
     correct_p_values,
     make_share_cells,
     measure_total_shares,
@@ -95,27 +94,25 @@ def find_split_column(frame: pd.DataFrame, heading: str) -> str:
     roles = {role.column: role.role for role in get_reading(frame).roles if role.role in frame.columns}
     columns = roles | {str(name): str(name) for name in frame.columns}
     allowed = {text: name for text, name in columns.items() if text and name not in RATED_COLUMNS}
+    name = columns.get(heading, "")
+    why = ""
     if heading not in columns:
-        raise StudyError(
-            f"--by {heading}: the table has no such column; {suggest_nearest_word(heading, sorted(allowed))}"
-        )
-    name = columns[heading]
-    is_of_ratings = heading not in allowed or (
+        why = "the table has no such column"
+    elif heading not in allowed or (
         name not in SPLITTING
         and all(_varies_within_equal_keys(frame, name, keys) for keys in (PAIR, ["rater"]))
-    )
-    if is_of_ratings:
-        raise StudyError(
-            f"--by {heading}: this column describes the ratings, not the pairs or the raters, so it cannot "
-            f"split results; {suggest_nearest_word(heading, sorted(set(allowed) - {heading}))}"
+    ):
+        why = "this column describes the ratings, not the pairs or the raters, so it cannot split results"
+    elif name == "rater" and not has_named_raters(frame):
+        why = (
+            "the table does not say which rater gave which verdict; if a column names the raters, declare "
+            "it: --set columns.rater=HEADING"
         )
-    if name == "rater" and not has_named_raters(frame):
-        raise StudyError(
-            f"--by {heading}: the table does not say which rater gave which verdict. If a column names the "
-            "raters, declare it: --set columns.rater=HEADING"
-        )
-    if frame[name].isna().all():
-        raise StudyError(f"--by {heading}: the column is empty; fill it, or name another column")
+    elif frame[name].isna().all():
+        why = "the column is empty"
+    if why:
+        others = sorted(set(allowed) - {heading})
+        raise StudyError(f"--by {heading}: {why}; {suggest_nearest_word(heading, others)}")
     return name
 
 
@@ -129,14 +126,6 @@ def list_split_columns(evidence: Evidence) -> tuple[str, ...]:
     return (*evidence.context.by, *evidence.context.explored)
 
 
-def suggest_split_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns that can split the results: declared or unused columns with few values."""
-    reading = get_reading(frame)
-    declared = [role.column for role in reading.roles if role.role == "by"]
-    names = [name for name in (*declared, *reading.unused) if name in frame.columns]
-    return [name for name in names if 1 < frame[name].nunique() <= MAX_VALUES]
-
-
 ONLY_THESE_RATERS = (
     'with raters = "random" only a property of the raters can be tested; remove this setting for a test that '
     "is about these raters"
@@ -147,19 +136,14 @@ NO_WEIGHTS = "the test of a column gives every pair the same weight; remove weig
 @declare_plan_keys("alpha", "correction", "weights", "raters", "composite", needs=list_split_columns)
 def measure_shares_by_column_value(evidence: Evidence) -> list[ValueRow]:
     """Return the win shares for each value of each split column. All p-values are corrected together."""
+    names = {field.name for field in fields(CountedRow)} - {"p_adjusted", "family"}
     rows = [
-        _make_row_of_column_value(row, column, value)
+        ValueRow(**{name: getattr(row, name) for name in names}, column=column, value=value)
         for column in list_split_columns(evidence)
         for value, subset in _split_evidence_by_value(evidence, column)
         for row in subset.rows(measure_total_shares)
     ]
     return correct_p_values(rows, evidence)
-
-
-def _make_row_of_column_value(row: WinShareRow, column: str, value: str) -> ValueRow:
-    """Make the row of one value of a column. The p is corrected later, together with other values."""
-    counted = {field.name: getattr(row, field.name) for field in fields(CountedRow)}
-    return ValueRow(**counted | {"p_adjusted": None, "family": 0}, column=column, value=value)
 
 
 @declare_plan_keys(
@@ -187,7 +171,17 @@ def run_interaction_tests(evidence: Evidence) -> list[InteractionRow]:
                 is_sample = is_about_all and key.rater_kind not in PEOPLE_OF
                 run_test = _test_exchange_of_raters if is_sample else _test_exchange_of_prompts
                 test = run_test(_join_scores_with_value_numbers(whole, rated), evidence.seed)
-                rows.append(_make_interaction_row(key, column, len(rated), test))
+                rows.append(
+                    InteractionRow(
+                        *key,
+                        column=column,
+                        groups=len(rated),
+                        units=test.n,
+                        method=test.method,
+                        p=test.p,
+                        note=test.note,
+                    )
+                )
     declared = evidence.context.by
     of_declared = [row for row in rows if row.column in declared]
     of_explored = [row for row in rows if row.column in evidence.context.explored]
@@ -195,12 +189,6 @@ def run_interaction_tests(evidence: Evidence) -> list[InteractionRow]:
         *correct_p_values(of_declared, evidence, further_tests=1 / max(1, len(declared))),
         *correct_p_values(of_explored, evidence),
     ]
-
-
-def _make_interaction_row(key: ResultKey, column: str, groups: int, test: Estimate) -> InteractionRow:
-    return InteractionRow(
-        *key, column=column, groups=groups, units=test.n, method=test.method, p=test.p, note=test.note
-    )
 
 
 def _join_scores_with_value_numbers(
@@ -256,8 +244,8 @@ def _group_column_values(cells: pd.Series, column: str) -> pd.Categorical:
     texts = convert_to_texts(cells)
     numbers = pd.to_numeric(pd.Series(texts.categories), errors="coerce")
     if len(texts.categories) <= MAX_VALUES:
-        order = np.argsort(numbers, kind="stable") if numbers.notna().all() else range(len(texts.categories))
-        return texts.reorder_categories([texts.categories[index] for index in order])
+        are_numbers = numbers.notna().all()
+        return texts.reorder_categories(sorted(texts.categories, key=float if are_numbers else str))
     if numbers.isna().any():
         raise StudyError(
             f"--by {column}: the column has {len(texts.categories)} different texts; group them into at most "
@@ -283,10 +271,7 @@ def make_section(evidence: Evidence) -> Section | None:
     figures = make_table_of_first_rows(
         rows,
         lambda row: {**make_result_labels(row), "Column": row.column, "Value": row.value},
-        lambda row: {
-            **make_share_cells(row, alpha, first),
-            "Units": row.units,
-        },
+        lambda row: {**make_share_cells(row, alpha, first), "Units": row.units},
         csv_name="by_value",
         caption=f"Win shares by {names}",
     )

@@ -25,6 +25,13 @@ from guard_eval.frozen import record
 from guard_eval.reporting.words import format_percent, join_with_and
 
 Conclusion = Literal["equivalent", "different", "different but negligible", "undecided"]
+CONCLUSIONS: dict[tuple[bool, bool], Conclusion] = {
+    (False, False): "undecided",
+    (False, True): "equivalent",
+    (True, False): "different",
+    (True, True): "different but negligible",
+}
+"""The conclusion, by whether the usual test and the equivalence test are significant."""
 OTHER_TEST = "with this setting there is no test of equivalence; remove this setting, or remove margin"
 
 
@@ -75,7 +82,7 @@ def run_equivalence_tests(evidence: Evidence) -> list[EquivalenceRow]:
         raise StudyError(f"alpha = {alpha:g}: a test of equivalence needs an alpha below 0.5, such as 0.05")
     rows = [_run_equivalence_test(row, margin, alpha) for row in evidence.rows(measure_total_shares)]
     return [
-        replace(row, conclusion=_choose_equivalence_conclusion(row, alpha))
+        replace(row, conclusion=CONCLUSIONS[row.differs, row.is_significant(alpha)])
         for row in correct_p_values(rows, evidence)
     ]
 
@@ -103,14 +110,6 @@ def _run_equivalence_test(row: WinShareRow, margin: float, alpha: float) -> Equi
     return replace(
         tested, win_share=share, p=run_two_one_sided_tests(row.win_share.value, error, row.df, margin=margin)
     )
-
-
-def _choose_equivalence_conclusion(row: EquivalenceRow, alpha: float) -> Conclusion:
-    """Return the conclusion of the equivalence test and the usual test: "different but negligible"."""
-    is_equivalent = row.is_significant(alpha)
-    if row.differs:
-        return "different but negligible" if is_equivalent else "different"
-    return "equivalent" if is_equivalent else "undecided"
 
 
 def make_section(evidence: Evidence) -> Section | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import chain
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -17,12 +19,11 @@ from analysis.sections.section import (
     CriterionRow,
     Section,
     group_by,
-    make_limit_column_metadata,
     make_table_of_first_rows,
     name_raters,
 )
-from analysis.stats.davidson import compute_expected_shares, explain_infinite_strengths, fit_strengths
-from analysis.stats.population import FEWEST_EQUAL
+from analysis.stats.davidson import compute_expected_shares, fit_strengths, has_finite_strengths
+from analysis.stats.population import explain_too_few_raters
 from analysis.stats.rank_sets import (
     Comparisons,
     compute_any_difference_p,
@@ -62,7 +63,10 @@ CLUSTERS = "the largest difference of expected shares, with raters and {unit}s a
 NO_RANK = "there are no possible ranks, because"
 NOT_SEQUENTIAL = f"{NO_RANK} no test of ranks holds if results are viewed early (sequential)"
 NOT_DECIDED = f"{NO_RANK} comparisons stopped when they were decided, and no test of this ranking holds"
-SMOOTHED = "ranks are of strengths after half a win was added for each method of every comparison"
+SMOOTHED = (
+    "no finite strengths fit these verdicts, so ranks are of strengths after half a win was added for each "
+    "method of every comparison"
+)
 HOW_TO_READ = (
     "The true ranks of all methods lie in the possible ones at once, at the level of the intervals. Expected "
     "share: against the average other method, ties split. Strength: Davidson's, on a log scale."
@@ -99,7 +103,7 @@ class RankingRow(CriterionRow):
     possible_best: int | None
     possible_worst: int | None
     strength: float | None
-    expected_share: Estimate = field(metadata=make_limit_column_metadata("share_"))
+    expected_share: Annotated[Estimate, "share_"]
     level: float
     comparisons: int
     unit: str
@@ -129,35 +133,6 @@ class RankingRow(CriterionRow):
         return NO_RANK not in self.note and (p is None or p > alpha)
 
 
-@record
-class _Ranking:
-    """The rows of one ranking, and the smallest possible p of the test for any difference."""
-
-    rows: list[RankingRow]
-    smallest_p: float
-
-
-@record
-class _ConnectedGroup:
-    """A group of methods connected by comparisons, judged by one kind of raters on one criterion.
-
-    Attributes:
-        kind, judge, criterion: The kind of raters, the judge, and the criterion.
-        number: The number of the group.
-        methods: The methods.
-        apart: The methods that no comparison connects with this group.
-        scores: The scores of the comparisons.
-    """
-
-    kind: str
-    judge: str
-    criterion: str
-    number: int
-    methods: tuple[str, ...]
-    apart: tuple[str, ...]
-    scores: pd.DataFrame
-
-
 @declare_plan_keys(
     "alpha",
     "correction",
@@ -176,33 +151,39 @@ def rank_methods(evidence: Evidence) -> list[RankingRow]:
     methods are not ranked, because their win share is enough. If raters are declared to be a sample, ranks
     and shares are valid for all raters of the same kind.
     """
-    tables = [
-        _rank_connected_methods(evidence, group) for group in _find_connected_groups(evidence.scored.scores)
-    ]
-    rows = sorted(_adjust_any_difference_p(tables, evidence), key=_make_ranking_sort_key)
-    return (
-        [_use_ranks_valid_at_all_rounds(row, evidence) for row in rows]
-        if evidence.has_early_stopping
-        else rows
-    )
+    rankings: list[tuple[list[RankingRow], float]] = []
+    for (kind, judge, criterion), scores in evidence.scored.scores.groupby(CELL[2:], sort=True):
+        compared = scores[CELL[:2]].drop_duplicates()
+        connected = group_connected_methods(compared.itertuples(index=False, name=None))
+        ranked = [methods for methods in connected if len(methods) >= MIN_RANKED]
+        for number, methods in enumerate(ranked, start=1):
+            apart = sorted({*chain(*connected)}.difference(methods))
+            of_group = scores[scores["method_a"].isin(methods)]
+            new = partial(RankingRow, str(kind), str(judge), str(criterion), group=number)
+            rankings.append(_rank_connected_methods(evidence, new, methods, apart, of_group))
+    rows = [*_adjust_any_difference_p(rankings, evidence)]
+    if evidence.has_early_stopping:
+        rows = [_use_ranks_valid_at_all_rounds(row, evidence) for row in rows]
+    return sorted(rows, key=_make_ranking_sort_key)
 
 
 def _use_ranks_valid_at_all_rounds(row: RankingRow, evidence: Evidence) -> RankingRow:
     """Return a copy of a row with possible ranks and a p that stay valid if results are read every round."""
-    row = replace(row, expected_share=Estimate(value=row.share), any_difference_test=METHOD)
+    row = replace(
+        row,
+        expected_share=Estimate(value=row.share),
+        any_difference_test=METHOD,
+        possible_best=None,
+        possible_worst=None,
+        p_any_difference=None,
+        p_any_difference_adjusted=None,
+        note=NOT_DECIDED,
+    )
     alpha = evidence.plan.alpha
     key = (row.rater_group, row.criterion)
     duels = [duel for duel in evidence.rows(summarise_rounds) if (duel.rater_group, duel.criterion) == key]
     if not duels:
-        return replace(
-            row,
-            possible_best=None,
-            possible_worst=None,
-            left_after=None,
-            p_any_difference=None,
-            p_any_difference_adjusted=None,
-            note=NOT_DECIDED,
-        )
+        return row
     decided_duels = [duel for duel in duels if duel.is_significant(alpha)]
     better = sum(duel.behind == row.method for duel in decided_duels)
     worse = sum(duel.ahead == row.method for duel in decided_duels)
@@ -231,60 +212,54 @@ def _make_ranking_sort_key(row: RankingRow) -> tuple[object, ...]:
     return KIND_PLACE[row.rater_kind], row.judge, is_criterion, row.criterion, row.group, row.rank
 
 
-def _find_connected_groups(scores: pd.DataFrame) -> Iterator[_ConnectedGroup]:
-    """Yield the groups of methods that comparisons connect, if a group is large enough to be ranked."""
-    for (kind, judge, criterion), judged in scores.groupby(CELL[2:], sort=True):
-        compared = judged[CELL[:2]].drop_duplicates()
-        connected = group_connected_methods(compared.itertuples(index=False, name=None))
-        everybody = {method for group in connected for method in group}
-        ranked = [group for group in connected if len(group) >= MIN_RANKED]
-        for position, methods in enumerate(ranked, start=1):
-            yield _ConnectedGroup(
-                kind=str(kind),
-                judge=str(judge),
-                criterion=str(criterion),
-                number=position,
-                methods=methods,
-                apart=tuple(sorted(everybody.difference(methods))),
-                scores=judged[judged["method_a"].isin(methods)],
-            )
-
-
-def _adjust_any_difference_p(rankings: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingRow]:
+def _adjust_any_difference_p(
+    rankings: Sequence[tuple[list[RankingRow], float]], evidence: Evidence
+) -> Iterator[RankingRow]:
     """Correct the p of "no method is better" for the number of criteria, for people and for each judge."""
-    for family in group_by(rankings, lambda table: table.rows[0].rater_group).values():
-        smallest = [table.smallest_p for table in family]
-        p_values = [table.rows[0].p_any_difference for table in family]
-        plan = evidence.plan
-        adjusted = adjust_p_values(
-            p_values, evidence.adjustment, smallest_p_values=smallest, alpha=plan.alpha
-        )
-        for table, p, value in zip(family, p_values, adjusted, strict=True):
-            why = (
-                explain_unreachable_alpha(max(smallest), plan.alpha)
-                if p is not None and value is None
-                else ""
-            )
-            for row in table.rows:
+    alpha = evidence.plan.alpha
+    for family in group_by(rankings, lambda ranking: ranking[0][0].rater_group).values():
+        smallest = [smallest_p for _, smallest_p in family]
+        p_values = [rows[0].p_any_difference for rows, _ in family]
+        adjusted = adjust_p_values(p_values, evidence.adjustment, smallest_p_values=smallest, alpha=alpha)
+        for (rows, _), p, value in zip(family, p_values, adjusted, strict=True):
+            is_withheld = p is not None and value is None
+            why = explain_unreachable_alpha(max(smallest), alpha) if is_withheld else ""
+            for row in rows:
                 yield replace(
                     row,
-                    p_any_difference=None if value is None else p,
+                    p_any_difference=None if is_withheld else p,
                     p_any_difference_adjusted=value,
                     note=join_notes(row.note, why),
                 )
 
 
-def _rank_connected_methods(evidence: Evidence, group: _ConnectedGroup) -> _Ranking:
-    """Rank the methods of a group: strengths, expected shares, possible ranks, test of any difference."""
+def _rank_connected_methods(
+    evidence: Evidence,
+    make_row: Callable[..., RankingRow],
+    methods: Sequence[str],
+    apart: Sequence[str],
+    scores: pd.DataFrame,
+) -> tuple[list[RankingRow], float]:
+    """Rank methods that comparisons connect: strengths, expected shares, possible ranks and a test.
+
+    Args:
+        evidence: The evidence.
+        make_row: Makes a row with the raters, the criterion and the number of the group.
+        methods: The methods.
+        apart: The methods that no comparison connects with these methods.
+        scores: The scores of the comparisons.
+
+    Returns:
+        The rows, and the smallest possible p of the test for any difference.
+    """
     level = evidence.plan.level
-    is_random = evidence.plan.raters == "random" and not group.judge
-    by_unit = UnitScores.from_items(group.scores)
-    compared = _encode_comparisons(evidence, group, by_unit)
-    rater = pd.factorize(group.scores["rater"], sort=True)[0]
-    sampled = rater if is_random else None
+    is_judge = (scores["judge"] != "").any()
+    is_random = evidence.plan.raters == "random" and not is_judge
+    by_unit = UnitScores.from_items(scores)
+    compared = _encode_comparisons(evidence, methods, scores, by_unit)
+    sampled = pd.factorize(scores["rater"], sort=True)[0] if is_random else None
     wins, ties = compared.sum_wins_and_ties()
-    why_infinite = explain_infinite_strengths(wins, ties, group.methods)
-    is_smoothed = bool(why_infinite)
+    is_smoothed = not has_finite_strengths(wins, ties)
     # Each method gets half a win in every comparison, so that the strengths are finite.
     is_compared = (wins + wins.T + ties) > 0
     half_wins = is_compared / 2 if is_smoothed else 0.0
@@ -303,10 +278,9 @@ def _rank_connected_methods(evidence: Evidence, group: _ConnectedGroup) -> _Rank
     elif is_random and difference.p is not None:
         p = max(difference.p, compute_any_difference_p(expected, widths, largest))
         difference = replace(difference, p=p, method=CLUSTERS.format(unit=by_unit.name))
-    assistant = evidence.plan.assisted_by if not group.judge else None
+    assistant = None if is_judge else evidence.plan.assisted_by
     notes = (
-        f"never compared with {join_with_and(group.apart)}, which have no rank here" if group.apart else "",
-        why_infinite,
+        f"never compared with {join_with_and(apart)}, which have no rank here" if apart else "",
         SMOOTHED if is_smoothed else "",
         why_none or caution,
         difference.note,
@@ -316,12 +290,8 @@ def _rank_connected_methods(evidence: Evidence, group: _ConnectedGroup) -> _Rank
     has_limits = not (why_none or is_smoothed)
     by_strength = np.argsort(-parameters[:-1], kind="stable")
     rows = [
-        RankingRow(
-            group.kind,
-            group.judge,
-            group.criterion,
-            group=group.number,
-            method=group.methods[at],
+        make_row(
+            method=methods[at],
             rank=rank,
             possible_best=None if why_none else sets[at][0],
             possible_worst=None if why_none else sets[at][1],
@@ -332,7 +302,7 @@ def _rank_connected_methods(evidence: Evidence, group: _ConnectedGroup) -> _Rank
                 high=float(bounds[at, 1]) if has_limits else None,
             ),
             level=level,
-            comparisons=len(group.scores),
+            comparisons=len(scores),
             unit=by_unit.name,
             units=by_unit.n,
             p_any_difference=difference.p,
@@ -341,20 +311,22 @@ def _rank_connected_methods(evidence: Evidence, group: _ConnectedGroup) -> _Rank
         )
         for rank, at in enumerate(by_strength, start=1)
     ]
-    return _Ranking(rows=rows, smallest_p=difference.smallest_p)
+    return rows, difference.smallest_p
 
 
-def _encode_comparisons(evidence: Evidence, group: _ConnectedGroup, by_unit: UnitScores) -> Comparisons:
-    """Return the comparisons of a group, with methods as numbers. The ratings of a pair share its weight."""
-    numbers = {name: index for index, name in enumerate(group.methods)}
-    first, second = (np.asarray(group.scores[side].map(numbers), dtype=np.int64) for side in CELL[:2])
-    points = 1 + np.sign(group.scores["net"].to_numpy()).astype(np.int64)
-    item, _ = find_item_numbers(group.scores)
+def _encode_comparisons(
+    evidence: Evidence, methods: Sequence[str], scores: pd.DataFrame, by_unit: UnitScores
+) -> Comparisons:
+    """Return comparisons with methods as numbers. The ratings of a pair share its weight."""
+    numbers = {name: index for index, name in enumerate(methods)}
+    first, second = (np.asarray(scores[side].map(numbers), dtype=np.int64) for side in CELL[:2])
+    points = 1 + np.sign(scores["net"].to_numpy()).astype(np.int64)
+    item, _ = find_item_numbers(scores)
     ratings = np.bincount(item)
     weight = ratings.mean() / ratings[item]
     if evidence.plan.weights != "equal":
         items = pd.concat(group_items_with_plan_weights(evidence).values())
-        weight = weight * group.scores[ITEM].merge(items, on=ITEM, how="left")["weight"].to_numpy()
+        weight = weight * scores[ITEM].merge(items, on=ITEM, how="left")["weight"].to_numpy()
     return Comparisons(by_unit.codes, first, second, points, by_unit.strata, weight)
 
 
@@ -376,17 +348,8 @@ def _explain_missing_ranks(
     if rater is None:
         return "", ""
     counts = np.bincount(rater)
-    if len(counts) < FEWEST_RATERS:
-        few = f"ranks for other raters need at least {FEWEST_RATERS} raters, and there are {len(counts)}"
-        return few, ""
-    equal = float(counts.sum() ** 2 / (counts**2).sum())
-    if equal < FEWEST_EQUAL:
-        unequal = (
-            f"most verdicts are by so few of the {len(counts)} raters that they count as {equal:.1f} of "
-            f"equal weight, and ranks for other raters need {FEWEST_EQUAL:g}"
-        )
-        return unequal, ""
-    return "", FEW_RATERS if len(counts) < SURE_RATERS else ""
+    caution = FEW_RATERS if len(counts) < SURE_RATERS else ""
+    return explain_too_few_raters(counts, FEWEST_RATERS), caution
 
 
 def make_section(evidence: Evidence) -> Section | None:

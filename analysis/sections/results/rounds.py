@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import lru_cache
+from typing import Annotated
 
 from scipy import optimize, special
 
@@ -14,7 +15,6 @@ from analysis.sections.results.shares import TestedRow
 from analysis.sections.section import (
     Section,
     group_by,
-    make_limit_column_metadata,
     make_result_labels,
     make_table_section,
     name_raters,
@@ -60,7 +60,7 @@ class RoundsRow(TestedRow):
         method: The test.
     """
 
-    lead: Estimate = field(metadata=make_limit_column_metadata("lead_"))
+    lead: Annotated[Estimate, "lead_"]
     ahead: str
     behind: str
     prompts: int

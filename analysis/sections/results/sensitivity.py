@@ -13,13 +13,11 @@ from analysis.scores.scores import ResultKey, count_wins_ties_losses, group_by_r
 from analysis.scores.win_share import (
     estimate_share_of_all_raters,
     estimate_share_of_these_raters,
-    estimate_shares_without_each_rater,
     weigh_items_by_precision,
 )
 from analysis.sections.results.shares import (
     SignFlipRow,
     correct_p_values,
-    count_pairs_and_ratings,
     make_plan_sort_key,
     make_share_cells,
 )
@@ -37,9 +35,7 @@ from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import (
     count_in_words,
     find_criterion_title,
-    format_p_in_sentence,
     format_share_limits,
-    join_first_parts,
     join_with_and,
 )
 
@@ -49,7 +45,6 @@ PRECISION = "pairs weighed by their precision, sign-flip test"
 POOLED = "ratings pooled, binomial on non-ties (the paper's test)"
 UNTIED = "ties dropped, sign-flip test"
 LEFT_OUT = "one rater left out, the least certain case"
-WITH_EXCLUDED = "with the excluded raters"
 SHARES = {"equal": FIXED, "precision": PRECISION}
 """For each setting of `weights`, the name of the analysis about the raters who took part."""
 MAX_LEFT_OUT = 30
@@ -86,15 +81,11 @@ def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
     """Analyse every result in every way, the default first. Judges never count as a random sample."""
     if not evidence.detailed_comparisons or evidence.has_early_stopping:
         return []
-    included = {}
-    if evidence.context.with_excluded is not None:
-        everybody = Evidence.from_verdicts(evidence.context.with_excluded, evidence.context)
-        included = dict(group_by_result(everybody.scored.scores))
     rows = []
     for key, scores in group_by_result(evidence.detailed_evidence.scored.scores):
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
         default = RANDOM if is_random else SHARES[evidence.plan.weights]
-        for analysis, share in _estimate_share_in_all_ways(evidence, key, scores, included.get(key)):
+        for analysis, share in _estimate_share_in_all_ways(evidence, key, scores):
             rows.append(
                 SensitivityRow(
                     *key,
@@ -116,7 +107,7 @@ def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
 
 
 def _estimate_share_in_all_ways(
-    evidence: Evidence, key: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
+    evidence: Evidence, key: ResultKey, scores: pd.DataFrame
 ) -> Iterator[tuple[str, Estimate]]:
     """Yield the name and the share of each analysis of one result, the usual one first."""
     plan = evidence.plan
@@ -143,13 +134,14 @@ def _estimate_share_in_all_ways(
         yield UNTIED, estimate_share_of_these_raters(items_left, level=level).with_note(note)
     if are_sample and raters <= MAX_LEFT_OUT:
         yield LEFT_OUT, _estimate_share_without_critical_rater(scores, level)
-    if with_excluded is not None and set(with_excluded["rater"]) != set(scores["rater"]):
-        yield WITH_EXCLUDED, estimate_share_of_these_raters(score_items(with_excluded), level=level)
 
 
 def _estimate_share_without_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
     """Return the share without the rater whose removal gives the largest p. The note describes the change."""
-    cases = list(estimate_shares_without_each_rater(scores, level=level))
+    cases = []
+    for name in sorted(map(str, scores["rater"].unique())):
+        others = score_items(scores[scores["rater"] != name])
+        cases.append((name, estimate_share_of_these_raters(others, level=level)))
     values = [share.value or 0.0 for _, share in cases]
 
     def make_sort_key(case: tuple[str, Estimate]) -> tuple[bool, float, float]:
@@ -185,18 +177,8 @@ def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
     tested = [row for row in select_rows_of_first_raters(rows) if row.deciding_p is not None]
     default = {row.key: row.is_significant(alpha) for row in tested if row.default}
     others = [row for row in tested if not row.default and row.key in default]
-    apart = [row for row in others if row.is_significant(alpha) != default[row.key]]
-    if not others:
-        return "There is no other test"
-    if not apart:
-        return f"Yes: all {len(others)} are on the same side of {alpha:g}"
-    differences = [
-        f"{'a' if row.is_significant(alpha) else 'no'} difference on {find_criterion_title(row.criterion)} "
-        f"({format_p_in_sentence(row.deciding_p)}) with {row.analysis.split(',')[0].removeprefix('with ')}"
-        for row in apart
-    ]
-    verb = "The other finds" if len(apart) == 1 else "The others find"
-    return f"{len(others) - len(apart)} of {len(others)} would. {verb} {join_first_parts(differences, 2)}"
+    alike = sum(row.is_significant(alpha) == default[row.key] for row in others)
+    return f"{alike} of {len(others)} other tests are on the same side of {alpha:g}"
 
 
 def make_section_on_other_raters(evidence: Evidence) -> Section | None:
@@ -216,24 +198,12 @@ def make_section_on_other_raters(evidence: Evidence) -> Section | None:
 
 def _answer_about_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow]) -> str:
     """List the results that are also significant for other raters, with their limits."""
-    estimated = [row for row in rows if row.win_share.low is not None]
-    if not estimated:
-        return f"Unknown: {rows[0].note}"
-    first = estimated[0].method_a
-    is_single = len({row.methods for row in estimated}) == 1
-
-    def name_result(row: SensitivityRow) -> str:
-        against = "" if is_single else f" of {row.method_a} against {row.method_b}"
-        return f"{find_criterion_title(row.criterion)}{against}"
-
-    sure = [name_result(row) for row in estimated if row.is_significant(evidence.plan.alpha)]
-    raters = max(row.raters or 0 for row in evidence.rows(count_pairs_and_ratings) if not row.judge)
     shares = [
-        f"{name_result(row)} {format_share_limits(row.win_share, 0)}\u00a0%" for row in estimated[:MAX_NAMED]
+        f"{row.method_a} against {row.method_b} on {find_criterion_title(row.criterion)}: "
+        f"{format_share_limits(row.win_share, 0)}\u00a0%"
+        for row in rows
+        if row.win_share.low is not None
     ]
-    lead = (
-        f"Yes on {join_with_and(sure[:MAX_NAMED])}"
-        if sure
-        else f"Unknown with {count_in_words(raters, 'rater')}"
-    )
-    return f"{lead}: {join_with_and(shares)}{f' for {first}' if is_single else ''}"
+    sure = sum(row.is_significant(evidence.plan.alpha) for row in rows)
+    lead = f"Yes in {sure} of {count_in_words(len(rows), 'result')}" if sure else "Unknown"
+    return f"{lead}: {join_with_and(shares[:MAX_NAMED]) if shares else rows[0].note}"

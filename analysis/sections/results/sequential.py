@@ -24,6 +24,10 @@ from guard_eval.frozen import record
 from guard_eval.reporting.words import count_in_words, format_number
 from guard_eval.rubric import COMPOSITE
 
+UNEQUAL = (
+    "items have different numbers of raters; the test holds if none was looked at before its last verdict"
+)
+
 
 @record
 class SequentialRow(ShareRow):
@@ -95,18 +99,15 @@ def _run_sequential_test(evidence: Evidence, key: ResultKey, items: pd.DataFrame
     complete = items[~unit_waits[by_unit.codes]]
     is_timed = bool(items["timed"].all())
     moment = "time" if is_timed else "row"
-    order = [moment, "pair_id"]
     is_pair = by_unit.n == len(items)
-    if not is_pair:
-        complete = complete.assign(last=complete.groupby("unit")[moment].transform("max"))
-        order = ["last", "unit", *order]
-    ordered = complete.sort_values(order, kind="stable")
+    complete = complete.assign(last=complete.groupby("unit")[moment].transform("max"))
+    ordered = complete.sort_values(["last", "unit", moment, "pair_id"], kind="stable")
     scores = 2 * ordered["share"].to_numpy(dtype=float) - 1
     sums = UnitScores.from_items(ordered).sum_columns(scores, np.ones(len(scores)))
     test = run_anytime_test(sums[:, 0], sizes=None if is_pair else sums[:, 1], alpha=evidence.plan.alpha)
     notes = (
         "" if is_timed else "no time is known: the test holds if items came in the order of the table",
-        "" if wait else _note_unequal_rater_counts(complete["raters"]),
+        UNEQUAL if not wait and len(set(complete["raters"])) > 1 else "",
         test.share.note,
     )
     return SequentialRow(
@@ -120,16 +121,6 @@ def _run_sequential_test(evidence: Evidence, key: ResultKey, items: pd.DataFrame
         reached_after=test.crossed,
         method=test.share.method,
         note=join_notes(*notes),
-    )
-
-
-def _note_unequal_rater_counts(counts: pd.Series) -> str:
-    """Return a warning if items have different numbers of raters."""
-    if counts.empty or counts.min() == counts.max():
-        return ""
-    return (
-        f"items have between {counts.min()} and {counts.max()} raters; the test holds if none was looked at "
-        "before its last verdict"
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import field, replace
-from typing import Self, TypeVar
+from dataclasses import replace
+from typing import Annotated, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -31,7 +31,6 @@ from analysis.sections.section import (
     JudgedRow,
     Section,
     group_by,
-    make_limit_column_metadata,
     make_result_labels,
     make_table_of_first_rows,
     name_first_method,
@@ -52,7 +51,7 @@ from guard_eval.reporting.words import (
 from guard_eval.rubric import COMPOSITE
 
 NO_EVIDENCE = "no evidence"
-TOO_FEW = "too few {unit}s"
+TOO_FEW = "too few units"
 NO_TEST = "no test"
 BALANCED = "nothing to test"
 NO_CORRECTED_P = "no corrected p: too few differ, so it could never be small"
@@ -105,7 +104,7 @@ class ShareRow(TestedRow):
         win_share: The share of `method_a`.
     """
 
-    win_share: Estimate = field(metadata=make_limit_column_metadata())
+    win_share: Annotated[Estimate, ""]
 
     @property
     def leader(self) -> str:
@@ -414,8 +413,8 @@ def count_pairs_and_ratings(evidence: Evidence) -> list[CoverageRow]:
     rows = []
     for (kind, judge), group in group_by_raters(scores, "judge"):
         is_by_them = (frame["rater_kind"] == kind) & frame["rater"].isin(set(group["rater"]))
-        times = frame.loc[is_by_them, "at"].dropna().astype(str) if "at" in frame else pd.Series(dtype=str)
-        days = set(times.str[:10]) - {""}
+        times = frame[is_by_them].get("at", pd.Series(dtype=object)).dropna().unique()
+        days = {str(time)[:10] for time in times} - {""}
         rows.append(
             CoverageRow(
                 kind,
@@ -434,7 +433,7 @@ def count_pairs_and_ratings(evidence: Evidence) -> list[CoverageRow]:
 
 
 def choose_conclusion(row: TestedRow, alpha: float) -> str:
-    """Return the conclusion of a test, such as "evidence". `TOO_FEW` contains the placeholder "{unit}"."""
+    """Return the conclusion of a test, such as "evidence"."""
     p = row.deciding_p
     if p is not None and p > alpha:
         return NO_EVIDENCE
@@ -450,15 +449,9 @@ def choose_conclusion(row: TestedRow, alpha: float) -> str:
     return TOO_FEW if is_unreachable else NO_TEST
 
 
-def describe_conclusion(row: TestedRow, alpha: float) -> str:
-    """Return the conclusion of a test for readers, with the unit of the row in place of "{unit}"."""
-    unit = row.unit if isinstance(row, WinShareRow) else "unit"
-    return choose_conclusion(row, alpha).format(unit=unit)
-
-
 def format_p_or_reason(row: TestedRow, alpha: float) -> str:
     """Return the deciding p as text, or the reason why there is none."""
-    return describe_conclusion(row, alpha) if row.deciding_p is None else format_p(row.deciding_p)
+    return choose_conclusion(row, alpha) if row.deciding_p is None else format_p(row.deciding_p)
 
 
 def make_share_cells(
