@@ -262,7 +262,9 @@ def _describe_tolerated_correlation(claim: Claim, alpha: float, tests: int) -> s
     falls = "falls even if ratings of a pair are independent"
     if limit is not None:
         falls = (
-            "never falls" if limit == 1 else f"falls if ratings of a pair correlate by more than {limit:.2f}"
+            "holds for every correlation of ratings of a pair"
+            if limit == 1
+            else f"falls if ratings of a pair correlate by more than {limit:.2f}"
         )
     return (
         f"A win share of {format_percent(claim.win_share, 2)} and a lead of "

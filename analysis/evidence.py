@@ -23,8 +23,8 @@ from guard_eval.estimate import Adjustment
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE, Contest, DeclaredPart, Pair
 from guard_eval.rubric import COMPOSITE, Criterion
-from guard_eval.study.choice import Choice
 from guard_eval.study.test_plan import TestPlan
+from guard_eval.study.tuning import Choice
 
 CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg", "max-t": "max-T"}
 ALL = "all datasets"

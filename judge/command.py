@@ -24,7 +24,7 @@ from guard_eval.store.judging.requests import Question
 from guard_eval.store.schema import SqlRow
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
-from guard_eval.study.tuning_settings import TUNING_DATABASE
+from guard_eval.study.tuning import TUNING_DATABASE
 from judge.calibration import read_unanswered_calibration_questions
 from judge.decide import REMEDIES
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge

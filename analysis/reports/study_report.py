@@ -36,10 +36,10 @@ from guard_eval.store.judging.usage import read_judge_usage
 from guard_eval.store.notes import count_suspicious_presentations
 from guard_eval.store.showings.rounds import count_closed_rounds, read_round_scores
 from guard_eval.study import Study
-from guard_eval.study.choice import FILE as CHOICE_FILE
-from guard_eval.study.choice import remove_parameters
 from guard_eval.study.declared import compare_declared_parts
 from guard_eval.study.settings import Settings
+from guard_eval.study.tuning import FILE as CHOICE_FILE
+from guard_eval.study.tuning import remove_parameters
 from guard_eval.texts.continuations import read_trace_means
 from guard_eval.texts.pair import count_missing_pairs
 from guard_eval.texts.prompts import read_prompt_columns

@@ -27,8 +27,7 @@ from guard_eval.reporting.writing import write_atomically
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
-from guard_eval.study.choice import FILE, Choice, Search, TriedSetting
-from guard_eval.study.tuning_settings import JUDGE, LESS_IS_BETTER, Tuning
+from guard_eval.study.tuning import FILE, JUDGE, LESS_IS_BETTER, Choice, Search, TriedSetting, Tuning
 from guard_eval.texts.generations import Generation
 from guard_eval.texts.pairing import make_pairs
 from guard_eval.texts.tuning import hash_tuning_choice, read_tuning_verdicts

@@ -149,21 +149,23 @@ def to_markdown(table: Table, *, heading: bool = False) -> Escaped:
     return Escaped(f"{f'## {caption}' if heading else f'**{caption}**'}\n\n{body}{note}")
 
 
-def to_latex(table: Table, *, label: str = "") -> Escaped:
+def to_latex(table: Table, *, label: str = "", across: bool = False) -> Escaped:
     """Return the table as a LaTeX float with booktabs rules, made smaller if it is too wide.
 
     Args:
         table: The table.
         label: The label for references to the table.
+        across: Whether the table spans both columns of a page with two columns.
     """
     spec = "".join(_choose_latex_column_type(index, table) for index in range(len(table.columns)))
     lines = [_make_latex_row(table.columns, strong=False)]
     lines += [_make_latex_row(row, strong=number in table.strong) for number, row in enumerate(table.rows)]
+    float_name = "table*" if across else "table"
     note = rf"\par\smallskip\footnotesize\raggedright {escape_latex(table.note)}" if table.note else ""
     return Escaped(
         "\n".join(
             [
-                r"\begin{table}[htbp]",
+                rf"\begin{{{float_name}}}[{'t' if across else 'htbp'}]",
                 r"\centering\small\setlength{\tabcolsep}{4pt}",
                 rf"\caption{{{escape_latex(table.caption)}}}" + (rf"\label{{{label}}}" if label else ""),
                 r"\fitwidth{%",
@@ -175,7 +177,7 @@ def to_latex(table: Table, *, label: str = "") -> Escaped:
                 r"\bottomrule",
                 r"\end{tabular}}",
                 *([note] if note else []),
-                r"\end{table}",
+                rf"\end{{{float_name}}}",
             ]
         )
     )

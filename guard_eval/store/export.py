@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from guard_eval.errors import StudyError, suggest_nearest_word
+from guard_eval.errors import StudyError
 from guard_eval.frozen import record
 from guard_eval.reporting.escaping import Cell, make_csv
 from guard_eval.reporting.writing import check_replaceable, resolve_write_target, write_atomically
@@ -59,10 +59,6 @@ def write_table(
     Raises:
         StudyError: The file has another ending or cannot be written, or there is no database.
     """
-    if table not in _TABLES:
-        raise StudyError(
-            f"there is no table {table!r} to export; {suggest_nearest_word(table, list(_TABLES))}"
-        )
     path = output or study.folder / f"{table}.csv"
     if path.suffix.lower() != ".csv":
         raise StudyError(f"--output {path}: tables are written as CSV; give the file the ending .csv")

@@ -9,29 +9,34 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
 
 from guard_eval.database_url import check_database_location, make_sqlite_url
 from guard_eval.errors import StudyError, get_first_line
 from guard_eval.files.opening import read_text
-from guard_eval.generation.strategies import own
+from guard_eval.generation.strategies import RecordedStrategy, is_stochastic, own, signature
 from guard_eval.proposals import format_study_command
 from guard_eval.records import HandOutPlan, JsonObject
-from guard_eval.rubric import CRITERIA
-from guard_eval.study.choice import FILE, Choice, remove_parameters
-from guard_eval.study.criteria_settings import find_study_file, to_one_line
+from guard_eval.reporting.writing import write_atomically
+from guard_eval.study.criteria_settings import find_study_file
 from guard_eval.study.declared import declare_settings, hash_declared_part
-from guard_eval.study.own_strategies import register_recorded_strategies
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import Model, locate_model
 from guard_eval.study.toml import apply_overrides, read_toml, validate_toml_tables
-from guard_eval.study.tuning_settings import JUDGE, TUNING_DATABASE
+from guard_eval.study.tuning import FILE, JUDGE, TUNING_DATABASE, Choice
+
+RECORD = "own_strategies.json"
+"""The file with the user's own strategies: a strategy as written in study.toml → the known facts about it.
+
+With this record, only commands that make texts need the user's code. The record is data and is never run,
+because a study may come from a stranger.
+"""
 
 
 @dataclass(frozen=True)
@@ -212,25 +217,44 @@ def _read_tuning_choice(folder: Path, settings: Settings) -> Choice | None:
 
 def check_settings(tables: JsonObject, folder: Path) -> Settings:
     """Check the tables of a study.toml and return the settings, or raise a `StudyError` with all problems."""
-    declared = tables.get("criteria")
-    names = [*CRITERIA, *(declared if isinstance(declared, dict) else ())]
-    context = {"folder": folder, "criteria": names, "systems": _list_system_names(tables)}
-    return validate_toml_tables(Settings, tables, folder / "study.toml", context=context)
-
-
-def _list_system_names(tables: JsonObject) -> list[str]:
-    """Return the names in the `[[system]]` tables, and the names of strategies with several settings."""
-    systems = tables.get("system")
-    names = []
-    for system, key in product(systems if isinstance(systems, list) else (), ("name", "setting_of")):
-        with suppress(ValueError, AttributeError):  # the check of this table will report the error
-            names.append(to_one_line(system.get(key)))
-    with suppress(LookupError, TypeError):
-        names += [remove_parameters(text) for text in tables["generation"]["strategies"] if "[" in text]
-    return names
+    return validate_toml_tables(Settings, tables, folder / "study.toml", context={"folder": folder})
 
 
 def make_model_folder_relative(folder: Path, model: str) -> str:
     """Return the path of a model's folder for study.toml. Relative paths start at the study's folder."""
     is_relative = Path(model).is_dir() and not Path(model).is_absolute()
     return os.path.relpath(model, folder) if is_relative else model
+
+
+def record_own_strategies(folder: Path, in_use: Collection[str]) -> None:
+    """Record the user's own strategies that the study uses."""
+    strategies = own.recorded | own.spellings
+    rows = {
+        spelling: {
+            "text": signature(strategy),
+            "drawn": is_stochastic(strategy),
+            "digest": own.hash_own_strategy_source(strategy),
+        }
+        for spelling, strategy in strategies.items()
+        if signature(strategy) in in_use
+    }
+    if rows:
+        write_atomically(folder / RECORD, (json.dumps(rows, indent=2, sort_keys=True) + "\n").encode())
+
+
+def register_recorded_strategies(folder: Path) -> None:
+    """Register the names of the strategies that the study recorded.
+
+    Raises:
+        StudyError: The record cannot be used.
+    """
+    if not (folder / RECORD).exists():
+        return
+    try:
+        rows = json.loads(read_text(find_study_file(folder, RECORD)))
+        strategies = {spelling: RecordedStrategy(**row) for spelling, row in rows.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise StudyError(
+            f"cannot use {folder / RECORD}: {error}; remove this file, and give your strategies with --code"
+        ) from None
+    own.recorded.update({strategy.text: strategy for strategy in strategies.values()} | strategies)

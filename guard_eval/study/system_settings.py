@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import parse, parse_grid, signature
@@ -39,11 +39,6 @@ StopStrings = Annotated[list[Name], AfterValidator(lambda texts: sorted(set(text
 BUNDLED = "bundled"
 """The name of the small model that comes with the package."""
 
-_AMATEUR = r"^([./~].*|[^@]+)(?:@(.+))?$"
-"""A pattern for the amateur model: a folder, or a Hub id with an optional revision, such as `gpt2@main`."""
-_DROP_MAIN = partial(re.sub, r"^([^./~@][^@]*)@main$", r"\1")
-"""Removes the default branch `@main` from an amateur, so that each amateur is declared in one way."""
-
 Source = Literal["file", "strategy", "server"]
 """The kind of source of a system's texts."""
 
@@ -67,29 +62,16 @@ class Model(SettingsTable):
         dtype: The type of the model's numbers. `auto` is float32 on a CPU, and the model's own type on a GPU.
         device: The device of the model: `auto`, `cpu`, `cuda` or `cuda:1`. For several devices, a word of
             transformers such as `balanced`, or a table such as `{model = 0, lm_head = 1}`.
-        amateur: The smaller model of contrastive decoding. A branch, tag or commit of the Hub may follow an
-            `@`: `gpt2@main`. A folder with an `@` in its name begins with `.`, `/` or `~`.
+        amateur: The smaller model of contrastive decoding: a Hugging Face id or a folder.
+        amateur_revision: The branch, tag or commit of the smaller model.
     """
 
     name: Name
     revision: str = "main"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     device: Device | dict[str, int | str] = Field(default="auto", exclude=True)
-    amateur: Annotated[str, Field(pattern=_AMATEUR), AfterValidator(_DROP_MAIN)] | None = None
-
-    @property
-    def amateur_name(self) -> str | None:
-        """Return the amateur's id on the Hub, or its folder."""
-        return self._get_amateur_part(1)
-
-    @property
-    def amateur_revision(self) -> str:
-        """Return the wanted branch, tag or commit of the amateur."""
-        return self._get_amateur_part(2) or "main"
-
-    def _get_amateur_part(self, index: int) -> str | None:
-        parts = re.match(_AMATEUR, self.amateur or "")
-        return parts and parts[index]
+    amateur: Name | None = None
+    amateur_revision: str = "main"
 
     @property
     def single_device(self) -> str:
@@ -166,26 +148,17 @@ def _convert_model_name_to_table(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
 
-def _normalise_system_or_strategy(name: str, info: ValidationInfo) -> str:
-    """Return the name of a `[[system]]` unchanged, or the signature of a strategy.
-
-    In a study with `[[system]]`, an unknown name is kept here. A later check refuses it and names the nearest
-    names.
-    """
-    systems: list[str] = (info.context or {}).get("systems", [])
+def normalise_system_name(name: str, systems: Collection[str]) -> str:
+    """Return the name of one of the systems, or the signature of a strategy. Other names stay unchanged."""
     if " ".join(name.split()) in systems:
         return to_one_line(name)
     try:
         return signature(parse(name))
     except StudyError:
-        if not systems:
-            raise
         return name
 
 
 SystemName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_system_name)]
-NameOfSystem = Annotated[str, AfterValidator(_normalise_system_or_strategy)]
-"""A name of `[[system]]`, or a strategy of `[generation]`."""
 
 
 class System(ServerSettings):

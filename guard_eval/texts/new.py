@@ -19,12 +19,12 @@ from guard_eval.reporting.escaping import join_lines
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
 from guard_eval.study import Study
-from guard_eval.study.choice import remove_parameters
 from guard_eval.study.folder import check_settings, make_model_folder_relative
 from guard_eval.study.schema import STUDY_TOML, write_study_toml
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.system_settings import BUNDLED, locate_model
 from guard_eval.study.toml import parse_toml
+from guard_eval.study.tuning import remove_parameters
 from guard_eval.texts.models import check_model_name, find_local_revision
 from guard_eval.texts.prompts import read_prompt_properties, read_prompts
 from guard_eval.texts.systems.cues import describe_unfinished_texts

@@ -12,7 +12,7 @@ from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
-from guard_eval.study.own_strategies import record_own_strategies
+from guard_eval.study.folder import record_own_strategies
 from guard_eval.study.settings import Settings
 from guard_eval.texts.generation_files import ECHO
 from guard_eval.texts.generations import Generation

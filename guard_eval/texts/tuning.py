@@ -9,8 +9,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Prompt, make_content_id
 from guard_eval.store import Store, TidyRow, unblind
 from guard_eval.study import Study
-from guard_eval.study.choice import Search
-from guard_eval.study.tuning_settings import JUDGE, TUNING_DATABASE
+from guard_eval.study.tuning import JUDGE, TUNING_DATABASE, Search
 from guard_eval.texts.pairing import draw_prompts
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts

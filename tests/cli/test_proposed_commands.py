@@ -15,7 +15,7 @@ from guard_eval.cli.commands import COMMANDS
 from guard_eval.generation.strategies import own
 from guard_eval.store import Store, handout
 from guard_eval.study import Study
-from guard_eval.study.own_strategies import RECORD
+from guard_eval.study.folder import RECORD
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("guard_eval", "annotation_app", "judge", "analysis")

@@ -23,7 +23,7 @@ from guard_eval.store import Store, handout, verdicts
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
-from guard_eval.study.choice import Choice
+from guard_eval.study.tuning import Choice
 
 pytestmark = pytest.mark.slow
 

@@ -191,7 +191,7 @@ FATAL = {
         (404, {"error": {"message": "The model does not exist", "code": "model_not_found"}}),
         "no model",
     ),
-    "a page": ((200, b"<html><title>Login</title></html>"), "a web page (Login)"),
+    "a page": ((200, b"<html><title>Login</title></html>"), "a web page"),
     "credit": ((402, {"error": {"message": "Payment required"}}), "no credit left"),
 }
 

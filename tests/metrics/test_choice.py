@@ -7,7 +7,7 @@ from guard_eval.estimate import divide_sums
 from guard_eval.metrics.inference import estimate_differences
 from guard_eval.metrics.outcomes import Outcome
 from guard_eval.metrics.tuning import TriedSettings
-from guard_eval.study.tuning_settings import Tuning
+from guard_eval.study.tuning import Tuning
 
 SAME = [1.0, 2, 3, 4]
 

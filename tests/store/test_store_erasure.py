@@ -188,7 +188,9 @@ def test_an_erased_name_is_removed_from_notes_of_others(store, add_new_pairs, pl
     add_new_pairs(2)
     _, ben, _ = invite_people(store, "Zo\u00eb B", "Ben", "A")
     save_choice(store, ben, claim_pair(store, ben, plan), comment="zo\u0065\u0308 b said that A is better")
-    decide_about_rater(store, "Ben", "exclude", "copied from Zo\u00eb B, the Zo\u00eb Bs say", "Zo\u00eb B")
+    decide_about_rater(
+        store, "Ben", "exclude", by="Zo\u00eb B", reason="copied from Zo\u00eb B, the Zo\u00eb Bs say"
+    )
     new, _ = erase_rater(store, "Zo\u00eb B", "owner")
     erase_rater(store, "A", "owner")
     written = {note.kind: note.detail for note in read_notes(store, rater=ben.name)}

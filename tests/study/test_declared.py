@@ -64,12 +64,3 @@ def test_page_settings_change_the_declared_part_of_people(changes):
 def test_alpha_changes_every_declared_part(changes):
     alpha = ("analysis.alpha from 0.05 to 0.01",)
     assert changes("analysis.alpha=0.01") == {PEOPLE: alpha, JUDGE: alpha}
-
-
-def test_amateur_on_main_is_declared_without_branch(study):
-    """A folder's name may end in it, and any other branch is another model."""
-    named = {amateur: study(f"model.amateur={amateur}").settings.model.amateur for amateur in AMATEURS}
-    assert named == AMATEURS
-
-
-AMATEURS = {"gpt2": "gpt2", "gpt2@main": "gpt2", "gpt2@v2": "gpt2@v2", "./x@main": "./x@main"}

@@ -45,7 +45,7 @@ DEFAULTS = [
     "criteria.fun={title='Fun', definition='Nobody is asked.'}",
 ]
 CHANGES = [
-    *("seed=4", "model.amateur=x", "model.amateur=x@v2", "generation.chat=true", "generation.runs=3"),
+    *("seed=4", "model.amateur=x", "model.amateur_revision=v2", "generation.chat=true", "generation.runs=3"),
     *("metrics.mauve_tokens=64", "annotation.language=de", "annotation.pairs_per_rater=9", JUDGE),
     *("annotation.gold_every=9", "annotation.repeats=1", "annotation.pages.check=true"),
     *("annotation.recruitment.prolific=true", "annotation.criteria=['wit']"),
@@ -78,11 +78,8 @@ def test_contrastive_decoding_has_an_amateur(study):
     strategies = "generation.strategies=['guard', 'acs', 'contrastive_decoding']"
     settings = study(strategies, "model.amateur=tiny").settings
     assert [settings.find_amateur(name) for name in settings.generation.strategies[1:]] == [None, "tiny"]
-    assert settings.model.amateur_revision == "main"
-    model = study("model.amateur=org/tiny@refs/pr/1").settings.model
-    assert (model.amateur_name, model.amateur_revision) == ("org/tiny", "refs/pr/1")
-    model = study("model.amateur=./tiny@home").settings.model
-    assert (model.amateur_name, model.amateur_revision) == ("./tiny@home", "main")
+    model = study("model.amateur=org/tiny", "model.amateur_revision=refs/pr/1").settings.model
+    assert (settings.model.amateur_revision, model.amateur_revision) == ("main", "refs/pr/1")
 
 
 def test_criteria_keep_the_order_and_words_of_the_study(study):

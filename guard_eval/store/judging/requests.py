@@ -213,19 +213,6 @@ class PlannedRequest:
     max_output_tokens: int
     cost: int | None
 
-    def make_row(self) -> dict[str, object]:
-        """Return the request as a row of the table `request`."""
-        return {
-            "key": self.key,
-            "purpose": self.question.purpose,
-            "pair": self.question.pair_id,
-            "number": self.question.number,
-            "instruction": self.instruction,
-            "max_output_tokens": self.max_output_tokens,
-            "sent": self.body,
-            "cost": self.cost,
-        }
-
 
 @record
 class AnsweredRequest:
@@ -394,7 +381,12 @@ def reserve_requests(
         if outcome is None and limit is not None and spent + (request.cost or 0) > limit:
             outcome = UnavailableRequest("busy" if waits else "budget")
         if outcome is None:
-            outcome = ReservedRequest(_INSERT(db, **same, **request.make_row()).scalar_one())
+            about = {
+                name: getattr(request, name) for name in ("key", "instruction", "max_output_tokens", "cost")
+            }
+            question = request.question
+            about |= {"purpose": question.purpose, "pair": question.pair_id, "number": question.number}
+            outcome = ReservedRequest(_INSERT(db, **same, **about, sent=request.body).scalar_one())
             live[request.key] = UnavailableRequest("busy")
             waits = True
             spent += request.cost or 0

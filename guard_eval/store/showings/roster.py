@@ -54,19 +54,15 @@ def reserve_slots(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
     only if the slot's rater skips the pair, or is revoked or excluded.
 
     Raises:
-        StudyError: A name is unknown, revoked, excluded, given twice, or not a person's; no unseen pair
-            remains; or the quota is too small.
+        StudyError: A name is unknown, revoked, excluded or not a person's; no unseen pair remains; or the
+            quota is too small.
     """
     with store.begin_write() as (db, _):
-        rows = [raters.find_rater(db, name, "person") for name in names]
+        rows = [raters.find_rater(db, name, "person") for name in dict.fromkeys(names)]
         if inactive := [row.name for row in rows if row.revoked_at or row.excluded_at]:
             raise StudyError(
                 f"{', '.join(inactive)}: revoked or excluded, so they cannot rate; name only other people"
             )
-        if not names:
-            raise StudyError("the roster names no rater; name all people who will rate")
-        if repeated := [name for name, count in Counter(names).items() if count > 1]:
-            raise StudyError(f"the roster names {', '.join(repeated)} twice; name each rater once")
         apply_hand_out_plan(store, plan)
         pairs = {row.id: (row.method_a, row.method_b) for row in _UNTOUCHED_PAIRS(db)}
         if not pairs:
