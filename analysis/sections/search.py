@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.sections.results.answering import select_rows_for_report_answer
@@ -23,6 +24,11 @@ from guard_eval.reporting.words import (
     join_with_and,
     replace_underscores,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from guard_eval.reporting.escaping import Escaped
 
 CURVE = (
     "Settings are tried in random order. Nine tenths of the prompts choose the best one, and the others "
@@ -142,6 +148,7 @@ def make_section(evidence: Evidence) -> Section | None:
         answer="; ".join(described),
         tables=(*tables, *_tabulate_expected_best_scores(evidence.rows(list_expected_best_scores), score)),
         notes=tuple(choice.list_warnings()) if choice else (),
+        figures=(_draw_score_by_diversity(rows, score),) if rows and score != "Diversity" else (),
     )
 
 
@@ -162,3 +169,26 @@ def _tabulate_expected_best_scores(rows: Sequence[ExpectedBestRow], score: str) 
         caption=f"{score} to expect of the best setting",
         note=f"{CURVE} csv/expected_best.csv has all numbers of settings.",
     )
+
+
+def _draw_score_by_diversity(rows: Sequence[SettingRow], score: str) -> Escaped:
+    """Draw the score against diversity: a line for each strategy, and diamonds for the chosen settings."""
+    from guard_eval.reporting.drawing import FIRST, SECOND, draw_figure, shorten_label  # noqa: PLC0415 (slow to load)
+
+    points = [
+        (row, row.diversity, row.score) for row in rows if row.diversity is not None and row.score is not None
+    ]
+
+    def draw(axes: Axes) -> None:
+        for strategy, tried in group_by(points, lambda point: point[0].strategy).items():
+            axes.plot([x for _, x, _ in tried], [y for _, _, y in tried], "o-", color=FIRST, linewidth=0.6)
+            for row, x, y in tried:
+                if row.chosen:
+                    axes.plot([x], [y], "D", color=SECOND, markersize=8)
+                    axes.annotate(shorten_label(strategy), (x, y), (7, 4), textcoords="offset points")
+        axes.set_xlabel("diversity, %")
+        axes.set_ylabel(score.lower())
+
+    heading = f"{score} against diversity of all settings; diamonds: chosen"
+    words = "; ".join(f"{row.setting}: {format_number(y)}, {format_number(x)} %" for row, x, y in points)
+    return draw_figure(draw, name="search", heading=heading, description=words, height=3.6).svg

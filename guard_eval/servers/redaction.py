@@ -16,6 +16,15 @@ from functools import lru_cache
 SHORTEST_KEY = 8
 """Shorter keys are not secret and are not removed. Local servers have keys like `x`, a common word."""
 
+_HALVED_KEY = 24
+"""Half a key is also recognised if the whole key has at least this number of characters."""
+
+_LONG_KEY = 16
+"""If a key has at least this number of characters, parts of the key are also removed from error messages."""
+
+_PIECE = 6
+"""A word of a message is removed if the word contains this number of consecutive characters of a long key."""
+
 _KEY_LIKE = re.compile(r"\b(?:sk|key)-[\w*.-]{4,}|\bAIza[\w-]{10,}")
 
 _ESCAPE = re.compile(
@@ -45,9 +54,14 @@ def remove_key_from_answer(content: bytes, key: str) -> bytes:
 
 
 def remove_key_from_text(text: str, key: str) -> str:
-    """Remove the key, and words that look like a key from a server's message."""
+    """Remove the key, parts of the key, and words that look like a key from a server's message."""
     redacted = _remove_key_from_bytes(text.encode(errors="replace"), key).decode(errors="replace")
-    return _KEY_LIKE.sub("[key]", redacted)
+    redacted = _KEY_LIKE.sub("[key]", redacted)
+    if len(key) < _LONG_KEY or not re.search(r"\d", key):
+        return redacted
+    pieces = [key[start : start + _PIECE] for start in range(len(key) - _PIECE + 1)]
+    words = re.split(r"(\s+)", redacted)
+    return "".join("[key]" if any(piece in word for piece in pieces) else word for word in words)
 
 
 def _remove_key_from_bytes(content: bytes, key: str) -> bytes:
@@ -63,7 +77,7 @@ def _remove_key_from_bytes(content: bytes, key: str) -> bytes:
 
 
 def _has_disguised_key(content: bytes, key: str) -> bool:
-    """Return whether the bytes contain the key in any encoding."""
+    """Return whether the bytes contain the key, or half of a long key, in any encoding."""
     letters = _keep_letters_and_digits(_ESCAPE.sub(_decode_escape, content.replace(b"\\n", b"")))
     return any(code in letters for code in _list_key_encodings(key))
 
@@ -81,14 +95,18 @@ def _keep_letters_and_digits(content: bytes) -> bytes:
 
 @lru_cache(maxsize=16)
 def _list_key_encodings(key: str) -> set[bytes]:
-    """Return a key in every encoding that a server may use.
+    """Return a key, or the halves of a long key, in every encoding that a server may use.
 
-    Besides escapes, which are decoded earlier, the encodings are hexadecimal and base64. Base64 depends on
-    the number of bytes before the key, modulo 3.
+    The encodings are reversed order, character numbers (hexadecimal, octal and decimal) and base64. Base64
+    depends on the number of bytes before the key, modulo 3.
     """
     plain = key.encode()
-    codes = [plain, plain.hex().encode()]
+    codes = [plain, plain[::-1]]
+    codes += ["".join(format(byte, form) for byte in plain).encode() for form in ("x", "#x", "o", "#o", "d")]
     for offset in range(3):
         encoded = base64.b64encode(bytes(offset) + plain)
         codes.append(encoded[-(-8 * offset // 6) : 8 * (offset + len(plain)) // 6])
-    return set(filter(None, map(_keep_letters_and_digits, codes)))
+    codes = [code for code in map(_keep_letters_and_digits, codes) if code]
+    if len(key) < _HALVED_KEY:
+        return set(codes)
+    return {half for code in codes for half in (code[: len(code) // 2], code[len(code) // 2 :])}

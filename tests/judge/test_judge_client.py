@@ -299,6 +299,7 @@ ECHOES = {  # a key as servers may send it back
     "split by a line": f"{KEY[:20]}\\n{KEY[20:]}",
     "split by spaces": " ".join(KEY),
     "split by what is not seen": f"{KEY[:20]}\u200b{KEY[20:]}",
+    "in two parts": f'{KEY[:20]}"}}, {{"type": "text", "text": "{KEY[20:]}',
 }
 
 
@@ -339,13 +340,15 @@ def test_key_never_appears_in_output_or_database(send, server, caplog):
     for out in (
         make_error(500, message=KEY, headers={"x-request-id": KEY}),
         make_error(400, message=f"key {KEY} and sk-abc***xyz", code="x"),
+        make_error(401, message=f"no key …{KEY[-12:]}", code="x"),
         Response(drop=True),
         make_chat_answer(f"your key is {KEY}", headers={"x-request-id": f"{KEY}-1"}),
     ):
         server.act = lambda _, out=out: out
         printed.append(repr(send()))
     assert "HTTP 400: key [key] and [key]" in printed[1]
-    assert "your key is [key]" in printed[3]
+    assert "HTTP 401: no key [key]" in printed[2]
+    assert "your key is [key]" in printed[4]
     printed += [caplog.text, *(repr(vars(record)) for record in caplog.records)]
     assert caplog.records
     assert not any(KEY in words for words in printed)
