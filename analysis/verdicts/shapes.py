@@ -182,7 +182,7 @@ def _use_columns_that_mark_winners(table: Table) -> bool:
     If there are only two columns, a row of zeros is a tie.
 
     Raises:
-        StudyError: A row has several marks, or a mark is not a number.
+        StudyError: A column has an unknown third answer, a row has several marks, or a mark is not a number.
     """
     words = _find_meanings_of_mark_columns(table)
     meanings = map(find_word_meaning, words.values())
@@ -190,6 +190,7 @@ def _use_columns_that_mark_winners(table: Table) -> bool:
         return False
     marks = pd.DataFrame({name: _read_counts(table, name) for name in words})
     total = marks.sum(axis=1)
+    _refuse_third_answers(table, list(words), total)
     if total.max() > 1:
         _expand_counted_wins(table, marks, words)
         return True
@@ -201,6 +202,20 @@ def _use_columns_that_mark_winners(table: Table) -> bool:
     verdict = winner.where(total > 0).mask(is_tied, TIE)
     table.use_columns("verdict", list(words), "one of them is 1 in each row", verdict=verdict)
     return True
+
+
+def _refuse_third_answers(table: Table, names: Sequence[str], total: pd.Series) -> None:
+    """Refuse a further column of marks in rows without a winner: these rows may be ties, or no verdicts."""
+    for name in filter(table.is_boolean, table.columns_without_role):
+        further = total if name in names else total.where(total > 0, _read_counts(table, name))
+        first_words = {tuple(split_heading_words(heading)[:-1][:1]) for heading in (name, *names)}
+        is_same_question = len(first_words) == 1 and first_words != {()}
+        if further.sum() > total.sum() and ((further > 0).all() or is_same_question):
+            tie, no_verdict = (format_set_options(format_word_setting(name, word)) for word in ("tie", ""))
+            raise StudyError(
+                f"{name} may be a third answer beside {join_with_and(names)}. If it is a tie, write {tie}; "
+                f"if it is no verdict, write {no_verdict}"
+            )
 
 
 def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) -> None:

@@ -195,23 +195,27 @@ def test_row_of_zeros_is_a_tie_only_without_another_meaning(name, cell, expected
 
 
 @pytest.mark.parametrize(
-    "names",
+    ("names", "verdict"),
     [
-        ("Answer.better.A", "Answer.better.B", "Answer.better.same"),
-        ("Answer.better.A", "Answer.better.B", "Answer.better.both"),
-        ("Answer.preference.A", "Answer.preference.B", "Answer.preference.unsure"),
-        ("A_better", "B_better", "no_diff"),
+        *(
+            (("Answer.better.A", "Answer.better.B", f"Answer.better.{tie}"), "tie")
+            for tie in ("same", "both")
+        ),
+        (("Answer.preference.A", "Answer.preference.B", "Answer.preference.unsure"), ""),
+        (("A_better", "B_better", "no_diff"), "tie"),
     ],
 )
-def test_third_answer_is_a_tie_unless_declared(names):
+def test_third_answer_is_a_tie_or_must_be_declared(names, verdict):
     """A wins in four rows, B in three, and the third mark is set in two. The last row has no mark."""
-    marks = [
-        {name: str(number == mark) for number, name in enumerate(names)}
-        for mark in [*[0] * 4, *[1] * 3, 2, 2, None]
-    ]
+    chosen = [0] * 4 + [1] * 3 + [2] * 2 + ([None] if names[2] != "no_diff" else [])
+    marks = [{name: str(number == mark) for number, name in enumerate(names)} for mark in chosen]
     table = pd.DataFrame([{"item": number, **AB, **row} for number, row in enumerate(marks)])
-    assert counts(table) in {("4/2/3", 9), ("4/3/3", 10)}
-    assert counts(table, verdicts={names[2]: ""}) == ("4/0/3", 7)
+    declared = {}
+    if verdict == "" or names[2] == "no_diff":
+        assert f"{names[2]} may be a third answer beside {names[0]} and {names[1]}" in refusal(table)
+        declared = {names[2]: verdict}
+    expected = ("4/2/3", 9) if verdict else ("4/0/3", 7)
+    assert counts(table, verdicts=declared) == expected
 
 
 def test_property_of_a_rater_can_be_the_prompt():
