@@ -286,6 +286,12 @@ class Writer:
             )
         check_model_can_run_strategy(self._models[0], self.strategy, *self._models[1:])
         rows, problem = encode_prompts_that_fit(self.loaded, texts, self._recipe)
+        single = [label_prompt(row.prompt) for row in rows if len(row.ids) == 1]
+        if single and not all(Abilities.for_model(model).forgets_earlier_texts for model in self._models):
+            raise StudyError(
+                f"{join_prompt_names(single)}: this {type(self.loaded.model).__name__} confuses a prompt of "
+                "one token with the text that the model read before; make the prompt longer, or remove it"
+            )
         sizes = BatchSizes.choose_first_size(self.settings.batch_size, self.loaded.model, self.strategy)
         self._width = len(rows[0].ids) if self.settings.compile and rows else 0
         need_padding = len({len(row.ids) for row in rows}) > 1

@@ -66,6 +66,13 @@ class Abilities:
         """Whether the model gives correct logits if the positions of a text start at 0."""
         return self._does_trial_succeed(TOKENS, "one text", self._compare_logits_at_default_positions)
 
+    @property
+    def forgets_earlier_texts(self) -> bool:
+        """Whether a prompt of one token has the same logits after the model has read another text."""
+        return self._does_trial_succeed(
+            TOKENS, "a prompt of one token", self._compare_logits_after_another_text
+        )
+
     def can_use_cache(self, text_length: int) -> bool:
         """Return whether logits with a cache are correct for texts of up to `text_length` tokens."""
         compare = partial(self._compare_logits_of_steps, text_length)
@@ -149,6 +156,12 @@ class Abilities:
         ids = self._draw_fixed_ids(TOKENS)
         yield self._run_one_pass(ids)[0], self._model(input_ids=ids).logits[0, -1]
 
+    def _compare_logits_after_another_text(self) -> Pairs:
+        """Compare the logits of one token before and after another text was read."""
+        ids = self._draw_fixed_ids(TOKENS)
+        first, _, second = (self._generate_two_tokens(text)[0] for text in (ids[:, :1], ids, ids[:, :1]))
+        yield second, first
+
     def _compare_logits_of_steps(self, tokens: int, *, is_padded: bool = False, **options: object) -> Pairs:
         """Compare the logits of single steps of `generate` to the logits of one pass over the text.
 
@@ -225,6 +238,20 @@ class Abilities:
         vocabulary = self._model.config.get_text_config().vocab_size
         ids = torch.randint(vocabulary, (1, count), generator=torch.Generator().manual_seed(1))
         return ids.to(self._model.device)
+
+    def _generate_two_tokens(self, ids: Tensor) -> tuple[Tensor, ...]:
+        """Continue a text `[1, n]` with likely tokens, and return the logits of both steps, `[1, V]`."""
+        output = generate_with_transformers(
+            self._model,
+            ids,
+            torch.ones_like(ids),
+            lambda _ids, scores: scores,
+            pad_token_id=0,
+            output_logits=True,
+            return_dict_in_generate=True,
+            max_new_tokens=2,
+        )
+        return output.logits  # type: ignore[no-any-return]
 
     def _run_one_pass(self, ids: Tensor, keep: int = 1) -> Tensor:
         """Run a text `[1, n]` in one pass without a cache, and return the last logits, `[keep, V]`."""

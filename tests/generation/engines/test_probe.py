@@ -159,6 +159,15 @@ def test_prompts_are_padded_with_the_models_padding_token():
     assert together == alone
 
 
+def test_prompt_of_one_token_is_refused_by_stateful_models():
+    """RecurrentGemma's layers do not forget the earlier text when a call has only one token."""
+    prompts = [Prompt(id="one", dataset="d", text="t"), *PROMPTS]
+    assert len(load_foreign("gpt2").tokenizer("t")["input_ids"]) == 1
+    assert list(write(load_foreign("gpt2"), prompts, "greedy", **LIMITS))
+    with pytest.raises(StudyError, match="the prompt 'one': this RecurrentGemmaForCausalLM confuses"):
+        list(write(load_foreign("recurrent-gemma"), prompts, "greedy", **LIMITS))
+
+
 @pytest.mark.parametrize("strategy", ["guard", "beam(beams=2)", "contrastive", "acs"])
 def test_prompts_for_which_a_model_fails_are_reported(strategy):
     """The model has only 16 positions, but its settings do not say this."""
