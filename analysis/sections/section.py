@@ -21,7 +21,7 @@ from analysis.scores.scores import ResultKey
 from guard_eval.estimate import Estimate
 from guard_eval.frozen import record
 from guard_eval.records import SIMULATED
-from guard_eval.reporting.escaping import NOTHING, Cell
+from guard_eval.reporting.escaping import NOTHING, Cell, Escaped
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
     capitalise,
@@ -116,6 +116,7 @@ class Section:
         tables: The tables.
         notes: Explanations of the tables.
         is_open: Whether the section is unfolded at first.
+        figures: The figures below the tables.
     """
 
     anchor: str
@@ -124,6 +125,7 @@ class Section:
     tables: tuple[Table, ...]
     notes: tuple[str, ...] = ()
     is_open: bool = False
+    figures: tuple[Escaped, ...] = ()
 
 
 def make_frame_from_rows(

@@ -98,4 +98,5 @@ def test_tuned_study_runs_from_grid_to_report(run, tmp_path):
         rows = {row["setting"] for row in csv.DictReader(file) if row["chosen"] == "true"}
     assert rows == {"guard", *chosen.values()}
     assert "Bold: chosen" in search
+    assert "coherence against diversity of all settings; diamonds: chosen" in search.lower()
     assert "was the largest tried" in search or "was the smallest tried" in search
