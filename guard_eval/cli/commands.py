@@ -59,6 +59,11 @@ COMMANDS = {
     "raters add": Command(
         PEOPLE, "guard_eval.store.manage:invite_raters", "Invite people: make a link for each."
     ),
+    "raters links": Command(
+        PEOPLE,
+        "guard_eval.store.manage:renew_links",
+        "Make new links for invited people, and write the links to a file.",
+    ),
     "raters assign": Command(
         PEOPLE,
         "guard_eval.store.manage:assign_pairs",

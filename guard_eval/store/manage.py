@@ -4,17 +4,21 @@ If an action is impossible for one of the names, the command raises a `StudyErro
 """
 
 import re
+import secrets
 import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from getpass import getuser
+from pathlib import Path
 from typing import Literal
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
+from guard_eval.reporting.escaping import make_csv
 from guard_eval.reporting.tables import Table
+from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.results import Result
 from guard_eval.store import raters, settings
 from guard_eval.store.database import Store
@@ -26,6 +30,7 @@ LOCAL_ADDRESS = "http://127.0.0.1:8501"
 """The default address of `guard-eval annotate`. Links begin with it until the app has been served."""
 
 
+_LINK_COLUMNS = ("name", "link")
 _LOCAL = ("http://127.", "http://localhost:", "http://[::1]")
 _ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
@@ -59,22 +64,71 @@ def invite_raters(
             machine.
         renew: Make new links for people who lost theirs. The old links stop working.
     """
-    if url is not None and not _ADDRESS.fullmatch(url):
-        raise StudyError(f"--url {url} is not a web address; write one such as https://rate.example.org")
     with _require_names_and_open_store(study, names, "add") as store:
-        address = (url or settings.read_setting(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
-        with store.begin_write():  # all of them or nobody
-            slots.apply_hand_out_plan(store, study.hand_out_plan)
-            tokens = {name: raters.invite_rater(store, name, renew=renew)[1] for name in names}
-    links = {name: f"{address}/?invite={token}" for name, token in tokens.items()}
+        links, notes = _make_invitation_links(store, study, names, url, renew=renew)
     lines = ["Invite links are shown once and stored only as hashes. Send each to its rater:"]
     lines += [f"  {name}: {link}" for name, link in links.items()]
+    return InvitationLinks(lines=(*lines, *notes), next=(study.format_command("annotate"),), links=links)
+
+
+def renew_links(study: Study, /, *names: str, output: Path, url: str | None = None) -> Result:
+    """Make new links for invited people, and write the links to a file.
+
+    The study stores only hashes of links, so it cannot show the old ones. The old links of these people stop
+    working.
+
+    Args:
+        study: The study's folder.
+        names: The people who get new links. Default: all who were invited by name and have rated nothing
+            yet.
+        output: The CSV file to write, with a row for each rater. Only the file's owner can read the file.
+        url: The address at which raters reach the app; see `raters add`.
+    """
+    if output.suffix.lower() != ".csv":
+        raise StudyError(f"--output {output}: links are written as CSV; give the file the ending .csv")
+    if output.exists() and not output.is_file():
+        raise StudyError(f"--output {output} is not a regular file; name another file")
+    check_replaceable(output, ",".join(_LINK_COLUMNS))
+    draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
+    # If the new links cannot be written or stored, the old links stay in the database and in the file.
+    try:
+        with Store.open(study.database, declared=study.declared) as store, store.begin_write():
+            invited = names or [
+                rater.name
+                for rater in raters.read_rater_progress(store)
+                if rater.kind == "person" and rater.source is None and not rater.rated and not rater.state
+            ]
+            if not invited:
+                raise StudyError(
+                    "all invited people have rated already; name people who need new links, or invite more: "
+                    f"{study.format_command('raters add', 'NAME')}"
+                )
+            written, notes = _make_invitation_links(store, study, invited, url, renew=True)
+            write_atomically(draft, make_csv([_LINK_COLUMNS, *written.items()]).encode(), private=True)
+        draft.replace(output)
+    finally:
+        draft.unlink(missing_ok=True)
+    line = f"{output}: new links for {', '.join(written)}; their earlier links no longer work"
+    return Result(lines=(line, *notes), next=(study.format_command("annotate"),))
+
+
+def _make_invitation_links(
+    store: Store, study: Study, names: Sequence[str], url: str | None, *, renew: bool
+) -> tuple[dict[str, str], list[str]]:
+    """Make a link for each name; return the links by name, and messages about the address."""
+    if url is not None and not _ADDRESS.fullmatch(url):
+        raise StudyError(f"--url {url} is not a web address; write one such as https://rate.example.org")
+    address = (url or settings.read_setting(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
+    with store.begin_write():  # all of them or nobody
+        slots.apply_hand_out_plan(store, study.hand_out_plan)
+        tokens = {name: raters.invite_rater(store, name, renew=renew)[1] for name in names}
+    notes = []
     if address.startswith(_LOCAL):
-        lines.append(
+        notes.append(
             "The links work only on this machine, while the app is served. For raters elsewhere, give the "
             "address where they open the app: --url https://rate.example.org"
         )
-    return InvitationLinks(lines=tuple(lines), next=(study.format_command("annotate"),), links=links)
+    return {name: f"{address}/?invite={token}" for name, token in tokens.items()}, notes
 
 
 def assign_pairs(study: Study, /, *names: str) -> Result:

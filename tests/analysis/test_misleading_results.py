@@ -93,7 +93,7 @@ def test_notebook_accepts_frames_and_files(tmp_path):
     assert {"read", "shares", "agreement", "ranking", "report", "figures"} <= set(dir(analysis))
     with pytest.raises(StudyError, match="no-file"):
         analysis.shares(tmp_path / "no-file.csv")
-    with pytest.raises(StudyError, match="Series"):
+    with pytest.raises(StudyError, match="name a data frame"):
         analysis.read(pd.Series([1, 2]))
 
 

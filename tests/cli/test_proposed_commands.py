@@ -84,6 +84,7 @@ def test_commands_after_pair_need_no_code_option(own_study, run_anew):
     declared = {name for name in OF_STUDIES if name.split()[0] not in {"generate", "judge", "annotate"}}
     arguments = {
         "raters add": ["Ann"],
+        "raters links": ["Ann", "--output", "links.csv"],
         "backup": ["copy.db"],
         "publish": ["out"],
         "measure": ["--dry-run"],

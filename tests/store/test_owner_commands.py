@@ -32,6 +32,7 @@ from guard_eval.store.manage import (
     exclude_raters,
     include_raters,
     invite_raters,
+    renew_links,
     revoke_raters,
 )
 from guard_eval.store.raters import RaterProgress, find_rater_by_token, get_or_add_rater, invite_rater
@@ -96,6 +97,42 @@ def test_links_begin_with_the_address_of_the_served_app(study):
     served = invite_raters(study, "Cas")
     assert served.links["Cas"].startswith("http://10.0.0.7:8600/?invite=")
     assert served.lines[-1] == f"  Cas: {served.links['Cas']}"
+
+
+def test_links_are_written_for_raters_without_verdicts(study, tmp_path):
+    first = invite_raters(study, "Ben", "Cas").links["Ben"]
+    revoke_raters(study, "Cas")
+    result = renew_links(study, output=tmp_path / "links.csv", url="https://rate.example.org")
+    with (tmp_path / "links.csv").open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert "new links for Ben; their earlier links no longer work" in result.lines[0]
+    assert row["link"].startswith("https://rate.example.org/?invite=")
+    assert (tmp_path / "links.csv").stat().st_mode & 0o777 == 0o600
+    with open_store(study) as store:
+        assert find_rater_by_token(store, first.partition("invite=")[2]) is None
+        assert find_rater_by_token(store, row["link"].partition("invite=")[2]).name == row["name"] == "Ben"
+    renew_links(study, "Ann", output=tmp_path / "ann.csv")
+    assert "Ann,http://127.0.0.1" in (tmp_path / "ann.csv").read_text()
+
+
+def test_old_links_stay_valid_if_new_ones_cannot_be_written(study, tmp_path, failing_commits):
+    invite_raters(study, "Ben")
+    renew_links(study, output=tmp_path / "links.csv")
+    earlier = (tmp_path / "links.csv").read_text()
+    link = earlier.splitlines()[1].partition(",")[2]
+    (tmp_path / "folder.csv").mkdir()
+    with failing_commits(), pytest.raises(StudyError, match="disk is full"):
+        renew_links(study, output=tmp_path / "links.csv")
+    assert (tmp_path / "links.csv").read_text() == earlier
+    assert [path.name for path in tmp_path.iterdir() if "links" in path.name] == ["links.csv"]
+    for output, says in (
+        (tmp_path / "folder.csv", "not a regular file"),
+        (tmp_path / "x.txt", "the ending .csv"),
+    ):
+        with pytest.raises(StudyError, match=says):
+            renew_links(study, output=output)
+    with open_store(study) as store:
+        assert find_rater_by_token(store, link.partition("invite=")[2]).name == "Ben"
 
 
 def test_exclusion_prints_only_the_changed_raters(study):
@@ -169,6 +206,10 @@ def test_raters_assign_works_only_before_the_first_rating(tmp_path, make_pairs):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
+        (
+            lambda study: renew_links(study, output=study.folder / "l.csv"),
+            "invite more: guard-eval raters add",
+        ),
         (invite_raters, "add needs at least one name: guard-eval raters add .*owned NAME"),
         (lambda study: invite_raters(study, "Ben", "Ann"), "a rater named 'Ann' already exists; choose"),
         (lambda study: invite_raters(study, "Eve", renew=True), "there is no rater named 'Eve'"),
