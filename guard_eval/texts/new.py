@@ -126,7 +126,7 @@ def new(
     folder = Path(folder)
     paths = [Path(file) for file in ([prompts] if isinstance(prompts, str | Path) else prompts)]
     if texts is not None:
-        sources = [Path(source) if isinstance(source, str) else source for source in texts]
+        sources = _list_sources(texts)
         imported, systems = import_texts(sources, columns=column, prompts=read_prompts(*paths), common=common)
         names = {system.name for system in systems}
         properties = read_prompt_properties(paths or sources, systems={*names, *column})
@@ -151,6 +151,15 @@ def new(
         lines=(f"{folder / STUDY_TOML}: the settings to edit", *lines),
         next=(study.format_command("generate", "--dry-run"),),
     )
+
+
+def _list_sources(texts: Source | Sequence[Source]) -> list[Source]:
+    """Return the files and data frames of `--texts`."""
+    items = [texts] if isinstance(texts, str | Path) or hasattr(texts, "itertuples") else texts
+    sources = [Path(item) if isinstance(item, str) else item for item in items]
+    if not sources:
+        raise StudyError("--texts has no file; name the files with the texts of two systems or more")
+    return sources
 
 
 def _describe_prompt_counts(folder: Path, prompts: Sequence[Prompt], properties: Properties) -> str:

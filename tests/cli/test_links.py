@@ -30,7 +30,7 @@ def listed(folder):
 @pytest.mark.parametrize("points_to", ["nothing", "a file", "a folder"])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_follows_a_link_out_of_the_study(run, paired, tmp_path, name, points_to):
-    (texts,) = (paired / "continuations").iterdir()
+    (texts,) = (path for path in (paired / "continuations").iterdir() if path.is_dir())
     link = paired / name.replace("RUN", texts.name)
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -54,7 +54,7 @@ def test_no_command_follows_a_link_out_of_the_study(run, paired, tmp_path, name,
 @pytest.mark.parametrize("name", ["", "RUN", "RUN/guard.jsonl", "RUN/recipe.json"])
 def test_no_text_is_read_through_a_link(run, paired, tmp_path, name):
     """A stranger's study could show raters, judges and readers the texts of the user's other studies."""
-    (texts,) = (paired / "continuations").iterdir()
+    (texts,) = (path for path in (paired / "continuations").iterdir() if path.is_dir())
     link = paired / "continuations" / name.replace("RUN", texts.name)
     link.rename(tmp_path / "outside")
     link.symlink_to(tmp_path / "outside")

@@ -52,7 +52,7 @@ REFUSED = [
     ("paired", ["export", "small", "--output", "v.xlsx"], "give the file the ending .csv"),
     ("paired", ["export", "small", "--table", "everything"], "for --table. Choose from"),
     ("paired", ["measure", "small", "--metrics", "bleu"], "bleu"),
-    ("paired", ["measure", "small", "--output", "x"], "--output is only for files"),
+    ("paired", ["measure", "small", "--output", "x"], "--output are only for files"),
 ]
 
 
