@@ -309,7 +309,7 @@ def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None
         if name not in filters and name not in wide and _find_exclusion_words(table, name)
     ]
     if names and EXCLUDED not in table.declared.columns:
-        words = _find_exclusion_words(table, names[0])
+        words = [word for name in names for word in _find_exclusion_words(table, name)]
         raise StudyError(
             f"{join_with_and(list(map(repr, names)))} may say which rows do not count. If rows with "
             f"{join_first_parts(list(map(repr, words)), 3)} do not count, write "

@@ -141,7 +141,7 @@ def test_two_columns_that_may_mark_rows_are_asked_about_together():
         QC=lambda item, _: "fail" if item < 2 else "pass",
         task=lambda item, _: "practice" if item in {1, 2} else "main",
     )
-    assert "If all of them do, write --set columns.excluded=QC,task." in refusal(table)
+    assert "with 'fail' and 'practice' do not count, write --set columns.excluded=QC,task." in refusal(table)
     assert counts(table, columns={"excluded": "QC,task"}) == ("27/0/0", 9)
     assert counts(table, columns={"excluded": "QC"}) == ("30/0/0", 10)
     assert counts(table, columns={"excluded": ""}) == ("36/0/0", 12)

@@ -307,14 +307,14 @@ def test_ids_that_begin_again_for_own_raters_must_be_declared(name):
     assert counts(table, columns={"pair_id": "item"}) == ("36/0/0", 6)
 
 
-def test_message_names_the_words_of_a_second_header_row():
+def test_second_header_row_is_refused():
     """SurveyMonkey writes "Response" under each question."""
     answers = ["Response", *("Summary A", "Summary B") * 6]
     table = pd.DataFrame(
         {"Email": range(13), "Which is better? (1)": answers, "Which is better? (2)": answers}
     )
     message = refusal(table[:5], columns={"headings": "pair_id"})
-    assert "--set 'verdicts.\"Response\"=SIDE'" in message
+    assert "no column has verdicts under its heading. Declare what the words mean" in message
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_vllm_writes_the_strategies_that_it_can_run(tmp_path, monkeypatch):
     assert requested == ["guard", "greedy"]
 
 
-def test_vllm_texts_are_stored_in_a_separate_file(tmp_path):
+def test_vllm_texts_have_ids_of_their_own(tmp_path):
     vllm_study = study(tmp_path / "s", ["guard", "greedy"])
     local = made_with(model="bundled", strategy="guard")
     served = replace(local, engine="vllm")
@@ -86,7 +86,7 @@ def test_vllm_texts_are_stored_in_a_separate_file(tmp_path):
     by_hand = b'["p0","Once upon a time","bundled","r","guard",1,8,8,"float32",{"engine":"vllm"}]'
     assert served.make_continuation_id(prompt) == hashlib.sha256(by_hand).hexdigest()[:16]
     append_continuations(vllm_study.continuations_folder, [continuation(prompt=prompt, made_by=served)])
-    assert json.loads(text_file(vllm_study.folder, "guard.vllm").read_text())["engine"] == "vllm"
+    assert json.loads(text_file(vllm_study.folder, "guard").read_text())["engine"] == "vllm"
     result = find_generated_texts(vllm_study, ["guard"], [prompt])["guard"]
     assert result["p0", 1].recipe == served
 
