@@ -177,13 +177,15 @@ def _read_csv_rows(path: Path, text: str, signs: str) -> Iterator[tuple[int, lis
     lines = enumerate(_split_lines(text, end), start=1)
     begin, head = next(((number, line) for number, line in lines if line.strip()), (0, ""))
     match = _SIGN_LINE.fullmatch(head)
-    if match is None:
-        begin = 0
-        columns = {sign: len(next(csv.reader([head], delimiter=sign), [])) for sign in signs}
-    sign = (match[1] or "\t") if match else max(columns, key=columns.__getitem__)
-    reader = csv.reader(islice(_split_lines(text, end), begin, None), delimiter=sign, strict=True)
+    begin = begin if match else 0
     number = begin + 1
     try:
+        if match:
+            sign = match[1] or "\t"
+        else:
+            columns = {sign: len(next(csv.reader([head], delimiter=sign), [])) for sign in signs}
+            sign = max(columns, key=columns.__getitem__)
+        reader = csv.reader(islice(_split_lines(text, end), begin, None), delimiter=sign, strict=True)
         for row in reader:
             if any(row) or len(row) == 1:
                 yield number, row

@@ -290,7 +290,7 @@ def test_table_is_the_same_in_every_file(tmp_path, name, content):
 
 def test_list_in_a_column_that_is_read_is_refused(tmp_path):
     path = tmp_path / "votes.json"
-    path.write_text(VOTES.assign(winner=[["model_a"]] * 30).to_json(orient="records"))
+    path.write_text(VOTES.assign(winner=[["model_a", "model_b"]] * 30).to_json(orient="records"))
     assert "names no method of its pair" in refusal(path)
 
 
