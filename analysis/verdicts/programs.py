@@ -79,6 +79,8 @@ _USED = {*KNOWN, *SHOWN}.union(
 _PERSON = re.compile(r"(expert|author|arena_user|human|annotator)(_\d+|\b)", re.IGNORECASE)
 _WORDS_OF = {"choices": "choices", "pairwise": "selected", "textarea": "text"}
 """For each type of control in Label Studio, the key under which a result has the chosen words."""
+_CONTENT = "content"
+"""The column with a hash of a Label Studio task's data. Tasks with the same data have the same hash."""
 _WHO = ("rater", "rater_kind")
 """The text areas of Label Studio that name the annotator and the annotator's kind."""
 _SELECTION = "selection"
@@ -103,6 +105,12 @@ def read_program_file(file: VerdictFile, name: str, items: pd.DataFrame | None) 
                 yield number, {LEFT_OUT: row} if isinstance(row, str) else row
 
     frame = file.build_table(rows())
+    if _CONTENT in frame:
+        judged = frame[frame["verdict"].notna()]
+        # Tasks with the same data are one item, imported for several annotators.
+        if not judged.duplicated([_CONTENT, "rater", "criterion"]).any():
+            frame = frame.assign(pair_id=frame[_CONTENT])
+        frame = frame.drop(columns=_CONTENT)
     frame.attrs[READING] = Reading(notes=(f"{file.path} is read as {form.what}", *notes))
     return frame
 
@@ -217,8 +225,9 @@ def _read_label_studio(record: Record, where: str, items: ItemRecords) -> Rows:
     if not annotations:
         yield "not annotated"
     data |= items.get(str(data.get("id")), {})
-    # Tasks with the same data are one item, imported for several annotators.
-    item = {"pair_id": make_content_id(json.dumps(data, sort_keys=True, default=str)), **data}
+    item = {"pair_id": record.get("id"), **data}
+    if "pair_id" not in data:
+        item[_CONTENT] = make_content_id(json.dumps(data, sort_keys=True, default=str))
     for annotation in annotations:
         result = annotation.get("result") if isinstance(annotation, dict) else None
         if not isinstance(result, list):
