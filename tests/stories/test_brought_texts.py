@@ -197,8 +197,8 @@ def test_published_generations_become_pairs_in_three_commands(run, tmp_path):
     for name in names:
         shutil.copy(DATA / name, tmp_path / name)
     message = run("new", "s", "--texts", *names).refused()
-    assert "557 ids stand for other words in another file" in message
-    assert "on the 757 prompts that all have: --common" in message
+    assert "has no text to 557 of" in message
+    assert "on the 757 prompts that" in message
     assert run("new", "s", "--common", "--texts", *names).code == 0
     assert "50 pairs, 50 new" in run("pair", "s").out
     with serve_study(tmp_path / "s", tmp_path / "log") as url:
