@@ -46,8 +46,8 @@ def explain_too_few_raters(weights: Floats | Integers, fewest: int) -> str:
     if len(weights) >= fewest and effective >= FEWEST_EQUAL:
         return ""
     return (
-        f"a result for other raters needs at least {fewest} raters with similar numbers of ratings; the "
-        f"{len(weights)} raters count as {effective:.2f} of equal weight, and {FEWEST_EQUAL:g} are needed"
+        f"a result for other raters needs at least {fewest} raters with similar numbers of ratings (together "
+        f"worth {FEWEST_EQUAL:g} equal raters); there are {len(weights)}, worth {effective:.2f}"
     )
 
 

@@ -392,16 +392,17 @@ class Settings(SettingsTable):
     @classmethod
     def _find_compared_systems(cls, table: TableOfSystems, info: ValidationInfo) -> TableOfSystems:
         """Replace strategies by their signatures. Refuse names that are not systems."""
-        systems: list[System] = []
-        if {
-            "generation",
-            "system",
-        } <= info.data.keys():  # else they are wrong, and their problems are reported
-            systems = [*_make_generated_systems(info.data["generation"]), *info.data["system"]]
-        # all settings of a strategy have one name
-        names = dict.fromkeys(system.setting_of or system.name for system in systems)
+        names: dict[str, None] = {}
+        # If a key is missing, its table is wrong, and the problems of that table are reported.
+        if {"generation", "tuning", "system"} <= info.data.keys():
+            is_tuned = info.data["tuning"] is not None
+            # [tuning] gives all settings of a strategy one name.
+            for system in _make_generated_systems(info.data["generation"]):
+                names[system.setting_of or system.name] = None
+            for system in info.data["system"]:
+                names[(is_tuned and system.setting_of) or system.name] = None
         renamed = _rename_systems(table, partial(normalise_system_name, systems=names))
-        if systems:
+        if names:
             _refuse_unknown_names(renamed.named_systems, "generation.strategies or [[system]]", names)
         return renamed
 
