@@ -4,13 +4,16 @@ from dataclasses import fields
 from importlib import import_module
 from pkgutil import walk_packages
 
+import pandas as pd
 import pytest
 from verdicts_by_hand import COMPARED, drawn_verdicts, evidence, table
 
 import analysis
 from analysis import sections
 from analysis.evidence import USED_PLAN_KEYS, declare_plan_keys
+from analysis.reports.notebook import make_evidence
 from analysis.sections import ANALYSES, SECTIONS
+from analysis.sections.raters import order_and_length
 from analysis.sections.raters.agreement import AgreementRow, measure_agreement
 from analysis.sections.section import MAX_ROWS, make_frame_from_rows, make_table_of_first_rows
 from analysis.verdicts.checks import check_verdicts
@@ -91,3 +94,16 @@ def test_plan_key_of_unknown_effect_is_refused(monkeypatch):
         StudyError, match=r"margin = 0\.1: measure_agreement does not use this setting; leave it out"
     ):
         measure_agreement(evidence(table({"1": "xy"}), margin=0.1))
+
+
+def test_order_section_says_the_range_of_shares():
+    """The first text, alpha in all four pairs, wins three times on flow and once on sense."""
+    wins = {"flow": 3, "sense": 1}
+    rows = [
+        {"item": item, "left": "alpha", "right": "beta", "rater": "u", "criterion": name}
+        | {"winner": "alpha" if item < count else "beta"}
+        for name, count in wins.items()
+        for item in range(4)
+    ]
+    section = order_and_length.make_section(make_evidence(pd.DataFrame(rows), rater_kind="person"))
+    assert section.answer == "The first-shown text won 25\N{NO-BREAK SPACE}% to 75\N{NO-BREAK SPACE}%"

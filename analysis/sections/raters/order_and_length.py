@@ -40,7 +40,6 @@ from guard_eval.reporting.words import (
     format_p,
     format_percent,
     format_share_limits,
-    join_first_parts,
 )
 
 RATED = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
@@ -272,7 +271,8 @@ def _answer_question(positions: Sequence[PositionRow], lengths: Sequence[LengthR
     }
     parts = []
     for text, of_text in shares.items():
-        percentages = [format_percent(share.value, 0) for share in of_text if share.value is not None]
-        if percentages:
-            parts.append(f"the {text} text won {join_first_parts(percentages, 2)}")
+        values = [share.value for share in of_text if share.value is not None]
+        if values:
+            limits = dict.fromkeys(format_percent(share, 0) for share in (min(values), max(values)))
+            parts.append(f"the {text} text won {' to '.join(limits)}")
     return capitalise("; ".join(parts)) or "See the tables"
