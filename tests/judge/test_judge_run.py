@@ -241,15 +241,19 @@ def test_budget_needs_a_price(run, pairs):
         run(price=Price(online=None, batch=None, source="", assumed=True), budget_usd=1)
 
 
-def test_wait_for_a_rate_limit_prints_one_line(run, pairs, server):
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [({"Retry-After": "1"}, "some requests wait for 1 seconds"), ({}, "some requests wait")],
+)
+def test_wait_for_a_rate_limit_prints_one_line(*, run, pairs, server, headers, words):
     pairs(20)
-    slow = make_error(429, "slow down", headers={"Retry-After": "1"})
+    slow = make_error(429, "slow down", headers=headers)
     server.act = lambda ask: slow if 5 < len(server.asks) < 20 else make_verdict(ask)
     reporter = Mock()
     with progress.use_reporter(reporter):
         assert run(concurrency=8).verdicts == 40
     ((line,),) = (call.args for call in reporter.show_notice.call_args_list)
-    assert "some requests wait (HTTP 429: slow down)" in line
+    assert f"{words} (HTTP 429: slow down)" in line
 
 
 @pytest.mark.parametrize("refuses", [True, False])
