@@ -28,6 +28,9 @@ from guard_eval.store.judging import requests
 from guard_eval.store.judging.group_commit import GroupCommit
 from guard_eval.store.schema import add_rows, query
 from judge import journal as judge_journal
+from judge.questions import RequestBuilder, read_unjudged_questions
+from judge.recheck import draw_requests_to_recheck
+from judge.viewer import read_judged_comparisons
 
 pytestmark = pytest.mark.slow
 both = pytest.mark.both_databases
@@ -319,6 +322,20 @@ def test_answer_after_its_lease_does_not_block_next_run(run, store, pairs, serve
         requests.store_request_results(db, now, [late])
         states = {row.id: row.state for row in read_all_rows(db, "request")}
     assert (states[lost["id"]], states[lost["id"] + 99]) == ("lost", "open")
+
+
+def test_stored_answers_of_many_pairs_take_few_queries(run, store, judge, pairs):
+    pairs(20)
+    questions = read_unjudged_questions(store, judge, seed=11)
+    run()
+    builder = RequestBuilder(judge, seed=11)
+    state = builder.make_initial_run_state(store)
+    queries = []
+    sqlalchemy.event.listen(store.engine, "before_cursor_execute", lambda *seen: queries.append(seen[2]))
+    assert len(builder.replay_stored_answers(store, questions, state)) == 40
+    assert len(draw_requests_to_recheck(store, judge, 15, seed=11)) == 15
+    assert len(list(read_judged_comparisons(store, seed=11))) == 20
+    assert len([text for text in queries if "SELECT" in text]) < 10
 
 
 @both
