@@ -109,7 +109,10 @@ def judge(
         raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
     with Store.open(study.database, declared=study.declared) as store:
         if view is not None:
-            count = write_judge_exchanges_page(store, study.settings.judge, view, seed=study.settings.seed)
+            names = None if only is None else {judge_settings.rater_name for judge_settings in judges}
+            count = write_judge_exchanges_page(
+                store, study.settings.judge, view, seed=study.settings.seed, only_judges=names
+            )
             return JudgeResult(lines=(f"{view}: {count} exchanges; open it in a browser",))
         if not pairs.read_pairs(store):
             raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
@@ -129,8 +132,8 @@ def judge(
             result = command.summarize_run()
         else:
             result = command.show_previews(previews, example=dry_run)
-        is_done = not any(preview.requests or preview.open for preview in previews)
-        if tune and (is_sent or is_done):
+        is_done = is_sent or not any(preview.requests or preview.open for preview in previews)
+        if tune and is_done and not command.errors:
             result = replace(result, next=(pairing,))
     if command.errors:
         progress.show_result(result)
