@@ -339,7 +339,8 @@ def decide_about_rater(
         reason: The reason, which the report shows. Only a revocation needs none.
 
     Raises:
-        StudyError: The rater is unknown or was erased, or the person or the reason is missing.
+        StudyError: The rater is unknown or was erased, an exclusion or inclusion would change nothing, or the
+            name of the person who decides, or the reason, is missing.
     """
     refuse_blank_or_long_name("name of the person who decides", by)
     if decision != "revoke" and not reason.strip():
@@ -349,14 +350,32 @@ def decide_about_rater(
     change, kept_slots = _DECISIONS[decision]
     with store.begin_write() as (db, now):
         row = find_rater(db, name)
-        if decision == "include" and _IS_ERASED(db, rater=row.id).first() is not None:
+        if decision == "include":
+            _check_rater_can_be_included(db, row)
+        if decision == "exclude" and row.excluded_at is not None:
             raise StudyError(
-                f"{name!r} was erased, which cannot be undone; invite the person under a new name"
+                f"the rater {name!r} is already excluded; the notes say why: guard-eval export STUDY --table "
+                "notes"
             )
         change(db, rater=row.id, now=now)
         slots.keep_or_free_slots_of_rater(db, row.id, keep=kept_slots)
-        detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
-        write_note(store, _make_rater(row), decision, detail)
+        if decision != "revoke" or row.revoked_at is None:
+            detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
+            write_note(store, _make_rater(row), decision, detail)
+
+
+def _check_rater_can_be_included(db: Connection, row: SqlRow) -> None:
+    """Check that a rater can be included again: the rater is excluded or revoked, or failed the check."""
+    if _IS_ERASED(db, rater=row.id).first() is not None:
+        raise StudyError(
+            f"{row.name!r} was erased, which cannot be undone; invite the person under a new name"
+        )
+    has_failed = read_declined_or_failed_raters(db, [row.id]).get(row.id) == "failed the check"
+    if row.excluded_at is None and row.revoked_at is None and not has_failed:
+        raise StudyError(
+            f"the rater {row.name!r} may already rate; name a rater who is excluded or revoked, or who "
+            "failed the check"
+        )
 
 
 def erase_rater(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
