@@ -1,13 +1,15 @@
 """Open the database of one study, and run transactions on SQLite or PostgreSQL."""
 
 import importlib.util
+import shutil
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Self
 
@@ -98,6 +100,7 @@ class Store:
         self._lock = threading.RLock()
         self._transaction: tuple[Connection, datetime] | None = None
         self._uri: str | None = None
+        self._scratch: TemporaryDirectory[str] | None = None
         make_engine = partial(create_engine, address, hide_parameters=True, pool_size=8, max_overflow=24)
         try:
             if self.is_sqlite:
@@ -144,7 +147,7 @@ class Store:
         return store
 
     def _connect(self) -> sqlite3.Connection:
-        """Connect to the SQLite file."""
+        """Connect to the SQLite file, or to its temporary copy if there is one."""
         return sqlite3.connect(
             self._uri or str(self.file),
             uri=self._uri is not None,
@@ -153,8 +156,10 @@ class Store:
         )
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, and remove the temporary copy of the database."""
         self.engine.dispose()
+        if self._scratch is not None:
+            self._scratch.cleanup()
 
     def __enter__(self) -> Self:
         return self
@@ -270,10 +275,10 @@ class Store:
             _KEEP_SCHEMA(db, value=SCHEMA)
 
     def _choose_way_to_read(self, file: Path) -> None:
-        """Read the file alone if SQLite cannot write beside it. In WAL mode, even a reader makes two files.
+        """Read the file alone, or a copy if it has a log, if SQLite cannot write beside the file.
 
-        Raises:
-            StudyError: The newest changes are in a log, which only a program that can write may read.
+        In WAL mode, even a reader makes two files. After a program was killed, its log contains the newest
+        changes.
         """
         try:
             with closing(sqlite3.connect(file)) as probe:
@@ -283,10 +288,8 @@ class Store:
                 return
             logs = [file.with_name(file.name + ending) for ending in ("-wal", "-journal")]
             if any(log.exists() and log.stat().st_size for log in logs):
-                raise StudyError(
-                    f"the newest changes of {file} are in a log beside it, and the folder is not writable; "
-                    "copy the whole folder to a place where you can write"
-                ) from None
+                self._scratch = copy_database(file, [log for log in logs if log.exists()])
+                file = Path(self._scratch.name, file.name)
             self._uri = f"{file.absolute().as_uri()}?immutable=1"
 
     def _contains_study(self, db: Connection) -> bool:
@@ -325,6 +328,26 @@ class Store:
         is_changed = stored != set(write_schema_statements(sqlite=True))
         if is_changed or db.exec_driver_sql(_FIND_LONG_IDS).first() is not None:
             raise StudyError(f"{self.name} was changed by another program; use the original file")
+
+
+def copy_database(file: Path, logs: Sequence[Path]) -> TemporaryDirectory[str]:
+    """Copy a database and its logs into a new folder, under the same name.
+
+    Raises:
+        StudyError: The database cannot be copied.
+    """
+    try:
+        scratch = TemporaryDirectory(prefix="guard-eval-", ignore_cleanup_errors=True)
+        for path in (file, *logs):
+            shutil.copyfile(path, Path(scratch.name, path.name))
+        with closing(sqlite3.connect(Path(scratch.name, file.name))) as database:
+            database.execute("PRAGMA journal_mode = DELETE")  # moves the log's changes into the file
+    except (OSError, sqlite3.Error) as error:
+        raise StudyError(
+            f"SQLite cannot write beside {file}, and copying this file to a temporary folder failed: "
+            f"{error}; set TMPDIR to a folder with free space"
+        ) from None
+    return scratch
 
 
 def parse_url(address: str) -> URL:
