@@ -91,6 +91,7 @@ class RunState:
         unjudged_pairs: The ids of the pairs of all answers without a verdict since the last verdict.
         failures: The number of questions in a row that the server failed to answer. Before the first verdict,
             rejected questions count, too.
+        rejections: The number of questions since the last verdict that the server rejected in every form.
     """
 
     judge: Judge
@@ -104,6 +105,7 @@ class RunState:
     refused_questions: int = 0
     unjudged_pairs: tuple[str, ...] = ()
     failures: int = 0
+    rejections: int = 0
 
     @property
     def form(self) -> Form:
@@ -234,8 +236,10 @@ def _adjust_token_limit(run: RunState, reply: Reply) -> RunState:
 
 def update_failure_counts(run: RunState, step: Verdict | Failure) -> RunState:
     """Return the run's state with the counts of failures after a question is finished."""
-    is_failure = isinstance(step, Failure) and _is_server_failure(run, step.error)
-    return replace(run, failures=run.failures + 1 if is_failure else 0)
+    if not isinstance(step, Failure):
+        return replace(run, failures=0, rejections=0)
+    failures = run.failures + 1 if _is_server_failure(run, step.error) else 0
+    return replace(run, failures=failures, rejections=run.rejections + (step.error.kind == "rejected"))
 
 
 def _is_server_failure(run: RunState, error: RequestFailure) -> bool:
@@ -291,7 +295,7 @@ def _choose_untried_request_form(history: History, form: Form, error: RequestFai
     failed = _count_failures_since_answer(history)
     is_passing = error.kind == "server_error" and failed.total() == 1
     is_over = failed[error.kind] >= ATTEMPTS.get(error.kind, failed[error.kind] + 1)
-    is_futile = error.change == "guess" and (run.has_verdicts or run.failures >= DECIDING_QUESTIONS)
+    is_futile = error.change == "guess" and run.rejections >= DECIDING_QUESTIONS
     is_fixed = error.change == "responses" and run.judge.style != "auto"
     if error.change is None or is_passing or is_over or is_futile or is_fixed:
         return None

@@ -111,20 +111,21 @@ class BatchApi:
     async def _search_batches(self, name: str) -> str | None:
         """Search the provider's list once for the batch with our name; return the provider's id, if any."""
         query: dict[str, object] = {"limit": 100}
-        last_id = ""
+        seen_pages = set()
         while True:
             page = await self._call_and_read_json(partial(self.client.get, "/batches", dict(query)))
             listed = page.get("data")
             if not isinstance(listed, list):
                 raise StudyError(_BAD_RESPONSE)
             for entry in map(get_object_or_empty, listed):
-                last_id = _check_provider_id(entry.get("id"))
                 if get_object_or_empty(entry.get("metadata")).get("guard-eval") == name:
-                    return last_id
+                    return _check_provider_id(entry.get("id"))
             if not page.get("has_more") or not listed:
                 return None
-            if query.get("after") == last_id:  # the list repeats itself without end
+            last_id = _check_provider_id(get_object_or_empty(listed[-1]).get("id"))
+            if last_id in seen_pages:  # the list repeats itself without end
                 raise StudyError(_BAD_RESPONSE)
+            seen_pages.add(last_id)
             query["after"] = last_id
 
     async def create_batch(self, name: str, file: IO[bytes], path: str) -> str:

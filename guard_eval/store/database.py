@@ -35,6 +35,21 @@ _DURABLE = func.set_config(
 _READ_SCHEMA = query("SELECT value FROM setting WHERE key = 'schema'")
 _KEEP_SCHEMA = query("INSERT INTO setting (key, value) VALUES ('schema', :value)")
 
+_READ_SQLITE_STATEMENTS = """
+SELECT sql FROM sqlite_master
+WHERE sql IS NOT NULL AND NOT (type = 'table' AND name GLOB 'sqlite_*') -- a table of SQLite itself
+"""
+
+LONGEST_ID = 1000
+"""The longest allowed id, in characters. Every verdict repeats ids, so long ids could fill the memory."""
+
+_FIND_LONG_IDS = f"""
+SELECT 1 FROM pair
+WHERE max(length(id), length(dataset), length(prompt_id), length(method_a), length(method_b)) > {LONGEST_ID}
+UNION ALL
+SELECT 1 FROM rater WHERE max(length(name), ifnull(length(external_id), 0)) > {LONGEST_ID}
+"""  # noqa: S608 (a constant)
+
 _UNWRITABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
 """SQLite's error codes if the files that even a reader needs beside a database cannot be written."""
 
@@ -287,20 +302,29 @@ class Store:
                     f"{self.name} is not a study's database, because it has the table {min(strange)!r}; name "
                     "another database"
                 )
-            return False
-        if version != SCHEMA:
+        elif version != SCHEMA:
             raise StudyError(
                 f"the database {self.name} has schema {version}, and this guard-eval needs {SCHEMA}; use the "
                 "version of guard-eval that made the database"
             )
-        if self.is_sqlite:
-            # with views, computed columns or triggers, a stranger's file could change or multiply rows
-            stored = db.exec_driver_sql("SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")
-            if set(stored.scalars()) != set(write_schema_statements(sqlite=True)):
-                raise StudyError(
-                    f"the tables of {self.name} were changed by another program; use the original file"
-                )
-        return True
+        elif self.is_sqlite:
+            self._check_tables_unchanged(db)
+        if not self.is_sqlite and db.exec_driver_sql("SHOW server_encoding").scalar_one() != "UTF8":
+            raise StudyError(
+                f"the database {self.name} is not in UTF-8, so it cannot store all characters; create one "
+                "with: createdb -E UTF8 -T template0 NAME"
+            )
+        return version is not None
+
+    def _check_tables_unchanged(self, db: Connection) -> None:
+        """Check that an SQLite file has exactly this package's tables, indexes and triggers.
+
+        With views, computed columns, triggers or long ids, a stranger's file could change or multiply rows.
+        """
+        stored = set(db.exec_driver_sql(_READ_SQLITE_STATEMENTS).scalars())
+        is_changed = stored != set(write_schema_statements(sqlite=True))
+        if is_changed or db.exec_driver_sql(_FIND_LONG_IDS).first() is not None:
+            raise StudyError(f"{self.name} was changed by another program; use the original file")
 
 
 def parse_url(address: str) -> URL:

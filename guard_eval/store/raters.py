@@ -466,23 +466,30 @@ def _replace_name_with_pseudonym(db: Connection, row: SqlRow, pseudonym: str) ->
     decisions = get_args(Decision)
     for written in _WORDS(db, kinds=[*_OWN_WORDS, *decisions]).all():
         is_about = written.rater_id == row.id and written.kind in decisions
-        detail = unicodedata.normalize("NFC", written.detail)
-        for word in identity if is_about else telling:
-            detail = _make_word_pattern(word).sub(pseudonym, detail)
-        _REPLACE(db, id=written.id, detail=detail)
+        words = identity if is_about else telling
+        detail = _replace_words_in_note(written.kind, written.detail, words, pseudonym)
+        if detail != written.detail:
+            _REPLACE(db, id=written.id, detail=detail)
 
 
-def _make_word_pattern(word: str) -> re.Pattern[str]:
-    r"""Return a pattern for a whole word in a note, which is plain text or JSON.
+def _replace_words_in_note(kind: NoteKind, detail: str, words: Sequence[str], pseudonym: str) -> str:
+    """Replace these words in a note's detail with the pseudonym. Keep other texts unchanged."""
+    alternatives = "|".join(re.escape(unicodedata.normalize("NFC", word)) for word in words)
+    pattern = re.compile(rf"(?i)(?<!\w)({alternatives})(?!\w)")
 
-    In JSON, the word may follow an escaped character. A word before `":` is a key.
+    def replace_words(text: str) -> str:
+        changed, count = pattern.subn(pseudonym, unicodedata.normalize("NFC", text))
+        return changed if count else text
 
-    >>> _make_word_pattern("by").sub("P-1", '{"by": "By\\nBy, bye"}')
-    '{"by": "P-1\\nP-1, bye"}'
-    """
-    plain = unicodedata.normalize("NFC", word)
-    forms = "|".join({re.escape(plain), re.escape(json.dumps(plain, ensure_ascii=False)[1:-1])})
-    return re.compile(rf'(?i)(?:(?<!\w)|(?<=\\[bfnrt]))({forms})(?!\w|":)')
+    if not words:
+        return detail
+    if kind == "comment":  # plain text; the details of the other kinds are JSON
+        return replace_words(detail)
+    changed = {
+        key: replace_words(value) if isinstance(value, str) else value
+        for key, value in json.loads(detail).items()
+    }
+    return json.dumps(changed, ensure_ascii=False)
 
 
 def _read_or_make_salt(db: Connection) -> str:

@@ -55,6 +55,9 @@ _OVERALL = re.compile(
 )
 """Matches the beginning of an overall judgment, such as "In summary:", or a line that ends with "overall"."""
 
+_NAMED_SIDE = re.compile(r"\b(?:(?i:method)\s+([abAB])|([AB]))\b")
+_TOLD_SIDE = re.compile(r"\b(?:first|second|former|latter|other|one)\b", re.IGNORECASE)
+
 _JUDGMENTS: dict[str, Choice] = {
     **dict.fromkeys(("method a is better", "a is better", "method a", "a"), "A"),
     **dict.fromkeys(("method b is better", "b is better", "method b", "b"), "B"),
@@ -112,13 +115,30 @@ def _read_criterion_judgments(
         name = names_by_label.get(remove_case_and_punctuation(label))
         if name is not None and colon:
             result.append((name, judgment))
-        elif len(result) >= len(criteria) and _OVERALL.match(line):
-            adds = False  # the line is about no criterion, so it changes no judgment
+        elif adds and _is_overall_judgment(line, result, criteria):
+            adds = False
             continue
         elif line.strip(_DECORATION) and adds:
             result[-1] = (result[-1][0], f"{result[-1][1].rstrip()}; {line.strip()}")
         adds = bool(result) and bool(line.strip())
     yield from result
+
+
+def _is_overall_judgment(line: str, judgments: Sequence[tuple[str, str]], criteria: Sequence[str]) -> bool:
+    """Return whether a line after the last criterion is an overall judgment that contradicts no criterion.
+
+    The line says that both texts are similar, or names only texts that are better on some criterion.
+    """
+    overall = _OVERALL.match(line)
+    if overall is None or {name for name, _ in judgments} != set(criteria):
+        return False
+    words = line[overall.end() :]
+    choice = _read_choice_in_line(words)
+    preferred = {_read_choice_in_line(judgment) for _, judgment in judgments}
+    if choice is not None:
+        return choice == "tie" or choice in preferred
+    sides = {(first or second).upper() for first, second in _NAMED_SIDE.findall(words)}
+    return sides <= preferred and not _TOLD_SIDE.search(words)
 
 
 def _read_choice_in_line(line: str) -> Choice | None:

@@ -12,14 +12,14 @@ from local_server import Response
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.servers.batch_api import BatchApi
+from guard_eval.servers.batch_api import BatchApi, is_batch_too_large, read_batch_state
 from guard_eval.store import unblind
 from guard_eval.store.judging import requests
 from judge import batches as judge_batches
 
 pytestmark = pytest.mark.slow
 
-ENDLESS = Response({"data": [{"id": "x"}], "has_more": True})
+ENDLESS = [Response({"data": [{"id": name}], "has_more": True}) for name in "xyx"]
 STEPS = ("upload", "create", "poll", "download")
 
 
@@ -80,12 +80,21 @@ def test_lost_reply_of_provider_creates_no_second_batch(*, run, store, pairs, se
     assert server.times_paid == {1}
 
 
+def test_odd_id_of_another_batch_does_not_hide_our_batch(run, pairs, server):
+    pairs(4)
+    server.faults["create"] = [LOST]
+    server.on["create"] = lambda: server.batches.setdefault("other", {"id": "x?y#z"})
+    assert run(batch=True).verdicts == 8
+    assert len(server.batches) == 1 + 1
+    assert server.times_paid == {1}
+
+
 LOST = Response(drop=True)
 FAULTS = [
     ({"create": [LOST], "list": [make_error(404)]}, "connection was lost"),
     *(
         ({"create": [LOST], "list": listed}, "does not follow the Batch API")
-        for listed in ([Response([])], [Response({"data": {}})], [ENDLESS] * 2)
+        for listed in ([Response([])], [Response({"data": {}})], [ENDLESS[0]] * 2, ENDLESS)
     ),
     ({"poll": [Response([])]}, "does not follow the Batch API"),
     ({"poll": [make_error(404)]}, "has no batch .* If the batch was deleted, give"),
@@ -210,7 +219,33 @@ def test_empty_batch_answer_is_paid_and_repeated_twice(run, store, pairs, server
     assert sum("number 1" in ask.words for ask in [*server.asks, *server.batched]) == 2 * 3
 
 
+STATES = {
+    "completed": ["COMPLETED", "complete", "succeeded", "JOB_STATE_SUCCEEDED", "SUCCESS", "ended"],
+    "cancelled": ["EXPIRED", "Cancelled", "canceled", "timed_out", "TIMEOUT_EXCEEDED"],
+    "failed": ["FAILED", "error", "rejected"],
+    "open": ["in_progress", "cancelling", "validating", "queued", None],
+}
+
+
+@pytest.mark.parametrize(("state", "words"), STATES.items())
+def test_batch_state_is_read_in_every_spelling(state, words):
+    assert {read_batch_state(word) for word in words} == {state}
+
+
 ENQUEUED = "Enqueued token limit reached for gpt-4o in organization o. Limit: 90,000 enqueued tokens."
+
+
+TOO_LARGE = [
+    ("HTTP 429: Enqueued token limit reached", "rate_limited"),
+    ("HTTP 413: ", "too_long"),
+    ("HTTP 400: The batch exceeds the maximum of 10 requests.", "rejected"),
+    ("HTTP 422: Too many requests in batch: at most 10 are allowed", "rejected"),
+]
+
+
+@pytest.mark.parametrize(("words", "kind"), TOO_LARGE)
+def test_too_large_batch_is_recognised_in_every_wording(words, kind):
+    assert is_batch_too_large(words, kind)
 
 
 @pytest.mark.parametrize("overfull", [None, make_error(429, ENQUEUED, code="token_limit_exceeded")])

@@ -12,7 +12,7 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store import unblind
 from guard_eval.store.judging import requests
 from guard_eval.store.judging.requests import CalibrationCheck
-from judge.questions import RequestBuilder
+from judge.questions import RequestBuilder, read_unjudged_questions
 
 pytestmark = pytest.mark.slow
 CHECK = CalibrationCheck(check="identical", target="A", orders=1)
@@ -75,6 +75,19 @@ def test_first_two_questions_decide_the_request_form(*, run, store, pairs, serve
         )
     assert {entry.form for entry in attempts if not entry.failure} == {form}
     assert run(batch=batch).requests == 0
+
+
+vague = refuse_fields("response_format", words="Bad request")
+
+
+@pytest.mark.parametrize("first_server", [vague, make_verdict], ids=["from the first run on", "later"])
+def test_next_run_finds_a_form_despite_vague_rejections(*, run, store, judge, pairs, server, first_server):
+    pairs(5)
+    server.act = first_server
+    assert run(questions=read_unjudged_questions(store, judge, seed=11)[:1]).verdicts == 1
+    server.act = vague
+    counts = run()
+    assert (counts.verdicts, counts.requests, dict(counts.failures)) == (9, 9 + 2, {})
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,18 @@ WRONG = [
     make_block("Fluency: A", "Coherence: A", "Fluency: B"),
     *(make_block(f"Fluency: {words}", "Coherence: tie") for words in CONTRADICTIONS),
     make_block("Fluency: A is better,\n  though B is better in the end", "Coherence: tie"),
+    *(
+        make_block("Fluency: A", "Coherence: A", line)
+        for line in (
+            "Overall: Method B is better",  # does it take the last one back?
+            "Overall: B wins",
+            "Overall: the second one",
+            "I prefer B overall.",
+            "Overall, B is better. I take back the above.",
+        )
+    ),
     make_block("Fluency: A", "Overall: Method A is better", "Coherence: A"),
+    make_block("Fluency: A", "Fluency: A", "Overall: Method A is better", "Coherence: A"),
     make_block("Fluency: A", "Coherence: A", "Overall: A", "Fluency: B"),
     OTHER + GOOD,
     GOOD + make_block("Fluency: B"),

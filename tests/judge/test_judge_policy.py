@@ -8,6 +8,7 @@ from guard_eval.servers.failures import MOST_FAILURES, RequestFailure
 from guard_eval.servers.form import Form
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (
+    DECIDING_QUESTIONS,
     MOST_USELESS_ANSWERS,
     REASONING_TOKENS,
     Failure,
@@ -286,7 +287,9 @@ def test_ten_rejected_questions_end_a_run_without_verdicts(rejected, requests):
     assert ("a longer context" in step.reason) == (rejected.kind == "too_long")
 
 
-@pytest.mark.parametrize("run", [SETTLED, replace(make_state(), has_verdicts=True)])
+@pytest.mark.parametrize(
+    "run", [SETTLED, replace(make_state(), has_verdicts=True, rejections=DECIDING_QUESTIONS)]
+)
 def test_rejections_after_a_verdict_do_not_end_a_run(run):
     for _ in range(20):
         steps, run = ask(run, UNKNOWN_FORM)

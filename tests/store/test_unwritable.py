@@ -148,13 +148,24 @@ def test_a_study_on_a_read_only_mount_can_be_read(folder, tmp_path):
         f"ALTER TABLE rater ADD COLUMN note TEXT DEFAULT '{'x' * 1000}'",
         "ALTER TABLE pair ADD COLUMN more TEXT AS (printf('%.1000000c', 'x'))",
         "CREATE TRIGGER more AFTER INSERT ON note BEGIN DELETE FROM slot; END",
+        "CREATE TRIGGER sqliteXmore AFTER INSERT ON note BEGIN DELETE FROM slot; END",
+        (
+            "INSERT INTO sqlite_master VALUES ('trigger', 'sqlite_x', 'note', 0, "
+            "'CREATE TRIGGER sqlite_x AFTER INSERT ON note BEGIN DELETE FROM slot; END')"
+        ),
         "DROP TRIGGER verdict_no_delete",
+        "UPDATE pair SET prompt_id = printf('%.100000c', 'x')",
+        "INSERT INTO rater SELECT 9, printf('%.1001c', 'x'), 'person', datetime(), NULL, NULL, NULL, NULL",
     ],
-    ids=["view", "default", "computed", "trigger", "no trigger"],
+    ids=[
+        *("view", "default", "computed", "trigger", "trigger named like SQLite's tables", "reserved name"),
+        *("no trigger", "long id", "long name"),
+    ],
 )
 def test_a_database_with_changed_tables_is_refused(folder, statement):
     with sqlite3.connect(folder / "study.db") as database:
+        database.execute("PRAGMA writable_schema = ON")
         database.execute(statement)
     database.close()
-    with pytest.raises(StudyError, match="were changed by another program; use the original file"):
+    with pytest.raises(StudyError, match="was changed by another program; use the original file"):
         Store.open(f"sqlite:///{folder / 'study.db'}")

@@ -13,7 +13,7 @@ from analysis.sections.section import ComparisonRow, Section, group_by, make_res
 from analysis.stats.agreement import compute_agreement_by_item
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.words import count_in_words, format_percent
+from guard_eval.reporting.words import count_in_words, find_criterion_title, format_percent, join_with_and
 
 SHOWN = 10
 """The largest number of pairs that the page shows for people, and for each judge."""
@@ -85,6 +85,19 @@ def _compare_judges_with_people(judged: pd.DataFrame, people: pd.DataFrame) -> p
     return both.assign(disagreement=(both["share"] - both["judge_share"]).abs())
 
 
+def _describe_largest_disagreement(rows: Sequence[DisagreementRow]) -> str:
+    """Answer the section's question: name the largest disagreement of the first raters, and its criteria.
+
+    A reader does not know the ids of a study's pairs, so only the table has ids.
+    """
+    first = [row for row in rows if row.judge == rows[0].judge]
+    worst = max(row.disagreement for row in first)
+    criteria = dict.fromkeys(
+        find_criterion_title(row.criterion) for row in first if row.disagreement == worst
+    )
+    return f"Up to {format_percent(worst, 0)} disagreement, on {join_with_and(list(criteria))}"
+
+
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "On which pairs do raters disagree most?"."""
     rows = evidence.rows(list_disagreements)
@@ -102,10 +115,5 @@ def make_section(evidence: Evidence) -> Section | None:
         note="By people: how often two of them differ. By a judge: the distance of its share from people's. "
         f"csv/disagreements.csv has all {count_in_words(len(rows), 'row')}, one for each pair and criterion.",
         question="On which pairs do raters disagree most?",
-        answer=_answer_question,
+        answer=_describe_largest_disagreement,
     )
-
-
-def _answer_question(rows: Sequence[DisagreementRow]) -> str:
-    """Name the largest disagreement. A reader does not know the ids of pairs, so only the table has ids."""
-    return f"Up to {format_percent(max(row.disagreement for row in rows), 0)} disagreement"
