@@ -10,7 +10,7 @@ from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE
 from guard_eval.results import Result
-from guard_eval.rubric import select_criteria
+from guard_eval.rubric import describe_reworded_criteria, select_criteria
 from guard_eval.store import Store, raters, settings
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.manage import LOCAL_ADDRESS
@@ -128,6 +128,12 @@ def _list_owner_warnings(study: Study, store: Store) -> list[str]:
             f"settings changed after the first verdict: {'; '.join(declared.changes)}. Raters continue "
             "with the new settings, and the report will call the results exploratory."
         )
+    asked_criteria = select_criteria(annotation.criteria, study.settings.rubric)
+    warnings += [
+        f"a criterion that has verdicts is worded differently now: {change}. Give the new words another "
+        "name, or take the change back."
+        for change in describe_reworded_criteria(settings.read_criteria_wording(store), asked_criteria)
+    ]
     if annotation.gold_every is not None and not store_pairs.read_gold_pairs(store):
         warnings.append(
             "annotation.gold_every is set, but there are no gold pairs; write a file of gold pairs, set "

@@ -82,6 +82,15 @@ def test_p_is_never_zero():
     assert "less than" in Estimate(value=1.0, p=0.0).note
 
 
+@pytest.mark.parametrize("size", [50, 1000, 30_000])
+def test_sign_flip_approaches_the_normal_test(size):
+    """With many units a sum of flipped scores is normal: p differs by the next term, of order 1/n."""
+    scores = np.random.default_rng(size).standard_normal(size)
+    scores += 2.2 * np.sqrt(size) / size - scores.mean()
+    z = scores.sum() / np.sqrt((scores**2).sum())
+    assert sign_flip(scores).p == pytest.approx(2 * stats.norm.sf(z), rel=0.05 + 2 / size)
+
+
 def test_scores_without_a_difference_have_no_p():
     assert sign_flip([]).note == "there are no observations"
     assert (sign_flip([0, 0]).p, sign_flip([0.0]).note) == (None, "no prompt favours either method")

@@ -157,19 +157,47 @@ def _convert_result_to_json(result: Result) -> JsonObject:
 
 
 def replace_unprintable_by_ascii(error: UnicodeError) -> tuple[str, int]:
-    r"""Replace characters that a terminal lacks by ASCII. This is an error handler for `codecs`.
-
-    A composed character is replaced by its parts, and a character without parts by its code point.
-
-    >>> import codecs
-    >>> codecs.register_error("ascii_parts", replace_unprintable_by_ascii)
-    >>> "57\u00a0% …\u2212".encode("ascii", "ascii_parts")
-    b'57 % ...\\u2212'
-    """
+    """Replace characters that a terminal lacks by ASCII. This is an error handler for `codecs`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    parts = unicodedata.normalize("NFKD", error.object[error.start : error.end])
-    return parts.encode("ascii", "backslashreplace").decode(), error.end
+    return "".join(map(_convert_character_to_ascii, error.object[error.start : error.end])), error.end
+
+
+def _convert_character_to_ascii(character: str) -> str:
+    r"""Return a character in ASCII: a Greek letter as its name, another character as its parts.
+
+    >>> [_convert_character_to_ascii(character) for character in "κΣ½é…→−中"]
+    ['kappa', 'sigma', '1/2', 'e', '...', '->', '-', '\\u4e2d']
+    """
+    if (name := unicodedata.name(character, "")).startswith("GREEK "):
+        return name.split()[-1].lower()
+    composed = unicodedata.normalize("NFKD", character).translate(_ASCII)
+    return composed.encode("ascii", "ignore").decode() or ascii(character)[1:-1]
+
+
+_ASCII = str.maketrans(
+    {
+        **dict.fromkeys("\u2010\u2011\u2012–—−─━╸╺", "-"),
+        **dict.fromkeys("‘’′", "'"),
+        **dict.fromkeys("“”„″", '"'),
+        "×": "x",
+        "·": "|",
+        "→": "->",
+        "←": "<-",
+        "≤": "<=",
+        "≥": ">=",
+        "≠": "!=",
+        "±": "+-",
+        "√": "sqrt",
+        "✓": "+",
+        "✗": "x",
+        "⁄": "/",
+        "≡": "==",
+        "•": "*",
+        "▁": "_",
+    }
+)
+"""Replacements in ASCII for the characters in messages and tables."""
 
 
 def _make_console(*, stderr: bool = False, quiet: bool = False) -> Console:

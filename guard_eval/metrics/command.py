@@ -35,7 +35,7 @@ from guard_eval.reporting.writing import claim_results_folder
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.settings import MetricSettings
-from guard_eval.study.system_settings import locate_model, normalise_system_name
+from guard_eval.study.system_settings import locate_model
 from guard_eval.study.toml import apply_overrides, validate_toml_tables
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, make_generation
@@ -119,7 +119,7 @@ def measure(
             )
         study = source[0] if isinstance(source[0], Study) else Study.open(files[0], overrides)
         if baseline is not None:
-            chosen["baseline"] = normalise_system_name(baseline, study.settings.systems)
+            chosen["baseline"] = baseline
         if not tune:
             return _measure_study(study, chosen, dry_run=dry_run)
         if chosen or study.settings.tuning is None:
@@ -155,8 +155,8 @@ def _is_study_folder(files: Sequence[Path]) -> bool:
     return path.is_dir() or is_missing_folder
 
 
-def _check_metric_settings(tables: Mapping[str, object]) -> FileSettings:
-    return validate_toml_tables(FileSettings, tables, "the command line")
+def _check_metric_settings(tables: Mapping[str, object], systems: Sequence[str] = ()) -> FileSettings:
+    return validate_toml_tables(FileSettings, tables, "the command line", context={"systems": list(systems)})
 
 
 def _read_texts(
@@ -188,7 +188,8 @@ def _measure_study(study: Study, chosen: Mapping[str, object], *, dry_run: bool)
     declared = settings.metrics.model_dump()
     if declared["baseline"] is None and DEFAULT_BASELINE in settings.systems:
         declared["baseline"] = DEFAULT_BASELINE
-    metric_settings = _check_metric_settings({"metrics": {**declared, **chosen}}).metrics
+    tables = {"metrics": {**declared, **chosen}}
+    metric_settings = _check_metric_settings(tables, list(settings.systems)).metrics
     measured = _measure_texts(
         generations,
         metric_settings,

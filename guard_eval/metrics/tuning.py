@@ -24,7 +24,7 @@ from guard_eval.metrics.scores import MeasurementResult
 from guard_eval.records import TIE, Prompt, make_content_id
 from guard_eval.reporting.escaping import Cell, make_csv
 from guard_eval.reporting.writing import write_atomically
-from guard_eval.store import Store
+from guard_eval.store import Store, settings
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
 from guard_eval.study.tuning import FILE, JUDGE, LESS_IS_BETTER, Choice, Search, TriedSetting, Tuning
@@ -71,7 +71,7 @@ def choose_settings(
         prompts: The tuning prompts.
 
     Raises:
-        StudyError: No setting of a strategy meets the conditions.
+        StudyError: No setting of a strategy meets the conditions, or existing verdicts used another choice.
     """
     rule = study.settings.tuning
     assert rule is not None
@@ -92,6 +92,8 @@ def choose_settings(
         tried = TriedSettings(names=names, outcomes=outcomes, rule=rule, sizes=sizes)
         seed = int(make_content_id(study.settings.seed, "tuning", strategy), 16)
         searches.append(tried.choose_setting(strategy, seed=seed))
+    digest = hash_tuning_choice(study, searches)
+    _refuse_changed_choice(study, digest)
     table: list[list[Cell]] = [["strategy", "chosen", *TABLE_FIELDS, *rule.scores]]
     for search in searches:
         for setting in search.settings:
@@ -108,7 +110,7 @@ def choose_settings(
     choice = Choice(
         tuning=rule,
         rule=study.settings.tuning_rule_hash,
-        hash=hash_tuning_choice(study, searches),
+        hash=digest,
         prompts=[prompt.id for prompt in prompts],
         searches=searches,
     )
@@ -148,6 +150,21 @@ def _compute_win_shares(study: Study, texts: FirstTexts, prompts: Sequence[Promp
         outcome = make_outcome_from_text_values(JUDGE, group, [fmean(points) for points in scores])
         outcomes[JUDGE, group.dataset, group.strategy] = outcome
     return outcomes, 0
+
+
+def _refuse_changed_choice(study: Study, choice: str) -> None:
+    """Raise an error if the choice differs from the choice that existing verdicts used."""
+    if study.settings.database is None and not (study.folder / "study.db").exists():
+        return
+    with Store.open(study.database) as store:
+        stored = [
+            settings.read_settings_at_first_verdict(store, model_study) for model_study in study.declared
+        ]
+    if any(declared is not None and choice not in declared for declared in stored):
+        raise StudyError(
+            "this study already has verdicts for another choice of settings; undo the changes of study.toml "
+            "and of the texts, or begin a new study"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

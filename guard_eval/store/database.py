@@ -1,13 +1,15 @@
 """Open the database of one study, and run transactions on SQLite or PostgreSQL."""
 
 import importlib.util
+import shutil
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Self
 
@@ -34,6 +36,21 @@ _DURABLE = func.set_config(
 
 _READ_SCHEMA = query("SELECT value FROM setting WHERE key = 'schema'")
 _KEEP_SCHEMA = query("INSERT INTO setting (key, value) VALUES ('schema', :value)")
+
+_READ_SQLITE_STATEMENTS = """
+SELECT sql FROM sqlite_master
+WHERE sql IS NOT NULL AND NOT (type = 'table' AND name GLOB 'sqlite_*') -- a table of SQLite itself
+"""
+
+LONGEST_ID = 1000
+"""The longest allowed id, in characters. Every verdict repeats ids, so long ids could fill the memory."""
+
+_FIND_LONG_IDS = f"""
+SELECT 1 FROM pair
+WHERE max(length(id), length(dataset), length(prompt_id), length(method_a), length(method_b)) > {LONGEST_ID}
+UNION ALL
+SELECT 1 FROM rater WHERE max(length(name), ifnull(length(external_id), 0)) > {LONGEST_ID}
+"""  # noqa: S608 (a constant)
 
 _UNWRITABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
 """SQLite's error codes if the files that even a reader needs beside a database cannot be written."""
@@ -83,6 +100,7 @@ class Store:
         self._lock = threading.RLock()
         self._transaction: tuple[Connection, datetime] | None = None
         self._uri: str | None = None
+        self._scratch: TemporaryDirectory[str] | None = None
         make_engine = partial(create_engine, address, hide_parameters=True, pool_size=8, max_overflow=24)
         try:
             if self.is_sqlite:
@@ -129,7 +147,7 @@ class Store:
         return store
 
     def _connect(self) -> sqlite3.Connection:
-        """Connect to the SQLite file."""
+        """Connect to the SQLite file, or to its temporary copy if there is one."""
         return sqlite3.connect(
             self._uri or str(self.file),
             uri=self._uri is not None,
@@ -138,8 +156,10 @@ class Store:
         )
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, and remove the temporary copy of the database."""
         self.engine.dispose()
+        if self._scratch is not None:
+            self._scratch.cleanup()
 
     def __enter__(self) -> Self:
         return self
@@ -255,10 +275,10 @@ class Store:
             _KEEP_SCHEMA(db, value=SCHEMA)
 
     def _choose_way_to_read(self, file: Path) -> None:
-        """Read the file alone if SQLite cannot write beside it. In WAL mode, even a reader makes two files.
+        """Read the file alone, or a copy if it has a log, if SQLite cannot write beside the file.
 
-        Raises:
-            StudyError: The newest changes are in a log, which only a program that can write may read.
+        In WAL mode, even a reader makes two files. After a program was killed, its log contains the newest
+        changes.
         """
         try:
             with closing(sqlite3.connect(file)) as probe:
@@ -268,10 +288,8 @@ class Store:
                 return
             logs = [file.with_name(file.name + ending) for ending in ("-wal", "-journal")]
             if any(log.exists() and log.stat().st_size for log in logs):
-                raise StudyError(
-                    f"the newest changes of {file} are in a log beside it, and the folder is not writable; "
-                    "copy the whole folder to a place where you can write"
-                ) from None
+                self._scratch = copy_database(file, [log for log in logs if log.exists()])
+                file = Path(self._scratch.name, file.name)
             self._uri = f"{file.absolute().as_uri()}?immutable=1"
 
     def _contains_study(self, db: Connection) -> bool:
@@ -287,20 +305,49 @@ class Store:
                     f"{self.name} is not a study's database, because it has the table {min(strange)!r}; name "
                     "another database"
                 )
-            return False
-        if version != SCHEMA:
+        elif version != SCHEMA:
             raise StudyError(
                 f"the database {self.name} has schema {version}, and this guard-eval needs {SCHEMA}; use the "
                 "version of guard-eval that made the database"
             )
-        if self.is_sqlite:
-            # with views, computed columns or triggers, a stranger's file could change or multiply rows
-            stored = db.exec_driver_sql("SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")
-            if set(stored.scalars()) != set(write_schema_statements(sqlite=True)):
-                raise StudyError(
-                    f"the tables of {self.name} were changed by another program; use the original file"
-                )
-        return True
+        elif self.is_sqlite:
+            self._check_tables_unchanged(db)
+        if not self.is_sqlite and db.exec_driver_sql("SHOW server_encoding").scalar_one() != "UTF8":
+            raise StudyError(
+                f"the database {self.name} is not in UTF-8, so it cannot store all characters; create one "
+                "with: createdb -E UTF8 -T template0 NAME"
+            )
+        return version is not None
+
+    def _check_tables_unchanged(self, db: Connection) -> None:
+        """Check that an SQLite file has exactly this package's tables, indexes and triggers.
+
+        With views, computed columns, triggers or long ids, a stranger's file could change or multiply rows.
+        """
+        stored = set(db.exec_driver_sql(_READ_SQLITE_STATEMENTS).scalars())
+        is_changed = stored != set(write_schema_statements(sqlite=True))
+        if is_changed or db.exec_driver_sql(_FIND_LONG_IDS).first() is not None:
+            raise StudyError(f"{self.name} was changed by another program; use the original file")
+
+
+def copy_database(file: Path, logs: Sequence[Path]) -> TemporaryDirectory[str]:
+    """Copy a database and its logs into a new folder, under the same name.
+
+    Raises:
+        StudyError: The database cannot be copied.
+    """
+    try:
+        scratch = TemporaryDirectory(prefix="guard-eval-", ignore_cleanup_errors=True)
+        for path in (file, *logs):
+            shutil.copyfile(path, Path(scratch.name, path.name))
+        with closing(sqlite3.connect(Path(scratch.name, file.name))) as database:
+            database.execute("PRAGMA journal_mode = DELETE")  # moves the log's changes into the file
+    except (OSError, sqlite3.Error) as error:
+        raise StudyError(
+            f"SQLite cannot write beside {file}, and copying this file to a temporary folder failed: "
+            f"{error}; set TMPDIR to a folder with free space"
+        ) from None
+    return scratch
 
 
 def parse_url(address: str) -> URL:

@@ -339,7 +339,8 @@ def decide_about_rater(
         reason: The reason, which the report shows. Only a revocation needs none.
 
     Raises:
-        StudyError: The rater is unknown or was erased, or the person or the reason is missing.
+        StudyError: The rater is unknown or was erased, an exclusion or inclusion would change nothing, or the
+            name of the person who decides, or the reason, is missing.
     """
     refuse_blank_or_long_name("name of the person who decides", by)
     if decision != "revoke" and not reason.strip():
@@ -349,14 +350,32 @@ def decide_about_rater(
     change, kept_slots = _DECISIONS[decision]
     with store.begin_write() as (db, now):
         row = find_rater(db, name)
-        if decision == "include" and _IS_ERASED(db, rater=row.id).first() is not None:
+        if decision == "include":
+            _check_rater_can_be_included(db, row)
+        if decision == "exclude" and row.excluded_at is not None:
             raise StudyError(
-                f"{name!r} was erased, which cannot be undone; invite the person under a new name"
+                f"the rater {name!r} is already excluded; the notes say why: guard-eval export STUDY --table "
+                "notes"
             )
         change(db, rater=row.id, now=now)
         slots.keep_or_free_slots_of_rater(db, row.id, keep=kept_slots)
-        detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
-        write_note(store, _make_rater(row), decision, detail)
+        if decision != "revoke" or row.revoked_at is None:
+            detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
+            write_note(store, _make_rater(row), decision, detail)
+
+
+def _check_rater_can_be_included(db: Connection, row: SqlRow) -> None:
+    """Check that a rater can be included again: the rater is excluded or revoked, or failed the check."""
+    if _IS_ERASED(db, rater=row.id).first() is not None:
+        raise StudyError(
+            f"{row.name!r} was erased, which cannot be undone; invite the person under a new name"
+        )
+    has_failed = read_declined_or_failed_raters(db, [row.id]).get(row.id) == "failed the check"
+    if row.excluded_at is None and row.revoked_at is None and not has_failed:
+        raise StudyError(
+            f"the rater {row.name!r} may already rate; name a rater who is excluded or revoked, or who "
+            "failed the check"
+        )
 
 
 def erase_rater(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
@@ -466,23 +485,30 @@ def _replace_name_with_pseudonym(db: Connection, row: SqlRow, pseudonym: str) ->
     decisions = get_args(Decision)
     for written in _WORDS(db, kinds=[*_OWN_WORDS, *decisions]).all():
         is_about = written.rater_id == row.id and written.kind in decisions
-        detail = unicodedata.normalize("NFC", written.detail)
-        for word in identity if is_about else telling:
-            detail = _make_word_pattern(word).sub(pseudonym, detail)
-        _REPLACE(db, id=written.id, detail=detail)
+        words = identity if is_about else telling
+        detail = _replace_words_in_note(written.kind, written.detail, words, pseudonym)
+        if detail != written.detail:
+            _REPLACE(db, id=written.id, detail=detail)
 
 
-def _make_word_pattern(word: str) -> re.Pattern[str]:
-    r"""Return a pattern for a whole word in a note, which is plain text or JSON.
+def _replace_words_in_note(kind: NoteKind, detail: str, words: Sequence[str], pseudonym: str) -> str:
+    """Replace these words in a note's detail with the pseudonym. Keep other texts unchanged."""
+    alternatives = "|".join(re.escape(unicodedata.normalize("NFC", word)) for word in words)
+    pattern = re.compile(rf"(?i)(?<!\w)({alternatives})(?!\w)")
 
-    In JSON, the word may follow an escaped character. A word before `":` is a key.
+    def replace_words(text: str) -> str:
+        changed, count = pattern.subn(pseudonym, unicodedata.normalize("NFC", text))
+        return changed if count else text
 
-    >>> _make_word_pattern("by").sub("P-1", '{"by": "By\\nBy, bye"}')
-    '{"by": "P-1\\nP-1, bye"}'
-    """
-    plain = unicodedata.normalize("NFC", word)
-    forms = "|".join({re.escape(plain), re.escape(json.dumps(plain, ensure_ascii=False)[1:-1])})
-    return re.compile(rf'(?i)(?:(?<!\w)|(?<=\\[bfnrt]))({forms})(?!\w|":)')
+    if not words:
+        return detail
+    if kind == "comment":  # plain text; the details of the other kinds are JSON
+        return replace_words(detail)
+    changed = {
+        key: replace_words(value) if isinstance(value, str) else value
+        for key, value in json.loads(detail).items()
+    }
+    return json.dumps(changed, ensure_ascii=False)
 
 
 def _read_or_make_salt(db: Connection) -> str:

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
-from guard_eval.rubric import COMPOSITE, CRITERIA, Criterion, remove_case_and_punctuation
+from guard_eval.rubric import COMPOSITE, CRITERIA, Criterion, check_criterion, remove_case_and_punctuation
 
 Item = TypeVar("Item")
 
@@ -70,7 +70,16 @@ def refuse_duplicates(values: list[Item]) -> list[Item]:
     return values
 
 
-CriteriaNames = Annotated[list[str], Field(min_length=1, max_length=100), AfterValidator(refuse_duplicates)]
+def _check_criterion(name: str, info: ValidationInfo) -> str:
+    check_criterion(name, info.context["criteria"] if info.context else CRITERIA)
+    return name
+
+
+CriteriaNames = Annotated[
+    list[Annotated[str, AfterValidator(_check_criterion)]],
+    Field(min_length=1, max_length=100),
+    AfterValidator(refuse_duplicates),
+]
 """Names of criteria, in the order in which raters see them."""
 
 

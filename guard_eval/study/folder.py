@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 
 from guard_eval.database_url import check_database_location, make_sqlite_url
@@ -24,12 +24,13 @@ from guard_eval.generation.strategies import RecordedStrategy, is_stochastic, ow
 from guard_eval.proposals import format_study_command
 from guard_eval.records import HandOutPlan, JsonObject
 from guard_eval.reporting.writing import write_atomically
-from guard_eval.study.criteria_settings import find_study_file
+from guard_eval.rubric import CRITERIA
+from guard_eval.study.criteria_settings import find_study_file, to_one_line
 from guard_eval.study.declared import declare_settings, hash_declared_part
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import Model, locate_model
 from guard_eval.study.toml import apply_overrides, read_toml, validate_toml_tables
-from guard_eval.study.tuning import FILE, JUDGE, TUNING_DATABASE, Choice
+from guard_eval.study.tuning import FILE, JUDGE, TUNING_DATABASE, Choice, remove_parameters
 
 RECORD = "own_strategies.json"
 """The file with the user's own strategies: a strategy as written in study.toml → the known facts about it.
@@ -217,7 +218,22 @@ def _read_tuning_choice(folder: Path, settings: Settings) -> Choice | None:
 
 def check_settings(tables: JsonObject, folder: Path) -> Settings:
     """Check the tables of a study.toml and return the settings, or raise a `StudyError` with all problems."""
-    return validate_toml_tables(Settings, tables, folder / "study.toml", context={"folder": folder})
+    declared = tables.get("criteria")
+    names = [*CRITERIA, *(declared if isinstance(declared, dict) else ())]
+    context = {"folder": folder, "criteria": names, "systems": _list_system_names(tables)}
+    return validate_toml_tables(Settings, tables, folder / "study.toml", context=context)
+
+
+def _list_system_names(tables: JsonObject) -> list[str]:
+    """Return the names in the `[[system]]` tables, and the names of strategies with several settings."""
+    systems = tables.get("system")
+    names = []
+    for system, key in product(systems if isinstance(systems, list) else (), ("name", "setting_of")):
+        with suppress(ValueError, AttributeError):  # the check of this table will report the error
+            names.append(to_one_line(system.get(key)))
+    with suppress(LookupError, TypeError):
+        names += [remove_parameters(text) for text in tables["generation"]["strategies"] if "[" in text]
+    return names
 
 
 def make_model_folder_relative(folder: Path, model: str) -> str:

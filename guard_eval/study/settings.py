@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, combinations
-from typing import Annotated, Literal, Self, TypeVar, get_args
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -41,15 +40,15 @@ from guard_eval.study.system_settings import (
     GenerationSettings,
     Model,
     Name,
+    NameOfSystem,
     SmallCount,
     System,
     Tokens,
-    normalise_system_name,
 )
 from guard_eval.study.test_plan import EXCLUSIVE, SplitPlan
 from guard_eval.study.tuning import JUDGE, Tuning, remove_parameters
 
-Group = Annotated[list[Name], Field(min_length=2, max_length=100)]
+Group = Annotated[list[NameOfSystem], Field(min_length=2, max_length=100), AfterValidator(refuse_duplicates)]
 Statement = Annotated[str, AfterValidator(to_one_line), Field(min_length=1, max_length=2000)]
 Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined"]
 Language = Literal["en", "de"]
@@ -99,13 +98,8 @@ class MetricSettings(SettingsTable):
     mauve_seeds: SmallCount = 5
     bertscore_model: Name = "roberta-large"
     bertscore_layer: SmallCount | None = None
-    baseline: Name | None = None
+    baseline: NameOfSystem | None = None
     level: float = Field(default=0.95, gt=0, lt=1)
-
-    @property
-    def named_systems(self) -> list[str]:
-        """Return the systems that these settings name."""
-        return [self.baseline] if self.baseline else []
 
 
 def _list_couples_in_groups(groups: list[list[str]]) -> list[list[str]]:
@@ -132,16 +126,12 @@ class Pairs(SettingsTable):
         list[Group],
         AfterValidator(_list_couples_in_groups),
         Field(min_length=1, max_length=10_000),
+        AfterValidator(refuse_duplicates),
     ]
     per_dataset: Count = 50
     human_pairs: Annotated[Count, Field(ge=2)] | None = None
     design: Literal["fixed", "rounds", "candidate"] = "fixed"
     rounds: Annotated[int, Field(ge=2, le=100)] = 10
-
-    @property
-    def named_systems(self) -> list[str]:
-        """Return the systems that these settings name."""
-        return [*chain(*self.compare)]
 
 
 class Pages(SettingsTable):
@@ -239,47 +229,12 @@ class People(SettingsTable):
     population: Statement | None = None
 
 
-TableOfSystems = TypeVar("TableOfSystems", MetricSettings, Pairs)
-RaterSettings = TypeVar("RaterSettings", Annotation, list[Judge])
 Words = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(to_one_line)]
 
 
 def _make_default_question(table: dict[str, object]) -> str:
     texts = table.get("texts", CONTINUATIONS)
     return f"Which {'decoding strategy' if texts == CONTINUATIONS else 'system'} writes better {texts}?"
-
-
-def _make_generated_systems(generation: GenerationSettings) -> list[System]:
-    """Return a system for each strategy of [generation], and for each setting of a grid."""
-    return [
-        System.model_construct(
-            {"name", "strategy"},
-            name=name,
-            strategy=name,
-            setting_of=remove_parameters(text) if "[" in text else None,
-        )
-        for text in generation.strategies
-        for name in (parse_grid(text).settings if "[" in text else [text])
-    ]
-
-
-def _refuse_unknown_names(names: Iterable[str], table: str, valid_names: Collection[str]) -> None:
-    """Refuse names that are not in `valid_names`. The message suggests the nearest name for each."""
-    problems = [
-        f"there is no {name} in {table}: {suggest_nearest_word(name, [*valid_names])}"
-        for name in dict.fromkeys(names)
-        if name not in valid_names
-    ]
-    if problems:
-        raise ValueError("\n".join(problems))
-
-
-def _rename_systems(table: TableOfSystems, rename: Callable[[str], str]) -> TableOfSystems:
-    """Return [metrics] or [pairs] with other names of systems. Refuse names and couples that occur twice."""
-    if isinstance(table, MetricSettings):
-        return table.model_copy(update={"baseline": table.baseline and rename(table.baseline)})
-    couples = [refuse_duplicates([rename(name) for name in couple]) for couple in table.compare]
-    return table.model_copy(update={"compare": refuse_duplicates(couples)})
 
 
 class Settings(SettingsTable):
@@ -331,7 +286,18 @@ class Settings(SettingsTable):
 
         Every setting of a grid is a system.
         """
-        return {system.name: system for system in (*_make_generated_systems(self.generation), *self.system)}
+        return {system.name: system for system in (*self._generated_systems, *self.system)}
+
+    @property
+    def _generated_systems(self) -> list[System]:
+        fields = {"name", "strategy"}
+        return [
+            System.model_construct(
+                fields, name=name, strategy=name, setting_of=remove_parameters(text) if "[" in text else None
+            )
+            for text in self.generation.strategies
+            for name in ([text] if "[" not in text else parse_grid(text).settings)
+        ]
 
     @property
     def grids(self) -> dict[str, list[str]]:
@@ -353,12 +319,10 @@ class Settings(SettingsTable):
 
     def replace_grids_by_chosen_settings(self, chosen: Mapping[str, str]) -> Self:
         """Replace each grid in pairs.compare and metrics.baseline by its chosen setting."""
-
-        def get_chosen_setting(name: str) -> str:
-            return chosen.get(name, name)
-
-        metrics = _rename_systems(self.metrics, get_chosen_setting)
-        pairs = _rename_systems(self.pairs, get_chosen_setting)
+        couples = [[chosen.get(name, name) for name in couple] for couple in self.pairs.compare]
+        baseline = self.metrics.baseline
+        metrics = self.metrics.model_copy(update={"baseline": chosen.get(baseline or "", baseline)})
+        pairs = self.pairs.model_copy(update={"compare": couples})
         return self.model_copy(update={"metrics": metrics, "pairs": pairs})
 
     def find_writing_model(self, system: System) -> Model:
@@ -388,33 +352,6 @@ class Settings(SettingsTable):
             drawn = system.source == "server" and system.temperature != 0
         return self.generation.runs if drawn else 1
 
-    @field_validator("metrics", "pairs")
-    @classmethod
-    def _find_compared_systems(cls, table: TableOfSystems, info: ValidationInfo) -> TableOfSystems:
-        """Replace strategies by their signatures. Refuse names that are not systems."""
-        names: dict[str, None] = {}
-        # If a key is missing, its table is wrong, and the problems of that table are reported.
-        if {"generation", "tuning", "system"} <= info.data.keys():
-            is_tuned = info.data["tuning"] is not None
-            # [tuning] gives all settings of a strategy one name.
-            for system in _make_generated_systems(info.data["generation"]):
-                names[system.setting_of or system.name] = None
-            for system in info.data["system"]:
-                names[(is_tuned and system.setting_of) or system.name] = None
-        renamed = _rename_systems(table, partial(normalise_system_name, systems=names))
-        if names:
-            _refuse_unknown_names(renamed.named_systems, "generation.strategies or [[system]]", names)
-        return renamed
-
-    @field_validator("annotation", "judge")
-    @classmethod
-    def _check_names_of_criteria(cls, raters: RaterSettings, info: ValidationInfo) -> RaterSettings:
-        tables = raters if isinstance(raters, list) else [raters]
-        names = chain(*(table.criteria for table in tables))
-        if "criteria" in info.data:
-            _refuse_unknown_names(names, "the rubric or [criteria]", make_rubric(info.data["criteria"]))
-        return raters
-
     @field_validator("judge")
     @classmethod
     def _fill_judges_from_study(cls, judges: list[Judge], info: ValidationInfo) -> list[Judge]:
@@ -431,16 +368,28 @@ class Settings(SettingsTable):
 
     @model_validator(mode="after")
     def _check_tables_together(self) -> Self:
+        grids = self.grids
+        tried = [*chain(*grids.values())]
+        # The checks below refuse a grid without [tuning].
+        named = [system.setting_of for system in self._generated_systems if system.setting_of]
+        systems = [*(name for name in self.systems if name not in tried), *dict.fromkeys([*grids, *named])]
         assisting = self.analysis.assisted_by
-        judges = [judge.rater_name for judge in self.judge]
+        table = "generation.strategies or [[system]]" if self.system else "generation.strategies"
         criteria = [*self.annotation.criteria, *chain(*(judge.criteria for judge in self.judge))]
         problems = [
             f"{key} names {name}, which is not in {table}: {suggest_nearest_word(name, valid_names)}"
             for key, names, table, valid_names in (
-                ("analysis.assisted_by", [assisting] if assisting else [], "[[judge]]", judges),
+                ("pairs.compare", chain(*self.pairs.compare), table, systems),
+                ("metrics.baseline", filter(None, [self.metrics.baseline]), table, systems),
+                (
+                    "analysis.assisted_by",
+                    filter(None, [assisting]),
+                    "[[judge]]",
+                    [judge.rater_name for judge in self.judge],
+                ),
                 ("analysis.composite", self.analysis.composite or (), "annotation.criteria", criteria),
             )
-            for name in names
+            for name in dict.fromkeys(names)
             if name not in valid_names
         ]
         problems += [*self._list_model_problems(), *self._list_tuning_problems()]
@@ -501,13 +450,14 @@ class Settings(SettingsTable):
         """Return the problems of models, strategies and names of systems."""
         local = [system for system in self.systems.values() if system.source == "strategy"]
         problems = [
-            f"{system.name} needs a smaller model: set model.amateur"
+            f"{'[[system]]' if system in self.system else 'generation.strategies'} names {system.name}, "
+            "which needs a smaller model: set model.amateur"
             for system in local
             if needs_amateur(str(system.strategy)) and not self.find_writing_model(system).amateur
         ]
         if "model" not in self.model_fields_set and any(system.model is None for system in local):
             problems.append("model: is missing; add it")
-        names = Counter(system.name for system in (*_make_generated_systems(self.generation), *self.system))
+        names = Counter(system.name for system in (*self._generated_systems, *self.system))
         # A grid may have the same name as its setting without parameters, such as guard.
         names.update(name for name, tried in self.grids.items() if name not in tried)
         problems += [
@@ -522,6 +472,14 @@ class Settings(SettingsTable):
             for name, model_dtypes in dtypes.items()
             if len(model_dtypes) > 1 and "auto" in model_dtypes
         ]
+        writers: dict[tuple[str, str], System] = {}
+        for system in local:
+            model = self.find_writing_model(system)
+            first = writers.setdefault((model.model_dump_json(), str(system.strategy)), system)
+            if first is not system:
+                problems.append(
+                    f"{first.name} and {system.name} are both {system.strategy} of {model.name}; remove one"
+                )
         return problems
 
 

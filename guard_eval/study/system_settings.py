@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationInfo, model_validator
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import parse, parse_grid, signature
@@ -148,17 +147,26 @@ def _convert_model_name_to_table(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
 
-def normalise_system_name(name: str, systems: Collection[str]) -> str:
-    """Return the name of one of the systems, or the signature of a strategy. Other names stay unchanged."""
+def _normalise_system_or_strategy(name: str, info: ValidationInfo) -> str:
+    """Return the name of a `[[system]]` unchanged, or the signature of a strategy.
+
+    In a study with `[[system]]`, an unknown name is kept here. A later check refuses it and names the nearest
+    names.
+    """
+    systems: list[str] = (info.context or {}).get("systems", [])
     if " ".join(name.split()) in systems:
         return to_one_line(name)
     try:
         return signature(parse(name))
     except StudyError:
+        if not systems:
+            raise
         return name
 
 
 SystemName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_system_name)]
+NameOfSystem = Annotated[str, AfterValidator(_normalise_system_or_strategy)]
+"""A name of `[[system]]`, or a strategy of `[generation]`."""
 
 
 class System(ServerSettings):

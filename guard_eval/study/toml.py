@@ -46,6 +46,9 @@ _TEXT_TABLES = frozenset({"columns", "verdicts"})
 _SHOWN_CHARACTERS = 200
 _SHOWN_PROBLEMS = 50
 
+_NEEDS_NO_TABLE = {"literal_error", "string_type"}
+"""pydantic's names of the errors for a table in place of a word or a text."""
+
 
 def read_toml(path: Path) -> JsonObject:
     """Return the tables of a TOML file. For errors, see `read_text` and `parse_toml`."""
@@ -145,6 +148,7 @@ def validate_toml_tables(
 def format_validation_problems(error: ValidationError, table: type[BaseModel], data: object) -> list[str]:
     """Return the problems that pydantic found, one line for each."""
     places: dict[str, tuple[str, str]] = {}
+    refused_tables: set[str] = set()
     for detail in error.errors(include_url=False):
         name, valid_keys = _find_key_of_problem(detail, table, data)
         value = ""
@@ -158,11 +162,17 @@ def format_validation_problems(error: ValidationError, table: type[BaseModel], d
         # The wrong part of a database's URL may be a password, so do not show the URL.
         elif not isinstance(detail["input"], dict | tuple | BaseModel) and not name.startswith("database"):
             value = repr(detail["input"])[:_SHOWN_CHARACTERS]
+        if isinstance(detail["input"], dict) and detail["type"] in _NEEDS_NO_TABLE:
+            refused_tables.add(name)
         message = message if message[:2].isupper() else message[:1].lower() + message[1:]
         if name in places:  # pydantic gives one message for each type that a key may have
             value, before = places[name]
             message = f"{before}, or {message.removeprefix('input should be ')}"
         places[name] = value, message
+    for name in refused_tables:
+        # If the setting may also be a table, the problems inside this table are reported.
+        if any(other.startswith((f"{name}.", f"{name}[")) for other in places):
+            del places[name]
     return [
         ": ".join(filter(None, (name[:_SHOWN_CHARACTERS], value, line[: 5 * _SHOWN_CHARACTERS])))
         for name, (value, message) in places.items()

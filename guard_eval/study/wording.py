@@ -140,8 +140,9 @@ def _insert_text_kind_and_task(words: JsonObject, settings: Settings) -> JsonObj
 
 def uses_shipped_practice_pairs(study: Study) -> bool:
     """Return whether raters practise on the shipped pairs, which are continuations of stories."""
-    custom = study.settings.annotation.wording
-    return custom is None or "practice" not in parse_toml(custom.text, custom.file)
+    shipped = read_shipped_wording(study.settings.annotation.language)["practice"]["pairs"]
+    used = [pair.model_dump() for pair in load_wording(study).practice.pairs]
+    return bool(used == shipped)
 
 
 def _build_words_model(english: JsonObject, path: str = "") -> type[BaseModel]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from cyclopts import Parameter
 
 from guard_eval.errors import StudyError, format_count
+from guard_eval.files.opening import read_bytes
 from guard_eval.records import Prompt, clean_for_raters
 from guard_eval.reporting.escaping import join_lines
 from guard_eval.reporting.writing import write_atomically
@@ -207,17 +208,24 @@ def _write_study(folder: Path, files: Mapping[str, bytes], settings: str) -> Stu
     """Write a study's files. study.toml is written last and so marks a complete folder.
 
     Raises:
-        StudyError: The folder has a study already, or has one of the files.
+        StudyError: The folder has a study already, or has one of the files with different content.
     """
-    for name in (STUDY_TOML, *files):
-        if (folder / name).exists():
-            raise StudyError(
-                f"{folder / name} exists already and would be overwritten; move it, or name another folder"
-            )
+    _refuse_existing_file(folder / STUDY_TOML)
+    for name, content in files.items():
+        path = folder / name
+        # An interrupted command may have left the same files without study.toml.
+        has_size = path.is_file() and path.stat().st_size == len(content)
+        if not has_size or read_bytes(path, limit=len(content)) != content:
+            _refuse_existing_file(path)
     for name, content in files.items():
         write_atomically(folder / name, content, make_folder=True)
     write_study_toml(folder, settings.encode())
     return Study.open(folder)
+
+
+def _refuse_existing_file(path: Path) -> None:
+    if path.exists():
+        raise StudyError(f"{path} exists already and would be overwritten; move it, or name another folder")
 
 
 def format_prompts(prompts: Iterable[Prompt], properties: Properties = MappingProxyType({})) -> bytes:

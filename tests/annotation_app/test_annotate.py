@@ -115,16 +115,31 @@ def test_annotate_warns_of_changed_settings_and_missing_gold(study, run):
     assert "2 more people can come without an invite" in said
 
 
+def test_annotate_warns_of_shipped_practice_pairs_for_other_texts(study, run):
+    built = study()
+    path = built.folder / "study.toml"
+    text = path.read_text(encoding="utf-8").replace("seed = ", 'texts = "summaries"\nseed = ', 1)
+    pages = 'wording = "own.toml"\n[annotation.pages]\npractice = true\n'
+    pair = "[[practice.pairs]]\nname = 'p'\nprompt = 'p'\na = 'a'\nb = 'b'\n"
+    answers = "expected = {fluency = 'A'}\nbecause = {fluency = 'so'}\n"
+    for own, warns in (("", True), ("[practice]\nbutton = 'Try it'\n", True), (pair + answers, False)):
+        (built.folder / "own.toml").write_text(own, encoding="utf-8")
+        path.write_text(text + pages, encoding="utf-8")
+        assert ("the practice pairs are continuations of stories" in run(built.folder)) == warns
+
+
 def test_annotate_names_criteria_reworded_after_verdicts(study, run):
-    table = '[criteria.wit]\ntitle = "Wit"\ndefinition = "How silly."\n'
+    table = '[criteria.wit]\ntitle = "Wit"\ndefinition = "How witty."\n'
     built = study(criteria=("wit", "fluency"), more=table)
-    assert "settings changed" not in run(built.folder)
+    path = built.folder / "study.toml"
+    before = path.read_text(encoding="utf-8")
+    path.write_text(before.replace("How witty", "How silly"), encoding="utf-8")
+    assert "worded differently" not in run(built.folder)
     with built.open() as store:
         rater, _ = raters.invite_rater(store, "bob")
     save_first_verdict(built, rater, "wit", "fluency")
-    path = built.folder / "study.toml"
-    path.write_text(path.read_text(encoding="utf-8").replace("silly", "witty"), encoding="utf-8")
-    assert 'criteria.wit.definition from "How silly." to' in run(built.folder)
+    path.write_text(before, encoding="utf-8")
+    assert "'wit' was asked as 'Wit: How silly.', and is now 'Wit: How witty.'" in run(built.folder)
 
 
 def test_annotate_warns_that_old_links_have_another_port(study, run):
@@ -134,6 +149,7 @@ def test_annotate_warns_that_old_links_have_another_port(study, run):
     assert "Links that begin" not in run(study(raters=()).folder, invite="ann")  # her link is the one printed
     with built.open() as store:
         assert settings.read_setting(store, settings.APP_ADDRESS) == run.url
+    assert "Links that begin" not in run(built.folder, port=int(run.url.rpartition(":")[2]))
 
 
 def test_annotate_warns_that_a_network_has_no_encryption(study, run):

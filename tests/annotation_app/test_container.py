@@ -1,6 +1,7 @@
 """The container image, the compose file and the proxy before it: their parts, without a builder."""
 
 import fnmatch
+import inspect
 import os
 import re
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from annotation_app.annotate import annotate
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -83,6 +86,15 @@ def test_the_image_contains_all_packages_and_build_files(steps):
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     packages = settings["tool"]["setuptools"]["packages"]["find"]["include"]
     assert {name.removesuffix("*") for name in packages} <= set(sources)
+
+
+def test_annotate_options_in_the_image_exist(compose, steps):
+    started = yaml.safe_load(dict(steps)["CMD"])
+    options = {f"--{name}" for name in inspect.signature(annotate).parameters}
+    for command in (started, compose["services"]["app"]["command"]):
+        assert command[:2] == ["annotate", "/study"]
+        assert set(command[2::2]) <= options
+    assert dict(steps)["EXPOSE"] == started[started.index("--port") + 1]
 
 
 def test_secrets_are_passed_only_to_annotate(tmp_path):

@@ -240,6 +240,23 @@ def test_no_answer_is_saved_into_a_replaced_database_file(study, caplog):
     assert "start `annotate` again" in caplog.text
 
 
+def test_a_submission_from_a_lost_session_is_saved(study):
+    """After a restart, the first press reaches a session that has shown nothing yet."""
+    built = study()
+    page = save_choices(open_first_pair(built), "A", "A")
+    value = {
+        "pair": read_panel_data(page)["pair"],
+        "press": "x",
+        "choices": {"coherence": "B", "fluency": "B"},
+    }
+    fresh = open_page(built.tokens["ann"], run=False)
+    # The browser still shows what the old session sent, and the panel is called what it was called there.
+    fresh._tree = page._tree
+    fresh = send_event(fresh, "submit", value)
+    assert read_panel_data(fresh)["where"] == "Pair 3 of 3"
+    assert len(built.stored()) == 4
+
+
 def test_skipping_is_refused_after_too_many_skips(study):
     page = open_first_pair(study(6))
     for _ in range(3):

@@ -1,11 +1,13 @@
 """The pages before the first pair, without a browser."""
 
 import json
+from unittest.mock import patch
 
 import pytest
 from app_pages import open_first_pair, open_page, press_button, read_panel_data, read_words, save_choices
 
 from annotation_app import state
+from guard_eval.store import notes as store_notes
 
 pytestmark = pytest.mark.slow
 
@@ -18,6 +20,16 @@ WRONG = {**RIGHT, "cut": "worse"}
 def make_study(study):
     """Return a function that builds a study with additional settings."""
     return lambda settings=ALL, number=1, **options: study(number, more=settings, **options)
+
+
+@pytest.fixture
+def full_disk():
+    """Return a context in which no note can be stored."""
+
+    def fail(*_args, **_options):
+        raise OSError("disk full")
+
+    return lambda: patch.object(store_notes, "write_note", fail)
 
 
 def answer_check(page, answers, *, attempt=0):
@@ -88,6 +100,24 @@ def test_the_check_needs_an_answer_to_every_question(make_study):
     assert "What to judge" in read_words(page)
     assert "A few short questions" in read_words(press_button(page, "start"))
     assert read_notes(built, "check") == []
+
+
+def test_a_question_is_asked_again_if_saving_failed(make_study, full_disk):
+    page = open_page(make_study().tokens["ann"])
+    with full_disk():
+        page = press_button(page, "agree")
+        assert "Before you begin" in read_words(page)
+        assert "cannot be reached just now" in read_words(page)
+    assert "About you" in read_words(press_button(page, "agree"))
+
+
+def test_an_unsaved_practice_answer_can_be_sent_again(make_study, full_disk):
+    page = open_first_pair(make_study("[annotation.pages]\npractice = true\n"))
+    with full_disk():
+        page = save_choices(page, "A", "A")
+    assert (read_panel_data(page)["failed"], read_panel_data(page)["where"]) == ("one", "Practice 1 of 2")
+    assert "could not be saved" in read_panel_data(page)["problem"]
+    assert "What we would choose" in read_words(save_choices(page, "A", "A"))
 
 
 def test_custom_and_german_wording_is_shown_as_plain_text(make_study, tmp_path):

@@ -59,6 +59,8 @@ def test_new_overwrites_no_file(tmp_path):
     with pytest.raises(StudyError, match=r"study\.toml exists already and would be overwritten"):
         new(tmp_path / "s")
     (tmp_path / "s" / "study.toml").unlink()
+    assert new(tmp_path / "s").prompts == 4  # as after an interruption
+    (tmp_path / "s" / "study.toml").unlink()
     (tmp_path / "s" / "prompts.jsonl").write_text('{"id": "mine", "prompt": "Once"}\n')
     with pytest.raises(StudyError, match=r"prompts\.jsonl exists already and would be overwritten"):
         new(tmp_path / "s")

@@ -584,3 +584,15 @@ def test_data_frames_become_a_study(tmp_path):
     lacking = frame.assign(text=frame["text"].where(frame.index != 0))
     with pytest.raises(StudyError, match="x in the data frame has no text to 1 of 4"):
         new(tmp_path / "u", texts=[lacking])
+
+
+def test_interrupted_import_can_be_repeated(run, tmp_path):
+    files = plain(tmp_path, "x"), plain(tmp_path, "y")
+    assert run("new", "s", "--texts", *files).code == 0
+    (tmp_path / "s" / "study.toml").unlink()
+    assert run("new", "s", "--texts", *files).code == 0
+    assert "study.toml exists already" in run("new", "s", "--texts", *files).refused()
+    (tmp_path / "s" / "study.toml").unlink()
+    (tmp_path / "s" / "texts" / "x.jsonl").write_text("mine")
+    assert "x.jsonl exists already" in run("new", "s", "--texts", *files).refused()
+    assert (tmp_path / "s" / "texts" / "x.jsonl").read_text() == "mine"

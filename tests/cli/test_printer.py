@@ -91,9 +91,11 @@ def test_scripts_emoji_and_spaces_are_shown_as_they_are(capsys):
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_an_ascii_stream_gets_ascii_replacements(encoding):
     codecs.register_error("plain", replace_unprintable_by_ascii)
-    text = "3\u00a0% \u2026 \u03ba 0.5 \u0416 \ud83d"
+    text = "3\u00a0% \u2026 \u03ba \u2212 0.5 \u00d7 \u2192 \u2713 \u0416 \ud83d"
     printed = text.encode(encoding, "plain").decode(encoding)
-    assert printed.replace("\u00a0", " ").replace("\u2026", "...") == r"3 % ... \u03ba 0.5 \u0416 \ud83d"
+    assert printed.replace("\u00a0", " ").replace("\u2026", "...").replace("\u00d7", "x") == (
+        r"3 % ... kappa - 0.5 x -> + \u0416 \ud83d"
+    )
 
 
 def test_pages_in_messages_have_their_path(capsys, monkeypatch, tmp_path):

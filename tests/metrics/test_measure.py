@@ -211,7 +211,7 @@ def test_references_count_once_for_each_prompt():
 def test_measure_refuses_bad_input():
     for texts, baseline, says in (
         ([generation("x", strategy=HUMAN)], None, "is reserved for the references"),
-        (TWO, "beam", r"the baseline 'beam' has no texts; choose one of: guard"),
+        (TWO, "beam", r"the baseline 'beam\(beams=5\)' has no texts; choose one of: guard"),
         ([], None, "no texts"),
     ):
         with pytest.raises(StudyError, match=says):

@@ -157,25 +157,36 @@ def test_a_changed_rule_or_text_needs_a_new_choice(study):
         pair(opened(folder))
 
 
-def test_a_choice_changed_after_a_verdict_is_reported(study):
+def test_a_tuning_choice_cannot_change_after_a_verdict(study):
     folder, _ = study()
     measure(opened(folder), tune=True)
     before = opened(folder)
     pair(before)
     rate(before)
     chosen = (folder / "tuning.json").read_bytes()
+    table = (folder / "tuning.csv").read_bytes()
     measure(before, tune=True)
     assert (folder / "tuning.json").read_bytes() == chosen  # the same choice may be made again
+    changed = ('tuning.where=["diversity <= 50"]',)
+    with pytest.raises(StudyError, match="already has verdicts for another choice of settings"):
+        measure(opened(folder, *changed), tune=True)
+    assert (folder / "tuning.csv").read_bytes() == table
+    (folder / "tuning.json").unlink()
+    with pytest.raises(StudyError, match="already has verdicts for another choice of settings"):
+        measure(opened(folder, *changed), tune=True)
+    assert not (folder / "tuning.json").exists()
     edit(folder, lambda text: text.replace("prompts = 30", "prompts = 29"))
-    measure(opened(folder), tune=True)
     after = opened(folder)
     with Store.open(after.database) as store:
         [comparison] = compare_declared_parts(
             {PEOPLE: after.declared[PEOPLE]},
             {PEOPLE: store_settings.read_settings_at_first_verdict(store, PEOPLE)},
         )
-    changes = {change.partition(" from ")[0] for change in comparison.changes}
-    assert changes == {"tuning.choice", "tuning.prompts"}
+    assert {change.partition(" from ")[0] for change in comparison.changes} == {
+        "pairs.compare",
+        "tuning.choice",
+        "tuning.prompts",
+    }
 
 
 def test_p_value_is_corrected_if_test_prompts_chose_settings(study):

@@ -222,6 +222,7 @@ def test_raters_assign_works_only_before_the_first_rating(tmp_path, make_pairs):
             lambda study: exclude_raters(study, "Ann", "Eve", reason="x"),
             "there is no rater named 'Eve'",
         ),
+        (lambda study: include_raters(study, "Ann", reason="x"), "'Ann' may already rate"),
         (lambda study: erase_raters(study, "Ann"), "nobody was erased, because no terminal .*; add --yes"),
         (lambda study: erase_raters(study, "Ann", "Eve", yes=True), "there is no rater named 'Eve'"),
         (lambda study: export(study, output=study.folder / "x.xlsx"), "written as CSV; give"),

@@ -1,5 +1,6 @@
 """An erased name is in no byte of the study's files. The verdicts stay, or are deleted on request."""
 
+import json
 import sqlite3
 from dataclasses import replace
 
@@ -198,3 +199,25 @@ def test_an_erased_name_is_removed_from_notes_of_others(store, add_new_pairs, pl
         "comment": f"{new} said that A is better",
         "exclude": f'{{"by": "{new}", "reason": "copied from {new}, the Zo\u00eb Bs say"}}',
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "expected"),
+    [
+        ("Ann", 'The rater "Ann": copied', 'The rater "{new}": copied'),
+        ("Ann", "fast.\nAnn left", "fast.\n{new} left"),
+        ("N", "too fast\n\n3 s a pair", "too fast\n\n3 s a pair"),
+        ("emp", r"see C:\temp", r"see C:\temp"),
+        ("Ann", "Zoe\u0308 left", "Zoe\u0308 left"),
+    ],
+    ids=["quoted", "after a line end", "line ends", "backslash", "other Unicode form"],
+)
+def test_erasure_replaces_only_whole_words(*, store, add_new_pairs, plan, name, words, expected):
+    add_new_pairs(1)
+    _, ben = invite_people(store, name, "Ben")
+    save_choice(store, ben, claim_pair(store, ben, plan), comment=words)
+    decide_about_rater(store, name, "exclude", by="owner", reason=words)
+    new, _ = erase_rater(store, name, "owner")
+    details = {note.kind: note.detail for note in read_notes(store)}
+    assert details["comment"] == expected.format(new=new)
+    assert json.loads(details["exclude"]) == {"by": "owner", "reason": expected.format(new=new)}

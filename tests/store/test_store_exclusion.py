@@ -71,16 +71,20 @@ def test_an_included_rater_regains_free_slots(store, ann, single_plan):
 
 
 @pytest.mark.usefixtures("ann")
-def test_impossible_exclusions_are_refused(store):
-    for name, reason, person, message in (
-        ("Eve", "why", "who", "no rater named 'Eve'"),
-        ("Ann", " ", "who", "reason to exclude 'Ann' is empty"),
-        ("Ann", "why", "", "who decides '' is empty"),
+def test_impossible_exclusions_and_inclusions_are_refused(store):
+    invite_rater(store, "Out")
+    exclude_rater(store, "Out")
+    for name, decision, reason, person, message in (
+        ("Eve", "exclude", "why", "who", "no rater named 'Eve'"),
+        ("Ann", "exclude", " ", "who", "reason to exclude 'Ann' is empty"),
+        ("Ann", "exclude", "why", "", "who decides '' is empty"),
+        ("Out", "exclude", "why", "who", "'Out' is already excluded"),
+        ("Ann", "include", "why", "who", "'Ann' may already rate"),
     ):
         with pytest.raises(StudyError, match=message):
-            decide_about_rater(store, name, "exclude", by=person, reason=reason)
+            decide_about_rater(store, name, decision, by=person, reason=reason)
     assert len(read_tidy_rows(store)) == 2
-    assert notes.read_notes(store) == []
+    assert len(notes.read_notes(store)) == 1
 
 
 def test_a_slot_rated_by_three_raters_counts_once(store, add_new_pairs, single_plan, clock):
@@ -111,6 +115,7 @@ def test_a_revoked_rater_cannot_sign_in(store, add_new_pairs, plan):
     save_choice(store, ann, presented)
     decide_about_rater(store, "Ann", "revoke", by="owner")
     decide_about_rater(store, "Ann", "revoke", by="owner")
+    assert len(notes.read_notes(store, kind="revoke")) == 1
     assert find_rater_by_token(store, token) is None
     assert claim_pairs(store, ann, plan) == []
     assert count_rated_and_remaining_pairs(store, ann, plan) == (1, 0)

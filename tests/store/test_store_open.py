@@ -79,10 +79,15 @@ def test_damaged_files_and_other_schemas_are_refused(tmp_path, make_pairs):
 
 
 @pytest.mark.postgres
-def test_foreign_tables_in_postgresql_are_refused(postgres_url):
+def test_foreign_tables_and_other_encodings_are_refused(postgres_server, postgres_url):
     with Store.open(postgres_url, create=True) as store, store.begin_write() as (db, _):
         db.exec_driver_sql("DELETE FROM setting")
     assert "is not a study's database" in read_refusal(postgres_url, create=True)
+    url = postgres_server.new_database("ENCODING 'LATIN1' TEMPLATE template0")
+    message = read_refusal(url, create=True)
+    assert "is not in UTF-8, so it cannot store all characters" in message
+    assert "createdb -E UTF8" in message
+    postgres_server.drop_database(url)
 
 
 @pytest.mark.postgres

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from factories import make_gold, prolific_id
-from rating import claim_pair, exclude_rater, save_choice
+from rating import claim_pair, exclude_rater, include_rater, save_choice
 
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, notes
@@ -228,6 +228,8 @@ def write_check_note(store, who, *, passed):
 
 def test_a_rater_who_failed_the_check_can_be_included_again(store):
     ann, _ = invite_rater(store, "Ann")
+    with pytest.raises(StudyError, match="may already rate; name a rater who is excluded or revoked"):
+        include_rater(store, "Ann")
     states = []
     for _ in range(2):
         write_check_note(store, ann, passed=False)

@@ -27,7 +27,7 @@ else:  # no file of this process may grow
 try:
     with Store.open(f"sqlite:///{folder}/study.db") as store:
         print(len(pairs.read_pairs(store)))
-        if how == "full disk":
+        if how == "full disk":  # what is read may be a copy: no verdict may be written into it
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
             with store.begin_write() as (db, _):
                 db.exec_driver_sql("DELETE FROM setting")
@@ -80,9 +80,10 @@ def read_in_process(how: str, folder: Path) -> str:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+@pytest.mark.parametrize("mode", [None, "WAL", "DELETE"])
 def test_another_user_can_read_a_study_without_write_access(folder, mode):
-    move_log_into_database(folder, mode)
+    if mode is not None:
+        move_log_into_database(folder, mode)
     make_readable(folder)
     assert read_in_process("other user", folder).splitlines()[0] == "3"
 
@@ -95,9 +96,10 @@ def test_a_study_on_a_full_disk_can_be_read(folder, mode):
     assert mode == "DELETE" or "readonly" in lines[1]
 
 
-def test_a_database_log_that_cannot_be_used_is_an_error(folder):
+def test_a_database_log_that_cannot_be_copied_is_an_error(folder):
     message = read_in_process("full disk", folder)
-    assert "are in a log beside it, and the folder is not writable; copy the whole folder" in message
+    assert "study.db, and copying this file to a temporary folder failed: " in message
+    assert "set TMPDIR to a folder with free space" in message
     assert (folder / "study.db-wal").stat().st_size  # the newest verdicts are still there
 
 
@@ -123,7 +125,6 @@ def test_every_sqlite_error_on_a_full_disk_names_the_disk(folder, tmp_path, free
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 def test_a_study_on_a_read_only_mount_can_be_read(folder, tmp_path):
-    move_log_into_database(folder, "WAL")
     mounted = tmp_path / "mounted"
     mounted.mkdir()
     mount = ["mount", "-o", "bind,ro", str(folder), str(mounted)]
@@ -148,13 +149,24 @@ def test_a_study_on_a_read_only_mount_can_be_read(folder, tmp_path):
         f"ALTER TABLE rater ADD COLUMN note TEXT DEFAULT '{'x' * 1000}'",
         "ALTER TABLE pair ADD COLUMN more TEXT AS (printf('%.1000000c', 'x'))",
         "CREATE TRIGGER more AFTER INSERT ON note BEGIN DELETE FROM slot; END",
+        "CREATE TRIGGER sqliteXmore AFTER INSERT ON note BEGIN DELETE FROM slot; END",
+        (
+            "INSERT INTO sqlite_master VALUES ('trigger', 'sqlite_x', 'note', 0, "
+            "'CREATE TRIGGER sqlite_x AFTER INSERT ON note BEGIN DELETE FROM slot; END')"
+        ),
         "DROP TRIGGER verdict_no_delete",
+        "UPDATE pair SET prompt_id = printf('%.100000c', 'x')",
+        "INSERT INTO rater SELECT 9, printf('%.1001c', 'x'), 'person', datetime(), NULL, NULL, NULL, NULL",
     ],
-    ids=["view", "default", "computed", "trigger", "no trigger"],
+    ids=[
+        *("view", "default", "computed", "trigger", "trigger named like SQLite's tables", "reserved name"),
+        *("no trigger", "long id", "long name"),
+    ],
 )
 def test_a_database_with_changed_tables_is_refused(folder, statement):
     with sqlite3.connect(folder / "study.db") as database:
+        database.execute("PRAGMA writable_schema = ON")
         database.execute(statement)
     database.close()
-    with pytest.raises(StudyError, match="were changed by another program; use the original file"):
+    with pytest.raises(StudyError, match="was changed by another program; use the original file"):
         Store.open(f"sqlite:///{folder / 'study.db'}")

@@ -22,20 +22,24 @@ TABLES = [
         "model.device=tpu",
         "model.device: 'tpu': input should be 'auto', 'cpu', 'cuda', 'balanced', 'balanced_low_0' or",
     ),
+    (
+        "model.device={model = 1.5}",
+        "model.device.model: 1.5: input should be a valid integer, or a valid string",
+    ),
     ("model.device=3", "'balanced_low_0' or 'sequential', or a valid string, or a valid dictionary"),
     ("generation.batch_size=true", "generation.batch_size: True: input should be a valid integer, or 'auto'"),
     ("generation.strategies=['greedy', 'acs', 'acs(q=1)']", "these names occur twice: acs(q=1)"),
     ("generation.strategies=['guard', 'topk']", "strategies[2]: 'topk': unknown strategy 'topk': did you"),
     ("generation.stop=['']", "generation.stop[1]: '': string should have at least 1 character"),
     ("seed=0xffffffffffffffffff", "seed: 4722366482869645213695: input should be less than"),
-    ("metrics.baseline=beam", "there is no beam(beams=5) in generation.strategies or [[system]]"),
+    ("metrics.baseline=beam", "metrics.baseline names beam(beams=5), which is not in generation.strategies"),
     (
         "pairs.compare=[['guard', 'acs(q=2)']]",
-        "there is no acs(q=2) in generation.strategies or [[system]]: did you mean 'acs(q=1)'?",
+        "which is not in generation.strategies: did you mean 'acs(q=1)'?",
     ),
     (
         "pairs.compare=[['guard', 'guard']]",
-        "pairs: these names occur twice: guard",
+        "pairs.compare[1]: ['guard', 'guard']: these names occur twice: guard",
     ),
     (
         "pairs.compare=[['guard', 'acs'], ['acs(q=1)', 'guard']]",
@@ -78,6 +82,10 @@ TABLES = [
     ("metrics.bertscore_layer=1_000_000", "bertscore_layer: 1000000: input should be less than or equal"),
     ("pairs.human_pairs=100_000_000", "pairs.human_pairs: 100000000: input should be less than or equal to"),
     ("metrics.level=nan", "metrics.level: nan: input should be a finite number"),
+    (
+        "system=[{name='sysb', strategy='top_k(k=5)'}, {name='sysc', strategy='top_k( k = 5 )'}]",
+        "sysb and sysc are both top_k(k=5) of bundled; remove one",
+    ),
     ("analysis.panel=median", "analysis.panel: 'median': input should be 'majority' or 'mean'"),
     (
         "analysis.composite={coherence=1, fluency=-1}",
@@ -95,7 +103,7 @@ GUARANTEES = [
 JUDGES = [
     ("model='m'}, {model='m', samples=2", "these names occur twice: m; write each once"),
     ("name='x', model='m'}, {model='x'", "these names occur twice: x"),
-    ("model='m', criteria=['fluency', 'Wit']", "there is no Wit in the rubric or [criteria]: did you"),
+    ("model='m', criteria=['fluency', 'Wit']", "criteria[2]: 'Wit': unknown criterion 'Wit': did you"),
     (r'model="m", name="a\u001b[31m"', r"judge[1].name: 'a\x1b[31m': the text has a character that cannot"),
     (r'model="m", name="a\u202e"', "the text has a character that cannot be printed; remove this character"),
     (f"model='m', name='{'m' * 101}'", "judge[1].name: "),
@@ -111,10 +119,7 @@ JUDGES = [
 ]
 
 CRITERIA = [
-    (
-        "annotation.criteria=['wti']",
-        "there is no wti in the rubric or [criteria]: did you mean 'wit'?",
-    ),
+    ("annotation.criteria=['wti']", "criteria[1]: 'wti': unknown criterion 'wti': did you mean 'wit'?"),
     ("annotation.criteria=['wit', 'wit']", "these names occur twice: wit"),
     ("criteria.a={title='A'}", "criteria.a.definition: is missing; add it"),
     *(
@@ -184,16 +189,38 @@ rationale = 4
     head, *lines = str(error.value).split("\n  ")
     assert head.endswith("study.toml has 10 problems:")
     assert sorted(re.split(r": |\[\d\]", line)[0] for line in lines) == [
-        *("annotation", "generation.batch_size", "generation.strategies", "generation.strategies"),
-        *("judge", "judge", "model.nam", "model.name", "pairs", "seed"),
+        *("annotation.criteria", "generation.batch_size", "generation.strategies", "generation.strategies"),
+        *("judge", "judge", "model.nam", "model.name", "pairs.compare", "seed"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("annotation.criteria=['fluencyy']", "annotation.lease_minutes=-1"),
+        ("pairs.compare=[['gaurd', 'guard']]", "pairs.per_dataset=-1"),
+        ("metrics.baseline=greedi", "metrics.level=2"),
+        ("judge=[{model='m', criteria=['flueny']}, {model='n', orders='bot'}]", "seed=x"),
+        ("annotation.criteria=['wti']", "criteria.wit={title='W'}"),
+    ],
+)
+def test_unknown_names_are_reported_beside_other_problems(study, first, second):
+    with pytest.raises(StudyError) as error:
+        study(first, second)
+    message = str(error.value)
+    assert "did you mean" in message
+    assert f"\n  {second.partition('=')[0]}" in message
 
 
 def test_contradictions_between_tables_are_named_at_once(study):
     with pytest.raises(StudyError) as error:
-        study("analysis.assisted_by=x", "analysis.composite={wit=1, toxicity=1}")
+        study(
+            "pairs.compare=[['guard', 'top_k']]",
+            "metrics.baseline=beam",
+            "analysis.composite={wit=1, toxicity=1}",
+        )
     assert [line.split(" ")[0] for line in str(error.value).split("\n  ")[1:]] == [
-        "analysis.assisted_by", "analysis.composite", "analysis.composite", "analysis.assisted_by"
+        "pairs.compare", "metrics.baseline", "analysis.composite", "analysis.composite"
     ]  # fmt: skip
 
 

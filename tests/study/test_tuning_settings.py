@@ -63,7 +63,7 @@ PROBLEMS = {
     "no better direction": (GRID + RULE.replace("coherence", "words") + PAIRS, "'words': input should be"),
     "a setting that is compared": (
         GRID + RULE + '[pairs]\ncompare = [["guard", "top_p(p=0.9)"]]\n',
-        r"there is no top_p\(p=0.9\) in .*: choose from: guard, top_p$",
+        r"pairs.compare names top_p\(p=0.9\), which is not in .*: choose from: guard, top_p$",
     ),
     "a grid with the name of a system": (
         GRID.replace('"top_p', '"guard(window=[3, 5])", "top_p') + RULE + PAIRS,

@@ -159,7 +159,7 @@ TABLES = [
     ("name = 'tie'\nfile = 'a'", "means a side, a tie or the references"),
     ("name = 'x'\nstrategy = 'greedy'", "model: is missing; add it"),
     ("name = 'x'\nstrategy = 'greedi'", "did you mean 'greedy'?"),
-    ("name = 'y'\nfile = 'a'", "there is no x in generation.strategies or"),
+    ("name = 'y'\nfile = 'a'", "pairs.compare names x, which is not in"),
     ("name = 'x'\nfile = 'a'\n[[system]]\nname = 'x'\nfile = 'b'", "two systems are named x"),
     ("name = 'x'\nfiel = 'a'", "system[2].fiel: is not a setting; did you mean 'file'?"),
 ]
