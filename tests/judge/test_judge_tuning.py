@@ -62,7 +62,7 @@ def test_judge_tunes_by_win_share(folder, guard_eval, server, monkeypatch):
         patch.setattr("sys.stdin.isatty", lambda: True)
         patch.setattr("guard_eval.progress.confirm", lambda question: not questions.append(question))
         assert "18 judged" in guard_eval("judge", "s", "--tune", "--budget", "1").out
-    assert questions == ["Send 18 requests, for never more than $1.00 over all runs?"]
+    assert questions == ["Send 18 requests, for never more than $1.00 over all runs with --tune?"]
     assert "guard-eval measure s --tune" in guard_eval("judge", "s", "--tune", "--dry-run").out
     chosen = guard_eval("measure", "s", "--tune")
     assert chosen.code == 0, chosen
