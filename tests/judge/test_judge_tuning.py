@@ -76,7 +76,7 @@ def test_judge_tunes_by_win_share(folder, guard_eval, server, monkeypatch):
     assert "4 judged" in guard_eval("judge", "s", "--yes", "--budget", "0.093").out
 
 
-def test_failed_preview_of_all_judges_is_no_finished_tuning(folder, guard_eval, monkeypatch):
+def test_tuning_is_unfinished_if_all_judges_fail(folder, guard_eval, monkeypatch):
     guard_eval("measure", "s", "--tune")
     monkeypatch.setattr("judge.command.preview_judge", Mock(side_effect=StudyError("no such judge")))
     for option in ("--dry-run", "--yes"):
