@@ -114,6 +114,19 @@ def test_used_up_budget_ends_the_run_and_can_be_raised(run, store, pairs, batch)
     assert count_judged_presentations(store) == 6
 
 
+def test_question_that_waits_for_budget_is_not_forgotten(run, store, judge, pairs, server):
+    """The first question reserves the money. The other questions need only stored answers."""
+    pairs(6)
+    questions = read_unjudged_questions(store, judge, seed=11)
+    server.act = lambda _: make_chat_answer("A, I guess")
+    run(questions=questions[-2:], output="text", concurrency=1)
+    server.act = make_verdict
+    spent = read_spending(store)
+    for more in range(9, 13):  # thousandths of a dollar; one request may cost about 0.0104
+        with pytest.raises(StudyError, match="is used up"):
+            run(output="text", concurrency=16, budget_usd=spent.usd + spent.held_usd + more / 1000)
+
+
 def test_unexpectedly_high_cost_ends_a_run_with_budget(run, store, pairs, server):
     pairs(3)
     server.act = lambda ask: make_verdict(ask, tokens=(100, 10_000))

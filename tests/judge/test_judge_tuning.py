@@ -62,7 +62,7 @@ def test_judge_tunes_by_win_share(folder, guard_eval, server, monkeypatch):
         patch.setattr("sys.stdin.isatty", lambda: True)
         patch.setattr("guard_eval.progress.confirm", lambda question: not questions.append(question))
         assert "18 judged" in guard_eval("judge", "s", "--tune", "--budget", "1").out
-    assert questions == ["Send 18 requests, for never more than $1.00 over all runs?"]
+    assert questions == ["Send 18 requests, for never more than $1.00 over all runs with --tune?"]
     assert "guard-eval measure s --tune" in guard_eval("judge", "s", "--tune", "--dry-run").out
     chosen = guard_eval("measure", "s", "--tune")
     assert chosen.code == 0, chosen
@@ -76,7 +76,7 @@ def test_judge_tunes_by_win_share(folder, guard_eval, server, monkeypatch):
     assert "4 judged" in guard_eval("judge", "s", "--yes", "--budget", "0.093").out
 
 
-def test_failed_preview_of_all_judges_is_no_finished_tuning(folder, guard_eval, monkeypatch):
+def test_tuning_is_unfinished_if_all_judges_fail(folder, guard_eval, monkeypatch):
     guard_eval("measure", "s", "--tune")
     monkeypatch.setattr("judge.command.preview_judge", Mock(side_effect=StudyError("no such judge")))
     for option in ("--dry-run", "--yes"):
