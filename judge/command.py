@@ -109,7 +109,10 @@ def judge(
         raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
     with Store.open(study.database, declared=study.declared) as store:
         if view is not None:
-            count = write_judge_exchanges_page(store, study.settings.judge, view, seed=study.settings.seed)
+            names = None if only is None else {judge_settings.rater_name for judge_settings in judges}
+            count = write_judge_exchanges_page(
+                store, study.settings.judge, view, seed=study.settings.seed, only_judges=names
+            )
             return JudgeResult(lines=(f"{view}: {count} exchanges; open it in a browser",))
         if not pairs.read_pairs(store):
             raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
@@ -121,6 +124,7 @@ def judge(
             batch=batch,
             calibrate=calibrate,
             recheck=recheck,
+            tune=tune,
         )
         previews = command.preview_judges(judges)
         is_sent = not dry_run and command.confirm_requests(previews, yes=yes)
@@ -129,8 +133,8 @@ def judge(
             result = command.summarize_run()
         else:
             result = command.show_previews(previews, example=dry_run)
-        is_done = not any(preview.requests or preview.open for preview in previews)
-        if tune and (is_sent or is_done):
+        is_done = is_sent or not any(preview.requests or preview.open for preview in previews)
+        if tune and is_done and not command.errors:
             result = replace(result, next=(pairing,))
     if command.errors:
         progress.show_result(result)
@@ -160,6 +164,7 @@ class JudgeCommand:
         batch: Whether to use the Batch API.
         calibrate: Whether to ask about pairs whose answer is known.
         recheck: The number of stored requests to send again, if any.
+        tune: Whether the judges compare settings for [tuning]. These runs have another database and budget.
         servers: The judges' servers, by the judges' names.
         counts: The counts of the judges' runs, by the judges' names.
         errors: The errors that stopped judges, by the judges' names.
@@ -173,6 +178,7 @@ class JudgeCommand:
     batch: bool
     calibrate: bool
     recheck: int | None
+    tune: bool
     servers: dict[str, Server] = field(default_factory=dict)
     counts: dict[str, RunCounts] = field(default_factory=dict)
     errors: dict[str, StudyError] = field(default_factory=dict)
@@ -249,7 +255,7 @@ class JudgeCommand:
         expected, worst = (format_usd(sum(amounts)) for amounts in zip(*costs, strict=True))
         cost = f"about {expected} and at worst {worst}"
         if self.budget is not None:
-            cost = f"never more than {format_usd(self.budget)} over all runs"
+            cost = f"never more than {format_usd(self.budget)} over all runs{' with --tune' * self.tune}"
         count = sum(preview.requests for preview in confirmed)
         return progress.confirm(f"Send {count:,} requests, for {cost}?")
 

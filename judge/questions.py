@@ -194,23 +194,28 @@ class RequestBuilder:
     ) -> list[tuple[Question, Step, RequestFailure | None]]:
         """Return the next step of each question after its stored answers, and the last answer's failure."""
         settled = replace(run, is_settled=True, failures=0)
-        replayed = []
-        with store.begin_read() as db:
-            for question in questions:
-                history = History(run=settled, pair_id=question.pair_id)
-                step: Step = Send(run.form)
-                failure = None
-                while isinstance(step, Send):
-                    key = self.make_request_key(question, run.form, step.sample)
-                    answer = requests.read_answers_by_key(db, [key]).get(key)
-                    if answer is None:
-                        break
-                    reply = self.read_answer(question, run.form, answer)
-                    history = record_reply(history, reply)
-                    step = decide_next_step(history, run.form)
-                    failure = reply.result if isinstance(reply.result, RequestFailure) else None
-                replayed.append((question, step, failure))
-        return replayed
+        histories = [History(run=settled, pair_id=question.pair_id) for question in questions]
+        steps: list[Step] = [Send(run.form)] * len(questions)
+        samples = dict.fromkeys(range(len(questions)), 0)  # which sample of an undecided question is next
+        while samples:
+            keys = {
+                index: self.make_request_key(questions[index], run.form, sample)
+                for index, sample in samples.items()
+            }
+            with store.begin_read() as db:
+                answers = requests.read_answers_by_key(db, list(keys.values()))
+            samples = {}
+            for index, key in keys.items():
+                if key not in answers:
+                    continue
+                reply = self.read_answer(questions[index], run.form, answers[key])
+                histories[index] = record_reply(histories[index], reply)
+                step = steps[index] = decide_next_step(histories[index], run.form)
+                if isinstance(step, Send):
+                    samples[index] = step.sample
+        results = [history.replies[-1].result if history.replies else None for history in histories]
+        failures = [result if isinstance(result, RequestFailure) else None for result in results]
+        return list(zip(questions, steps, failures, strict=True))
 
 
 def _hash_as_json(*parts: object) -> str:

@@ -33,6 +33,7 @@ from guard_eval.store.judging.requests import (
     PlannedRequest,
     UnavailableRequest,
 )
+from guard_eval.store.schema import split_into_sql_chunks
 from guard_eval.study.judge_settings import Judge
 from judge.decide import History
 from judge.preview import ONLINE, Preview
@@ -94,23 +95,21 @@ def draw_requests_to_recheck(store: Store, judge: Judge, count: int, *, seed: in
         StudyError: The judge has given no verdict yet.
     """
     pairs = sorted(store_pairs.read_pairs(store), key=lambda pair: make_content_id(seed, "recheck", pair.id))
-    drawn: list[Attempt] = []
-    with store.begin_read() as db:
-        for pair in pairs:
-            about_pair = [
-                attempt
-                for attempt in requests.read_requests_about_pairs(db, [pair.id])
-                if (attempt.judge, attempt.state, attempt.failure) == (judge.rater_name, "answered", None)
-            ]
-            drawn += about_pair[:1]
-            if len(drawn) == count:
-                break
+    drawn: dict[str, Attempt] = {}
+    for some_pairs in split_into_sql_chunks(pairs):
+        with store.begin_read() as db:
+            attempts = requests.read_requests_about_pairs(db, [pair.id for pair in some_pairs])
+        for attempt in attempts:
+            if attempt.judge == judge.rater_name and attempt.state == "answered" and attempt.failure is None:
+                drawn.setdefault(attempt.question.pair_id, attempt)
+        if len(drawn) >= count:
+            break
     if not drawn:
         raise StudyError(
             f"the judge {judge.rater_name!r} has no verdict to compare yet. Judge the pairs first, without "
             "--recheck"
         )
-    return drawn
+    return [drawn[pair.id] for pair in pairs if pair.id in drawn][:count]
 
 
 def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
@@ -164,14 +163,14 @@ async def _resend_queued_requests(run: OnlineRun, queue: deque[Attempt], outcome
             await run.wait_for_open_requests()
             continue
         reply = exchange[0].replies[-1]
-        outcomes["stored"] += not reply.is_new
-        if isinstance(reply.result, RequestFailure):
-            outcomes["failed"] += 1
-            continue
         tokens = attempt.max_output_tokens
         stored = AnsweredRequest(row=0, response=attempt.response or b"", max_output_tokens=tokens)
         before = run.builder.read_answer(attempt.question, form, stored).result
-        outcomes["same" if reply.result == before else "changed"] += 1
+        outcomes["stored"] += not reply.is_new
+        if isinstance(reply.result, RequestFailure) or isinstance(before, RequestFailure):
+            outcomes["failed"] += 1
+        else:
+            outcomes["same" if reply.result == before else "changed"] += 1
 
 
 def _plan_recheck_request(run: OnlineRun, attempt: Attempt) -> PlannedRequest:

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean, pvariance
 
 from guard_eval.errors import StudyError
-from guard_eval.records import PEOPLE_OF, TIE, Choice, JsonObject, make_content_id
+from guard_eval.records import PEOPLE_OF, TIE, Choice, JsonObject, Pair, make_content_id
 from guard_eval.reporting.escaping import Escaped, escape_invisible_characters
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import check_replaceable, write_atomically
@@ -27,10 +27,13 @@ from guard_eval.study.judge_settings import Judge
 from judge.prompts.forms import format_request
 
 _HERE = Path(__file__).parent
+_PAIRS_AT_ONCE = 100
 
 
-def write_judge_exchanges_page(store: Store, judges: Iterable[Judge], path: Path, *, seed: int) -> int:
-    """Write the page of exchanges with all judges; return the number of exchanges.
+def write_judge_exchanges_page(
+    store: Store, judges: Iterable[Judge], path: Path, *, seed: int, only_judges: set[str] | None = None
+) -> int:
+    """Write the page of exchanges with all judges, or with the judges in `only_judges`; return their number.
 
     Raises:
         StudyError: There is nothing to show, or the file cannot be written.
@@ -39,7 +42,7 @@ def write_judge_exchanges_page(store: Store, judges: Iterable[Judge], path: Path
         raise StudyError(f"{path} is a folder; name the file to write, such as {path / 'exchanges.html'}")
     rubrics = chain.from_iterable(judge.rubric for judge in judges)
     titles = {criterion.name: criterion.title for criterion in rubrics}
-    comparisons = list(read_judged_comparisons(store, seed=seed))
+    comparisons = list(read_judged_comparisons(store, seed=seed, only_judges=only_judges))
     if not comparisons:
         raise StudyError("no request was sent to a judge yet; run: guard-eval judge STUDY")
     script = (_HERE / "view.js").read_text(encoding="utf-8")
@@ -62,7 +65,13 @@ def write_judge_exchanges_page(store: Store, judges: Iterable[Judge], path: Path
     return sum(len(comparison["orders"]) for comparison in comparisons)
 
 
-def read_judged_comparisons(store: Store, *, seed: int) -> Iterator[JsonObject]:
+_Groups = dict[tuple[int, str, int], dict[int, list[Attempt]]]
+"""Requests by comparison (position of the pair, judge and sample), and then by number of the question."""
+
+
+def read_judged_comparisons(
+    store: Store, *, seed: int, only_judges: set[str] | None = None
+) -> Iterator[JsonObject]:
     """Yield the values that the page shows for each pair, judge and sample."""
     choices: dict[tuple[str, str, int], dict[str, Choice]] = defaultdict(dict)
     votes: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -71,24 +80,24 @@ def read_judged_comparisons(store: Store, *, seed: int) -> Iterator[JsonObject]:
         if row.rater_kind not in PEOPLE_OF and not row.excluded:
             side = {row.method_a: "a", row.method_b: "b"}.get(row.verdict, TIE)
             votes[row.pair_id][row.criterion].append(side)
-    for pair in store_pairs.read_pairs(store):
-        texts = {"a": pair.text_a, "b": pair.text_b}
-        drawn = "ba" if int(make_content_id(seed, "view", pair.id), 16) % 2 else "ab"
-        names = {drawn[0]: "text 1", drawn[1]: "text 2"}
-        people = {name: [names.get(side, side) for side in sides] for name, sides in votes[pair.id].items()}
-        groups: dict[tuple[str, int], dict[int, list[Attempt]]] = defaultdict(lambda: defaultdict(list))
-        with store.begin_read() as db:
-            attempts = requests.read_requests_about_pairs(db, [pair.id])
-        for attempt in attempts:
-            number = attempt.question.number
-            groups[attempt.judge, number // 2][number].append(attempt)
-        for (judge, sample), orders in sorted(groups.items()):
+    pairs = store_pairs.read_pairs(store)
+    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
+        pairs_by_id = {pair.id: pair for pair in pairs[start : start + _PAIRS_AT_ONCE]}
+        by_position = {pair.position: pair for pair in pairs_by_id.values()}
+        groups = _group_attempts_by_comparison(store, pairs_by_id, only_judges)
+        for (position, judge, sample), orders in sorted(groups.items()):
+            pair = by_position[position]
+            drawn = "ba" if int(make_content_id(seed, "view", pair.id), 16) % 2 else "ab"
+            names = {drawn[0]: "text 1", drawn[1]: "text 2"}
             described = [
-                _describe_judgment_in_order(orders[number], choices[pair.id, judge, number], names)
-                for number in sorted(orders)
+                _describe_judgment_in_order(attempts, choices[pair.id, judge, number], names)
+                for number, attempts in sorted(orders.items())
             ]
             verdicts = [order["better"] for order in described]
-            flip = "same" if verdicts[0] == verdicts[-1] else "flip"
+            people = {
+                name: [names.get(vote, vote) for vote in sides] for name, sides in votes[pair.id].items()
+            }
+            texts = {"a": pair.text_a, "b": pair.text_b}
             yield {
                 "id": pair.id,
                 "judge": judge,
@@ -97,9 +106,25 @@ def read_judged_comparisons(store: Store, *, seed: int) -> Iterator[JsonObject]:
                 "prompt": pair.prompt,
                 "texts": [texts[side] for side in drawn],
                 "orders": sorted(described, key=lambda order: str(order["first"])),
-                "flip": flip if len(verdicts) == 2 and all(verdicts) else "one",
+                "flip": _compare_verdicts_between_orders(verdicts),
                 **_compare_votes_with_judge(people, verdicts),
             }
+
+
+def _group_attempts_by_comparison(
+    store: Store, pairs: Mapping[str, Pair], only_judges: set[str] | None
+) -> _Groups:
+    """Return the requests about these pairs to all judges, or only to the judges in `only_judges`."""
+    with store.begin_read() as db:
+        attempts = requests.read_requests_about_pairs(db, list(pairs))
+    groups: _Groups = defaultdict(lambda: defaultdict(list))
+    for attempt in attempts:
+        if only_judges is None or attempt.judge in only_judges:
+            question = attempt.question
+            sample = question.number // 2
+            position = pairs[question.pair_id].position
+            groups[position, attempt.judge, sample][question.number].append(attempt)
+    return groups
 
 
 def _compare_votes_with_judge(
@@ -122,6 +147,13 @@ def _compare_votes_with_judge(
             apart.append(abs(fmean(people) - fmean(judged)))
     counts = {name: Counter(texts) for name, texts in votes.items()}
     return {"people": counts, "apart": max(apart), "split": max(split)}
+
+
+def _compare_verdicts_between_orders(verdicts: Sequence[Mapping[str, str]]) -> str:
+    """Return `same` or `flip` if both orders have equal or different verdicts, otherwise `one`."""
+    if len(verdicts) != 2 or not all(verdicts):
+        return "one"
+    return "same" if verdicts[0] == verdicts[1] else "flip"
 
 
 def _describe_judgment_in_order(

@@ -11,6 +11,8 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
+from analysis.verdicts.items import FEWEST_WORDS
+from analysis.verdicts.methods import TEXTS as TEXTS_OF_METHODS
 from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
 from analysis.verdicts.table import (
     MAX_NUMBERS,
@@ -29,6 +31,7 @@ from analysis.verdicts.table import (
 )
 from analysis.verdicts.words import format_set_options, is_model_name, offer_word_settings
 from guard_eval.errors import StudyError
+from guard_eval.files.headings import differ_only_in_side, simplify_heading
 from guard_eval.lookalike import make_visible_form
 from guard_eval.records import TIE, RaterKind
 from guard_eval.reporting.words import join_first_parts
@@ -47,6 +50,10 @@ _ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+|\d\.\d+[eE]\d+")
 _SHARED = 0.5
 _FEWEST_ALIKE = 3
 """Different spellings are suspected only if at least this number of a rater's ids would become equal."""
+_TEXT_OF_SIDE = re.compile(
+    rf"{TEXTS_OF_METHODS}s?(a|b|0|1|2|left|right)|(left|right|first|second){TEXTS_OF_METHODS}"
+)
+"""Headings of the text on one side, such as response_a."""
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
@@ -90,6 +97,7 @@ def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) 
         _refuse_unnamed_models(table)
     table = table.assign(rater_kind=_fill_rater_kinds(table, rater_kind))
     _refuse_contradictory_rows(table)
+    _refuse_other_texts_under_one_id(table)
     if "shown_first" in table:
         table = table.assign(shown_first=_name_method_shown_first(table))
     table = unify_method_order(table)
@@ -275,6 +283,25 @@ def _refuse_contradictory_rows(table: pd.DataFrame) -> None:
             raise StudyError(
                 f"the {key} {name!r} has more than one {value} ({', '.join(others[:5])}; {where}); {remedy}"
             )
+
+
+def _refuse_other_texts_under_one_id(table: pd.DataFrame) -> None:
+    """Refuse a pair whose rows have different texts in columns such as response_a and response_b."""
+    names = [name for name in map(str, table.columns) if _TEXT_OF_SIDE.fullmatch(simplify_heading(name))]
+    if len(names) != 2 or not differ_only_in_side(*names):
+        return
+    texts = table[names].astype(object)
+    is_text = texts.map(lambda cell: len(str(cell).split()) >= FEWEST_WORDS).all(axis=1)
+    couples = [" / ".join(sorted(row)) for row in texts[is_text].itertuples(index=False)]
+    pairs = pd.DataFrame({"pair": table.loc[is_text, "pair_id"], "texts": couples}).drop_duplicates()
+    is_other = table["pair_id"].isin(pairs["pair"][pairs["pair"].duplicated()])
+    refuse_wrong_rows(
+        table,
+        is_other,
+        "the pair {pair_id!r} has several texts in {names} ({where}). Write other ids for other texts, such "
+        "as news-1 and wiki-1. If each row is a separate pair, write --set columns.pair_id=",
+        names=" and ".join(names),
+    )
 
 
 def _name_method_shown_first(table: pd.DataFrame) -> pd.Series:

@@ -41,7 +41,7 @@ from guard_eval.reporting.words import join_with_and
 NO_PAIR = "each row is a pair of its own: nothing names what was compared"
 DECLARED_PAIR = "declared: each row is a pair of its own"
 FEWEST_WORDS = 3
-"""A cell with at least this number of words may be the text of a prompt."""
+"""A cell with at least this number of words is a text."""
 MAX_OPPOSITE = 0.1
 """If all pairs were shown twice, a larger share of opposite verdicts may mean that sides changed."""
 MAX_OFFERS = 3

@@ -34,6 +34,7 @@ from analysis.verdicts.sides import is_heading_about_sides, replace_words_by_win
 from analysis.verdicts.table import (
     EXCLUDED,
     HEADINGS,
+    ITEMS,
     KNOWN,
     METHODS,
     NO,
@@ -42,6 +43,7 @@ from analysis.verdicts.table import (
     Declarations,
     Table,
     format_column_options,
+    is_metadata_heading,
     is_name_of_aggregate,
     refuse_wrong_rows,
 )
@@ -392,13 +394,22 @@ def _leave_out_rows_of_other_screens(table: Table) -> None:
 def _refuse_counted_votes(table: Table) -> None:
     """Refuse a table in which one row means several votes.
 
+    A column counts votes if its heading says so. A column of numbers may also count votes if the table does
+    not name the raters, and each outcome of an item has only one row.
+
     Raises:
         StudyError: A column counts votes.
     """
+    items = table.find_headings([*ITEMS, *HEADINGS["groups"], "pairid"])
+    repeated = [name for name in items if table.count_distinct_rows(name) < len(table.frame)]
+    keys = [*METHODS, *filter(table.has_columns, ("verdict", "criterion", "dataset", "rater")), *repeated]
+    are_outcomes = not table.has_columns("rater") and table.count_distinct_rows(*keys) == len(table.frame) > 1
     for name in table.columns_without_role:
         cells = table.list_values(name)
         is_number = all(map(str.isdecimal, cells)) and bool(set(cells) - {"0", "1"})
-        if is_number and simplify_heading(name) in HEADINGS["votes"]:
+        is_count = simplify_heading(name) in HEADINGS["votes"]
+        is_count |= are_outcomes and name not in items and not is_metadata_heading(name)
+        if is_number and is_count:
             raise StudyError(
                 f"{name} may be the number of votes of each row; write a row for each vote, with its rater "
                 "if that is known, or remove the column"

@@ -202,10 +202,6 @@ _THINKING = re.compile(
 )
 
 
-_THINKING_FIELD = re.compile(r'"(?:reasoning|thinking)\w*": (?:"[^"]|\[\{)|"type": "thinking"')
-"""Matches a field of an answer that contains thinking. Inside a text, quotation marks are escaped."""
-
-
 def remove_thinking(content: str) -> str | None:
     """Return an answer without the model's thinking; None if the thinking never ends.
 
@@ -239,4 +235,11 @@ def has_model_reasoned(body: bytes) -> bool:
     answer = read_answer(body)
     if answer is not None and answer.text and _THINKING.search(answer.text):
         return True
-    return _THINKING_FIELD.search(dump_shortened_json(read_json_object(body))) is not None
+    choices = read_json_object(body).get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = get_object_or_empty(get_object_or_empty(choice).get("message"))
+    names: list[object] = [name for name, value in message.items() if value]
+    content = message.get("content")
+    if isinstance(content, list):
+        names += [block.get("type") for block in map(get_object_or_empty, content)]
+    return any(re.search("reason|think", str(name), re.IGNORECASE) for name in names)

@@ -25,6 +25,9 @@ PROBE_ROUNDS = 20
 POLL_SECONDS = 0.2
 """Seconds between two checks whether a pause has ended."""
 
+SILENT_SECONDS = 60.0
+"""Seconds between two messages to the user about a wait."""
+
 
 class RateLimiter:
     """Limits the parallel requests to a server: additive increase, multiplicative decrease, common pauses.
@@ -48,7 +51,7 @@ class RateLimiter:
         self._ceiling = float("inf")  # the last limit at which the server refused
         self._closed_until = 0.0
         self._reduced_at = 0.0
-        self._has_reported_limit = False
+        self._silent_until = 0.0
         self._free = asyncio.Condition()
 
     async def __aenter__(self) -> float:
@@ -90,12 +93,19 @@ class RateLimiter:
         is_queued = result.kind == "timeout" and not is_alone
         if result.kind == "rate_limited" or is_queued or result.wait:
             self.lower_limit(admitted_at, result.wait or 0.0)
-            if not self._has_reported_limit:
-                self._has_reported_limit = True
-                progress.show_notice(
-                    f"the server limits the rate of requests; some requests wait ({result.detail})"
-                )
+            self._report_wait(result)
         return result
+
+    def _report_wait(self, refusal: RequestFailure) -> None:
+        """Tell the user that requests wait because of a rate limit, at most once a minute."""
+        now = time.monotonic()
+        if now < self._silent_until:
+            return
+        self._silent_until = now + max(refusal.wait or 0.0, SILENT_SECONDS)
+        wait = f" for {refusal.wait:,.0f} seconds" if (refusal.wait or 0.0) >= 1 else ""
+        progress.show_notice(
+            f"the server limits the rate of requests; some requests wait{wait} ({refusal.detail})"
+        )
 
     def raise_limit_after_answer(self, sent_at: float) -> None:
         """Raise the limit if an answer came quickly."""

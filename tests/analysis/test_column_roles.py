@@ -198,6 +198,24 @@ def test_pair_with_two_prompts_is_refused(heading, texts):
     assert counts(table, columns={"prompt_id": ""}) == ("36/0/0", 12)
 
 
+def test_equal_ids_with_other_texts_are_refused(tmp_path):
+    tables = {
+        corpus: judged(
+            lambda *_: "A",
+            raters=rater,
+            response_a=lambda item, _, corpus=corpus: f"a story {item} about {corpus}",
+            response_b=lambda item, _, corpus=corpus: f"another story {item} about {corpus}",
+        )
+        for corpus, rater in (("news", "u"), ("wiki", "v"))
+    }
+    assert "the pair '0' has several texts in response_a and response_b" in refusal(
+        write_tables(tmp_path, **tables)
+    )
+    for name, table in tables.items():
+        table["item"] = [f"{name}-{item}" for item in table["item"]]
+    assert len(analysis.read(write_tables(tmp_path, **tables))) == 24
+
+
 def test_files_of_several_languages_are_asked_about(tmp_path):
     paths = write_tables(
         tmp_path,

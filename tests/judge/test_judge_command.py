@@ -58,6 +58,13 @@ def test_judge_asks_for_confirmation_and_resumes(folder, guard_eval, server, jud
     assert len(judged(folder)) == 4
 
 
+def test_view_shows_exchanges_of_the_named_judge_alone(folder, study, guard_eval):
+    study(JUDGE + make_judge_table("second", criteria=["fluency"]))
+    assert guard_eval("judge", "s", "--yes").code == 0
+    assert "8 exchanges" in guard_eval("judge", "s", "--view", "v.html").out
+    assert "4 exchanges" in guard_eval("judge", "s", "--view", "v.html", "--only", "second").out
+
+
 def test_error_of_one_judge_does_not_stop_the_others(folder, study, guard_eval, server):
     study(JUDGE + '[[judge]]\nmodel = "bad"\nbase_url = "http://a@b"\n')
     assert "add --yes" in guard_eval("judge", "s").refused()

@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from collections import Counter
 
 import pytest
@@ -136,6 +137,26 @@ def test_roles_alternate_without_a_system_message(folder, guard_eval, server):
     assert [role for role, _ in sent] == ["user", "assistant", "user", "assistant", "user"]
     assert sent[0][1].startswith("You compare jokes.")
     assert "Input prompt:" in sent[0][1]
+
+
+def test_dry_run_shows_and_prices_the_custom_prompt(folder, guard_eval, server):
+    folder("")
+    plain = guard_eval("judge", "s", "--dry-run").out
+    folder()
+    out = guard_eval("judge", "s", "--dry-run").out
+    assert (
+        "asked with the instructions in prompt.txt, criteria of the study's own (wit), 2 example(s) from "
+        "examples.jsonl and a rationale before the verdict\n" in out
+    )
+    assert '{"rationale": "Dry.", "wit": "B", "fluency": "A"}' in out
+    assert f"prompt {make_prompt(read_judge_settings(folder())).version})" in out
+    sizes = [
+        int(re.search(r"prompt tokens: at most ([\d,]+)", example)[1].replace(",", ""))
+        for example in (plain, out)
+    ]
+    assert sizes[1] > sizes[0] + 4 * sum(len(example["a"]) + len(example["b"]) for example in EXAMPLES)
+    assert "answer tokens: at most 32,768" in out
+    assert server.asks == []
 
 
 @pytest.mark.parametrize(

@@ -314,6 +314,7 @@ THOUGHTS = [
     {"thinking": "hm"},
     {"content": "<think>hm</think>A"},
     {"content": [{"type": "thinking", "thinking": []}]},
+    {"content": "long " * 60_000, "reasoning_content": "hm"},
 ]
 NO_THOUGHTS = [{}, {"reasoning_content": None}, {"reasoning": ""}, {"refusal": "no"}]
 
@@ -322,6 +323,12 @@ NO_THOUGHTS = [{}, {"reasoning_content": None}, {"reasoning": ""}, {"refusal": "
 def test_thinking_is_found_in_every_response_field(fields):
     response = make_response(**{"content": FIELDS, "usage": PLAIN} | fields)
     assert has_model_reasoned(response) == (fields in THOUGHTS)
+
+
+@pytest.mark.parametrize("setting", [{"reasoning_effort": "none"}, {"reasoning_format": "hidden"}])
+def test_setting_in_a_response_is_no_thinking(setting):
+    response = json.loads(make_response(FIELDS, usage=PLAIN))
+    assert not has_model_reasoned(json.dumps(setting | response).encode())
 
 
 COUNTS = st.sampled_from([0, 1, 100, 2**31 - 2, 2**31 - 1, 2**31, 2**63, "2147483647", 2.0**31])

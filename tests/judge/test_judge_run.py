@@ -28,6 +28,9 @@ from guard_eval.store.judging import requests
 from guard_eval.store.judging.group_commit import GroupCommit
 from guard_eval.store.schema import add_rows, query
 from judge import journal as judge_journal
+from judge.questions import RequestBuilder, read_unjudged_questions
+from judge.recheck import draw_requests_to_recheck
+from judge.viewer import read_judged_comparisons
 
 pytestmark = pytest.mark.slow
 both = pytest.mark.both_databases
@@ -109,6 +112,19 @@ def test_used_up_budget_ends_the_run_and_can_be_raised(run, store, pairs, batch)
     assert 0 < done < 6
     assert run(batch=batch, budget_usd=1).requests == 6 - done
     assert count_judged_presentations(store) == 6
+
+
+def test_question_that_waits_for_budget_is_not_forgotten(run, store, judge, pairs, server):
+    """The first question reserves the money. The other questions need only stored answers."""
+    pairs(6)
+    questions = read_unjudged_questions(store, judge, seed=11)
+    server.act = lambda _: make_chat_answer("A, I guess")
+    run(questions=questions[-2:], output="text", concurrency=1)
+    server.act = make_verdict
+    spent = read_spending(store)
+    for more in range(9, 13):  # thousandths of a dollar; one request may cost about 0.0104
+        with pytest.raises(StudyError, match="is used up"):
+            run(output="text", concurrency=16, budget_usd=spent.usd + spent.held_usd + more / 1000)
 
 
 def test_unexpectedly_high_cost_ends_a_run_with_budget(run, store, pairs, server):
@@ -241,15 +257,19 @@ def test_budget_needs_a_price(run, pairs):
         run(price=Price(online=None, batch=None, source="", assumed=True), budget_usd=1)
 
 
-def test_wait_for_a_rate_limit_prints_one_line(run, pairs, server):
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [({"Retry-After": "1"}, "some requests wait for 1 seconds"), ({}, "some requests wait")],
+)
+def test_wait_for_a_rate_limit_prints_one_line(*, run, pairs, server, headers, words):
     pairs(20)
-    slow = make_error(429, "slow down", headers={"Retry-After": "1"})
+    slow = make_error(429, "slow down", headers=headers)
     server.act = lambda ask: slow if 5 < len(server.asks) < 20 else make_verdict(ask)
     reporter = Mock()
     with progress.use_reporter(reporter):
         assert run(concurrency=8).verdicts == 40
     ((line,),) = (call.args for call in reporter.show_notice.call_args_list)
-    assert "some requests wait (HTTP 429: slow down)" in line
+    assert f"{words} (HTTP 429: slow down)" in line
 
 
 @pytest.mark.parametrize("refuses", [True, False])
@@ -315,6 +335,20 @@ def test_answer_after_its_lease_does_not_block_next_run(run, store, pairs, serve
         requests.store_request_results(db, now, [late])
         states = {row.id: row.state for row in read_all_rows(db, "request")}
     assert (states[lost["id"]], states[lost["id"] + 99]) == ("lost", "open")
+
+
+def test_stored_answers_of_many_pairs_take_few_queries(run, store, judge, pairs):
+    pairs(20)
+    questions = read_unjudged_questions(store, judge, seed=11)
+    run()
+    builder = RequestBuilder(judge, seed=11)
+    state = builder.make_initial_run_state(store)
+    queries = []
+    sqlalchemy.event.listen(store.engine, "before_cursor_execute", lambda *seen: queries.append(seen[2]))
+    assert len(builder.replay_stored_answers(store, questions, state)) == 40
+    assert len(draw_requests_to_recheck(store, judge, 15, seed=11)) == 15
+    assert len(list(read_judged_comparisons(store, seed=11))) == 20
+    assert len([text for text in queries if "SELECT" in text]) < 10
 
 
 @both

@@ -1,10 +1,12 @@
 """Tuning by a judge: the setting with the highest win share against the baseline is chosen."""
 
 import json
+from unittest.mock import Mock
 
 import pytest
 from fake_openai import make_verdict
 
+from guard_eval.errors import StudyError
 from guard_eval.study import Study
 
 pytestmark = pytest.mark.slow
@@ -60,7 +62,7 @@ def test_judge_tunes_by_win_share(folder, guard_eval, server, monkeypatch):
         patch.setattr("sys.stdin.isatty", lambda: True)
         patch.setattr("guard_eval.progress.confirm", lambda question: not questions.append(question))
         assert "18 judged" in guard_eval("judge", "s", "--tune", "--budget", "1").out
-    assert questions == ["Send 18 requests, for never more than $1.00 over all runs?"]
+    assert questions == ["Send 18 requests, for never more than $1.00 over all runs with --tune?"]
     assert "guard-eval measure s --tune" in guard_eval("judge", "s", "--tune", "--dry-run").out
     chosen = guard_eval("measure", "s", "--tune")
     assert chosen.code == 0, chosen
@@ -72,6 +74,15 @@ def test_judge_tunes_by_win_share(folder, guard_eval, server, monkeypatch):
     assert "2 pairs, 2 new" in guard_eval("pair", "s").out  # their verdicts are in another database
     # The 18 requests of the tuning do not count in this budget.
     assert "4 judged" in guard_eval("judge", "s", "--yes", "--budget", "0.093").out
+
+
+def test_tuning_is_unfinished_if_all_judges_fail(folder, guard_eval, monkeypatch):
+    guard_eval("measure", "s", "--tune")
+    monkeypatch.setattr("judge.command.preview_judge", Mock(side_effect=StudyError("no such judge")))
+    for option in ("--dry-run", "--yes"):
+        ran = guard_eval("judge", "s", "--tune", option)
+        assert (ran.code, "no such judge" in ran.err) == (2, True)
+        assert "measure s --tune" not in ran.out
 
 
 def test_tuning_with_a_judge_needs_a_rule_and_pairs(folder, guard_eval):

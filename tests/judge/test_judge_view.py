@@ -70,14 +70,6 @@ def test_page_has_every_exchange_and_no_method_name(judged, store, judge, tmp_pa
     assert HOSTILE not in page
 
 
-def read_comparisons_with_steady_judge(store):
-    return [
-        comparison
-        for comparison in read_judged_comparisons(store, seed=11)
-        if comparison["judge"] == "steady"
-    ]
-
-
 @pytest.fixture
 def voted(judged, store):
     """Add votes of two people: both agree with the judge on pair 0, one on pair 1, and none on pair 2."""
@@ -94,7 +86,10 @@ def voted(judged, store):
 
 
 def test_page_compares_people_with_judge_and_each_other(voted, store):
-    by_pair = {comparison["id"]: comparison for comparison in read_comparisons_with_steady_judge(store)}
+    by_pair = {
+        comparison["id"]: comparison
+        for comparison in read_judged_comparisons(store, seed=11, only_judges={"steady"})
+    }
     figures = [(by_pair[pair.id]["apart"], by_pair[pair.id]["split"]) for pair in voted[:3]]
     assert figures == [(0, 0), (1, 1), (2, 0)]
     assert by_pair[voted[1].id]["people"] == {"fluency": {"text 1": 1, "text 2": 1}}
@@ -103,15 +98,14 @@ def test_page_compares_people_with_judge_and_each_other(voted, store):
 @pytest.mark.browser
 def test_page_sorts_exchanges_by_disagreement(voted, store, judge, chromium, tmp_path):  # noqa: F811
     judges = [judge.model_copy(update=named) for named in JUDGES]
-    write_judge_exchanges_page(store, judges, tmp_path / "view.html", seed=11)
+    write_judge_exchanges_page(store, judges, tmp_path / "view.html", seed=11, only_judges={"steady"})
     page = chromium.new_page()
     page.goto((tmp_path / "view.html").as_uri())
-    page.locator("#judge").select_option("steady")
-    ids = page.locator(".comparison:visible .id")
+    ids = page.locator(".comparison .id")
     drawn = ids.all_inner_texts()
     page.locator("#order").select_option("people disagree most")
     assert ids.first.inner_text() == voted[1].id
-    assert page.locator(".comparison:visible").first.inner_text().count("1 text") == 2
+    assert page.locator(".comparison").first.inner_text().count("1 text") == 2
     page.locator("#order").select_option("people and judge disagree most")
     places = [ids.all_inner_texts().index(voted[number].id) for number in (2, 1, 0)]
     assert places == sorted(places)
@@ -119,14 +113,13 @@ def test_page_sorts_exchanges_by_disagreement(voted, store, judge, chromium, tmp
     page.wait_for_function(
         "first => document.querySelector('.comparison .id').innerText === first", arg=drawn[0]
     )
-    page.locator("#judge").select_option("steady")
     assert ids.all_inner_texts() == drawn
     page.close()
 
 
 def test_page_shows_verdicts_by_text_and_failures(judged, store):
     pairs = {pair.id: pair for pair in judged}
-    comparisons = read_comparisons_with_steady_judge(store)
+    comparisons = list(read_judged_comparisons(store, seed=11, only_judges={"steady"}))
     kinds = {order["failure"] for comparison in comparisons for order in comparison["orders"]}
     assert kinds == {None, "content_filter", "unparseable"}
     assert "I think" in format_answer(comparisons[0]["orders"][0]["attempts"][-1])
