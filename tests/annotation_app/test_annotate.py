@@ -122,8 +122,8 @@ def test_annotate_warns_of_shipped_practice_pairs_for_other_texts(study, run):
     pages = 'wording = "own.toml"\n[annotation.pages]\npractice = true\n'
     pair = "[[practice.pairs]]\nname = 'p'\nprompt = 'p'\na = 'a'\nb = 'b'\n"
     answers = "expected = {fluency = 'A'}\nbecause = {fluency = 'so'}\n"
-    for own, warns in (("", True), ("[practice]\nbutton = 'Try it'\n", True), (pair + answers, False)):
-        (built.folder / "own.toml").write_text(own, encoding="utf-8")
+    for words, warns in (("", True), ("[practice]\nbutton = 'Try it'\n", True), (pair + answers, False)):
+        (built.folder / "own.toml").write_text(words, encoding="utf-8")
         path.write_text(text + pages, encoding="utf-8")
         assert ("the practice pairs are continuations of stories" in run(built.folder)) == warns
 
