@@ -29,6 +29,9 @@ def judged(choose, items=12, raters="uvw", **more):
         ("winner", "right_answer", lambda item, _: "A" if item < 3 else "none"),
         ("winner", "Lösung", lambda item, _: "AB"[item % 2] if item < 3 else "-"),
         ("winner", "expected", lambda item, number: "AB"[number % 2] if item < 3 else None),
+        ("winner", "gold_answer", lambda item, _: "A" if item < 3 else "no"),
+        ("winner", "gold_label", lambda item, _: "A" if item < 3 else "False"),
+        ("winner", "truth", lambda item, _: "A" if item < 3 else "0"),
         ("which_summary_is_better", "which_summary_is_better_gold", lambda item, _: "A" if item < 3 else ""),
     ],
 )
