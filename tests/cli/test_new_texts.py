@@ -117,7 +117,7 @@ def test_every_file_layout_gives_the_same_study(run, tmp_path, make):
     row = read_json_lines(tmp_path / "s" / "texts" / "x.jsonl")[0]
     assert row.keys() == {"id", "text"}
     assert "set task in study.toml" in ran.out
-    assert "4 pairs, 4 new. People will rate 4." in run("pair", "s").out
+    assert "4 pairs, 4 new. People will rate 4 of them, 4 people each" in run("pair", "s").out
     assert "key: none is sent" in run("judge", "s", "--dry-run").out  # a paid model is the owner's choice
     assert "2 systems, 2 in files" in run("status", "s").out
 
@@ -189,6 +189,14 @@ def test_systems_with_different_prompts_are_refused(run, tmp_path):
     ran = run("new", "s", "--common", "--texts", *files)
     assert "x: 3 texts from x.jsonl (1 text for other prompts left out)" in ran.out
     assert len(pair(Study.open(tmp_path / "s")).pairs) == 3
+
+
+def test_too_many_planned_ratings_are_refused(run, tmp_path, monkeypatch):
+    run("new", "s", "--texts", plain(tmp_path, "x"), plain(tmp_path, "y"))
+    monkeypatch.setattr("guard_eval.texts.pair._MOST_RATINGS", 1000)
+    message = run("pair", "s", "--set", "annotation.raters_per_pair=251").refused()
+    assert "plans 1,004 ratings by people, and at most 1,000 are possible; lower annotation.raters" in message
+    assert run("pair", "s", "--set", "annotation.raters_per_pair=250").code == 0
 
 
 def test_equal_ids_with_prompts_cut_differently_are_refused(run, tmp_path):
