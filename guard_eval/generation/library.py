@@ -6,7 +6,7 @@ A study with the same seed and settings writes the same text for a prompt with t
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -159,13 +159,19 @@ def generate(
 
 
 def _convert_to_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt]:
+    if isinstance(prompts, Mapping | pd.DataFrame):  # a loop over one would give the names of its columns
+        raise StudyError(f"prompts is of type {type(prompts).__name__}; give a list of its texts")
+    items: Iterable[object] = (
+        prompts if isinstance(prompts, Iterable) and not isinstance(prompts, str) else [prompts]
+    )
     by_id: dict[str, Prompt] = {}
     result = []
-    for number, prompt in enumerate([prompts] if isinstance(prompts, str | Prompt) else prompts, 1):
-        if isinstance(prompt, str):
-            prompt = Prompt(id=make_content_id("prompt", prompt), dataset="", text=prompt)  # noqa: PLW2901
+    for number, item in enumerate(items, 1):
+        if not isinstance(item, str | Prompt):
+            raise StudyError(f"prompt {number} is of type {type(item).__name__}; give a string or a Prompt")
+        prompt = item
         if not isinstance(prompt, Prompt):
-            raise StudyError(f"prompt {number} is of type {type(prompt).__name__}; give a string or a Prompt")
+            prompt = Prompt(id=make_content_id("prompt", prompt), dataset="", text=prompt)
         if by_id.setdefault(prompt.id, prompt).text != prompt.text:
             raise StudyError(f"two different prompts have the id {prompt.id!r}; give each prompt another id")
         result.append(prompt)
@@ -189,6 +195,10 @@ def load_model(
         if (device, dtype) != ("auto", "auto"):
             raise StudyError("device and dtype have no effect on a loaded model; give them to load_model")
         return model
+    if not isinstance(model, str | Path):
+        raise StudyError(
+            f"model = {model!r:.60} is not a model; give a Hugging Face id, a folder, or 'bundled'"
+        )
     name = str(model)
     location = locate_model(name, Path())
     result = find_local_and_hub_models({name: (location, "main")})

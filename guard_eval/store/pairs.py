@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, Gold, HandOutPlan, JsonObject, Pair
-from guard_eval.store.database import Store
+from guard_eval.store.database import LONGEST_ID, Store
 from guard_eval.store.schema import Query, add_rows, make_storable, query
 from guard_eval.store.showings import slots
 
@@ -48,7 +48,8 @@ def add_pairs(
     presentations; raters, their invitations and gold pairs stay.
 
     Raises:
-        StudyError: A pair is already stored with different content, or the pairs cannot be replaced.
+        StudyError: A pair is already stored with different content, a prompt's id or a dataset's name is too
+            long, or the pairs cannot be replaced.
     """
     with store.begin_write() as (db, _):
         if replace_all:
@@ -121,6 +122,12 @@ def _select_new_pairs(db: Connection, rows: Sequence[JsonObject]) -> list[JsonOb
         row = {
             name: make_storable(value) if isinstance(value, str) else value for name, value in values.items()
         }
+        for name in ("dataset", "prompt_id"):
+            if len(row[name]) > LONGEST_ID:
+                raise StudyError(
+                    f"the {name} {row[name][:40]!r}… has {len(row[name])} characters; shorten this name to "
+                    f"at most {LONGEST_ID} characters"
+                )
         methods = {row["method_a"], row["method_b"]}
         if len(methods) == 1 or TIE in methods:
             a = row["method_a"]

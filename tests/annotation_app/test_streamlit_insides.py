@@ -18,6 +18,7 @@ from streamlit import config
 from streamlit.runtime import Runtime
 from streamlit.runtime.session_manager import SessionInfo
 from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
+from websockets import http11
 
 from annotation_app import connections, server
 from annotation_app.markup import read_asset
@@ -50,6 +51,14 @@ def test_the_shell_loads_all_scripts_and_styles_of_streamlit():
     assert server.HEADERS["Content-Security-Policy"].count("'sha256-") == 1
 
 
+def test_streamlit_loads_its_icon_font_by_the_expected_name():
+    scripts = "".join(
+        path.read_text(encoding="utf-8") for path in (STATIC / "static" / "js").glob("index*.js")
+    )
+    assert "document.fonts.load(" in scripts
+    assert "Material Symbols" in read_asset("shell.html")
+
+
 def test_only_sessions_of_raters_are_kept():
     """`KeptSessions` replaces the storage in Streamlit's session manager."""
     assert "_session_storage" in inspect.getsource(WebsocketSessionManager)
@@ -64,6 +73,11 @@ def test_only_sessions_of_raters_are_kept():
         "rater",
         None,
     )
+
+
+def test_websockets_library_limits_header_lines():
+    assert http11.MAX_LINE_LENGTH > 0
+    assert "MAX_LINE_LENGTH" in inspect.getsource(http11.parse_line)
 
 
 @pytest.mark.parametrize("file", ["page.css", "page.js"])

@@ -9,6 +9,7 @@ from judge.prompts import prompt
 from judge.prompts.prompt import PROMPT_VERSION, JudgePrompt, make_tag_code
 from judge.prompts.sanitize import neutralise_markup
 
+PAPER = Path(__file__).parents[3] / "shared" / "paper" / "000_7dd8e564e09172d0.txt"
 # typed from the paper's Appendix F (app:F), top to bottom; sentences stand apart
 _APPENDIX = (Path(__file__).parent / "appendix_f.txt").read_text(encoding="utf-8")
 APPENDIX_F = [" ".join(sentence.split()) for sentence in _APPENDIX.split("\n\n")]
@@ -54,6 +55,19 @@ def test_prompt_has_exactly_the_sentences_of_appendix_f():
     assert remainder.strip() == ""
     assert "JSON" in ours
     assert "JSON" not in appendix
+
+
+@pytest.mark.skipif(not PAPER.exists(), reason="the paper's source is not here")
+def test_prompts_appendix_equals_the_papers_appendix():
+    tex = PAPER.read_text(encoding="utf-8")
+    box = tex[tex.index(r"\label{app:F}") :]
+    box = box[box.index("title=Instructions") : box.index(r"\end{tcolorbox}")].partition("]")[2]
+    box = re.sub(r"\\(?:begin|end)\{itemize\}|\\item", " ", box)
+    box = re.sub(r"\\(?:subsubsection\*|paragraph|textbf)\{([^}]*)\}", r"\n\1\n", box)
+    lines = box.replace("``", "“").replace("''", "”").splitlines()
+    parts = [sentence for line in lines for sentence in re.split(r"(?<=\D[.:])\s+(?=[A-Z])", line)]
+    sentences = [normalise_spaces(sentence) for sentence in parts if sentence.strip()]
+    assert sentences == APPENDIX_F[1:]  # the first is the box's title, one of its options
 
 
 def test_prompt_version_changes_with_any_word(monkeypatch):

@@ -16,8 +16,8 @@ from guard_eval.store.showings import roster
 
 
 def replace_texts_and_names(pair: Pair, text: str) -> Pair:
-    changed = replace(pair, prompt=text, text_a=text, text_b=text + "!", dataset=text, prompt_id=text)
-    return replace(changed, id=make_content_id(text))
+    changed = replace(pair, prompt=text, text_a=text, text_b=text + "!")
+    return replace(changed, dataset=text[:1000], prompt_id=text[:1000], id=make_content_id(text))
 
 
 def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):
@@ -97,6 +97,12 @@ def test_a_pair_with_equal_methods_or_a_method_tie_is_refused(store, make_pairs,
 def replace_unstorable_characters(text):
     """Replace NUL and lone surrogates, which databases refuse, with U+FFFD."""
     return re.sub("[\x00\ud800-\udfff]", "\ufffd", text)
+
+
+def test_a_prompt_with_a_long_id_is_refused(store, make_pairs):
+    assert add_pairs(store, make_pairs(1, prompt_id="x" * 1000)) == 1
+    with pytest.raises(StudyError, match="has 1001 characters; shorten this name to at most 1000 characters"):
+        add_pairs(store, make_pairs(1, prompt_id="x" * 1001))
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

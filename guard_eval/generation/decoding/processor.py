@@ -182,6 +182,10 @@ class StrategyProcessor(LogitsProcessor):
         whole_number = convert_numpy_number(seed)
         if type(whole_number) is not int:
             raise StudyError(f"seed = {seed!r:.60} must be a whole number")
+        if isinstance(prompt_ids, str):
+            raise StudyError(
+                f"prompt_ids = {prompt_ids!r:.60} is a single id; give a list with one id for each row"
+            )
         self.strategy = strategy
         self.keys: Tensor | None = None
         self.compiled = False

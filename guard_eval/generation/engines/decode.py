@@ -270,7 +270,7 @@ class Writer:
         self._width = 0  # for a static cache, prompts are padded to this number of tokens
         self._largest_batch = 0
         self._failed: list[str] = []
-        self._problems: list[str] = []
+        self._errors: dict[str, list[str]] = {}
 
     def generate_batches(self, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
         """Yield finished batches of texts, the longest prompts first.
@@ -309,22 +309,35 @@ class Writer:
                 f"memory ran out on {self.loaded.device} with a single prompt; "
                 "lower generation.max_prompt_tokens, or name a smaller model"
             ) from error
-        problems = [problem, *self._problems]
+        problems = [problem] if problem else []
         if self._failed:
             problems.append(
                 f"the model {self.loaded.name!r} gave no probabilities (NaN or infinite logits) for "
                 f"{join_prompt_names(self._failed)}; try model.dtype = float32, or remove these prompts"
             )
-        if any(problems):
-            raise StudyError("; ".join(filter(None, problems)))
+        problems += [
+            f"{type(self.loaded.model).__name__} fails with {self.strategy} for {join_prompt_names(names)} "
+            f"({reason}); lower max_prompt_tokens or max_new_tokens, or name another model"
+            for reason, names in self._errors.items()
+        ]
+        if problems:
+            raise StudyError("; ".join(problems))
 
     def _generate_batch(self, rows: Sequence[EncodedPrompt]) -> FinishedBatch:
         """Generate one text per prompt, or no text if the model's probabilities are invalid."""
         began = time.perf_counter()
         steps: list[dict[str, list[float]]] = []
+        callback_errors: list[Exception] = []
 
         def collect_step(step: DecodedStep) -> None:
-            steps.append({name: values.tolist() for name, values in step.adapted.items()})
+            if self.trace:
+                steps.append({name: values.tolist() for name, values in step.adapted.items()})
+            elif self.on_step:
+                try:
+                    self.on_step(step)
+                except Exception as error:
+                    callback_errors.append(error)
+                    raise
 
         filled = list(rows)
         if self._width:
@@ -346,17 +359,20 @@ class Writer:
                 self.strategy,
                 amateur=self.amateur and self.amateur.model,
                 static_cache=self._width > 0,
-                on_step=collect_step if self.trace else self.on_step,
+                on_step=collect_step if self.trace or self.on_step else None,
             )
         except Exception as error:  # another library's model may raise anything
-            if self.on_step or isinstance(error, StudyError) or is_out_of_memory(error):
+            if error in callback_errors or isinstance(error, StudyError) or is_out_of_memory(error):
                 raise
-            names = join_prompt_names([label_prompt(row.prompt) for row in rows])
-            self._problems.append(
-                f"{type(model).__name__} fails with {self.strategy} for {names} ({type(error).__name__}: "
-                f"{get_first_line(error)}); lower max_prompt_tokens or max_new_tokens, or name another model"
+            if len(rows) == 1:
+                reason = f"{type(error).__name__}: {get_first_line(error)}"
+                self._errors.setdefault(reason, []).append(label_prompt(rows[0].prompt))
+                return FinishedBatch([], [])
+            single = [self._generate_batch([row]) for row in rows]  # the model may fail for a single row
+            return FinishedBatch(
+                [text for finished in single for text in finished.texts],
+                [trace for finished in single for trace in finished.traces],
             )
-            return FinishedBatch([], [])
         seconds = (time.perf_counter() - began) / len(rows)
         return self._make_finished_batch(rows, decoded, steps, seconds)
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
+import random
 import re
+import resource
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from functools import partial
+from pathlib import Path
 from types import FrameType
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, Self
 
 from jinja2 import TemplateError
+from transformers import PreTrainedTokenizerBase
 from transformers.utils import chat_template_utils
 
 from guard_eval import progress
@@ -28,9 +34,12 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _NAMED = 20
 """The largest number of prompts that an error names. Further prompts are only counted."""
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_OPTIONS_OF_TEMPLATES = frozenset(inspect.signature(PreTrainedTokenizerBase.apply_chat_template).parameters)
+"""Names that template settings cannot have, because transformers has options with these names."""
 _SHOWN_CHARACTERS = 40
 """The number of characters that an error shows of a prompt's text."""
 _TEMPLATE_SECONDS = 10.0
+_TEMPLATE_BYTES = 2**30
 _TEMPLATE_CHARACTERS = 2**20
 """The largest number of characters that a chat template may add to a prompt."""
 
@@ -67,13 +76,14 @@ def encode_prompts_that_fit(
     planned = [replace(row, run=run) for row, (_, run) in zip(rows, texts, strict=True)]
     planned.sort(key=lambda row: (-len(row.ids), row.prompt.id, row.run))
     fitting = [row for row in planned if len(row.ids) <= room]
-    longer = dict.fromkeys(label_prompt(row.prompt) for row in rows if len(row.ids) > room)
-    if not longer:
+    if len(fitting) == len(planned):
         return fitting, ""
+    longer = {label_prompt(row.prompt): None for row in rows if len(row.ids) > room}
+    remedy = f"set max_prompt_tokens to {room} or less, or lower max_new_tokens"
     return fitting, (
         f"{join_prompt_names([*longer])}: too long for the model {loaded.name!r}, which reads at most "
-        f"{context} tokens, with max_new_tokens = {recipe.max_new_tokens}; set max_prompt_tokens to "
-        f"{max(room, 1)} or less, or lower max_new_tokens"
+        f"{context} tokens. The longest prompt has {len(planned[0].ids)} tokens, and max_new_tokens is "
+        f"{recipe.max_new_tokens}; {remedy if room > 0 else f'set max_new_tokens below {context}'}"
     )
 
 
@@ -100,9 +110,9 @@ def encode_prompts(
         chat_template: The settings of the template, as JSON.
 
     Raises:
-        StudyError: Prompts have no tokens or unknown tokens, or the chat template refuses them or leaves
-            them out. The message names all these prompts. Or the model has no template, or the template
-            does not use a setting.
+        StudyError: Prompts have no tokens or unknown tokens, or the chat template refuses them. The message
+            names all these prompts. Or the model has no template, or the template leaves out the prompt or
+            a setting.
     """
     encode_text = partial(_encode_plain_prompt, loaded.tokenizer, limit=max_prompt_tokens)
     if chat:
@@ -120,13 +130,24 @@ def encode_prompts(
             rows.append(EncodedPrompt(prompt, ids))
         except StudyError as error:
             refused[label] = str(error)
-        except (TimeoutError, MemoryError):
+        except (TimeoutError, MemoryError) as error:
+            too_much = "takes too long" if isinstance(error, TimeoutError) else "writes too much text"
             raise StudyError(
-                f"{label}: the chat template of {loaded.name!r} takes too long or writes too much text; "
-                "set generation.chat = false, or name another model"
+                f"{label}: the chat template of {loaded.name!r} {too_much}; set generation.chat = false, "
+                "or name another model"
             ) from None
     if refused:
         raise StudyError(f"{join_prompt_names([*refused])}: {next(iter(refused.values()))}")
+    if chat and (shortest := min((prompt.text for prompt in prompts), key=len, default="")):
+        encode_whole = partial(_encode_chat_prompt, loaded.tokenizer, switches=switches, limit=sys.maxsize)
+        is_left_out = False
+        with suppress(StudyError, TimeoutError, MemoryError):  # a template that refuses a text reads it
+            is_left_out = encode_whole(shortest) == encode_whole(2 * shortest)
+        if is_left_out:
+            raise StudyError(
+                f"the chat template of {loaded.name!r} leaves the prompt out; set generation.chat = false, "
+                "or name another model"
+            )
     return rows
 
 
@@ -144,7 +165,7 @@ def _parse_chat_template_settings(loaded: LoadedModel, settings_json: str) -> di
         )
     switches: dict[str, object] = json.loads(settings_json or "{}")
     for name in switches:
-        if not re.search(rf"\b{name}\b", str(template)):
+        if name in _OPTIONS_OF_TEMPLATES or not re.search(rf"\b{name}\b", str(template)):
             raise StudyError(
                 f"generation.chat_template: the template of {loaded.name!r} does not use {name!r}; remove "
                 f"{name}, or look up the template's settings on the model's page"
@@ -166,11 +187,17 @@ def _refuse_unknown_tokens(loaded: LoadedModel, ids: Sequence[int]) -> None:
 
 def _warn_about_control_tokens(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> None:
     """Warn if prompts contain control tokens, which a model without a chat template does not read as text."""
-    for token, number in list_control_tokens(loaded.tokenizer).items():
-        labels = [label_prompt(row.prompt) for row in rows if token in row.prompt.text and number in row.ids]
-        if labels:
-            named = join_prompt_names(labels)
-            progress.show_notice(f"{named}: the model reads {token} as a control token, not as text")
+    control = list_control_tokens(loaded.tokenizer).items()
+    spelled = {
+        label_prompt(row.prompt): token
+        for row in rows
+        for token, number in control
+        if token in row.prompt.text and number in row.ids
+    }
+    if spelled:
+        tokens = ", ".join(sorted(set(spelled.values())))
+        named = join_prompt_names(list(spelled))
+        progress.show_notice(f"{named}: the model reads {tokens} as a control token, not as text")
 
 
 def label_prompt(prompt: Prompt) -> str:
@@ -226,16 +253,20 @@ def _encode_chat_prompt(
     Errors: see `_encode_plain_prompt`.
     """
     content = _cut_to_last_tokens(tokenizer, text, limit)
-    options = {"add_generation_prompt": True, **switches}
-    fill_template = partial(tokenizer.apply_chat_template, [{"role": "user", "content": content}], **options)
+    fill_template = partial(
+        tokenizer.apply_chat_template,
+        [{"role": "user", "content": content}],
+        add_generation_prompt=True,
+        **switches,
+    )
     try:
-        with _limit_time(_TEMPLATE_SECONDS), _fix_date():
+        with _limit_time(_TEMPLATE_SECONDS):
             # A tokenizer cannot be interrupted, so the text's length is checked first.
-            filled = fill_template(tokenize=False)
-            if len(filled) - len(content) > _TEMPLATE_CHARACTERS:
-                raise MemoryError  # noqa: TRY301
+            with _limit_memory(_TEMPLATE_BYTES), _fix_date_and_randomness():
+                _check_template_length(len(fill_template(tokenize=False)) - len(content))
             # Control tokens in a prompt are data, not turns of the conversation.
-            encoded = fill_template(return_dict=True, sanitize_control_tokens=True)
+            with _fix_date_and_randomness():
+                encoded = fill_template(return_dict=True, sanitize_control_tokens=True)
     except (TimeoutError, MemoryError):
         raise
     except Exception as error:  # a template is a program, so it may raise any exception
@@ -245,29 +276,37 @@ def _encode_chat_prompt(
             "prompt"
         ) from error
     ids: list[int] = encoded["input_ids"]
-    longest_word = max(content.split(), key=len, default="")
-    if not ids or longest_word not in filled:
-        raise StudyError("left out by the model's chat template; set generation.chat = false")
+    if not ids:
+        raise StudyError("the model's chat template returns no tokens; set generation.chat = false")
     return ids
+
+
+def _check_template_length(characters: int) -> None:
+    """Raise a `MemoryError` if a template has added too many characters to a prompt."""
+    if characters > _TEMPLATE_CHARACTERS:
+        raise MemoryError
 
 
 class _FixedDay(datetime):
     """A replacement of `datetime` with a fixed day, so that chat templates always write the same date."""
 
     @classmethod
-    def now(cls) -> datetime:  # type: ignore[override]
+    def now(cls, tz: tzinfo | None = None) -> Self:
         """Return 1 January 2025."""
-        return cls(2025, 1, 1)
+        return cls(2025, 1, 1, tzinfo=tz)
 
 
 @contextmanager
-def _fix_date() -> Iterator[None]:
-    """Fix the date that chat templates write while the `with` block runs."""
+def _fix_date_and_randomness() -> Iterator[None]:
+    """Fix the date and the random numbers that chat templates get while the `with` block runs."""
+    state = random.getstate()
+    random.seed(0)
     chat_template_utils.datetime = _FixedDay  # type: ignore[attr-defined]
     try:
         yield
     finally:
         chat_template_utils.datetime = datetime  # type: ignore[attr-defined]
+        random.setstate(state)
 
 
 @contextmanager
@@ -283,6 +322,27 @@ def _limit_time(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, *timer)  # an outer time limit continues
         signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def _limit_memory(more: int) -> Iterator[None]:
+    """Raise a `MemoryError` if the process needs `more` bytes than now while the `with` block runs.
+
+    Only Linux has such a limit.
+    """
+    size = Path("/proc/self/statm")
+    if not size.exists():
+        yield
+        return
+    pages = int(size.read_text("ascii").split()[0])
+    limit, highest = resource.getrlimit(resource.RLIMIT_AS)
+    in_bytes = pages * resource.getpagesize() + more
+    lower = in_bytes if limit == resource.RLIM_INFINITY else min(in_bytes, limit)
+    resource.setrlimit(resource.RLIMIT_AS, (lower, highest))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, highest))
 
 
 def _raise_timeout(_signal: int, _frame: FrameType | None) -> NoReturn:
@@ -315,7 +375,8 @@ def list_end_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:
     If the list is empty, only the length limit ends a text.
 
     Raises:
-        StudyError: An end token in the model's settings is not a number.
+        StudyError: An end token in the model's settings is not a number, or a stop string mixes a control
+            token with other text.
     """
     settings = getattr(loaded.model.generation_config, "eos_token_id", None)
     listed = settings if isinstance(settings, list) else [settings]
@@ -331,8 +392,18 @@ def list_end_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:
 
 
 def list_stop_ids(tokenizer: Tokenizer, stop: Sequence[str]) -> list[int]:
-    """Return the ids of the stop strings that are control tokens, such as `<|im_end|>`."""
+    """Return the ids of the stop strings that are control tokens, such as `<|im_end|>`.
+
+    Raises:
+        StudyError: A stop string mixes a control token with other text.
+    """
     control = list_control_tokens(tokenizer)
+    for string in stop:
+        if string not in control and (tokens := [token for token in control if token in string]):
+            raise StudyError(
+                f"stop = {string!r} can never match, because the control token {tokens[0]!r} is never part "
+                f"of a text; write only {tokens[0]!r}"
+            )
     return [control[string] for string in stop if string in control]
 
 
@@ -387,8 +458,7 @@ def make_continuation(
     A text ends before the first stop string. Engines may write further tokens, which are cut here. An
     incomplete character at the end is removed.
     """
-    decode = partial(decode_continuation, loaded.tokenizer, encoded_prompt.ids)
-    text = decode(new_ids).rstrip(_REPLACEMENT)
+    text = decode_continuation(loaded.tokenizer, encoded_prompt.ids, new_ids).rstrip(_REPLACEMENT)
     finish: Literal["eos", "length", "stop"] = "eos" if new_ids[-1] in list_end_ids(loaded) else "length"
     if new_ids[-1] in list_stop_ids(loaded.tokenizer, recipe.stop):
         finish = "stop"
@@ -397,7 +467,12 @@ def make_continuation(
     if index is not None:
         finish = "stop"
         count = 1  # the loop finds the smallest number of tokens whose text has the stop string
-        while find_stop_string(decode(new_ids[:count]), recipe.stop) is None:
+        while (
+            find_stop_string(
+                decode_continuation(loaded.tokenizer, encoded_prompt.ids, new_ids[:count]), recipe.stop
+            )
+            is None
+        ):
             count += 1
     return Continuation(
         id=recipe.make_continuation_id(encoded_prompt.prompt, encoded_prompt.run),
@@ -417,5 +492,11 @@ def make_continuation(
 
 
 def _decode_ids(tokenizer: Tokenizer, ids: list[int]) -> str:
-    text: str = tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+    try:
+        text: str = tokenizer.decode(ids, **options)
+    except (IndexError, KeyError, TypeError, ValueError):
+        # Tokenizers in Python fail on tokens that only the model has. Other tokenizers skip such tokens.
+        spelled = set(tokenizer.get_vocab().values())
+        text = tokenizer.decode([token for token in ids if token in spelled], **options)
     return text

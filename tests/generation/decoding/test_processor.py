@@ -93,6 +93,10 @@ def test_processor_refuses_a_second_call_of_generate(length: int):
         (lambda: StrategyProcessor(None), "None is not a strategy; write Guard() or 'guard'"),
         (lambda: StrategyProcessor("top_p", seed=1.5), "seed = 1.5 must be a whole number"),
         (
+            lambda: StrategyProcessor("top_p", prompt_ids="ab"),
+            "prompt_ids = 'ab' is a single id; give a list",
+        ),
+        (
             lambda: call(StrategyProcessor("guard", attention_mask=torch.ones(1, 4))),
             "attention_mask, and use num_beams=1: (1, 4) is not (1, 3)",
         ),

@@ -97,6 +97,9 @@ def test_runs_differ_if_tokens_are_drawn(loaded):
     ("options", "message"),
     [
         ({"prompts": [3]}, "prompt 1 is of type int; give a string or a Prompt"),
+        ({"prompts": {"a": 1}}, "prompts is of type dict; give a list"),
+        ({"prompts": Texts([], []).to_frame()}, "prompts is of type DataFrame"),
+        ({"prompts": None}, "prompt 1 is of type NoneType"),
         ({"prompts": "\ud800"}, r"the prompt '\\ud800': not valid Unicode"),
         (
             {"prompts": [Prompt(id="a", dataset="", text=text) for text in "xy"]},
@@ -113,6 +116,7 @@ def test_runs_differ_if_tokens_are_drawn(loaded):
         ({"dtype": "float16"}, "dtype have no effect on a loaded model"),
         ({"model": "./missing"}, "there is no folder .*/missing, and"),
         ({"model": ""}, "the model's name is empty; give"),
+        ({"model": None}, "model = None is not a model; give a Hugging Face"),
     ],
     ids=str,
 )

@@ -16,7 +16,7 @@ from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.engines.packed import PackedLinear, can_pack_weights, pack_linear_layers
 from guard_eval.generation.engines.passes import RepeatedPasses, TreePasses
 from guard_eval.generation.engines.probe import Abilities, check_model_can_run_strategy
-from guard_eval.generation.library import load_model
+from guard_eval.generation.library import load_model, show_text
 from guard_eval.generation.strategies import ContrastiveSearch, Greedy
 from guard_eval.records import Prompt
 
@@ -177,8 +177,10 @@ def test_prompts_for_which_a_model_fails_are_reported(strategy):
     texts = []
     says = r"GPT2LMHeadModel fails with .* for the prompt 'long' \(.*index out of range"
     with pytest.raises(StudyError, match=says):
-        texts.extend(write(loaded, prompts, strategy, batch_size=1, seed=1, max_new_tokens=9))
+        texts.extend(write(loaded, prompts, strategy, batch_size=4, seed=1, max_new_tokens=9))
     assert {text.prompt_id for batch in texts for text in batch} == {"p0", "p1"}
+    with pytest.raises(StudyError, match="GPT2LMHeadModel fails with"):
+        show_text(loaded, TEXT, strategy=strategy, max_new_tokens=9)
 
 
 @pytest.mark.parametrize("vocabulary", [1, 2])

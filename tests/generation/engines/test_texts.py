@@ -1,5 +1,8 @@
 """Prompts of chat models are written into the chat template, which is never cut."""
 
+import json
+import random
+import resource
 from dataclasses import replace
 
 import pytest
@@ -64,17 +67,47 @@ def test_chat_setting_changes_the_recipe_and_the_text(chat):
     assert talked.prompt_tokens > plain.prompt_tokens
 
 
-def test_chat_template_writes_a_fixed_date(chat):
-    chat.tokenizer.chat_template = "{{ strftime_now('%d %b %Y') }} {{ messages[0].content }}"
-    assert read_by_model(chat, PROMPT, 64).startswith("01 Jan 2025 ")
-
-
-def test_chat_template_without_the_prompt_is_refused(chat):
+def test_chat_template_ignores_date_and_randomness(chat):
     chat.tokenizer.chat_template = (
-        "{% for part in messages[0].content %}{{ part.text }}{% endfor %}assistant:"
+        "{{ strftime_now('%d %b %Y') }} {{ range(999) | random }} {{ messages[0].content }}"
     )
-    with pytest.raises(StudyError, match="'p': left out by the model's chat template; set"):
-        encode_prompts(chat, [PROMPT], 64, chat=True)
+    first = read_by_model(chat, PROMPT, 64)
+    random.seed(5)
+    assert read_by_model(chat, PROMPT, 64) == first
+    assert random.random() == random.Random(5).random()
+    assert first.startswith("01 Jan 2025 ")
+
+
+def test_chat_template_may_refuse_texts_that_are_longer_than_all_prompts(chat):
+    limit = "{% if messages[0].content | length > " + str(len(PROMPT.text)) + " %}"
+    chat.tokenizer.chat_template = limit + "{{ raise_exception('long') }}{% endif %}{{ messages[0].content }}"
+    assert encode_prompts(chat, [PROMPT], 8, chat=True)
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{% for part in messages[0].content %}{{ part.text }}{% endfor %}assistant:", PROMPT.text),
+        ("You are a helpful assistant. User asks:", "helpful"),
+    ],
+)
+def test_chat_template_without_the_prompt_is_refused(chat, template, text):
+    chat.tokenizer.chat_template = template
+    with pytest.raises(StudyError, match="template of 'talker' leaves the prompt out; set"):
+        encode_prompts(chat, [replace(PROMPT, text=text)], 64, chat=True)
+
+
+@pytest.mark.parametrize("change", ["upper", "tojson", "replace('<think>', '')"])
+def test_chat_template_may_change_the_prompt(chat, change):
+    chat.tokenizer.chat_template = f"{{{{ messages[0].content | {change} }}}}"
+    assert encode_prompts(chat, [replace(PROMPT, text='<think>"cat')], 64, chat=True)
+
+
+@pytest.mark.parametrize("name", ["return_tensors", "padding", "add_generation_prompt", "tokenize"])
+def test_options_of_transformers_are_not_template_settings(chat, name):
+    chat.tokenizer.chat_template = f"{{# {name} #}}{TEMPLATE}"
+    with pytest.raises(StudyError, match=f"template of 'talker' does not use '{name}'; remove {name}"):
+        encode_prompts(chat, [PROMPT], 64, chat=True, chat_template=json.dumps({name: "max_length"}))
 
 
 def test_chat_with_a_model_without_template_is_refused(llama_folder):
@@ -106,7 +139,7 @@ def test_endless_chat_template_is_stopped(chat, monkeypatch):
     loop, end = "{% for n in range(100000) %}", "{% endfor %}"
     chat.tokenizer.chat_template = loop * 5 + end * 5
     with pytest.raises(
-        StudyError, match=r"'p': the chat template of 'talker' takes too long or .*; set generation.chat"
+        StudyError, match=r"'p': the chat template of 'talker' takes too long; set generation.chat"
     ):
         encode_prompts(chat, [PROMPT] * 1000, 8, chat=True)
     monkeypatch.setattr(encoding, "_TEMPLATE_SECONDS", 100)
@@ -115,14 +148,16 @@ def test_endless_chat_template_is_stopped(chat, monkeypatch):
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("text", ["'a' * 10 ** 15", "'a' * 10 ** 7"])
+@pytest.mark.parametrize(
+    "text", ["'a' * 10 ** 12", "'a' * 10 ** 7", "'a'.center(10 ** 10)", "'a' * 3 * 2 ** 29"]
+)
 def test_chat_template_that_multiplies_text_is_stopped(chat, monkeypatch, text):
+    limit = resource.getrlimit(resource.RLIMIT_AS)
     own_template = chat.tokenizer.chat_template
     chat.tokenizer.chat_template = f"{{{{ {text} }}}}"
-    with pytest.raises(
-        StudyError, match=r"'p': the chat template of 'talker' .* writes too much text; set gen"
-    ):
+    with pytest.raises(StudyError, match="'p': the chat template of 'talker' writes too much text; set gen"):
         encode_prompts(chat, [PROMPT] * 1000, 8, chat=True)
+    assert resource.getrlimit(resource.RLIMIT_AS) == limit
     chat.tokenizer.chat_template = own_template
     monkeypatch.setattr(encoding, "_TEMPLATE_CHARACTERS", 1000)
     assert encode_prompts(chat, [replace(PROMPT, text="the cat " * 500)], 10_000, chat=True)
@@ -134,7 +169,7 @@ def test_chat_template_that_multiplies_text_is_stopped(chat, monkeypatch, text):
         ("{{ 'a' + 1 }}", "TypeError: can only concatenate str"),
         ("{{ 1 / 0 }}", "ZeroDivisionError: division by zero; set generation.chat = false"),
         ("{% for n in range(10 ** 9) %}{% endfor %}", "OverflowError"),
-        ("{{ '' }}", "left out by the model's chat template; set generation.chat = false"),
+        ("{{ '' }}", "the model's chat template returns no tokens; set generation.chat = false"),
     ],
 )
 def test_exception_in_a_chat_template_is_reported(chat, template, says):

@@ -122,6 +122,8 @@ def test_a_stop_string_that_is_a_control_token_ends_the_text(folder):
     assert list_control_tokens(loaded.tokenizer)[token] == tokens[5]
     (text,) = write_texts(loaded, stop=[token])
     assert (text.finish, text.new_tokens) == ("stop", tokens.index(tokens[5]) + 1)
+    with pytest.raises(StudyError, match=r"can never match, because the control token"):
+        write_texts(loaded, stop=[f"{token}\n"])
 
 
 @pytest.mark.parametrize(("value", "ends"), [(-1, [0]), ([7, -1], [0, 7]), (10_000, [0]), (None, [0])])
