@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from analysis.verdicts.files import NESTED
 from analysis.verdicts.items import (
     add_pair_and_prompt_columns,
     assign_raters,
@@ -67,6 +68,8 @@ _CHECK = re.compile(
 """Names of items and criteria that are for practice, or that check the rater."""
 _NO_REASON = NO | {"", "none", "na", "n/a", "nan", "null"}
 _OWN = {simplify_heading(name): name for name in (*KNOWN, EXCLUDED)}
+_NESTABLE = {"filter", "pair_id", "prompt_id"}
+"""The roles of columns that may hold lists and objects."""
 _DEFAULTS = {"dataset": "all", "criterion": "overall"}
 """Optional columns, and their value if a table lacks the column."""
 
@@ -121,6 +124,7 @@ def make_tidy(
         _refuse_possible_check_questions(table, wide)
     if wide or (HEADS in declared.columns and not are_pairs):
         melt_wide_table(table, wide)
+    _refuse_nested_cells(table, frame.attrs.get(NESTED, {}))
     if table.has_columns("verdict", *METHODS):
         _refuse_names_of_checks(table)
         _complete_rows(table)
@@ -456,6 +460,21 @@ def _leave_out_other_questions(table: Table) -> None:
         table.unused += other
         table.notes.append(f"not read, since no answer is a verdict: {join_with_and(list(map(repr, other)))}")
         table.set_frame(table.frame[criterion.isin(criteria_with_verdicts)])
+
+
+def _refuse_nested_cells(table: Table, places: Mapping[str, str]) -> None:
+    """Refuse a list or an object in a column that is read. In an id or a prompt, it is read as JSON text.
+
+    Args:
+        table: The table.
+        places: For each column with lists or objects, the place of the first one.
+    """
+    used = {name for role in table.roles if role.role not in _NESTABLE for name in role.column.split(", ")}
+    for name in places.keys() & (used | (KNOWN - _NESTABLE)):
+        raise StudyError(
+            f"{places[name]}: {name} is a list or an object, and a cell of a table is a text or a number; "
+            "write each value in a column, or see the formats that guard-eval reads: docs/formats.md"
+        )
 
 
 def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
