@@ -440,6 +440,17 @@ def test_similar_ids_across_raters_are_refused(first_id, second_id):
     assert analysis.read(both)["pair_id"].nunique() == 2  # a program tells them apart
 
 
+def test_third_spelling_of_an_id_is_refused():
+    """One rater has two spellings of twelve ids, and another has only the third."""
+    spellings = {"u": "{}", "v": "{}.0", "w": "0{}"}
+    rows = [
+        {"pair_id": form.format(n), "rater": rater} for rater, form in spellings.items() for n in range(12)
+    ]
+    table = pd.DataFrame([{**row, **AB, "verdict": "alpha"} for row in rows]).replace({"rater": {"v": "u"}})
+    assert "'0' for 'u' and '00' for 'w', which may mean the same" in refusal(table)
+    assert analysis.read(table[table["rater"] == "u"])["pair_id"].nunique() == 24
+
+
 def test_ids_like_exponents_are_not_numbers():
     rows = [{"pair_id": text, **AB, "rater": "ann", "verdict": "alpha"} for text in ("1e3", "7e12", "0a1")]
     assert len(analysis.read(pd.DataFrame(rows))) == 3
