@@ -34,6 +34,7 @@ from analysis.verdicts.shapes import (
 from analysis.verdicts.sides import is_heading_about_sides, replace_words_by_winners
 from analysis.verdicts.table import (
     EXCLUDED,
+    GROUPS,
     HEADINGS,
     ITEMS,
     KNOWN,
@@ -406,7 +407,7 @@ def _refuse_counted_votes(table: Table) -> None:
     Raises:
         StudyError: A column counts votes.
     """
-    items = table.find_headings([*ITEMS, *HEADINGS["groups"], "pairid"])
+    items = table.find_headings([*ITEMS, *GROUPS, "pairid"])
     repeated = [name for name in items if table.count_distinct_rows(name) < len(table.frame)]
     keys = [*METHODS, *filter(table.has_columns, ("verdict", "criterion", "dataset", "rater")), *repeated]
     are_outcomes = not table.has_columns("rater") and table.count_distinct_rows(*keys) == len(table.frame) > 1
