@@ -71,9 +71,7 @@ def generate_texts(
         StudyError: Options contradict each other, a model cannot be loaded or cannot run a strategy, or texts
             could not be written. Written texts stay.
     """
-    if trace and engine != "local":
-        raise StudyError(f"--trace works only with --engine local, not with {engine}; leave one of them out")
-    check_budget(budget)
+    _check_options(trace=trace, engine=engine, budget=budget)
     systems = _select_systems(study, strategy)
     prompt_shard = Shard.parse(shard) if shard else Shard()
     local = [system for system in systems if system.source == "strategy"]
@@ -116,6 +114,13 @@ def generate_texts(
     if problems:
         raise StudyError(_describe_problems(problems, results))
     return _combine_system_results(study, results, trace=trace, dry_run=dry_run)
+
+
+def _check_options(*, trace: bool, engine: EngineName, budget: float | None) -> None:
+    """Raise a `StudyError` if an option has a bad value or contradicts another option."""
+    if trace and engine != "local":
+        raise StudyError(f"--trace works only with --engine local, not with {engine}; leave one of them out")
+    check_budget(budget)
 
 
 def _select_systems(study: Study, names: Sequence[str]) -> list[System]:
