@@ -33,7 +33,7 @@ from guard_eval.files.rows import MOST_BYTES
 from guard_eval.frozen import record
 from guard_eval.lookalike import find_names_in_text, hide_names_in_text, split_into_simple_words
 from guard_eval.records import SIMULATED, Pair
-from guard_eval.reporting.data import make_csv_from_frame, to_json
+from guard_eval.reporting.data import make_csv_from_frame, to_json_value
 from guard_eval.reporting.escaping import join_lines
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.words import use_criterion_titles
@@ -286,12 +286,12 @@ def _check_for_names_and_keys(
     harmless = [{*split_into_simple_words(text)} for text in (*settings.authors, *allowed_names)]
     names = _list_identifying_names(people)
     typed = {
-        **{name: to_json(getattr(settings, name)) for name in _TYPED},
+        **{name: _join_texts(to_json_value(getattr(settings, name))) for name in _TYPED},
         "model.name": "\n".join(
             model_study.settings.model.name.split("/")[-1] for model_study in study.split_by_model()
         ),
-        "system": "\n".join(
-            json.dumps(_list_published_system_texts(system), ensure_ascii=False) for system in settings.system
+        "system": _join_texts(
+            [to_json_value(_list_published_system_texts(system)) for system in settings.system]
         ),
         "judge": "\n".join(judge.rater_name for judge in settings.judge),
         **typed_texts,
@@ -307,13 +307,25 @@ def _check_for_names_and_keys(
     key_variables = (keyed.api_key_env or "" for keyed in (*settings.judge, *settings.system))
     for variable in (*_SECRET_VARIABLES, *key_variables):
         value = os.environ.get(variable, "")
+        escaped = json.dumps(value, ensure_ascii=False)[1:-1]  # as in a JSON or TOML file
         searched = (typed | files).items() if len(value) > 7 else ()
-        problems += [f"{name} contains the value of {variable}" for name, text in searched if value in text]
+        problems += [
+            f"{name} contains the value of {variable}"
+            for name, text in searched
+            if value in text or escaped in text
+        ]
     if problems:
         raise StudyError(
             f"{study.folder} contains a rater's name or a key, so nothing was published. Change these "
             "settings, or allow a harmless name with --allow NAME:\n  " + "\n  ".join(problems)
         )
+
+
+def _join_texts(value: object) -> str:
+    """Join all keys and texts of a JSON value by line ends. JSON itself would change line ends and quotes."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    return "\n".join(map(_join_texts, value)) if isinstance(value, list) else str(value or "")
 
 
 def _list_published_system_texts(system: System) -> list[object]:

@@ -326,6 +326,14 @@ REFUSED = [
     ("task=as quentin says", "task contains 'Quentin'"),
     ("question=Does quentin_ueberall@x.org like it?", "question contains 'Quentin Überall'"),
     ("license=Marge-1.0", "license contains 'marge'"),
+    ('question="""Which is better?\nQuentin asked"""', "question contains 'Quentin'"),
+    ("task=rate:\tUeberall", "task contains 'Überall'"),
+    ('criteria={wit={title="Wit", definition="""wit:\nmarge"""}}', "criteria contains 'marge'"),
+    ('question="""Which?\nsk-abc123def456ghi789jkl"""', "question contains sk-a…"),
+    (
+        'system=[{name="x", model="m", base_url="http://h/v1", body={chat_template="\\nmarge"}}]',
+        "system contains 'marge'",
+    ),
 ]
 
 
@@ -380,6 +388,16 @@ def test_publish_refuses_files_with_an_api_key(tmp_path, monkeypatch):
     wit = 'criteria={wit={title="Wit", definition="funny as she has it"}}'
     with pytest.raises(StudyError, match="criteria contains the value of OPENAI_API_KEY"):
         publish(Study.open(study.folder, [wit]), tmp_path / "out")
+
+
+@pytest.mark.parametrize("place", ["question", "pairs.jsonl"])
+def test_publish_refuses_passwords_with_quotes(tmp_path, monkeypatch, place):
+    password = r'pa"ss\word1'
+    monkeypatch.setenv("PGPASSWORD", password)
+    study = make_rated_study(tmp_path / "study", prompt=password if place == "pairs.jsonl" else "It")
+    changes = [f"question='''Is it {password}?'''"] if place == "question" else []
+    with pytest.raises(StudyError, match=f"{place} contains the value of PGPASSWORD"):
+        publish(Study.open(study.folder, changes), tmp_path / "out")
 
 
 def test_addresses_folders_codes_and_wording_are_not_published(tmp_path):
