@@ -304,12 +304,13 @@ def _refuse_changed_sides(
     others = [name for name in others if not names_worse_text(name)]
     others += filter(table.has_columns, ["presentation"])
     for name in dict.fromkeys([*side_columns, *others]):
+        is_swap = _SWAPS.fullmatch(simplify_heading(name)) is not None
         if name in side_columns:
             changed = (sided | is_declared) & (side_columns[name] != first)
-        elif _SWAPS.fullmatch(simplify_heading(name)):
-            changed = _mark_possible_swaps(table, name, sided | is_declared | (kind == "column"), words)
         else:
-            changed = _mark_possible_swaps(table, name, sided, words)
+            changed = _mark_possible_swaps(table, name, sided | (is_declared & is_swap), words)
+        if is_swap:
+            changed |= _mark_possible_swaps(table, name, kind == "column", words)
         refuse_wrong_rows(
             table.frame,
             changed,

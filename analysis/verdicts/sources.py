@@ -16,6 +16,7 @@ from analysis.verdicts.items import DECLARED_PAIR, NO_PAIR, name_unknown_raters
 from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings, find_methods
 from analysis.verdicts.programs import FOREIGN, read_program_file
 from analysis.verdicts.reading import READING, get_reading, join_readings, warn_about_reading
+from analysis.verdicts.sides import is_heading_about_sides
 from analysis.verdicts.table import (
     EXCLUDED,
     HEADINGS,
@@ -33,7 +34,7 @@ from analysis.verdicts.table import (
     refuse_wrong_rows,
 )
 from analysis.verdicts.tidy import WORDS, make_tidy
-from analysis.verdicts.words import format_word_setting, simplify_word
+from analysis.verdicts.words import find_word_meaning, format_word_setting, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.records import RaterKind
@@ -55,6 +56,8 @@ _JUDGED = frozenset(
 )
 """Headings of raters and verdicts. An item has none of them."""
 _WINS = frozenset(("winner", *HEADINGS["counting"]))
+_RIGHT = frozenset({"answer", "check", "correct", "expected", "gold", "golden", "key", "right", "solution"})
+"""Words in headings of the right answers to check questions, which an item may have."""
 _TEXTS = TypeAdapter(dict[str, str], config=ConfigDict(coerce_numbers_to_str=True))
 
 Source = Path | str | pd.DataFrame | Sequence[Path | str]
@@ -267,13 +270,22 @@ def load_files(files: Sequence[Path], declared: Declarations) -> list[tuple[Path
 
 
 def _is_item_record(record: Record) -> bool:
-    """Return whether a record is an item: it has methods, but no heading of raters or verdicts."""
+    """Return whether a record is an item: it has methods, but neither a rater nor a verdict."""
     couples = find_method_headings(list(record), SYSTEMS) or find_method_headings(list(record), TEXTS)
-    others = set(record).difference(*(couple for couple, _ in couples))
+    methods = {name for couple, _ in couples for name in couple}
     return bool(couples) and not any(
-        simplify_heading(name) in _JUDGED or not _WINS.isdisjoint(split_heading_words(name))
-        for name in others
+        _is_about_rating(name, value) for name, value in record.items() if name not in methods
     )
+
+
+def _is_about_rating(name: str, value: object) -> bool:
+    """Return whether a field names a rater, or holds a verdict: by its heading, or by its value."""
+    words = set(split_heading_words(name))
+    if simplify_heading(name) in _JUDGED or not _WINS.isdisjoint(words):
+        return True
+    is_other = simplify_heading(name) in HEADINGS["no_verdicts"] or is_heading_about_sides(name)
+    is_verdict = isinstance(value, str) and find_word_meaning(value) is not None
+    return is_verdict and not is_other and _RIGHT.isdisjoint(words)
 
 
 def _read_items(files: Sequence[VerdictFile], headings: set[str]) -> pd.DataFrame | None:

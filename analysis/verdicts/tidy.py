@@ -43,6 +43,7 @@ from analysis.verdicts.table import (
     Declarations,
     Table,
     format_column_options,
+    is_mark,
     is_metadata_heading,
     is_name_of_aggregate,
     refuse_wrong_rows,
@@ -372,7 +373,8 @@ def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
         is_answer = is_right or table.has_only_verdicts(name, table.declared.words)
         if is_summary or is_side or not is_answer or (name in wide and not is_repeated):
             continue
-        is_filled = ~table.find_empty_cells(name)
+        cells = table.get_cells(name)
+        is_filled = cells.notna() if is_right else cells.map(is_mark, na_action="ignore").eq(other=True)
         count = int(is_filled.sum())
         shares = is_filled.groupby(table.number_rows("pair_id")).mean()
         if 0 < 2 * count <= len(table.frame) and shares.isin([0, 1]).all():

@@ -129,11 +129,19 @@ def _make_score_table(rows: Sequence[Score], *, intervals: bool) -> Table:
 
 def make_terminal_tables(measured: MeasurementResult) -> list[Table]:
     """Return the tables for a terminal: scores over all datasets, and differences for a few metrics."""
-    tables = make_score_tables(measured.scores)[:1]
+    tables = make_score_tables(measured.scores)
+    if any(row.dataset == OVERALL for row in measured.scores):
+        tables = tables[:1]
     names = list(dict.fromkeys(row.metric for row in measured.differences))[:BRIEF_METRICS]
     tested = [row for row in measured.differences if row.metric in names]
     overall = [row for row in tested if row.dataset == OVERALL] or tested
     return [*tables, make_difference_table(overall)] if overall else tables
+
+
+def make_all_tables(measured: MeasurementResult) -> list[Table]:
+    """Return all scores and differences, for results that are not saved in files."""
+    tables = make_score_tables(measured.scores)
+    return [*tables, make_difference_table(measured.differences)] if measured.differences else tables
 
 
 def make_difference_table(rows: Sequence[Difference]) -> Table:

@@ -29,6 +29,9 @@ def judged(choose, items=12, raters="uvw", **more):
         ("winner", "right_answer", lambda item, _: "A" if item < 3 else "none"),
         ("winner", "Lösung", lambda item, _: "AB"[item % 2] if item < 3 else "-"),
         ("winner", "expected", lambda item, number: "AB"[number % 2] if item < 3 else None),
+        ("winner", "gold_answer", lambda item, _: "A" if item < 3 else "no"),
+        ("winner", "gold_label", lambda item, _: "A" if item < 3 else "False"),
+        ("winner", "truth", lambda item, _: "A" if item < 3 else "0"),
         ("which_summary_is_better", "which_summary_is_better_gold", lambda item, _: "A" if item < 3 else ""),
     ],
 )
@@ -288,7 +291,7 @@ def test_columns_of_verdict_words_can_be_raters(names):
 
 
 @pytest.mark.parametrize("rater", ["worker_id", "participant_id", "Evaluator", "user", "email"])
-@pytest.mark.parametrize("verdict", ["vote", "selected", "better", "fluency", "win_a"])
+@pytest.mark.parametrize("verdict", ["vote", "selected", "better", "fluency", "win_a", "pick"])
 def test_second_file_of_verdicts_is_no_key(tmp_path, rater, verdict):
     mine = judged(lambda *_: "A", raters="u")
     yours = judged(lambda *_: "A", raters="v").rename(columns={"annotator": rater, "winner": verdict})
@@ -296,6 +299,16 @@ def test_second_file_of_verdicts_is_no_key(tmp_path, rater, verdict):
         yours = yours.assign(win_a=1, win_b=0)
     verdicts = analysis.read(write_tables(tmp_path, mine=mine, yours=yours))
     assert verdicts["rater"].value_counts().to_dict() == {"u": 12, "v": 12}
+
+
+@pytest.mark.parametrize("verdict", ["pick", "Q1", "result"])
+@pytest.mark.parametrize("first", ["A", "B", "tie"])
+def test_verdicts_of_an_unnamed_rater_are_no_key(tmp_path, verdict, first):
+    mine = judged(lambda n, _: "B" if n else first, raters="u")
+    mine = mine.drop(columns="annotator").rename(columns={"winner": verdict})
+    yours = judged(lambda *_: "A", raters="v")
+    verdicts = analysis.read(write_tables(tmp_path, mine=mine, yours=yours))
+    assert verdicts["rater"].value_counts().to_dict() == {"unknown rater": 12, "v": 12}
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,17 @@ def test_one_empty_cell_hides_no_changed_sides(name, cells, gap):
     assert repr(name) in refusal(pd.DataFrame(rows))
 
 
+@pytest.mark.parametrize("words", ["AB", ("model_a", "model_b")])
+@pytest.mark.parametrize("name", ["swapped_order", "order_flipped", "swapped"])
+def test_column_about_swaps_refuses_names_of_columns(name, words):
+    """The winner is always on the same side, so the meaning of the column decides the result."""
+    cells = ("no", "yes") if name == "swapped" else ("AB", "BA")
+    rows = [{"item": n, **AB, name: cells[n % 2], "winner": words[0]} for n in range(36)]
+    table = pd.DataFrame(rows)
+    assert f"the column {name!r} may say that sides changed" in refusal(table)
+    assert counts(table, verdicts={words[0]: "alpha"}) == ("36/0/0", 36)
+
+
 @pytest.mark.parametrize("words", [("L", "R", "B"), ("1", "2", "b"), ("alpha", "beta", "B"), ("H", "D", "A")])
 def test_letter_without_the_other_letter_must_be_declared(words):
     rows = [{"item": n, **AB, "winner": words[n % 3]} for n in range(12)]
