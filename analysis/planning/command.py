@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
@@ -121,6 +120,12 @@ def power(
     if output is not None and output.suffix.lower() not in FORMATS:
         raise StudyError(f"{output}: the name of a figure must end in {', '.join(FORMATS)}")
     pilot = None if from_ is None else read_pilot(from_, overrides)
+    room = 1.0 if margin is not None else 2 * min(share, 1 - share)
+    if pilot is not None and ties is None and pilot.ties >= room:
+        raise StudyError(
+            f"{from_}: {format_percent(pilot.ties, 0)} of the ratings are ties, and a plan needs fewer than "
+            f"{format_percent(room, 0)}; give --ties"
+        )
     of_pilot = {} if pilot is None else {"ties": pilot.ties, "icc": pilot.icc, "results": pilot.results}
     options = {"ties": ties, "icc": icc, "results": results}
     values: JsonObject = {
@@ -153,15 +158,15 @@ def power(
 
 def _compare_with_declared_plan(declared: TestPlan, design: Design) -> Iterator[str]:
     """Yield a warning for each setting of the pilot's test that the design does not follow."""
-    is_followed = {
-        "raters": declared.raters == "fixed" or design.rater_sd is not None,
-        "alpha": declared.alpha == design.alpha,
-        "margin": declared.margin in {None, design.margin},
-        "sequential": not declared.sequential,
-    }
-    for key in (name for name, follows in is_followed.items() if not follows):
-        value = json.dumps(getattr(declared, key))
-        yield f"the pilot declares {key} = {value}; plan such tests with --rater-sd, --alpha or --margin"
+    if declared.raters == "random" and design.rater_sd is None:
+        yield 'the pilot declares raters = "random", and this plan is for these raters only; add --rater-sd'
+    if declared.alpha != design.alpha:
+        yield f"the pilot declares alpha = {declared.alpha:g}; add --alpha {declared.alpha:g}"
+    if declared.margin is not None and declared.margin != design.margin:
+        margin = f"{declared.margin:g}"
+        yield f"the pilot declares margin = {margin}; to plan for equivalence, add --margin {margin}"
+    if declared.sequential:
+        yield "the pilot declares sequential = true; such tests need more items than this plan says"
 
 
 def plan_study(

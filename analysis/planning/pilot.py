@@ -20,6 +20,7 @@ from guard_eval.reporting.words import (
     KIND_PLACE,
     count_in_words,
     find_criterion_title,
+    format_limits,
     format_number,
     format_percent,
 )
@@ -103,6 +104,7 @@ def find_most_demanding_criterion(verdicts: pd.DataFrame) -> Pilot:
 def _summarise_pilot_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:
     """Return the share of ties and the ICC of a pilot on one criterion, over all comparisons."""
     scores = pd.concat([rows for _, rows in cells])
+    estimates = []
     values = []
     pairs_rated_twice = []
     pairs = 0
@@ -111,13 +113,18 @@ def _summarise_pilot_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], 
         pairs += len(first)
         estimate = intraclass_correlation(item, rows["net"] / rows["showings"], rows["unit"].iloc[first])
         if estimate.value is not None:
+            estimates.append(estimate)
             values.append(estimate.value)
             pairs_rated_twice.append((np.bincount(item) >= 2).sum())
     ties = float((scores["net"] == 0).mean())
-    icc = float(np.clip(np.average(values, weights=pairs_rated_twice), 0, 1)) if values else None
-    agreed = f"ICC {format_number(icc)}"
-    if icc is None:
-        agreed = f"{estimate.note}, so the plan uses --icc or its default"
+    icc = None
+    agreed = f"{estimate.note}, so the plan uses --icc or its default"
+    if estimates:
+        icc = float(np.clip(np.average(values, weights=pairs_rated_twice), 0, 1))
+        source = f"the mean of {len(estimates)}, by their pairs"
+        if len(estimates) == 1:
+            source = format_limits(estimates[0])
+        agreed = f"ICC {format_number(icc)} ({source})"
     cell = cells[0][0]
     compared = f"{cell.method_a} against {cell.method_b}" if len(cells) == 1 else f"{len(cells)} comparisons"
     counts = f"{count_in_words(pairs, 'pair')}, {count_in_words(scores['rater'].nunique(), 'rater')}"

@@ -17,6 +17,7 @@ from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.metrics.export import (
     collect_score_notes,
+    make_all_tables,
     make_terminal_tables,
     write_results,
 )
@@ -120,13 +121,8 @@ def measure(
         study = source[0] if isinstance(source[0], Study) else Study.open(files[0], overrides)
         if baseline is not None:
             chosen["baseline"] = baseline
-        if not tune:
-            return _measure_study(study, chosen, dry_run=dry_run)
-        if chosen or study.settings.tuning is None:
-            raise StudyError(
-                "--tune takes the metrics from the table [tuning]; add it, and give no --metrics"
-            )
-        return _tune_study(study, dry_run=dry_run)
+        measure_study = _tune_study if tune else _measure_study
+        return measure_study(study, chosen, dry_run=dry_run)
     if tune:
         raise StudyError("--tune is only for a study; name its folder")
     if not files:
@@ -207,10 +203,13 @@ def _measure_study(study: Study, chosen: Mapping[str, object], *, dry_run: bool)
     )
 
 
-def _tune_study(study: Study, *, dry_run: bool) -> MeasurementResult:
+def _tune_study(study: Study, chosen: Mapping[str, object], *, dry_run: bool) -> MeasurementResult:
     """Measure the texts for the tuning prompts, and choose the best setting of each strategy."""
     settings = study.settings
-    assert settings.tuning is not None
+    if chosen:
+        raise StudyError("--tune takes the metrics from [tuning]; leave --metrics and --baseline out")
+    if settings.tuning is None:
+        raise StudyError("study.toml has no table [tuning], which --tune needs; add this table")
     prompts, _ = split_prompts_for_tuning(study)
     texts = find_first_texts_of_systems(study, settings.systems, prompts)
     metrics = {"compute": list_metrics_of_tuning_rule(settings.tuning), "baseline": None}
@@ -291,7 +290,7 @@ def _measure_texts(
     return replace(
         measured,
         lines=tuple(lines),
-        tables=tuple(make_terminal_tables(measured)),
+        tables=tuple(make_terminal_tables(measured) if folder else make_all_tables(measured)),
         warnings=(*measured.warnings, *measured.failures),
         exit_code=2 if measured.failures else 0,
     )

@@ -19,6 +19,7 @@ from verdicts_by_hand import (
 from analysis.evidence import ALL, JudgeUsage
 from analysis.reports.first_screen import build_first_screen
 from analysis.sections import ANALYSES
+from analysis.sections.raters.judges import make_section as make_judges_section
 from analysis.sections.results.assisted import make_section as make_assisted_section
 from analysis.sections.results.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED
 from analysis.sections.results.sensitivity import make_section as make_sensitivity_section
@@ -224,11 +225,12 @@ def test_sensitivity_has_rows_of_people_and_of_a_judge():
     assert only(person, analysis=RANDOM).p >= only(person, default=True).p
 
 
-def test_sensitivity_answer_counts_other_conclusions():
+def test_sensitivity_answer_names_other_conclusions():
     """13 of 20 pairs have p = .263 in the sign-flip test, and 39 of 60 ratings p = .027 in the binomial."""
     collected = evidence(table({str(pair): "xxx" if pair < 13 else "yyy" for pair in range(20)}))
     page = make_sensitivity_section(collected)
-    assert page.answer == "1 of 2 other tests are on the same side of 0.05"
+    expected = "a difference on coherence (p\u00a0=\u00a0.027) with ratings pooled"
+    assert page.answer == f"1 of 2 would. The other finds {expected}"
 
 
 def test_judge_rows_follow_hand_arithmetic():
@@ -239,6 +241,22 @@ def test_judge_rows_follow_hand_arithmetic():
     assert row.same_as_most == pytest.approx(3 / 4)
     assert row.with_a_person == pytest.approx((2 / 3 + 0 + 1 / 3 + 2 / 3) / 4)
     assert row.among_people == pytest.approx((1 / 3 + 1 + 0 + 1 / 3) / 4)
+
+
+def test_judge_answer_compares_significant_results():
+    """People prefer x on both criteria. The judge prefers x on one and y on the other: 12 of 24 verdicts."""
+    frames = [
+        table({str(pair): letter for pair in range(12)}, criterion=criterion, **named)
+        for criterion, letter, named in (
+            ("coherence", "x", {}),
+            ("fluency", "x", {}),
+            ("coherence", "x", {"kind": "model", "raters": ["m"]}),
+            ("fluency", "y", {"kind": "model", "raters": ["m"]}),
+        )
+    ]
+    page = make_judges_section(evidence(joined(*frames)))
+    expected = "The same result on 1 of 2, and the same verdict as most people on 50\u00a0% of pairs"
+    assert page.answer == expected
 
 
 def test_alternative_annotator_test_follows_hand_arithmetic():

@@ -154,6 +154,8 @@ def test_answer_names_excluded_raters_and_their_effect(rated, ran):
     counted, (included,) = page["tables"]["win_shares"][0], page["tables"]["with_excluded_raters"]
     assert (counted["win_share"], included["win_share"]) == (1, 0.75)
     assert (counted["raters"], included["raters"]) == (3, 4)
+    analyses = {row["analysis"]: row["win_share"] for row in page["tables"]["sensitivity"]}
+    assert analyses["with the excluded raters"] == 0.75
     exclude(rated, "Dee", "too often for the first")
     assert ran("report", rated.folder).code == 0
     html = (rated.report_folder / "index.html").read_text(encoding="utf-8")
@@ -175,7 +177,8 @@ def test_page_gives_every_share_for_the_same_method(tmp_path):
     rows = pd.read_csv(tmp_path / "csv" / "sensitivity.csv").set_index(["analysis", "criterion"])
     guard = rows.loc[next(name for name in rows.index.levels[0] if "same kind" in name)].loc["fluency"]
     assert "Share of guard, ties half" in page
-    assert f"on fluency: {100 * guard.low:.0f} to {100 * guard.high:.0f}\u00a0%" in page
+    assert f"fluency {100 * guard.low:.0f} to {100 * guard.high:.0f}\u00a0%" in page
+    assert "\u00a0% for guard" in page
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,9 @@ from verdicts_by_hand import listed
 from analysis.planning.command import plan_study, power
 from analysis.planning.formulas import Design, compute_power, find_items_needed
 from analysis.planning.pilot import find_most_demanding_criterion, read_pilot
+from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
+from guard_eval.reporting.words import format_limits
 
 PAPER = Design(share=0.55, ties=0.32, icc=0.41)
 
@@ -101,6 +103,8 @@ def test_pilot_follows_hand_arithmetic():
     pilot = find_most_demanding_criterion(verdicts_of([*rows, ("p1", "gpt", "coherence", "tie", "model")]))
     assert (pilot.ties, pilot.icc, pilot.results) == (0.375, 0.0, 1)
     assert "fluency, guard against acs: 38\u00a0% ties" in pilot.line
+    icc = intraclass_correlation(np.repeat(np.arange(4), 2), [1, 1, 0, 0, -1, 1, 0, 1], np.arange(4))
+    assert f", ICC 0.00 ({format_limits(icc)}); " in pilot.line
     assert pilot.line.endswith("4\u00a0pairs, 2\u00a0raters")
 
 
@@ -110,7 +114,7 @@ def test_pilot_with_one_rating_a_pair_has_the_default_icc(tmp_path):
     planned = power(from_=path, ties=0.5)
     assert planned.design.icc == Design().icc
     assert "no item was rated twice, so the plan uses --icc or its default" in planned.lines[0]
-    with pytest.raises(StudyError, match=r"--ties 1 is not possible.*below 0\.9"):
+    with pytest.raises(StudyError, match=r"pilot.csv: 100.% of the ratings are ties.*90.%; give --ties"):
         power(from_=path)
 
 
@@ -173,6 +177,7 @@ def test_pilot_weighs_comparisons_by_their_pairs():
     pilot = find_most_demanding_criterion(listed("pair_id method_a method_b rater verdict rater_kind", rows))
     assert pilot.icc == pytest.approx(0.5, abs=0.02)
     assert pilot.results == 2
+    assert "(the mean of 2, by their pairs)" in pilot.line
     assert "2 comparisons" in pilot.line
 
 

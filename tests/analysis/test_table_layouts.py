@@ -315,6 +315,7 @@ def test_lists_of_messages_name_the_prompts(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (b"  \n\t\n", "has no verdicts"),
         (b"FEA1" + bytes(400), "is a binary file and not text"),
         ("a,b\n1,2\n".encode("utf-16-be"), "is UTF-16 without a byte order mark"),
         ("a,b\n1,2\n".encode("utf-32-le"), "is UTF-32 without a byte order mark"),

@@ -1,6 +1,7 @@
 """`guard-eval measure`, for a study and for files, as it is typed."""
 
 import json
+import re
 import socket
 
 import pytest
@@ -52,6 +53,21 @@ def test_measure_writes_every_table_and_figure(run, file, tmp_path):
     settings = json.loads((out / "metrics.json").read_text())["settings"]
     assert settings["coherence_model"] == "bundled"
     assert "Differences from one\n" in ran.out
+
+
+def test_measure_without_output_shows_every_table(run, tmp_path):
+    """Nothing is saved, so the terminal has the scores on each dataset and all differences."""
+    rows = [
+        {**row, "prompt": f"{dataset} {number}", "dataset": dataset, "method": method}
+        for method in ("one", "two")
+        for dataset in ("news", "tales")
+        for number, row in enumerate(TEXTS)
+    ]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ran = run("measure", "texts.jsonl", "--metrics", "diversity,repetition,length", "--baseline", "one")
+    assert ran.code == 0, ran
+    assert {"all datasets", "news", "tales", "Differences from one"} <= set(ran.out.splitlines())
+    assert len(re.findall("^words +(?:news|tales|all datasets) +two", ran.out, re.MULTILINE)) == 3
 
 
 def test_missing_model_does_not_prevent_other_scores(run, file, tmp_path):

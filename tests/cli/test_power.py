@@ -42,3 +42,10 @@ def test_plan_names_declared_settings_that_it_does_not_follow(run, tmp_path, set
     assert options[0] in plan.err
     followed = run(*command, *options)
     assert "the pilot declares" not in followed.err + followed.out
+
+
+def test_power_warns_of_a_sequential_pilot(run, tmp_path):
+    rows = [f"{pair},d,guard,acs,r{n},fluency,{both[n]}\n" for pair, both in BY_PAIR.items() for n in (0, 1)]
+    (tmp_path / "pilot.csv").write_text(HEADER + "".join(rows), encoding="utf-8")
+    plan = run("power", "--from", "pilot.csv", "--ties", "0.2", "--set", "sequential=true")
+    assert "such tests need more items than this plan says" in plan.err

@@ -222,10 +222,10 @@ def test_a_report_says_that_the_search_is_unknown(study):
 def test_tuning_needs_a_rule(study, tmp_path):
     folder, _ = study(rule="")
     for source, named in (
-        (opened(folder), "takes the metrics from the table"),
+        (opened(folder), "has no table .tuning."),
         (tmp_path / "texts.csv", "name its folder"),
     ):
         with pytest.raises(StudyError, match=named):
             measure(source, tune=True)
-    with pytest.raises(StudyError, match="give no --metrics"):
-        measure(opened(folder), tune=True, metrics=["diversity"])
+    with pytest.raises(StudyError, match="leave --metrics and --baseline out"):
+        measure(opened(folder), tune=True, baseline="plain")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import ResultKey, UnitScores, pair_people_with_judges
+from analysis.sections.results.answering import select_rows_for_report_answer
 from analysis.sections.section import (
     ComparisonRow,
     Section,
@@ -22,7 +24,8 @@ from analysis.stats.alternative_annotator import run_alternative_annotator_test
 from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate, Floats, Integers, join_notes
 from guard_eval.frozen import record
-from guard_eval.reporting.words import format_percent
+from guard_eval.records import PEOPLE_OF
+from guard_eval.reporting.words import capitalise, format_percent
 
 EPSILON = 0.15
 """The ε of the alternative-annotator test: a judge may be this much worse than a person, being cheaper."""
@@ -139,13 +142,25 @@ def make_section(evidence: Evidence) -> Section | None:
         csv_name="judges",
         caption="Judges beside people",
         question="Does the judge agree with people?",
-        answer=_answer_question,
+        answer=partial(_answer_question, evidence),
         notes=(ALTERNATIVE_ANNOTATOR,),
     )
 
 
-def _answer_question(rows: Sequence[JudgeRow]) -> str:
-    """Say how often judges agree with most people."""
+def _answer_question(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
+    """Say whether judges have the same results as people, and how often judges agree with most people."""
+    alpha = evidence.plan.alpha
     agreed = sum((row.same_as_most.value or 0.0) * row.pairs for row in rows)
     same = agreed / sum(row.pairs for row in rows)
-    return f"The same verdict as most people on {format_percent(same, 0)} of pairs"
+    answer = f"the same verdict as most people on {format_percent(same, 0)} of pairs"
+    results = evidence.rows(select_rows_for_report_answer)
+    winners = {row.key: row.leader if row.is_significant(alpha) else "" for row in results}
+    keys = [row.key for row in rows if row.key in winners]
+    alike = [
+        winners.get(key._replace(rater_kind=PEOPLE_OF[key.rater_kind], judge="")) == winners[key]
+        for key in keys
+    ]
+    if not alike:
+        return capitalise(answer)
+    lead = "The same result" if all(alike) else f"The same result on {sum(alike)} of {len(alike)}"
+    return f"{lead}, and {answer}"

@@ -18,6 +18,7 @@ from analysis.scores.win_share import (
 from analysis.sections.results.shares import (
     SignFlipRow,
     correct_p_values,
+    count_pairs_and_ratings,
     make_plan_sort_key,
     make_share_cells,
 )
@@ -35,7 +36,9 @@ from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import (
     count_in_words,
     find_criterion_title,
+    format_p_in_sentence,
     format_share_limits,
+    join_first_parts,
     join_with_and,
 )
 
@@ -45,6 +48,7 @@ PRECISION = "pairs weighed by their precision, sign-flip test"
 POOLED = "ratings pooled, binomial on non-ties (the paper's test)"
 UNTIED = "ties dropped, sign-flip test"
 LEFT_OUT = "one rater left out, the least certain case"
+WITH_EXCLUDED = "with the excluded raters"
 SHARES = {"equal": FIXED, "precision": PRECISION}
 """For each setting of `weights`, the name of the analysis about the raters who took part."""
 MAX_LEFT_OUT = 30
@@ -81,11 +85,15 @@ def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
     """Analyse every result in every way, the default first. Judges never count as a random sample."""
     if not evidence.detailed_comparisons or evidence.has_early_stopping:
         return []
+    included = {}
+    if evidence.context.with_excluded is not None:
+        everybody = Evidence.from_verdicts(evidence.context.with_excluded, evidence.context)
+        included = dict(group_by_result(everybody.scored.scores))
     rows = []
     for key, scores in group_by_result(evidence.detailed_evidence.scored.scores):
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
         default = RANDOM if is_random else SHARES[evidence.plan.weights]
-        for analysis, share in _estimate_share_in_all_ways(evidence, key, scores):
+        for analysis, share in _estimate_share_in_all_ways(evidence, key, scores, included.get(key)):
             rows.append(
                 SensitivityRow(
                     *key,
@@ -107,7 +115,7 @@ def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
 
 
 def _estimate_share_in_all_ways(
-    evidence: Evidence, key: ResultKey, scores: pd.DataFrame
+    evidence: Evidence, key: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
 ) -> Iterator[tuple[str, Estimate]]:
     """Yield the name and the share of each analysis of one result, the usual one first."""
     plan = evidence.plan
@@ -134,6 +142,8 @@ def _estimate_share_in_all_ways(
         yield UNTIED, estimate_share_of_these_raters(items_left, level=level).with_note(note)
     if are_sample and raters <= MAX_LEFT_OUT:
         yield LEFT_OUT, _estimate_share_without_critical_rater(scores, level)
+    if with_excluded is not None and set(with_excluded["rater"]) != set(scores["rater"]):
+        yield WITH_EXCLUDED, estimate_share_of_these_raters(score_items(with_excluded), level=level)
 
 
 def _estimate_share_without_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
@@ -177,8 +187,18 @@ def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
     tested = [row for row in select_rows_of_first_raters(rows) if row.deciding_p is not None]
     default = {row.key: row.is_significant(alpha) for row in tested if row.default}
     others = [row for row in tested if not row.default and row.key in default]
-    alike = sum(row.is_significant(alpha) == default[row.key] for row in others)
-    return f"{alike} of {len(others)} other tests are on the same side of {alpha:g}"
+    apart = [row for row in others if row.is_significant(alpha) != default[row.key]]
+    if not others:
+        return "There is no other test"
+    if not apart:
+        return f"Yes: all {len(others)} are on the same side of {alpha:g}"
+    differences = [
+        f"{'a' if row.is_significant(alpha) else 'no'} difference on {find_criterion_title(row.criterion)} "
+        f"({format_p_in_sentence(row.deciding_p)}) with {row.analysis.split(',')[0].removeprefix('with ')}"
+        for row in apart
+    ]
+    verb = "The other finds" if len(apart) == 1 else "The others find"
+    return f"{len(others) - len(apart)} of {len(others)} would. {verb} {join_first_parts(differences, 2)}"
 
 
 def make_section_on_other_raters(evidence: Evidence) -> Section | None:
@@ -198,12 +218,24 @@ def make_section_on_other_raters(evidence: Evidence) -> Section | None:
 
 def _answer_about_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow]) -> str:
     """List the results that are also significant for other raters, with their limits."""
+    estimated = [row for row in rows if row.win_share.low is not None]
+    if not estimated:
+        return f"Unknown: {rows[0].note}"
+    first = estimated[0].method_a
+    is_single = len({row.methods for row in estimated}) == 1
+
+    def name_result(row: SensitivityRow) -> str:
+        against = "" if is_single else f" of {row.method_a} against {row.method_b}"
+        return f"{find_criterion_title(row.criterion)}{against}"
+
+    sure = [name_result(row) for row in estimated if row.is_significant(evidence.plan.alpha)]
+    raters = max(row.raters or 0 for row in evidence.rows(count_pairs_and_ratings) if not row.judge)
     shares = [
-        f"{row.method_a} against {row.method_b} on {find_criterion_title(row.criterion)}: "
-        f"{format_share_limits(row.win_share, 0)}\u00a0%"
-        for row in rows
-        if row.win_share.low is not None
+        f"{name_result(row)} {format_share_limits(row.win_share, 0)}\u00a0%" for row in estimated[:MAX_NAMED]
     ]
-    sure = sum(row.is_significant(evidence.plan.alpha) for row in rows)
-    lead = f"Yes in {sure} of {count_in_words(len(rows), 'result')}" if sure else "Unknown"
-    return f"{lead}: {join_with_and(shares[:MAX_NAMED]) if shares else rows[0].note}"
+    lead = (
+        f"Yes on {join_with_and(sure[:MAX_NAMED])}"
+        if sure
+        else f"Unknown with {count_in_words(raters, 'rater')}"
+    )
+    return f"{lead}: {join_with_and(shares)}{f' for {first}' if is_single else ''}"
