@@ -173,23 +173,23 @@ def _read_csv_rows(path: Path, text: str, signs: str) -> Iterator[tuple[int, lis
     """
     csv.field_size_limit(2**31 - 1)  # a cell may hold a book
     # A lone carriage return outside quotes is an error, unless it ends all lines.
-    end = "\n" if "\n" in text else "\r"
-    lines = enumerate(_split_lines(text, end), start=1)
-    begin, head = next(((number, line) for number, line in lines if line.strip()), (0, ""))
-    match = _SIGN_LINE.fullmatch(head)
-    begin = begin if match else 0
-    number = begin + 1
+    lines = enumerate(_split_lines(text, "\n" if "\n" in text else "\r"), start=1)
+    begin, head = next(((number, line) for number, line in lines if line.strip()), (1, ""))
+    number = begin
     try:
-        if match:
+        if match := _SIGN_LINE.fullmatch(head):
             sign = match[1] or "\t"
+            begin += 1
         else:
             columns = {sign: len(next(csv.reader([head], delimiter=sign), [])) for sign in signs}
             sign = max(columns, key=columns.__getitem__)
-        reader = csv.reader(islice(_split_lines(text, end), begin, None), delimiter=sign, strict=True)
+        contents = (line for _, line in lines)
+        reader = csv.reader(contents if match else chain([head], contents), delimiter=sign, strict=True)
+        number = begin
         for row in reader:
             if any(row) or len(row) == 1:
                 yield number, row
-            number = begin + reader.line_num + 1
+            number = begin + reader.line_num
     except csv.Error as error:
         raise StudyError(
             f"{path}, line {number}: not valid CSV ({error}; is a quotation mark left open?); fix the CSV: "
@@ -310,13 +310,17 @@ def _parse_json(where: str, text: str) -> object:
     """Parse a JSON value. Refuse an object that has the same key twice."""
     try:
         return json.loads(text, object_pairs_hook=_build_dict_of_unique_keys)
+    except StudyError as error:
+        raise StudyError(f"{where}: {error}") from None
     except (ValueError, RecursionError) as error:
-        reason = getattr(error, "msg", error)
-        raise StudyError(f"{where}: not valid JSON ({reason!s:.100}); complete or remove it") from None
+        reason = getattr(error, "msg", "a number or a nesting that cannot be read")
+        raise StudyError(f"{where}: not valid JSON ({reason}); complete or remove it") from None
 
 
 def _build_dict_of_unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        raise ValueError(f"a key is twice in the object {result!s:.40}")
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise StudyError(f"an object has the key {twice!r} twice; keep one")
     return result

@@ -71,9 +71,7 @@ def generate_texts(
         StudyError: Options contradict each other, a model cannot be loaded or cannot run a strategy, or texts
             could not be written. Written texts stay.
     """
-    if trace and engine != "local":
-        raise StudyError(f"--trace works only with --engine local, not with {engine}; leave one of them out")
-    check_budget(budget)
+    _check_options(trace=trace, engine=engine, budget=budget)
     systems = _select_systems(study, strategy)
     prompt_shard = Shard.parse(shard) if shard else Shard()
     local = [system for system in systems if system.source == "strategy"]
@@ -82,7 +80,9 @@ def generate_texts(
     problems: Problems = {}
     if served and shard:
         names = ", ".join(system.name for system in served)
-        line = f"{names}: not requested, because --shard divides only the work of local models"
+        line = f"{names}: not requested with --shard, which divides the work of local models"
+        if not local:
+            raise StudyError(f"{line}; leave --shard out")
         results.append(GenerationResult(lines=(line,)))
         served = []
     with ExitStack() as locks:
@@ -94,7 +94,8 @@ def generate_texts(
         recorded = "vllm" if engine == "vllm" else None
         for plan in _plan_local_texts(study, local, shard=prompt_shard, engine=recorded, trace=trace):
             own.refuse_unloaded_strategies(plan.missing_texts)
-            if refused := plan.refused_strategies:
+            refused = plan.refused_strategies
+            if refused and not (dry_run and plan.missing_texts):
                 problems[plan.describe_refused_strategies()] = [plan.systems[name] for name in refused]
             results.append(
                 _describe_dry_run(plan) if dry_run else _generate_missing_texts(plan, engine, problems)
@@ -115,6 +116,13 @@ def generate_texts(
     return _combine_system_results(study, results, trace=trace, dry_run=dry_run)
 
 
+def _check_options(*, trace: bool, engine: EngineName, budget: float | None) -> None:
+    """Raise a `StudyError` if an option has a bad value or contradicts another option."""
+    if trace and engine != "local":
+        raise StudyError(f"--trace works only with --engine local, not with {engine}; leave one of them out")
+    check_budget(budget)
+
+
 def _select_systems(study: Study, names: Sequence[str]) -> list[System]:
     """Return the systems with these names, or all systems without names, in the study's order.
 
@@ -127,7 +135,7 @@ def _select_systems(study: Study, names: Sequence[str]) -> list[System]:
             "run the command pair"
         )
     requested = [setting for name in names for setting in study.settings.grids.get(name, [name])]
-    picked = [name if name in named else _normalise_strategy_name(name) for name in requested]
+    picked = [name if name in named else _normalise_strategy_name(name, study) for name in requested]
     if unknown := [name for name in picked if name not in named]:
         raise StudyError(
             f"--strategy {unknown[0]} is not a strategy or system of {study.folder / 'study.toml'}; add it "
@@ -136,11 +144,13 @@ def _select_systems(study: Study, names: Sequence[str]) -> list[System]:
     return [system for name, system in named.items() if name in picked or not picked]
 
 
-def _normalise_strategy_name(name: str) -> str:
-    """Return the full signature of a strategy, such as `top_k(k=50)`. Other names stay unchanged."""
+def _normalise_strategy_name(name: str, study: Study) -> str:
+    """Return the full signature of a strategy, such as `top_k(k=50)`. A system's own name stays unchanged."""
     try:
         return signature(parse(name))
     except StudyError:
+        if not study.settings.system:
+            raise
         return name
 
 
@@ -251,7 +261,7 @@ def _describe_dry_run(plan: GenerationPlan) -> GenerationResult:
         return plan.make_result(Counter(), [f"would make 0 continuations with {model.name}"])
     models = plan.check_models_available()
     location = plan.study.locate_model(model.name)
-    lines = [*models.availability_lines]
+    lines = [*models.availability_lines, plan.describe_refused_strategies()]
     revision = plan.facts["revision"]
     if revision is not None and location not in models.missing:
         from guard_eval.generation.engines.encoding import encode_prompts_that_fit  # noqa: PLC0415 (needs torch)

@@ -116,7 +116,9 @@ class GenerationPlan:
         ]
 
     def describe_refused_strategies(self) -> str:
-        """Explain which strategies vLLM cannot run, and the remedy."""
+        """Explain which strategies vLLM cannot run, and the remedy. Return "" if vLLM can run all."""
+        if not self.refused_strategies:
+            return ""
         options = [text for name in self.refused_strategies for text in ("--strategy", name)]
         return (
             f"vLLM cannot run {'; '.join(self.refused_strategies)}, because it gives plug-ins only logits. "

@@ -299,21 +299,30 @@ class ServedRun:
         return [head, *(f"  {number} not written: {reason}" for reason, number in failures)]
 
     def make_result(self) -> GenerationResult:
-        """Return the counts of texts, with lines to print. Warn if another model answered."""
+        """Return the counts of texts, with lines to print and warnings."""
         name = self._plan.system.name
-        model = self._plan.system.served_model.model
         written = self.counts["written"]
-        others = sorted(other for other in self.models if model.casefold() not in other.casefold())
-        warning = (
-            f"{name}: {', '.join(others)} answered, although {model} was requested; if these are different "
-            "models, correct model or base_url in study.toml"
-        )
         return replace(
             self._plan.make_result(written, self.describe_texts_and_failures()),
             written={name: written},
-            warnings=(warning,) if others else (),
+            warnings=tuple(f"{name}: {warning}" for warning in self._yield_answer_warnings()),
             exit_code=3 if self.failures else 0,
         )
+
+    def _yield_answer_warnings(self) -> Iterator[str]:
+        """Warn if another model answered, or if more than a tenth of the texts are empty."""
+        model = self._plan.system.served_model.model
+        others = [name for name in self.models if model.casefold() not in name.casefold()]
+        if others:
+            yield (
+                f"{', '.join(sorted(others))} answered, although {model} was requested; if these are "
+                "different models, correct model or base_url in study.toml"
+            )
+        if self.counts["empty"] > self.counts["written"] / 10:
+            yield (
+                f"{self.counts['empty']} of {self.counts['written']} texts are empty; if the model thinks "
+                "before it answers, raise generation.max_new_tokens"
+            )
 
     async def request_missing_texts(self) -> None:
         """Request the missing texts, and save each answer. After Ctrl-C, answers to open requests are saved.

@@ -32,6 +32,8 @@ from guard_eval.reporting.writing import write_folder
 _TEMPLATES = Path(__file__).parent / "templates"
 BRIEF_METRICS = 2
 """A terminal shows differences for at most this number of metrics."""
+MAX_NAME = 80
+"""The largest number of characters of a name in a table. TeX refuses tables wider than 5.7 m."""
 CLOSEST = "* closest to the human value of its dataset, as shown (rounded)."
 
 
@@ -113,10 +115,14 @@ def _make_score_table(rows: Sequence[Score], *, intervals: bool) -> Table:
     return Table(
         columns=("Strategy", "Texts", *(METRICS[metric].heading for metric in metrics)),
         rows=tuple(
-            (strategy, size, *(cells.get((strategy, metric), NOTHING) for metric in metrics))
+            (
+                _shorten_table_name(strategy),
+                size,
+                *(cells.get((strategy, metric), NOTHING) for metric in metrics),
+            )
             for strategy, size in sizes.items()
         ),
-        caption=rows[0].dataset,
+        caption=_shorten_table_name(rows[0].dataset),
         note=" ".join(notes),
     )
 
@@ -147,8 +153,8 @@ def make_difference_table(rows: Sequence[Difference]) -> Table:
     table_rows = [
         (
             METRICS[row.metric].heading,
-            row.dataset,
-            row.strategy,
+            _shorten_table_name(row.dataset),
+            _shorten_table_name(row.strategy),
             format_value(row.metric, row.value, sign="+"),
             format_interval(row.metric, row.low, row.high) or NOTHING,
             _format_p(row.p_value, row.note),
@@ -160,7 +166,7 @@ def make_difference_table(rows: Sequence[Difference]) -> Table:
     return Table(
         columns=("Metric", "Dataset", "Strategy", "Difference", "Interval", "p", "p (Holm)", "Prompts"),
         rows=tuple(table_rows),
-        caption=f"Differences from {rows[0].baseline}",
+        caption=f"Differences from {_shorten_table_name(rows[0].baseline)}",
         note=f"{tested} p (Holm) is for all tests of a metric.",
         text_columns=3,
     )
@@ -170,6 +176,11 @@ def _format_p(p: float | None, note: str) -> str:
     if p is None:
         return NO_P if note else NOTHING
     return format_p(p)
+
+
+def _shorten_table_name(text: str) -> str:
+    line = join_lines(text)
+    return line if len(line) <= MAX_NAME else f"{line[: MAX_NAME - 1]}…"
 
 
 def render_metrics_page(measured: MeasurementResult, ending: str, figures: Sequence[Escaped] = ()) -> str:

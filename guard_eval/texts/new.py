@@ -15,6 +15,7 @@ from cyclopts import Parameter
 
 from guard_eval.errors import StudyError, format_count
 from guard_eval.files.opening import read_bytes
+from guard_eval.lookalike import are_lookalikes
 from guard_eval.records import Prompt, clean_for_raters
 from guard_eval.reporting.escaping import join_lines
 from guard_eval.reporting.writing import write_atomically
@@ -32,6 +33,7 @@ from guard_eval.texts.systems.cues import describe_unfinished_texts
 from guard_eval.texts.systems.imported import ImportedSystem, import_texts
 
 PROMPTS = "prompts.jsonl"
+_MOST_COUPLES = 1000
 
 Properties = Mapping[str, Mapping[str, object]]
 """The columns that describe prompts, such as the genre: prompt → column → value."""
@@ -176,10 +178,20 @@ def _make_study_of_texts(
     folder: Path, prompts: Sequence[Prompt], properties: Properties, systems: Sequence[ImportedSystem]
 ) -> NewStudy:
     """Make a study with texts that already exist."""
+    couples = [[a.name, b.name] for a, b in combinations(systems, 2)]
+    if len(couples) > _MOST_COUPLES:
+        raise StudyError(
+            f"{len(systems)} systems would make {len(couples)} comparisons, and at most {_MOST_COUPLES} are "
+            "possible; name the files of fewer systems"
+        )
+    for first, second in couples:
+        if are_lookalikes(first, second):
+            raise StudyError(
+                f"the systems {first!a} and {second!a} look alike; write one name, or rename one"
+            )
     if len({system.file.casefold() for system in systems}) < len(systems):
         names = ", ".join(system.name for system in systems)
         raise StudyError(f"some disks cannot tell two of these names apart: {names}; rename one")
-    couples = [[a.name, b.name] for a, b in combinations(systems, 2)]
     content = _format_study_toml_for_texts(folder, systems, couples)
     # A name in the files may be an invalid system name.
     check_settings(parse_toml(content, folder / STUDY_TOML), folder)

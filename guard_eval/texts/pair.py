@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, format_count
 from guard_eval.records import Pair
 from guard_eval.results import Result
 from guard_eval.store import Store
@@ -20,6 +20,8 @@ from guard_eval.texts.pairing import draw_prompts, drop_repeated_prompts, make_p
 from guard_eval.texts.systems import find_first_texts_of_systems
 from guard_eval.texts.systems.cues import describe_revealing_cues, describe_unfinished_texts
 from guard_eval.texts.tuning import read_compared_prompts
+
+_MOST_RATINGS = 10**7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
     prompts = read_compared_prompts(study)
     distinct = drop_repeated_prompts(prompts)
     drawn = draw_prompts(distinct, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
+    _check_number_of_ratings(settings, len(drawn))
     names = sorted({name for couple in settings.pairs.compare for name in couple})
     texts = find_first_texts_of_systems(study, names, drawn)  # an error here leaves no new database
     gold_every = settings.annotation.gold_every
@@ -88,9 +91,13 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
         gold_pairs = len(store_pairs.read_gold_pairs(store))
     counts = Counter(prompt.dataset for prompt in drawn)
     people = sum(pair.for_people for pair in pairs)
+    raters = settings.annotation.raters_per_pair
+    planned = f"People will rate {people} of them, {raters} {'person' if raters == 1 else 'people'} each"
+    if settings.judge:
+        planned += "; judges can rate all"
     lines = (
         f"prompts drawn: {', '.join(f'{count} of {name}' for name, count in sorted(counts.items()))}",
-        f"{len(pairs)} pairs, {new} new. People will rate {people}. Gold pairs: {gold_pairs}.",
+        f"{format_count(len(pairs), 'pair')}, {new} new. {planned}. Gold pairs: {gold_pairs}.",
     )
     warnings = list(_list_unblinding_warnings(settings, texts))
     if repeated := len(prompts) - len(distinct):
@@ -122,6 +129,17 @@ def count_missing_pairs(study: Study, pairs: Sequence[Pair]) -> int:
     drawn = {(frozenset((pair.method_a, pair.method_b)), pair.prompt_id) for pair in pairs}
     planned = {(frozenset(couple), prompt.id) for couple in settings.pairs.compare for prompt in prompts}
     return len(planned - drawn)
+
+
+def _check_number_of_ratings(settings: Settings, prompts: int) -> None:
+    """Check that the number of planned ratings is below the limit. Each rating is a row of the database."""
+    pairs = len(settings.pairs.compare) * min(settings.pairs.human_pairs or prompts, prompts)
+    ratings = pairs * settings.annotation.raters_per_pair
+    if ratings > _MOST_RATINGS:
+        raise StudyError(
+            f"study.toml plans {ratings:,} ratings by people, and at most {_MOST_RATINGS:,} are possible; "
+            "lower annotation.raters_per_pair, pairs.per_dataset or pairs.human_pairs"
+        )
 
 
 def _list_unblinding_warnings(

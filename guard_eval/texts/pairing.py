@@ -101,7 +101,7 @@ def make_pairs(
             )
             _check_pair_fits_page(pair)
             pairs.append(pair)
-    _check_existing_pairs(existing, pairs)
+    _check_existing_pairs(existing, pairs, prompts, compare)
     return pairs
 
 
@@ -130,22 +130,36 @@ def choose_prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> 
     return chosen
 
 
-def _check_existing_pairs(existing: Sequence[Pair], pairs: Sequence[Pair]) -> None:
-    """Raise a `StudyError` if the settings no longer give all existing pairs."""
+def _check_existing_pairs(
+    existing: Sequence[Pair], pairs: Sequence[Pair], drawn: Sequence[Prompt], compare: Sequence[Sequence[str]]
+) -> None:
+    """Raise a `StudyError` that names the changed settings, if they no longer give all existing pairs."""
     if existing and pairs[0].round and len(pairs) > len(existing):
         raise StudyError(
             "systems or prompts were added, but the rounds of this study are drawn already; remove the new "
             "ones, or begin a new study"
         )
     pages = {pair.id: (pair.for_people, pair.round) for pair in pairs}
+    couples = {tuple(couple) for couple in compare}
+    prompts = {prompt.id for prompt in drawn}
     changed = [pair for pair in existing if pages.get(pair.id) != (pair.for_people, pair.round)]
-    if changed:
-        pair = changed[0]
+
+    def explain_missing_pair(pair: Pair) -> str:
+        if (pair.method_a, pair.method_b) not in couples:
+            return f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
+        if pair.prompt_id not in prompts:
+            return f"prompts.file, pairs.per_dataset, [tuning] or seed give other prompts of {pair.dataset}"
+        if pair.id not in pages:
+            return f"{pair.method_a} or {pair.method_b} wrote other texts, or other runs are compared"
+        if pages[pair.id][1] != pair.round:
+            return "pairs.design or pairs.rounds put prompts into other rounds"
+        return "pairs.human_pairs gives people other pairs"
+
+    if causes := dict.fromkeys(map(explain_missing_pair, changed)):
         raise StudyError(
-            f"these settings no longer give {len(changed)} of {len(existing)} pairs in the database, such as "
-            f"{pair.method_a} with {pair.method_b} on prompt {pair.prompt_id!r} ({pair.dataset}). Undo the "
-            "change of the texts, the prompts, seed, [tuning] or [pairs]. You can only add to pairs.compare "
-            "or raise pairs.per_dataset; for other pairs, begin a new study"
+            f"these settings no longer give {len(changed)} of {len(existing)} pairs in the database: "
+            f"{'; '.join(causes)}. Undo the change. You can only add to pairs.compare or raise "
+            "pairs.per_dataset; for other pairs, begin a new study"
         )
 
 

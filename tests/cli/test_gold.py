@@ -18,7 +18,7 @@ def test_pair_stores_the_gold_pairs_of_the_file(run, paired):
     assert "annotation.gold: 'gold.jsonl': there is no such file" in run("pair", "small").refused()
     (paired / "gold.jsonl").write_text(json.dumps(GOLD) + "\n")
     ran = run("pair", "small")
-    planned = "3 pairs, 0 new. People will rate 3."
+    planned = "3 pairs, 0 new. People will rate 3 of them, 2 people each; judges can rate all."
     assert f"{planned} Gold pairs: 1." in ran.out
     assert "gold pairs: 1, annotation.gold_every: None; set annotation.gold" in ran.err
     toml.write_text(text.replace("[annotation]", "[annotation]\ngold_every = 2"))

@@ -117,7 +117,7 @@ def test_every_file_layout_gives_the_same_study(run, tmp_path, make):
     row = read_json_lines(tmp_path / "s" / "texts" / "x.jsonl")[0]
     assert row.keys() == {"id", "text"}
     assert "set task in study.toml" in ran.out
-    assert "4 pairs, 4 new. People will rate 4." in run("pair", "s").out
+    assert "4 pairs, 4 new. People will rate 4 of them, 4 people each" in run("pair", "s").out
     assert "key: none is sent" in run("judge", "s", "--dry-run").out  # a paid model is the owner's choice
     assert "2 systems, 2 in files" in run("status", "s").out
 
@@ -172,7 +172,7 @@ def test_line_ends_and_unicode_form_do_not_distinguish_prompts(run, tmp_path):
 def test_three_texts_per_prompt_become_runs(run, tmp_path):
     rows = [{"prompt": question, "text": f"x {n} {question}"} for n in range(3) for question in QUESTIONS]
     ran = run("new", "s", "--texts", write(tmp_path, "x.jsonl", [*rows, rows[0]]), plain(tmp_path, "y"))
-    assert "x: 12 texts from x.jsonl (4 prompts; 1 exact duplicates left out)" in ran.out
+    assert "x: 12 texts from x.jsonl (4 prompts; 1 exact duplicate left out)" in ran.out
     study = Study.open(tmp_path / "s")
     texts = find_texts(study, ["x"], read_prompts(study.prompts_path))["x"]
     assert [text.text for (prompt, _), text in texts.items() if prompt == "0001"] == [
@@ -187,8 +187,16 @@ def test_systems_with_different_prompts_are_refused(run, tmp_path):
     assert "on the 3 prompts that all have: --common" in message
     assert not (tmp_path / "s").exists()
     ran = run("new", "s", "--common", "--texts", *files)
-    assert "x: 3 texts from x.jsonl (1 of other prompts left out)" in ran.out
+    assert "x: 3 texts from x.jsonl (1 text for other prompts left out)" in ran.out
     assert len(pair(Study.open(tmp_path / "s")).pairs) == 3
+
+
+def test_too_many_planned_ratings_are_refused(run, tmp_path, monkeypatch):
+    run("new", "s", "--texts", plain(tmp_path, "x"), plain(tmp_path, "y"))
+    monkeypatch.setattr("guard_eval.texts.pair._MOST_RATINGS", 1000)
+    message = run("pair", "s", "--set", "annotation.raters_per_pair=251").refused()
+    assert "plans 1,004 ratings by people, and at most 1,000 are possible; lower annotation.raters" in message
+    assert run("pair", "s", "--set", "annotation.raters_per_pair=250").code == 0
 
 
 def test_equal_ids_with_prompts_cut_differently_are_refused(run, tmp_path):
@@ -199,7 +207,16 @@ def test_equal_ids_with_prompts_cut_differently_are_refused(run, tmp_path):
         write(tmp_path, f"{name}.jsonl", rows)
     message = run("new", "s", "--common", "--texts", "x.jsonl", "y.jsonl").refused()
     assert "x in x.jsonl has no text to 1 of 2" in message
+    assert "4 ids stand for other words in another file" in message
     assert "--common" not in message
+
+
+def test_ids_of_unknown_prompts_are_named(run, tmp_path):
+    known = [{"id": n, "prompt": question, "text": "x"} for n, question in enumerate(QUESTIONS)]
+    unknown = [{"id": 100 + n, "text": "y"} for n in range(4)]
+    files = write(tmp_path, "x.jsonl", known), write(tmp_path, "y.jsonl", unknown)
+    message = run("new", "s", "--texts", *files).refused()
+    assert "4 of the texts by y have other ids, such as '100'. Add these texts" in message
 
 
 def test_prompts_come_from_a_file_by_id_or_order(run, tmp_path):
@@ -209,14 +226,15 @@ def test_prompts_come_from_a_file_by_id_or_order(run, tmp_path):
     files = write(tmp_path, "x.csv", by_id[::-1]), write(tmp_path, "y.csv", in_order)
     ran = run("new", "s", "--prompts", source, "--texts", *files)
     assert texts_of(tmp_path / "s") == EXPECTED
-    assert "y: 4 texts from y.csv (4 matched by order)" in ran.out
+    assert "y: 4 texts from y.csv (in the order of the prompts)" in ran.out
 
 
 def test_texts_without_ids_need_the_order_of_the_prompts(run, tmp_path):
     bare = write(tmp_path, "bare.jsonl", [{"text": f"bare on {question}"} for question in QUESTIONS])
     message = run("new", "s", "--texts", plain(tmp_path, "x"), bare).refused()
     assert "bare in bare.jsonl has no text to 4 of 4" in message
-    assert "name a file of prompts in the same order: --prompts FILE" in message
+    assert "bare has 4 texts without ids and prompts. Add a prompt to each text" in message
+    assert "name a file with a prompt for each text in the same order: --prompts FILE" in message
 
 
 def test_texts_without_any_prompts_are_refused(run, tmp_path):
@@ -385,14 +403,14 @@ def test_measure_finds_the_same_systems_as_new(run, tmp_path):
 def test_prompt_repeated_in_all_texts_is_removed(run, tmp_path):
     echo = plain(tmp_path, "y", words="{1} Because.")
     ran = run("new", "s", "--texts", plain(tmp_path, "x"), echo)
-    assert "y: 4 texts from y.jsonl (4 cut, because they begin with their prompt)" in ran.out
+    assert "y: 4 texts from y.jsonl (each began with its prompt, which is cut off)" in ran.out
     assert set(texts_of(tmp_path / "s")["y"].values()) == {" Because."}
 
 
 def test_prompts_are_removed_from_texts_even_if_one_is_empty(run, tmp_path):
     rows = [{"prompt": q, "text": f"{q} So." if n else ""} for n, q in enumerate(QUESTIONS)]
     ran = run("new", "s", "--texts", write(tmp_path, "x.jsonl", rows), plain(tmp_path, "y"))
-    assert "x: 4 texts from x.jsonl (3 cut, because they begin with their prompt; 1 empty)" in ran.out
+    assert "x: 4 texts from x.jsonl (each began with its prompt, which is cut off; 1 empty)" in ran.out
 
 
 @pytest.mark.parametrize("heading", ["system", "System", "model", "Model name", "model_id", "LLM", "Method"])
@@ -486,11 +504,21 @@ def test_side_columns_are_not_read_as_systems(run, tmp_path, columns):
         assert "--column" not in message or "modelA" in columns
 
 
-@pytest.mark.parametrize("key", ["document", "image", "my own heading", "Input"])
+@pytest.mark.parametrize(
+    ("key", "part"),
+    [
+        *[(key, "plant {} needs rain") for key in ("document", "image", "my own heading", "Input")],
+        ("expression", "1{} + 30"),
+        ("a", "12 30 4 {}"),
+    ],
+)
 @pytest.mark.parametrize("names", [("x",), ("x", "y")])
-def test_column_with_part_of_the_prompt_is_refused(run, tmp_path, key, names):
+def test_column_with_part_of_the_prompt_is_refused(run, tmp_path, key, part, names):
     """One instruction with four documents is no single prompt with four texts."""
-    rows = [row | {key: row["prompt"], "prompt": "Sum up."} for row in rows_of(*names, heading="system")]
+    rows = [
+        row | {key: part.format(QUESTIONS.index(row["prompt"])), "prompt": "Sum up."}
+        for row in rows_of(*names, heading="system")
+    ]
     message = run("new", "s", "--texts", write(tmp_path, "all.jsonl", rows), plain(tmp_path, "z")).refused()
     assert "differs between texts of one prompt" in message
     assert "write the whole prompt under the key 'prompt'" in message
@@ -556,7 +584,10 @@ REFUSED = [
     (["A", "m"], "means a side, a tie or the references"),
     (["m"], "only one system was found, m"),
     (["m", "x/m"], "both have texts by 'm'"),
-    (["m", "M"], "some disks cannot tell two of these names apart"),
+    (["m", "M"], "the systems 'm' and 'M' look alike"),
+    (["alpha", "\u0430lpha"], r"the systems 'alpha' and '\u0430lpha' look alike"),  # Cyrillic
+    (["m", "m\u200b"], r"the systems 'm' and 'm\u200b' look alike"),
+    ([f"s{number:02d}x" for number in range(46)], "46 systems would make 1035 comparisons, and at most 1000"),
     (["m" * 101, "n"], "at most 100 characters"),
 ]
 
@@ -584,6 +615,7 @@ def test_data_frames_become_a_study(tmp_path):
     lacking = frame.assign(text=frame["text"].where(frame.index != 0))
     with pytest.raises(StudyError, match="x in the data frame has no text to 1 of 4"):
         new(tmp_path / "u", texts=[lacking])
+    assert new(tmp_path / "v", texts=frame).systems == {"x": 4, "y": 4}
 
 
 def test_interrupted_import_can_be_repeated(run, tmp_path):

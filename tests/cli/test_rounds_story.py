@@ -154,4 +154,4 @@ def test_study_in_rounds_gets_no_further_prompts(run, folder):
     simulate_verdicts(Study.open(folder))
     words = run("pair", "s", "--set", "pairs.per_dataset=40").refused()
     assert "systems or prompts were added, but the rounds" in words
-    assert "these settings no longer give" in run("pair", "s", "--set", "pairs.rounds=5").refused()
+    assert "put prompts into other rounds" in run("pair", "s", "--set", "pairs.rounds=5").refused()

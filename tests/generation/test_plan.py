@@ -55,6 +55,11 @@ def test_strategy_that_a_model_cannot_run_does_not_stop_others(study):
     assert count_texts(study) == dict.fromkeys(WRITTEN, 3)
 
 
+def test_strategy_option_names_a_wrong_parameter(study):
+    with pytest.raises(StudyError, match="has no parameter 'windw': did you mean 'window'"):
+        generate_texts(study, strategy=["guard(windw=3)"])
+
+
 def test_failing_user_strategy_does_not_stop_others(study, load_own_strategies):
     load_own_strategies(FAILING)
     toml = study.folder / "study.toml"

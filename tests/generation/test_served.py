@@ -161,6 +161,12 @@ def test_answer_by_another_model_is_reported(study, server):
     assert generate_texts(study(CHAT)).warnings == ()
 
 
+def test_many_empty_texts_are_a_warning_with_a_remedy(study, server):
+    server.text = lambda _body: "<think>a plan</think>" if len(server.bodies) > 2 else "the old river."
+    (warning,) = generate_texts(study("concurrency = 1\n" + CHAT)).warnings
+    assert "4 of 6 texts are empty; if the model thinks before it answers, raise generation" in warning
+
+
 FAULTS = {
     "a lost connection": lambda number, _: (200, None) if number in {0, 3} else None,
     "too many requests": lambda number, _: (
@@ -252,8 +258,8 @@ def test_two_runs_never_request_the_same_texts(study, server, more):
     says = "another guard-eval generate is writing these texts in .*; wait for it, or stop it$"
     with reserve_shard(opened.folder / "texts", Shard()), pytest.raises(StudyError, match=says):
         generate_texts(opened)
-    (line, *_) = generate_texts(opened, strategy=[NAME], shard="1/2").lines
-    assert line.endswith("--shard divides only the work of local models")
+    with pytest.raises(StudyError, match="divides the work of local models; leave --shard out"):
+        generate_texts(opened, strategy=[NAME], shard="1/2")
     assert server.bodies == []
 
 

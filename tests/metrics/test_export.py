@@ -111,6 +111,12 @@ def test_the_score_tables_have_every_measured_metric():
     assert make_score_tables([]) == []
 
 
+def test_tables_shorten_very_long_names():
+    long = score(strategy="x" * 20_000)
+    ((name, *_),) = make_score_tables([long])[0].rows
+    assert name == "x" * 79 + "…"
+
+
 SHOWN = [
     ("diversity", 92.861, "92.86"),
     ("coherence", -2.4349, "−2.43"),
@@ -241,7 +247,7 @@ def test_line_breaks_cannot_end_a_latex_comment():
 def test_latex_compiles(tmp_path):
     if shutil.which("pdflatex") is None:
         pytest.skip("pdflatex is not on the PATH; run: apt-get install texlive-latex-recommended")
-    names = ["".join(map(chr, range(start, start + 16))) for start in range(0xA0, 0x250, 16)]
+    names = ["x" * 20_000, *("".join(map(chr, range(start, start + 16))) for start in range(0xA0, 0x250, 16))]
     more = [score(strategy=name) for name in names] + [score(strategy=HUMAN)]
     document = r"\documentclass{article}\usepackage{booktabs,array,graphicx}\begin{document}\input{%s}"
     for name, results in (("plain", RESULTS), ("nasty", NASTY), ("more", MeasurementResult(scores=more))):

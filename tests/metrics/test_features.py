@@ -54,14 +54,16 @@ def test_features_use_the_usual_special_tokens(tokenizer):
 
 
 def test_batches_shrink_if_memory_runs_out():
-    sizes = []
+    sizes, longest = [], []
 
     def sum_rows(rows):
         sizes.append(len(rows))
+        longest.append(max(map(len, rows)))
         if len(rows) > 2:
             raise torch.OutOfMemoryError
         return [sum(row) for row in rows]
 
     rows = [[1], [2, 2, 2], None, [3, 3], [4], [5]]
-    assert compute_values_in_batches(rows, sum_rows, max_rows=5) == [1, 6, None, 6, 4, 5]
+    assert compute_values_in_batches(rows, len, sum_rows, max_rows=5) == [1, 6, None, 6, 4, 5]
     assert sizes == [5, 2, 2, 1]
+    assert longest == [3, 3, 1, 1]  # the longest rows come first, so that memory runs out early

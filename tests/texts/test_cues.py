@@ -36,6 +36,15 @@ def test_shared_features_are_not_cues():
     assert cues([*PLAIN, *both], [*PLAIN, *both]) == []
 
 
+def test_a_whole_short_text_is_an_opening_of_equal_texts():
+    """Texts that begin with the same word and go on are different."""
+    short = ["Yes"] * 4 + PLAIN
+    assert any("4 of 12 texts by GPT begin with 'Yes'" in sentence for sentence in cues(short, PLAIN))
+    longer = [f"Yesterday it was {text}" for text in PLAIN]
+    assert any("4 of 12 texts by GPT begin with 'Yes', and 0 of 8" in cue for cue in cues(short, longer))
+    assert cues(short, [*PLAIN, "Yes"]) == []
+
+
 def test_rare_common_opening_is_no_cue():
     """A fifth of the texts is not more than a fifth."""
     texts = [f"It is so that {text}" if n < 2 else text for n, text in enumerate([*PLAIN, "Nine.", "Ten."])]

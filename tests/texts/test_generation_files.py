@@ -221,6 +221,7 @@ def test_text_that_begins_with_its_prompt_is_flawed(tmp_path):
         ("f.json", '{"0": {"id": 1, "text": "t"}, "1": {"id": 2, "text": "t"}}'),
         ("f.csv", ",text\n0,t\n1,t\n"),
         ("f.csv.gz", 'id,text\n1,"t"\n'),
+        ("f.csv", "  \n\t\n\nid,text\n1,t\n"),  # spaces and tabs above the header
     ],
 )
 def test_each_shape_of_file_is_read(tmp_path, name, content):

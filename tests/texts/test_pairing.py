@@ -83,18 +83,36 @@ def rewrite(texts):
 
 
 @pytest.mark.parametrize(
-    ("per_dataset", "seed", "compare", "texts"),
+    ("per_dataset", "seed", "compare", "texts", "cause"),
     [
-        (6, 1, ["greedy", "guard"], MADE),
-        (4, 1, ["guard", "greedy"], MADE),
-        (6, 2, ["guard", "greedy"], MADE),
-        (6, 1, ["guard", "greedy"], {**MADE, "greedy": rewrite(MADE["greedy"])}),
+        (
+            6,
+            1,
+            ["greedy", "guard"],
+            MADE,
+            "pairs.compare does not name guard with greedy, in this order. Undo",
+        ),
+        (
+            4,
+            1,
+            ["guard", "greedy"],
+            MADE,
+            "prompts.file, pairs.per_dataset, .tuning. or seed give other prompts",
+        ),
+        (6, 2, ["guard", "greedy"], MADE, "or seed give other prompts of tales. Undo"),
+        (
+            6,
+            1,
+            ["guard", "greedy"],
+            {**MADE, "greedy": rewrite(MADE["greedy"])},
+            "guard or greedy wrote other",
+        ),
     ],
 )
-def test_settings_that_change_existing_pairs_are_refused(per_dataset, seed, compare, texts):
+def test_error_names_the_setting_that_changed_the_pairs(per_dataset, seed, compare, texts, cause):
     before = make_pairs(draw_prompts(PROMPTS, per_dataset=6, seed=1), MADE, [["guard", "greedy"]], seed=1)
     prompts = draw_prompts(PROMPTS, per_dataset=per_dataset, seed=seed)
-    with pytest.raises(StudyError, match=r"of 12 pairs .* such as guard with greedy on prompt"):
+    with pytest.raises(StudyError, match=f"of 12 pairs in the database: .*{cause}"):
         make_pairs(prompts, texts, [compare], seed=1, existing=before)
 
 
@@ -131,7 +149,7 @@ def test_pairs_for_people_stay_the_same_after_extension():
     first = make_pairs(PROMPTS, MADE, compare, seed=1, human_pairs=10)
     assert make_pairs(PROMPTS, MADE, compare, seed=1, human_pairs=10, existing=first) == first
     for count in (12, None):
-        with pytest.raises(StudyError, match="of 40 pairs"):
+        with pytest.raises(StudyError, match=r"of 40 pairs .*: pairs.human_pairs gives people other pairs"):
             make_pairs(PROMPTS, MADE, compare, seed=1, human_pairs=count, existing=first)
 
 

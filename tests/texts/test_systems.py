@@ -123,7 +123,7 @@ def test_text_changed_after_pairing_is_reported(study):
     assert "other texts" not in warnings_of(study(lines(*rows)))
     changed = study(lines(*rows[:2], {"id": "p2", "text": "C"}))
     assert "1 of 3 pairs have outdated texts by x" in warnings_of(changed)
-    with pytest.raises(StudyError, match=r"give 1 of 3 pairs .*, such as x with y"):
+    with pytest.raises(StudyError, match=r"give 1 of 3 pairs .*: x or y wrote other texts"):
         pair(changed)
 
 

@@ -120,12 +120,14 @@ def _run_strategy_file(path: Path, text: str) -> list[type[Step]]:
 
 
 def _check_strategy_class(strategy_class: type[Step], path: Path) -> None:
-    """Raise a `StudyError` if a class is not a frozen dataclass or has the name of another strategy."""
+    """Raise a `StudyError` if a class is not a complete strategy or has the name of another strategy."""
     name = get_strategy_name(strategy_class)
     settings = vars(strategy_class).get("__dataclass_params__")
     if settings is None or not settings.frozen:
         above = "write @dataclass(frozen=True, kw_only=True) above it"
         raise _make_strategy_file_error(path, f"{strategy_class.__name__} is not a frozen dataclass; {above}")
+    if apply_step.dispatch(strategy_class) is apply_step.dispatch(object):
+        raise _make_strategy_file_error(path, f"no function is registered for {strategy_class.__name__}")
     other = STRATEGIES.get(name) or _classes.get(name, strategy_class)
     if other.__module__ != strategy_class.__module__:
         raise _make_strategy_file_error(

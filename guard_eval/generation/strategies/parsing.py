@@ -136,13 +136,15 @@ def _build_strategy(text: str, tree: ast.expr | None) -> Strategy:
 def _read_arguments(name: str, parameters: list[str], keywords: list[ast.keyword]) -> dict[str, object]:
     arguments: dict[str, object] = {}
     for keyword in keywords:
-        if keyword.arg is None or keyword.arg in arguments:  # **values, or a parameter is given twice
+        if keyword.arg is None:  # **values
             raise SyntaxError
         if keyword.arg not in parameters:
             raise StudyError(
                 f"strategy {name!r} has no parameter {keyword.arg!r}: "
                 f"{suggest_nearest_word(keyword.arg, parameters)}"
             )
+        if keyword.arg in arguments:
+            raise StudyError(f"strategy {name!r} gives {keyword.arg} twice; keep one of them")
         value = keyword.value
         arguments[keyword.arg] = value.id if isinstance(value, ast.Name) else ast.literal_eval(value)
     return arguments

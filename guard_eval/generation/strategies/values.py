@@ -9,14 +9,14 @@ own strategies have them in the user's file (docs/own_strategy.md).
 from __future__ import annotations
 
 import re
+from dataclasses import MISSING, dataclass, fields
 from dataclasses import Field as DataclassField
-from dataclasses import dataclass, fields
 from functools import cache, singledispatch
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast, dataclass_transform, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, suggest_nearest_word
 
 _Tensor: TypeAlias = Any
 """The type of PyTorch's tensors. This module works without PyTorch."""
@@ -83,7 +83,14 @@ class _StrategyBase:
             try:
                 value = checks[field.name].validate_python(argument)
             except ValidationError as error:
-                reason = error.errors()[0]["msg"].replace("Input should be", "must be")
+                first = error.errors()[0]
+                reason = first["msg"].replace("Input should be", "must be")
+                reason = reason.replace("valid integer", "whole number")
+                if field.default is not MISSING:
+                    reason += f"; the default is {_format_parameter_value(field.default)}"
+                if first["type"] == "literal_error":
+                    words = re.findall(r"'(.+?)'", first["ctx"]["expected"])
+                    reason = f"is unknown: {suggest_nearest_word(str(argument), words)}"
                 named = f"{type(self).__name__}: {field.name} = {argument!r:.60}"
                 raise StudyError(f"{named} {reason}") from error
             if value == 0 and isinstance(value, float):

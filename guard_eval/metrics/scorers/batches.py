@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 from typing import TypeVar
 
 import torch
@@ -20,19 +19,33 @@ Value = TypeVar("Value")
 
 
 def compute_values_in_batches(
-    rows: Sequence[Item | None], compute: Callable[[Sequence[Item]], Iterable[Value]], *, max_rows: int
+    rows: Sequence[Item | None],
+    count_tokens: Callable[[Item], int],
+    compute_batch: Callable[[Sequence[Item]], Iterable[Value]],
+    *,
+    max_rows: int = BATCH_ROWS,
 ) -> list[Value | None]:
     """Return a value for each row, in the order of the rows. If memory runs out, batches are halved.
 
+    Rows of about the same length are read together.
+
     Args:
-        rows: The rows for the model, sorted by length. A row that is None has the value None.
-        compute: A function that returns a value for each row of a batch.
+        rows: The rows for the model. A row that is None has the value None.
+        count_tokens: A function that counts the tokens of a row.
+        compute_batch: A function that returns a value for each row of a batch.
         max_rows: The largest number of rows in a batch.
     """
-    present = [row for row in rows if row is not None]
-    batches = process_in_batches(present, compute, BatchSizes(max_rows))
-    values = chain.from_iterable(batch_values for _, batch_values in batches)
-    return [None if row is None else next(values) for row in rows]
+    present = [(index, row) for index, row in enumerate(rows) if row is not None]
+    present.sort(key=lambda pair: count_tokens(pair[1]), reverse=True)
+    values: list[Value | None] = [None] * len(rows)
+
+    def compute_batch_values(batch: Sequence[tuple[int, Item]]) -> Iterable[Value]:
+        return compute_batch([row for _, row in batch])
+
+    for batch, results in process_in_batches(present, compute_batch_values, BatchSizes(max_rows)):
+        for (index, _), value in zip(batch, results, strict=True):
+            values[index] = value
+    return values
 
 
 def pad_rows(rows: Sequence[Sequence[int]], model: Model, padding: int = 0) -> tuple[Tensor, Tensor]:

@@ -91,7 +91,9 @@ def compute_log_likelihoods(
         predicted = max(len(row.ids) for row in scored) + 1 - min(row.first for row in scored)
         room = MAX_LOGITS[device.type] // (predicted * config.vocab_size)
         batch_size = max(1, min(batch_size, room))
-    return compute_values_in_batches(rows, partial(_compute_row_log_likelihoods, model), max_rows=batch_size)
+    return compute_values_in_batches(
+        rows, lambda row: len(row.ids), partial(_compute_row_log_likelihoods, model), max_rows=batch_size
+    )
 
 
 def _encode_text(tokenizer: Tokenizer, text: str) -> list[int]:

@@ -230,7 +230,9 @@ def compute_text_features(
     context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     cut = {} if context is None else {"truncation": True, "max_length": context}
     rows = [None if text is None else tokenizer(text, verbose=False, **cut)["input_ids"] for text in texts]
-    return compute_values_in_batches(rows, partial(_compute_last_token_states, model), max_rows=batch_size)
+    return compute_values_in_batches(
+        rows, len, partial(_compute_last_token_states, model), max_rows=batch_size
+    )
 
 
 @torch.inference_mode()

@@ -103,5 +103,7 @@ def _list_cues(name: str, texts: Sequence[str], *, has_own_name: bool) -> dict[s
     openings = Counter(text[:OPENING_CHARACTERS] for text in texts if text)
     for opening, count in openings.most_common(1):
         if count >= _LEAST_SHARED:
-            cues[f"begin with {opening!r}"] = re.compile(rf"\A{re.escape(opening)}")
+            is_whole_text = len(opening) < OPENING_CHARACTERS
+            end = r"\Z" if is_whole_text else ""
+            cues[f"begin with {opening!r}"] = re.compile(rf"\A{re.escape(opening)}{end}")
     return cues

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -97,15 +97,35 @@ def import_texts(
     for name, result in matched.items():
         missing = [prompt for prompt in index.prompts if (prompt.id, 1) not in result.texts]
         if missing and not (common and shared):
-            remedy = f". Or compare on the {len(shared)} prompts that all have: --common" if shared else ""
+            remedy = f", or compare on the {len(shared)} prompts that all have: --common" if shared else ""
             raise StudyError(
                 f"systems are compared on the same prompts, and {name} in {systems[name].source} has no text "
                 f"to {len(missing)} of {len(index.prompts)}, such as {missing[0].id}: "
-                f"{missing[0].text[-60:]!r}. Add these texts, each with its prompt or its id. If they "
-                f"have neither, name a file of prompts in the same order: --prompts FILE{remedy}"
+                f"{missing[0].text[-60:]!r}. {_explain_missing_texts(systems, name, result)}{remedy}"
             )
     ids = {prompt.id for prompt in shared}
     return shared, [_keep_texts_of_prompts(systems[name], result, ids) for name, result in matched.items()]
+
+
+def _explain_missing_texts(systems: Mapping[str, ImportedSystem], name: str, matched: MatchedTexts) -> str:
+    """Return possible causes, and the remedy, if a system lacks texts for some prompts."""
+    texts = systems[name].texts
+    if not any(text.prompt_id or text.prompt is not None for text in texts):
+        return (
+            f"{name} has {format_count(len(texts), 'text')} without ids and prompts. Add a prompt to each "
+            "text, or name a file with a prompt for each text in the same order: --prompts FILE"
+        )
+    words: dict[str, set[str]] = defaultdict(set)
+    for text in chain.from_iterable(system.texts for system in systems.values()):
+        if text.prompt_id and text.prompt is not None:
+            words[text.prompt_id].add(clean_for_raters(text.prompt))
+    causes = ""
+    if reworded := sum(len(wordings) > 1 for wordings in words.values()):
+        causes += f"{reworded} ids stand for other words in another file, so these prompts differ. "
+    strangers = [text.prompt_id for text in matched.unmatched if text.prompt_id and text.prompt is None]
+    if strangers:
+        causes += f"{len(strangers)} of the texts by {name} have other ids, such as {strangers[0]!r}. "
+    return f"{causes}Add these texts"
 
 
 def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict[str, ImportedSystem]:
@@ -182,14 +202,15 @@ def _keep_texts_of_prompts(
     if all_echo:
         texts = [replace(text, text=text.text.removeprefix(text.prompt or "")) for text in texts]
     prompts = len({text.prompt_id for text in texts})
-    counts = {
-        "prompts": prompts if prompts < len(texts) else 0,
-        "matched by order": len(texts) if matched.in_place else 0,
-        "cut, because they begin with their prompt" if all_echo else "begin with their prompt": flaws[ECHO],
-        "empty": empty,
-        "exact duplicates left out": matched.duplicates,
-        "from records with further texts, which are not read": flaws[FURTHER],
-        "of other prompts left out": unused,
-    }
-    remarks = tuple(f"{count} {words}" for words, count in counts.items() if count)
-    return replace(system, texts=texts, remarks=remarks)
+    duplicates, further = matched.duplicates, flaws[FURTHER]
+    remarks = [
+        (prompts < len(texts), format_count(prompts, "prompt")),
+        (matched.in_place, "in the order of the prompts"),
+        (all_echo, "each began with its prompt, which is cut off"),
+        (flaws[ECHO] and not all_echo, f"{flaws[ECHO]} begin with their prompt: look at them"),
+        (empty, f"{empty} empty"),
+        (duplicates, f"{format_count(duplicates, 'exact duplicate')} left out"),
+        (further, f"only the first of several texts is read in {format_count(further, 'record')}"),
+        (unused, f"{format_count(unused, 'text')} for other prompts left out"),
+    ]
+    return replace(system, texts=texts, remarks=tuple(words for applies, words in remarks if applies))

@@ -66,6 +66,9 @@ def test_vllm_refusal_proposes_the_local_engine(tmp_path, dry_run):
 
 def test_vllm_writes_the_strategies_that_it_can_run(tmp_path, monkeypatch):
     vllm_study = study(tmp_path / "s", ["guard", "acs", "greedy"])
+    lines = generate_texts(vllm_study, engine="vllm", dry_run=True).lines
+    assert any(line.startswith("vLLM cannot run acs(q=1), because") for line in lines)
+    assert any(line.startswith("would make 6 continuations") for line in lines)
     requested = []
 
     @contextmanager
