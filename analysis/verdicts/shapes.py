@@ -340,6 +340,7 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
             "the setting"
         )
     _refuse_sides_beside_methods(table, names)
+    _note_columns_that_are_not_read(table, names)
     other_columns = [name for name in table.names if name not in names]
     long = table.frame.melt(
         other_columns, list(names), var_name="_heading", value_name="verdict", ignore_index=False
@@ -362,6 +363,19 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
     if "rater" in split and not is_said and any(map(_find_kind_in_heading, names)):
         kinds = table.get_cells("rater").map(_find_kind_in_heading)
         table.use_columns("rater_kind", names, "headings that name a model or people", rater_kind=kinds)
+
+
+def _note_columns_that_are_not_read(table: Table, names: Sequence[str]) -> None:
+    """Add a note about each other column that holds some verdicts."""
+    for name in table.columns_without_role:
+        cells = table.get_cells(name).dropna()
+        count = int(cells.isin([text for text in table.list_values(name) if find_word_meaning(text)]).sum())
+        if name in names or is_name_of_aggregate(name) or not count:
+            continue
+        why = f"only {count} of its {len(cells)} cells are verdicts"
+        if count == len(cells):
+            why = "it describes the rater, or the file that names the methods lacks it"
+        table.notes.append(f"{name!r} is not read: {why}")
 
 
 def find_rater_columns_of_slots(table: Table, names: Sequence[str]) -> list[str]:
