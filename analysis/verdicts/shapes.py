@@ -60,6 +60,7 @@ MAX_OUTCOMES = 3
 _PEOPLE = frozenset({"human", "humans", "person", "people"})
 _MEANINGS = {"criterion": "criteria", "rater": "raters"}
 """What the headings of several columns of verdicts may mean."""
+_NUMBER = re.compile(r"[+-]?[\d.,]+")
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
     r"([\W_]*(?P<criterion>.*))?",
@@ -97,6 +98,7 @@ def find_verdicts(table: Table) -> list[str]:
             if len(columns) > 1 or is_rater or table.has_columns("criterion") != table.has_columns("rater"):
                 return columns
             table.use_columns("verdict", columns, "its cells are verdicts", verdict=table.frame[columns[0]])
+    _refuse_scores_as_verdicts(table)
     _use_tie_columns(table)
     return []
 
@@ -133,6 +135,29 @@ def _name_sides_in_cells(table: Table, name: str) -> pd.Series:
     words = find_word_meanings(texts)
     sides = {text: words[text].side if text in words else text for text in texts}
     return table.get_cells(name).map(sides).astype(object)
+
+
+def _refuse_scores_as_verdicts(table: Table) -> None:
+    """Refuse ranks or scores of both texts as verdicts, because one column cannot say which text is better.
+
+    Raises:
+        StudyError: The verdict is one of two columns of ranks or scores, or a table without a verdict has two
+            columns of numbers.
+    """
+    heading = table.get_heading("verdict")
+    if table.has_columns("verdict"):
+        is_score = not set(HEADINGS["measures"]).isdisjoint(split_heading_words(heading))
+        couples = [(heading, name) for name in table.columns_without_role if is_score]
+    else:
+        names = table.columns_without_role
+        names = [name for name in names if all(map(_NUMBER.fullmatch, table.list_values(name)))]
+        couples = [both for both in combinations(names, 2) if not all(map(table.is_boolean, both))]
+    for first, second in couples:
+        if differ_only_in_side(first, second):
+            raise StudyError(
+                f"no column has verdicts: {first} and {second} have a number for each text. Write a column "
+                "verdict with the better method, or tie"
+            )
 
 
 def _do_columns_have_same_verdicts(table: Table, *names: str) -> bool:
