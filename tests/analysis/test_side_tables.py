@@ -197,6 +197,19 @@ def test_method_named_unlike_the_words_is_read(names, words):
     assert counts(pd.DataFrame(rows)) == ("9/0/3", 12)
 
 
+@pytest.mark.parametrize("names", [("B", "A"), ("System B", "System A")])
+def test_declared_words_can_be_names_of_methods(names):
+    """The word A is chosen in 9 of 12 rows."""
+    words = ("A", "B") if names == ("B", "A") else ("System A", "System B")
+    rows = [
+        {"item": n, "model_a": names[0], "model_b": names[1], "winner": words[n % 4 == 0]} for n in range(12)
+    ]
+    table = pd.DataFrame(rows)
+    assert f"may name a side, or the method {words[1]!r}" in refusal(table)
+    assert counts(table, verdicts=dict(zip(words, "ab", strict=True))) == ("9/0/3", 12)
+    assert counts(table, verdicts={word: word for word in words}) == ("3/0/9", 12)
+
+
 @pytest.mark.parametrize("words", [{"a": "b", "b": "a"}, {"A": "b", "B": "a", "C": "tie"}, {"gpt": "alpha"}])
 def test_declared_word_that_no_cell_has_is_refused(words):
     table = pd.DataFrame([{"item": n, **AB, "winner": "AB"[n % 4 == 0]} for n in range(12)])
@@ -292,6 +305,7 @@ def test_declared_words_can_name_places(name, cells, words):
     message = refusal(table, verdicts=dict(zip(words, "ab", strict=True)))
     assert f"the column {name!r} may say that sides changed" in message
     assert "on rows 2, 4, 6" in message
+    assert f"=SIDE' (a method{'' if name == 'swapped' else ', first or second'})" in message
     places = dict(zip(words, ("first", "second"), strict=True))
     if name == "swapped":
         assert "'swapped' may say that sides changed" in refusal(table, verdicts=places)
