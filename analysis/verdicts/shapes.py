@@ -82,7 +82,7 @@ def find_verdicts(table: Table) -> list[str]:
     if not table.has_columns("verdict"):
         named = [name for name in table.find_common_headings("verdict") if name in table.columns_without_role]
         if not named:
-            _refuse_columns_of_worse_texts(columns)
+            _refuse_columns_of_worse_texts(table, columns)
             if set(columns) <= set(table.find_headings(HEADINGS["answers"])):
                 named = columns
         if named:
@@ -103,13 +103,20 @@ def find_verdicts(table: Table) -> list[str]:
     return []
 
 
-def _refuse_columns_of_worse_texts(names: Sequence[str]) -> None:
+def _refuse_columns_of_worse_texts(table: Table, names: Sequence[str]) -> None:
     """Refuse a column of verdicts whose heading says that it names the worse text."""
     for name in filter(names_worse_text, names):
         option = format_column_options("verdict", [name])
+        words = offer_word_settings(text for text in table.list_values(name) if not means_no_verdict(text))
+        others = [other for other in names if not names_worse_text(other)][:1]
+        instead = (
+            f"To read {others[0]!r} instead, write {format_column_options('verdict', others)}. "
+            if others
+            else ""
+        )
         raise StudyError(
-            f"{name!r} seems to name the worse text. If it does, declare the better one for each word: "
-            f"{option} {offer_word_settings(['WORD'])}. If it names the better text, write {option}"
+            f"{name!r} seems to name the worse text. {instead}If it does, declare the better one for each "
+            f"word: {option} {words}. If it names the better text, write {option}"
         )
 
 

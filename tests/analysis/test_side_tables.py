@@ -234,6 +234,19 @@ def test_column_of_the_worse_text_must_be_declared(heading, words):
     assert counts(both) == ("3/0/9", 12)
 
 
+@pytest.mark.parametrize(
+    "names", [("chosen", "rejected"), ("won", "lost"), ("better_system", "worse_system")]
+)
+def test_column_of_the_better_text_is_offered(names):
+    rows = [{"item": n, **AB, names[0]: "AB"[n % 4 == 0], names[1]: "BA"[n % 4 == 0]} for n in range(12)]
+    message = refusal(pd.DataFrame(rows))
+    assert f"To read {names[0]!r} instead, write --set columns.verdict={names[0]}" in message
+    assert (
+        f"""--set columns.verdict={names[1]} --set 'verdicts."A"=SIDE' --set 'verdicts."B"=SIDE'""" in message
+    )
+    assert counts(pd.DataFrame(rows), columns={"verdict": names[0]}) == ("9/0/3", 12)
+
+
 @pytest.mark.parametrize("name", ["game", "pass", "run", "call"])
 def test_opposite_verdicts_of_two_showings_may_be_changed_sides(name):
     """A judge sees both orders and prefers alpha on 18 of 20 items each time."""
