@@ -225,6 +225,8 @@ def test_label_studio_file_is_read(tmp_path):
     ]
     assert "1 left out: the annotator skipped it (record 2)" in notes(table)
     assert "1 left out: not annotated (record 3)" in notes(table)
+    records[0]["annotations"][0]["result"].append({"type": "rectanglelabels", "value": {"x": 1}})
+    assert read(save(tmp_path, records)).attrs["reading"] == table.attrs["reading"]
 
 
 def test_item_with_changed_sides_must_name_the_sides(tmp_path):
