@@ -396,6 +396,12 @@ def test_apostrophe_before_formula_is_removed(tmp_path):
     assert column(table, "method_a", "verdict", "rater") == [("+x", "+x", "anna"), ("+x", "tie", "'tis")]
 
 
+def test_real_apostrophe_before_an_id_is_kept(tmp_path):
+    path = tmp_path / "real.csv"
+    path.write_text(f"{HEADER}\n-0,d,x,y,anna,c,x\n'-0,d,x,y,anna,c,y\n")
+    assert column(read(path), "pair_id", "verdict") == [("-0", "x"), ("'-0", "y")]
+
+
 def test_file_of_two_formats_needs_a_named_format(tmp_path):
     path = save(tmp_path, [alpaca(1, 1.0, **vote("model_b", "expert_0"))])
     assert "--set format=alpaca-eval or --set format=f" in refusal(path)
