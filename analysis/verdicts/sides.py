@@ -61,6 +61,8 @@ _PLACES = {"1": A, "first": A, "left": A, "2": B, "second": B, "right": B}
 _STRAIGHT = NO | {"none", "nan", "original", ""}
 """Cells of a column about swapped sides that mean "not swapped"."""
 _SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror|backward|counterbal|tauscht|inverti).*")
+_ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
+"""Ties that the reader is told about: both texts are bad, or a judge contradicted itself."""
 _WINNING = frozenset((*HEADINGS["marking"], *HEADINGS["names"]["verdict"], "verdict", "best"))
 """Words in the headings of a column that names the winner."""
 _NONE = re.compile(r"(no|none|nothing)\b", re.IGNORECASE)
@@ -391,6 +393,9 @@ def _record_word_meanings(table: Table, words: pd.DataFrame, columns: Sequence[s
         how = "read as ties" if set(used["kind"]) == {"tie"} else f"read by {join_with_and(columns)}"
         listed = sorted(map(repr, used["verdict"].unique()))
         table.use_columns("_words", [join_first_parts(listed, _LISTED)], how)
+    for word, count in used["verdict"][used["kind"] == "tie"].value_counts().items():
+        if _ODD_TIE.fullmatch(str(word)):
+            table.notes.append(f"{count} of {word!r} count as ties")
     if strong := int(used["strength"].eq(other=True).sum()):
         table.notes.append(f"the strength of {strong} verdicts, such as A>>B, is dropped")
 
