@@ -226,8 +226,14 @@ def test_label_studio_file_is_read(tmp_path):
     ]
     assert "1 left out: the annotator skipped it (record 2)" in notes(table)
     assert "1 left out: not annotated (record 3)" in notes(table)
-    records[0]["annotations"][0]["result"].append({"type": "rectanglelabels", "value": {"x": 1}})
-    assert read(save(tmp_path, records)).attrs["reading"] == table.attrs["reading"]
+
+
+def test_label_studio_mark_without_a_control_is_no_answer(tmp_path):
+    answer = annotation(10, fluency="A")
+    answer["result"] = [answer["result"][0], {"type": "rectangle", "value": {"x": 1}}]
+    table = read(save(tmp_path, [task(1, answer)]))
+    assert list(table["verdict"]) == ["acs"]
+    assert "left out" not in notes(table)
 
 
 def test_item_with_changed_sides_must_name_the_sides(tmp_path):
