@@ -6,6 +6,7 @@ Each check names the lines, the value and the remedy.
 from __future__ import annotations
 
 import re
+from itertools import combinations
 from typing import get_args
 
 import numpy as np
@@ -167,8 +168,8 @@ def _make_comparable_form(text: str, name: str) -> str:
 def _refuse_ids_in_two_spellings(table: pd.DataFrame) -> None:
     """Refuse ids that a spreadsheet has rounded, and ids that raters write in different ways.
 
-    Two spellings are separate ids if one rater has both. Numbers such as 1 and 1.0 are always refused. If
-    case, signs or the ending of a file's name differ, most ids of a rater must have two spellings.
+    Two spellings are separate ids if one rater has both. Else numbers such as 1 and 1.0 are always refused.
+    If case, signs or the ending of a file's name differ, most ids of a rater must have two spellings.
     """
     for name in sorted(_IDS.intersection(table)):
         texts = table[name].cat.categories.astype(str)
@@ -185,20 +186,25 @@ def _refuse_ids_in_two_spellings(table: pd.DataFrame) -> None:
         if plain.str.isdecimal().any():
             plain = plain.str.replace(r"^[a-z]+(?=\d+$)", "", regex=True)
         for forms, fewest, share in ((numbers, 1, 0), (plain, _FEWEST_ALIKE, _SHARED)):
-            form = pd.Series(forms.to_numpy()[rows[name].cat.codes], rows.index)
-            has_both = rows.assign(form=form).duplicated(["form", "rater"], keep=False)
-            is_alike = (rows[name].groupby(form).transform("nunique") > 1) & ~has_both.groupby(
-                form
-            ).transform("any")
+            alike = rows[rows[name].isin(texts[forms.duplicated(keep=False)])]
+            raters = alike.groupby(name, observed=True)["rater"].agg(set)
+            form_of = pd.Series(forms, texts)
+            couples = [
+                couple
+                for group in raters.index.groupby(form_of[raters.index]).values()
+                for couple in combinations(group, 2)
+                if raters[couple[0]].isdisjoint(raters[couple[1]])
+            ]
+            is_alike = rows[name].isin([text for couple in couples for text in couple])
             counts = is_alike.groupby(rows["rater"], observed=True).agg(["sum", "mean"])
-            is_odd = (counts["sum"] >= fewest) & (counts["mean"] >= share)
-            if is_odd.any():
-                group = form == form[is_alike & (rows["rater"] == is_odd.idxmax())].iloc[0]
-                first, other = rows[group].drop_duplicates(name)[:2].itertuples(index=False, name=None)
-                raise StudyError(
-                    f"{name} is {first[0]!r} for {first[1]!r} and {other[0]!r} for {other[1]!r}, which may "
-                    "mean the same. If so, write one of them in all rows. If not, write ids that differ more"
-                )
+            odd = set(counts.index[(counts["sum"] >= fewest) & (counts["mean"] >= share)])
+            for first, other in couples:
+                if odd & (raters[first] | raters[other]):
+                    raise StudyError(
+                        f"{name} is {first!r} for {min(raters[first])!r} and {other!r} for "
+                        f"{min(raters[other])!r}, which may mean the same. If so, write one of them in all "
+                        "rows. If not, write ids that differ more"
+                    )
 
 
 def _check_methods_and_verdicts(table: pd.DataFrame) -> None:

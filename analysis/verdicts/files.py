@@ -19,6 +19,9 @@ from guard_eval.reporting.escaping import unescape_csv
 MAX_ROWS = 10_000_000
 """The largest number of rows. A report on all of them needs 5 to 9 GB of memory."""
 
+NESTED = "nested"
+"""The key in a table's `attrs` that lists each column with lists or objects, and where the first one is."""
+
 Record = Mapping[str, object]
 _HALF = re.compile("[\ud800-\udfff]")
 
@@ -80,8 +83,11 @@ class VerdictFile:
         numbers: list[int] = []
         columns: dict[str, list[str | None]] = {name: [] for name in headings}
         texts: dict[str | None, str | None] = {}  # equal texts are stored once
+        nested: dict[str, str] = {}
         for number, row in rows:
             for name, value in row.items():
+                if isinstance(value, dict | list):
+                    nested.setdefault(name, self.describe_record_place(number))
                 cell = convert_json_to_cell(value)
                 if (name not in columns or cell not in texts) and _HALF.search(f"{name}{cell}"):
                     raise StudyError(
@@ -96,10 +102,12 @@ class VerdictFile:
             raise StudyError(f"{self.path} has no verdicts")
         rows_of_file = range(len(numbers))
         cells = {name: pd.Series(column, dtype=object) for name, column in columns.items()}
-        return pd.DataFrame(
+        frame = pd.DataFrame(
             {name: convert_to_texts(column.reindex(rows_of_file)) for name, column in cells.items()},
             pd.Index(numbers, name=self.rows.unit),
         )
+        frame.attrs = {NESTED: nested}
+        return frame
 
 
 @contextmanager

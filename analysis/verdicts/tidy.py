@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from analysis.verdicts.files import NESTED
 from analysis.verdicts.items import (
     add_pair_and_prompt_columns,
     assign_raters,
@@ -33,6 +34,7 @@ from analysis.verdicts.shapes import (
 from analysis.verdicts.sides import is_heading_about_sides, replace_words_by_winners
 from analysis.verdicts.table import (
     EXCLUDED,
+    GROUPS,
     HEADINGS,
     ITEMS,
     KNOWN,
@@ -67,6 +69,8 @@ _CHECK = re.compile(
 """Names of items and criteria that are for practice, or that check the rater."""
 _NO_REASON = NO | {"", "none", "na", "n/a", "nan", "null"}
 _OWN = {simplify_heading(name): name for name in (*KNOWN, EXCLUDED)}
+_NESTABLE = {"filter", "pair_id", "prompt_id"}
+"""The roles of columns that may hold lists and objects."""
 _DEFAULTS = {"dataset": "all", "criterion": "overall"}
 """Optional columns, and their value if a table lacks the column."""
 
@@ -121,6 +125,7 @@ def make_tidy(
         _refuse_possible_check_questions(table, wide)
     if wide or (HEADS in declared.columns and not are_pairs):
         melt_wide_table(table, wide)
+    _refuse_nested_cells(table, frame.attrs.get(NESTED, {}))
     if table.has_columns("verdict", *METHODS):
         _refuse_names_of_checks(table)
         _complete_rows(table)
@@ -402,7 +407,7 @@ def _refuse_counted_votes(table: Table) -> None:
     Raises:
         StudyError: A column counts votes.
     """
-    items = table.find_headings([*ITEMS, *HEADINGS["groups"], "pairid"])
+    items = table.find_headings([*ITEMS, *GROUPS, "pairid"])
     repeated = [name for name in items if table.count_distinct_rows(name) < len(table.frame)]
     keys = [*METHODS, *filter(table.has_columns, ("verdict", "criterion", "dataset", "rater")), *repeated]
     are_outcomes = not table.has_columns("rater") and table.count_distinct_rows(*keys) == len(table.frame) > 1
@@ -456,6 +461,21 @@ def _leave_out_other_questions(table: Table) -> None:
         table.unused += other
         table.notes.append(f"not read, since no answer is a verdict: {join_with_and(list(map(repr, other)))}")
         table.set_frame(table.frame[criterion.isin(criteria_with_verdicts)])
+
+
+def _refuse_nested_cells(table: Table, places: Mapping[str, str]) -> None:
+    """Refuse a list or an object in a column that is read. In an id or a prompt, it is read as JSON text.
+
+    Args:
+        table: The table.
+        places: For each column with lists or objects, the place of the first one.
+    """
+    used = {name for role in table.roles if role.role not in _NESTABLE for name in role.column.split(", ")}
+    for name in places.keys() & (used | (KNOWN - _NESTABLE)):
+        raise StudyError(
+            f"{places[name]}: {name} is a list or an object, and a cell of a table is a text or a number; "
+            "write each value in a column, or see the formats that guard-eval reads: docs/formats.md"
+        )
 
 
 def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:

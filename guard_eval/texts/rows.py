@@ -232,9 +232,11 @@ def refuse_ambiguous_columns(
             continue
         values = ["" if row.get(key) is None else str(row[key]) for row in rows]
         cells = len(set(zip(groups, values, strict=True)))
-        # A measurement has many different numbers, and texts have words of letters.
+        # A measurement has many different numbers. A text has a word of letters, or several words.
         are_settings = cells == len(rows) >= 2 * len(set(values))
-        may_be_named = are_settings or any(map(str.isalpha, " ".join(values).split()))
+        words = [str(row[key]).split() for row in rows if isinstance(row.get(key), str)]
+        are_texts = any(len(every) >= _LEAST_WORDS or any(map(str.isalpha, every)) for every in words)
+        may_be_named = are_settings or are_texts
         is_part = heading in PARTS or key in KEYS["prompt"]
         is_doubtful = is_part or (may_be_named and key not in NO_TEXT and not are_numbered)
         if cells > count and is_doubtful:

@@ -90,6 +90,12 @@ def test_counted_votes_are_refused(rows, name):
         assert f"{name} may be the number of votes of each row" in refusal(table)
 
 
+@pytest.mark.parametrize("name", ["study", "split", "lang", "length"])
+def test_numbered_groups_of_items_are_no_votes(name):
+    rows = [{**row, "item": item, name: 2 + item // 5} for item in range(10) for row in VOTES]
+    assert counts(pd.DataFrame(rows).drop(columns="n"), columns={"rater": ""}) == ("10/10/10", 10)
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [

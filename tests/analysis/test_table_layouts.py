@@ -288,10 +288,28 @@ def test_table_is_the_same_in_every_file(tmp_path, name, content):
     assert counts(path) == ("10/10/10", 30)
 
 
-def test_list_in_a_column_that_is_read_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("winner", ["model_a"]),
+        ("winner", ["model_a", "model_b"]),
+        ("annotator", ["u", "v"]),
+        ("criterion", ["fluency"]),
+        ("model_a", {"name": "alpha"}),
+    ],
+)
+def test_list_in_a_column_that_is_read_is_refused(tmp_path, name, cell):
     path = tmp_path / "votes.json"
-    path.write_text(VOTES.assign(winner=[["model_a", "model_b"]] * 30).to_json(orient="records"))
-    assert "names no method of its pair" in refusal(path)
+    path.write_text(VOTES.assign(**{name: [cell] * 30}).to_json(orient="records"))
+    assert f"votes.json, record 1: {name} is a list or an object" in refusal(path)
+
+
+def test_lists_of_messages_name_the_prompts(tmp_path):
+    """Thirty verdicts are about ten prompts."""
+    path = tmp_path / "votes.json"
+    prompts = [[{"role": "user", "content": f"prompt {n % 10}"}] for n in range(30)]
+    path.write_text(VOTES.assign(prompt=prompts).to_json(orient="records"))
+    assert counts(path) == ("10/10/10", 10)
 
 
 @pytest.mark.parametrize(
@@ -421,6 +439,17 @@ def test_similar_ids_across_raters_are_refused(first_id, second_id):
     assert f"{first_id!r} for 'ann' and {second_id!r} for 'bob', which may mean the same" in refusal(table)
     both = pd.concat([table, table.assign(rater="eve")])
     assert analysis.read(both)["pair_id"].nunique() == 2  # a program tells them apart
+
+
+def test_third_spelling_of_an_id_is_refused():
+    """One rater has two spellings of twelve ids, and another has only the third."""
+    spellings = {"u": "{}", "v": "{}.0", "w": "0{}"}
+    rows = [
+        {"pair_id": form.format(n), "rater": rater} for rater, form in spellings.items() for n in range(12)
+    ]
+    table = pd.DataFrame([{**row, **AB, "verdict": "alpha"} for row in rows]).replace({"rater": {"v": "u"}})
+    assert "'0' for 'u' and '00' for 'w', which may mean the same" in refusal(table)
+    assert analysis.read(table[table["rater"] == "u"])["pair_id"].nunique() == 24
 
 
 def test_ids_like_exponents_are_not_numbers():

@@ -504,11 +504,21 @@ def test_side_columns_are_not_read_as_systems(run, tmp_path, columns):
         assert "--column" not in message or "modelA" in columns
 
 
-@pytest.mark.parametrize("key", ["document", "image", "my own heading", "Input"])
+@pytest.mark.parametrize(
+    ("key", "part"),
+    [
+        *[(key, "plant {} needs rain") for key in ("document", "image", "my own heading", "Input")],
+        ("expression", "1{} + 30"),
+        ("a", "12 30 4 {}"),
+    ],
+)
 @pytest.mark.parametrize("names", [("x",), ("x", "y")])
-def test_column_with_part_of_the_prompt_is_refused(run, tmp_path, key, names):
+def test_column_with_part_of_the_prompt_is_refused(run, tmp_path, key, part, names):
     """One instruction with four documents is no single prompt with four texts."""
-    rows = [row | {key: row["prompt"], "prompt": "Sum up."} for row in rows_of(*names, heading="system")]
+    rows = [
+        row | {key: part.format(QUESTIONS.index(row["prompt"])), "prompt": "Sum up."}
+        for row in rows_of(*names, heading="system")
+    ]
     message = run("new", "s", "--texts", write(tmp_path, "all.jsonl", rows), plain(tmp_path, "z")).refused()
     assert "differs between texts of one prompt" in message
     assert "write the whole prompt under the key 'prompt'" in message
