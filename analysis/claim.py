@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from analysis.stats.printed import (
     are_percentages_possible,
+    can_add_up_to_100,
     compute_clustered_p,
     find_largest_significant_icc,
+    find_nearest_percentage,
     find_possible_counts,
 )
 from analysis.stats.proportion import run_pooled_binomial_test
@@ -71,6 +73,7 @@ class PrintedRow:
         percentages: The printed percentages.
         n: The number of ratings.
         is_possible: Whether counts of `n` ratings can give these percentages.
+        nearest: The nearest possible percentages.
         lowest_p, highest_p: The smallest and largest p of the binomial test, over all counts that give these
             percentages.
     """
@@ -78,6 +81,7 @@ class PrintedRow:
     percentages: str
     n: int
     is_possible: bool
+    nearest: str
     lowest_p: float | None
     highest_p: float | None
 
@@ -242,6 +246,7 @@ def _check_percentages(percentages: Sequence[str], n: int) -> PrintedRow:
         percentages="/".join(percentages),
         n=n,
         is_possible=is_possible,
+        nearest="/".join(find_nearest_percentage(percentage, n) for percentage in percentages),
         lowest_p=min(p_values, default=None),
         highest_p=max(p_values, default=None),
     )
@@ -249,11 +254,18 @@ def _check_percentages(percentages: Sequence[str], n: int) -> PrintedRow:
 
 def _describe_rating_count(ratings: int, raters: int, pairs: int | None) -> str:
     """Say whether the number of ratings fits the numbers of raters and pairs."""
-    pairs = pairs or ratings // raters
-    planned = f"{count_in_words(raters, 'rater')} × {count_in_words(pairs, 'pair')} = {raters * pairs:,}"
+    if pairs is None:
+        of_pairs = "no whole number of pairs: some are missing"
+        if ratings % raters == 0:
+            of_pairs = f"of {count_in_words(ratings // raters, 'pair')}"
+        return f"{ratings:,} ratings by {count_in_words(raters, 'rater')} are {of_pairs}."
+    planned = f"{count_in_words(raters, 'rater')} × {count_in_words(pairs, 'pair')}"
     if ratings == raters * pairs:
-        return f"{planned} ratings."
-    return f"{planned}, not {ratings:,} ratings: one of these figures is wrong, or ratings are missing."
+        return f"{ratings:,} ratings are {planned}."
+    missing = ", or ratings are missing" if ratings < raters * pairs else ""
+    return (
+        f"{ratings:,} ratings are not {planned} = {raters * pairs:,}: one of these figures is wrong{missing}."
+    )
 
 
 def _describe_tolerated_correlation(claim: Claim, alpha: float, tests: int) -> str:
@@ -325,12 +337,20 @@ def _tabulate_percentages(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
     columns: Columns[PrintedRow] = {
         "Percentages": lambda row: row.percentages,
         "Ratings": lambda row: row.n,
-        "Possible": lambda row: "yes" if row.is_possible else "no",
+        "Possible": _describe_percentages_possibility,
         "Pooled p": lambda row: (
             NOTHING if row.lowest_p is None else _format_p_range(row.lowest_p, row.highest_p)
         ),
     }
     return (make_table(rows, columns, caption="What the percentages can be shares of"),)
+
+
+def _describe_percentages_possibility(row: PrintedRow) -> str:
+    if row.is_possible:
+        return "yes"
+    if not can_add_up_to_100(row.percentages.split("/")):
+        return "no; the sum is not 100"
+    return "no; not together" if row.nearest == row.percentages else f"no; nearest {row.nearest}"
 
 
 def _format_p_range(low: float | None, high: float | None) -> str:

@@ -100,8 +100,7 @@ def replicate(
         prompts: Files of prompts, or of generations with prompt and reference, or a folder of such files.
             Default: the folder prompts/.
         limit: Use only this number of prompts from each dataset, drawn by the seed.
-        verdicts: For tables of people and judges: a file of verdicts or counts. Nothing is run, and other
-            options have no effect.
+        verdicts: For tables of people and judges: a file of verdicts or counts. Nothing else is run.
         dry_run: Show what would be run; run nothing.
         overrides: Settings in place of the paper's, each `table.key=value`.
 
@@ -112,6 +111,9 @@ def replicate(
         return list_paper_tables()
     entry = find_paper_table(table)
     if verdicts is not None:
+        unused = {"--prompts": prompts, "--limit": limit, "--set": overrides}
+        if named := [name for name, value in unused.items() if value]:
+            raise StudyError(f"{named[0]} has no effect with --verdicts. Leave one of these options out")
         return _compare_verdicts_with_paper(entry, verdicts, None if dry_run else folder)
     heading = f"{entry.label}: {entry.title}"
     if not entry.experiment:
@@ -142,12 +144,19 @@ def _describe_planned_study(folder: Path, tables: JsonObject, prompts: Sequence[
 
 def list_paper_tables() -> Replication:
     """List the tables and figures of the paper."""
-    rows = tuple(
-        (table.name, table.label, table.title, table.models[0], " and ".join(table.asks))
-        for table in read_paper_tables()
-    )
+    rows = []
+    for table in read_paper_tables():
+        model = ", ".join((*table.models[:1], *("…" for _ in table.models[1:2])))
+        rows.append((table.name, table.label, table.title, model, " and ".join(table.asks)))
     return Replication(
-        tables=(Table(columns=_LISTED, rows=rows, caption="", text_columns=len(_LISTED)),),
+        tables=(
+            Table(
+                columns=_LISTED,
+                rows=tuple(rows),
+                caption="",
+                text_columns=len(_LISTED),
+            ),
+        ),
         figures=pd.DataFrame(rows, columns=_LISTED),
         next=("guard-eval replicate NAME --dry-run",),
     )
@@ -198,6 +207,12 @@ def _run_paper_experiment(table: PaperTable, study: Study) -> Replication:
             raise StudyError("\n".join(measured.failures))
         ours = convert_scores_to_figures(measured.to_frame())
         model = find_paper_model(table, study)
+        datasets = set(ours["dataset"])
+        printed = set(find_published_figures(table.label)["dataset"])
+        if missing := sorted(printed - datasets):
+            notes.append(f"not run: {', '.join(missing)}")
+        if others := sorted(datasets - printed):
+            notes.append(f"not in the paper: {', '.join(others)}; ours are in {study.metrics_folder}/")
         if len(table.models) > 1:
             notes.append(f"the paper's figures are those of {model}; name another with --set model.name")
     differences = find_setting_differences(table, study)

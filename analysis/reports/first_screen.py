@@ -31,6 +31,7 @@ from analysis.sections.results.shares import (
     WinShareRow,
     choose_conclusion,
     count_pairs_and_ratings,
+    describe_conclusion,
 )
 from analysis.sections.search import describe_search
 from analysis.sections.section import group_by, name_raters, remove_word_simulated
@@ -323,7 +324,7 @@ def _make_share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultB
                 label=" · ".join(label),
                 interval=row.win_share,
                 p=row.deciding_p,
-                conclusion=choose_conclusion(row, evidence.plan.alpha),
+                conclusion=describe_conclusion(row, evidence.plan.alpha),
                 won=row.wins / row.ratings,
                 tied=row.ties / row.ratings,
             )

@@ -24,8 +24,8 @@ from analysis.sections.results.ranking import RankingRow, group_ranking_rows
 from analysis.sections.results.shares import (
     CoverageRow,
     WinShareRow,
-    choose_conclusion,
     count_pairs_and_ratings,
+    describe_conclusion,
 )
 from analysis.sections.section import (
     Cells,
@@ -213,7 +213,7 @@ def _write_result_sentence(evidence: Evidence) -> str:
         most=MAX_RESULTS,
         test=test,
         sizes=_describe_sample_sizes,
-        verdict_word=choose_conclusion,
+        verdict_word=describe_conclusion,
     )
     return "".join(lines)
 

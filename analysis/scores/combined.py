@@ -115,7 +115,7 @@ def add_panel_scores(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFram
     scores only pairs that every judge has judged. A single simulated judge beside real judges is in no panel.
 
     Raises:
-        StudyError: There are fewer than two judges.
+        StudyError: There are fewer than two judges, or a judge has the name of the panel.
     """
     formed: list[JudgePanel] = []
     table = scores
@@ -127,6 +127,8 @@ def add_panel_scores(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFram
             if kind in SIMULATED:
                 continue  # one simulated judge beside real judges needs no panel
             raise StudyError(TOO_FEW_JUDGES)
+        if name in members:
+            raise StudyError(f"a judge and the panel are both called {name!r}; give the judge another name")
         rows = _sum_scores_by_group(
             group,
             _JUDGED,

@@ -15,6 +15,7 @@ numbers of items per rater, and items are clusters (Cameron, Gelbach and Miller 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -45,9 +46,10 @@ def explain_too_few_raters(weights: Floats | Integers, fewest: int) -> str:
     effective = float(weights.sum() ** 2 / (weights**2).sum())
     if len(weights) >= fewest and effective >= FEWEST_EQUAL:
         return ""
+    rounded_down = math.floor(100 * effective) / 100  # never printed as enough
     return (
         f"a result for other raters needs at least {fewest} raters with similar numbers of ratings (together "
-        f"worth {FEWEST_EQUAL:g} equal raters); there are {len(weights)}, worth {effective:.2f}"
+        f"worth {FEWEST_EQUAL:g} equal raters); there are {len(weights)}, worth {rounded_down:.2f}"
     )
 
 

@@ -42,6 +42,16 @@ def are_percentages_possible(percentages: Sequence[str], n: int) -> bool:
     return smallest <= n <= largest
 
 
+def can_add_up_to_100(percentages: Sequence[str]) -> bool:
+    """Return whether rounding explains that the percentages do not add up to 100.
+
+    >>> can_add_up_to_100(["33.3", "33.3", "33.3"]), can_add_up_to_100(["70", "20", "20"])
+    (True, False)
+    """
+    rounding = sum((_find_rounding_error(percentage) for percentage in percentages), Fraction())
+    return abs(sum(map(Fraction, percentages), Fraction()) - 100) <= rounding
+
+
 def round_percentage(count: Fraction | int, n: int, decimals: int) -> set[str]:
     """Return the possible printed percentages of `count` out of `n`: two if the value is half-way.
 
@@ -52,6 +62,18 @@ def round_percentage(count: Fraction | int, n: int, decimals: int) -> set[str]:
     half = Fraction(1, 2)
     nearest = {math.ceil(units - half), math.floor(units + half)}
     return {str(Decimal(unit).scaleb(-decimals)) for unit in nearest}
+
+
+def find_nearest_percentage(percentage: str, n: int) -> str:
+    """Return the possible percentage of `n` verdicts that is nearest to `percentage`, as printed.
+
+    >>> find_nearest_percentage("78.3", 150)  # 117/150 = 78.0, 118/150 = 78.67
+    '78.0'
+    """
+    share = Fraction(percentage) / 100
+    nearby = (math.floor(share * n), math.ceil(share * n))
+    count = min(nearby, key=lambda count: abs(Fraction(count, n) - share))
+    return max(round_percentage(count, n, _count_decimals(percentage)))
 
 
 def _find_rounding_error(percentage: str) -> Fraction:

@@ -24,6 +24,7 @@ from analysis.verdicts.table import (
     refuse_wrong_rows,
 )
 from analysis.verdicts.words import (
+    MEANINGS,
     TIED,
     A,
     B,
@@ -148,7 +149,8 @@ def replace_words_by_winners(table: Table) -> None:
 def _read_words(table: Table) -> pd.DataFrame:
     """Return the word of each row, its meaning (`Word`), and the row's methods `a` and `b`.
 
-    The kind of a word that is the name of one of the row's methods is empty; `meaning` is its other kind.
+    The kind of a word that is the name of one of the row's methods is empty, unless the word is declared;
+    `meaning` is its other kind.
     """
     verdict = table.get_cells("verdict").str.strip()
     a, b = map(table.get_cells, METHODS)
@@ -157,7 +159,8 @@ def _read_words(table: Table) -> pd.DataFrame:
     words = words.set_axis(verdict.index).assign(verdict=verdict, a=a, b=b)
     words["side"] = words["side"].fillna(TIED).astype(int)
     words["meaning"] = words["kind"].fillna("")
-    words["kind"] = words["meaning"].mask((verdict == a) | (verdict == b) | (verdict == TIE), "")
+    is_name = ((verdict == a) | (verdict == b)) & ~verdict.isin(table.declared.words)
+    words["kind"] = words["meaning"].mask(is_name | (verdict == TIE), "")
     return words
 
 
@@ -202,7 +205,7 @@ def _refuse_ambiguous_words(table: Table, words: pd.DataFrame, by_side: NDArray[
     verdict, kind, meaning = words["verdict"], words["kind"], words["meaning"]
     is_method = (verdict == words["a"]) | (verdict == words["b"])
     is_declared = verdict.isin(table.declared.words)
-    is_word = ~kind.isin(["", "declared"])
+    is_word = ~kind.isin(["", "declared"]) & ~is_declared
     is_missing = verdict.isna() | _mark_words(verdict, means_no_verdict)
     unknown = verdict[(meaning == "") & ~is_method & ~is_declared & ~is_missing]
     doubts = pd.Series("", words.index)
@@ -311,6 +314,10 @@ def _refuse_changed_sides(
             changed = _mark_possible_swaps(table, name, sided | (is_declared & is_swap), words)
         if is_swap:
             changed |= _mark_possible_swaps(table, name, kind == "column", words)
+        # Words that are declared as a and b already would be refused again.
+        meanings = MEANINGS
+        if is_declared.any():
+            meanings = "a method, first or second" if name in side_columns else "a method"
         refuse_wrong_rows(
             table.frame,
             changed,
@@ -318,7 +325,7 @@ def _refuse_changed_sides(
             "Write the preferred method, or add columns left and right with the methods as shown. If sides "
             "never changed, or the column says which text was first, declare what the words mean: {options}",
             name=table.get_heading(name, name),
-            options=offer_word_settings(words["verdict"][sided | is_declared]),
+            options=offer_word_settings(words["verdict"][sided | is_declared], meanings),
         )
 
 

@@ -161,9 +161,9 @@ def format_set_options(*settings: str, join: str = " ") -> str:
     return join.join(f"--set {shlex.quote(setting)}" for setting in settings)
 
 
-def offer_word_settings(words: Iterable[str]) -> str:
+def offer_word_settings(words: Iterable[str], meanings: str = MEANINGS) -> str:
     """Write the options that declare words for verdicts, and the possible meanings."""
-    return f"{format_set_options(*map(format_word_setting, sorted(set(words))))} ({MEANINGS})"
+    return f"{format_set_options(*map(format_word_setting, sorted(set(words))))} ({meanings})"
 
 
 def is_model_name(name: str) -> bool:

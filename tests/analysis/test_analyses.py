@@ -23,6 +23,7 @@ from analysis.sections.raters.judges import make_section as make_judges_section
 from analysis.sections.results.assisted import make_section as make_assisted_section
 from analysis.sections.results.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED
 from analysis.sections.results.sensitivity import make_section as make_sensitivity_section
+from analysis.sections.results.shares import format_p_or_reason, measure_total_shares
 from analysis.sections.results.shares import measure_all_shares as all_shares
 from analysis.stats.alternative_annotator import run_alternative_annotator_test
 from analysis.stats.equal_length import UNFITTABLE, estimate_share_at_equal_length
@@ -241,6 +242,15 @@ def test_judge_rows_follow_hand_arithmetic():
     assert row.same_as_most == pytest.approx(3 / 4)
     assert row.with_a_person == pytest.approx((2 / 3 + 0 + 1 / 3 + 2 / 3) / 4)
     assert row.among_people == pytest.approx((1 / 3 + 1 + 0 + 1 / 3) / 4)
+
+
+@pytest.mark.parametrize("unit", ["pair", "prompt"])
+def test_unreachable_p_names_the_unit_of_the_test(unit):
+    """Four pairs have at least p = 1/8."""
+    names = "pair_id verdict prompt_id" if unit == "prompt" else "pair_id verdict"
+    frame = listed(names, [(str(n), "x", f"p{n}")[: len(names.split())] for n in range(4)])
+    (row,) = measure_total_shares(evidence(frame))
+    assert format_p_or_reason(row, 0.05) == f"too few {unit}s"
 
 
 def test_judge_answer_compares_significant_results():

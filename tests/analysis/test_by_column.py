@@ -45,6 +45,18 @@ def test_interaction_within_units_tests_paired_differences():
     assert estimate.p == pytest.approx(2 / 2**8, abs=0.003)
 
 
+def test_interaction_test_holds_its_level():
+    rng = np.random.default_rng(0)
+    small = [
+        run_interaction_test(
+            rng.normal(size=30), rng.integers(1, 4, 30), rng.integers(0, 2, 30), range(30), seed=n
+        ).p
+        for n in range(200)
+    ]
+    # At most 10 + 2 · 3.1 of 200 p-values below .05 are to be expected.
+    assert sum(p <= 0.05 for p in small) <= 17
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_interaction_p_of_equal_groups_is_one(seed):
     scores = np.random.default_rng(seed).choice([0, 1 / 3, 0.5, 2 / 3, 1], 8)

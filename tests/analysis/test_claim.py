@@ -48,6 +48,7 @@ def test_check_reproduces_judge_figures_of_errata():
     rows = ("56.7,0,43.3", "58.3,0,41.7", "0,100,0", "60.0,0,40.0")
     checked = check_claim(pairs=150, percentages=rows)
     assert checked.totals == (60, 120)
+    assert [row.nearest for row in checked.printed if row.n == 150][1] == "58.0/0/42.0"
     highest_p = {row.n: row.highest_p for row in checked.printed if row.percentages == "60.0/0/40.0"}
     assert highest_p == {60: pytest.approx(0.155, abs=5e-4), 120: pytest.approx(0.0353, abs=5e-5),
                      150: pytest.approx(0.0176, abs=5e-5)}  # fmt: skip
@@ -81,10 +82,10 @@ def test_unanimous_ratings_have_a_largest_tolerated_correlation():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"raters": 4, "pairs": 600}, "4 raters × 600 pairs = 2,400, not 600 ratings"),
-        ({"raters": 3, "pairs": 150}, "= 450, not 600 ratings: one of these figures is wrong"),
-        ({"raters": 4}, "4 raters × 150 pairs = 600 ratings."),
-        ({"raters": 7}, "7 raters × 85 pairs = 595, not 600 ratings"),
+        ({"raters": 4, "pairs": 600}, "600 ratings are not 4 raters × 600 pairs = 2,400"),
+        ({"raters": 3, "pairs": 150}, "= 450: one of these figures is wrong."),
+        ({"raters": 4}, "600 ratings by 4 raters are of 150 pairs."),
+        ({"raters": 7}, "600 ratings by 7 raters are no whole number of pairs: some are missing."),
         ({"raters": 4}, "A win share of 57.92 % and a lead of 15.8 points"),
     ],
 )
@@ -104,8 +105,9 @@ def test_each_comparison_has_its_own_ratings_per_pair():
 
 def test_check_names_percentages_without_a_sum_of_100():
     """Each of 70, 20 and 11 is possible of 150, but 105, 30 and 16 make 151."""
-    (table,) = check_claim(raters=3, pairs=50, percentages=("70,20,10", "70,20,20", "70,20,11")).tables
-    assert [row[2] for row in table.rows if row[1] == 150] == ["yes", "no", "no"]
+    (table,) = check_claim(raters=3, pairs=50, percentages=("70,20,20", "70,20,11", "70.1,20,9.9")).tables
+    words = [row[2] for row in table.rows if row[1] == 150]
+    assert words == ["no; the sum is not 100", "no; not together", "no; nearest 70.0/20/10.0"]
 
 
 @pytest.mark.parametrize("row", ["33.3,33.3,33.3", "0,0,100", "50,50"])
@@ -120,13 +122,17 @@ def test_check_gives_range_of_p_for_percentages(row):
     ("options", "problem"),
     [
         ({}, "no counts were given"),
+        ({"wins": 3}, "no counts were given"),
         ({"wins": 3, "losses": 4}, "--raters is missing"),
         ({"wins": -3, "losses": 4, "raters": 1}, "whole numbers"),
-        ({"wins": 0, "losses": 0, "raters": 1}, "not all 0"),
+        ({"wins": 0, "losses": 0, "raters": 1}, "whole numbers"),
+        ({"wins": 3, "losses": 4, "raters": 0}, "at least 1"),
         ({"wins": 3, "losses": 4, "raters": 2.5}, "whole numbers"),
+        ({"wins": 43.75, "losses": 21, "raters": 4}, "whole numbers"),
         ({"wins": 3, "losses": 4, "raters": 1, "icc": 1.5}, "--icc 1.5"),
         ({"wins": 3, "losses": 4, "raters": 1, "also": ("1,2",)}, "whole numbers"),
         ({"percentages": ("80,20",)}, "--raters is missing"),
+        ({"percentages": ("80",), "pairs": 3}, "--percentages 80:"),
         ({"percentages": ("57,9,30,12",), "pairs": 3}, "two or three percentages with decimal points"),
         ({"percentages": ("180,20",), "pairs": 3}, "--percentages 180,20:"),
         ({"percentages": ("80,20",), "pairs": 10**9}, "1,000,000,000 ratings"),

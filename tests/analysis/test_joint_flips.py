@@ -14,6 +14,7 @@ from analysis.sections.results.sensitivity import FIXED, PRECISION, run_alternat
 from analysis.sections.results.shares import measure_total_shares
 from analysis.verdicts.checks import unify_method_order
 from guard_eval.joint_flips import compute_max_t_p
+from guard_eval.sign_flip import sign_flip
 
 
 def enumerated(scores):
@@ -36,6 +37,14 @@ def test_max_t_of_few_units_agrees_with_enumeration(seed, units, results):
     scores = np.random.default_rng(seed).integers(-2, 4, (units, results)).astype(float)
     scores[0] = 1.0
     assert compute_max_t_p(scores) == pytest.approx(enumerated(scores))
+
+
+def test_max_t_corrects_no_repeated_results():
+    rng = np.random.default_rng(2)
+    common = rng.choice([-1.0, 0, 1], 300, p=[0.27, 0.37, 0.36])
+    alone = sign_flip(common).p
+    # One and the same result six times: no correction at all.
+    assert compute_max_t_p(np.tile(common[:, None], 6)) == pytest.approx([alone] * 6, abs=0.006)
 
 
 def test_max_t_corrects_the_family_of_a_report():

@@ -87,6 +87,11 @@ def test_panel_of_real_judges_excludes_simulated_judges():
         scores_of(made_up, "majority")
 
 
+def test_judge_named_like_the_panel_is_refused():
+    with pytest.raises(StudyError, match="are both called 'panel of 2 judges, mean'"):
+        scores_of(judged(**{"a": ["x"], "panel of 2 judges, mean": ["y"]}), "mean")
+
+
 def test_panel_needs_all_its_judges_in_a_comparison():
     more = judged(a=["xx"] * 3).astype(object).replace("y", "z")
     more["pair_id"] = ["z0", "z0", "z1", "z1", "z2", "z2"]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.meta_analysis import combine_effects
 
-from analysis.stats.population import TwoWayDesign
+from analysis.stats.population import TwoWayDesign, explain_too_few_raters
 
 SHROUT_FLEISS = np.array(
     [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]], dtype=float
@@ -112,3 +112,9 @@ def test_degrees_of_freedom_are_fewer_than_the_items():
     design = TwoWayDesign(np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 1, 2, 2, 0]), np.full(6, 1 / 6))
     assert "items as clusters" in design.method
     assert design.estimate_mean(np.array([1, 1, 0, 0, 0.5, 0.5])).df == 2
+
+
+def test_few_raters_are_never_printed_as_enough():
+    """By hand: 507² / (307² + 2 · 100²) = 257 049 / 114 249 = 2.2499, and 2.25 equal raters are needed."""
+    assert explain_too_few_raters(np.array([307, 100, 100]), 3).endswith("there are 3, worth 2.24")
+    assert explain_too_few_raters(np.array([306, 100, 100]), 3) == ""  # 256 036 / 113 636 = 2.2531

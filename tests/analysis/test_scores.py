@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.scores.scores import (
+    CELL,
     ITEM,
     ScoredVerdicts,
     add_judge_column,
@@ -61,6 +62,12 @@ def test_scores_and_items_agree_with_pandas(drawn, seed):
         number, first = find_item_numbers(rows)
         assert list(number) == list(rows.groupby(ITEM, sort=True).ngroup())
         assert list(number[first]) == list(range(len(first)))
+
+
+def test_empty_scores_have_no_items():
+    scores = score_raters(table([("p1", ("x", "y"), "ann", "fluency", 1, "1")]))[:0]
+    assert score_items(scores).empty
+    assert set(CELL) < set(score_items(scores).columns)
 
 
 def test_comparisons_have_the_planned_order_of_methods():

@@ -39,6 +39,15 @@ def test_e_value_has_mean_one_under_the_null(scores):
     assert np.exp(compute_log_e_values(signs * np.array(scores) / 3)).mean(axis=0) == pytest.approx(1)
 
 
+@settings(max_examples=30)
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=40))
+def test_e_value_ignores_the_order_of_methods(scores):
+    first, second = run_anytime_test(np.array(scores) / 4), run_anytime_test(-np.array(scores) / 4)
+    assert first.log_e == pytest.approx(second.log_e, abs=1e-9)
+    if first.share.low is not None:
+        assert first.share.low == pytest.approx(1 - second.share.high, abs=1e-6)
+
+
 def alike(rng, studies, items, raters=3):
     """Draw mean scores of items by raters who agree as the paper's do, without a difference."""
     felt = 0.9 * rng.normal(size=(studies, items, 1)) + rng.normal(size=(studies, items, raters))

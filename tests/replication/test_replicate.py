@@ -115,6 +115,8 @@ def test_replicate_resumes_and_refuses_other_settings(tmp_path):
         f"OTHER SETTING: {'; '.join(result.setting)}. Differences say nothing about the paper."
         in result.lines
     )
+    assert "not run: BookCorpus, Wikinews" in result.lines
+    assert "not in the paper: tales; ours are in made/metrics/" in result.lines
     (table,) = result.tables
     assert [row[0] for row in table.rows] == [f"λ=0.9{n}" for n in (1, 3, 5, 7, 9)]
     ours = result.figures[result.figures["ours"].notna()]
@@ -213,6 +215,7 @@ def test_replicate_refuses_wrong_arguments(planned):
             "not a table of verdicts. To list the tables, run: guard-eval replicate",
         ),
         ("llm", {"verdicts": verdicts}, "v.csv"),
+        ("llm", {"verdicts": verdicts, "limit": 3}, "--limit has no effect with --verdicts. Leave one"),
     ):
         with pytest.raises(StudyError, match=message):
             replicate(table, Path("out"), **options)

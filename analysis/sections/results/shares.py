@@ -51,7 +51,7 @@ from guard_eval.reporting.words import (
 from guard_eval.rubric import COMPOSITE
 
 NO_EVIDENCE = "no evidence"
-TOO_FEW = "too few units"
+TOO_FEW = "too few {unit}s"
 NO_TEST = "no test"
 BALANCED = "nothing to test"
 NO_CORRECTED_P = "no corrected p: too few differ, so it could never be small"
@@ -433,7 +433,7 @@ def count_pairs_and_ratings(evidence: Evidence) -> list[CoverageRow]:
 
 
 def choose_conclusion(row: TestedRow, alpha: float) -> str:
-    """Return the conclusion of a test, such as "evidence"."""
+    """Return the conclusion of a test, such as "evidence". `TOO_FEW` contains the placeholder "{unit}"."""
     p = row.deciding_p
     if p is not None and p > alpha:
         return NO_EVIDENCE
@@ -449,9 +449,15 @@ def choose_conclusion(row: TestedRow, alpha: float) -> str:
     return TOO_FEW if is_unreachable else NO_TEST
 
 
+def describe_conclusion(row: TestedRow, alpha: float) -> str:
+    """Return the conclusion of a test for readers, with the unit of the row in place of "{unit}"."""
+    unit = row.unit if isinstance(row, WinShareRow) else "unit"
+    return choose_conclusion(row, alpha).format(unit=unit)
+
+
 def format_p_or_reason(row: TestedRow, alpha: float) -> str:
     """Return the deciding p as text, or the reason why there is none."""
-    return choose_conclusion(row, alpha) if row.deciding_p is None else format_p(row.deciding_p)
+    return describe_conclusion(row, alpha) if row.deciding_p is None else format_p(row.deciding_p)
 
 
 def make_share_cells(
