@@ -60,6 +60,7 @@ MAX_OUTCOMES = 3
 _PEOPLE = frozenset({"human", "humans", "person", "people"})
 _MEANINGS = {"criterion": "criteria", "rater": "raters"}
 """What the headings of several columns of verdicts may mean."""
+_NUMBER = re.compile(r"[+-]?[\d.,]+")
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
     r"([\W_]*(?P<criterion>.*))?",
@@ -81,7 +82,7 @@ def find_verdicts(table: Table) -> list[str]:
     if not table.has_columns("verdict"):
         named = [name for name in table.find_common_headings("verdict") if name in table.columns_without_role]
         if not named:
-            _refuse_columns_of_worse_texts(columns)
+            _refuse_columns_of_worse_texts(table, columns)
             if set(columns) <= set(table.find_headings(HEADINGS["answers"])):
                 named = columns
         if named:
@@ -97,17 +98,25 @@ def find_verdicts(table: Table) -> list[str]:
             if len(columns) > 1 or is_rater or table.has_columns("criterion") != table.has_columns("rater"):
                 return columns
             table.use_columns("verdict", columns, "its cells are verdicts", verdict=table.frame[columns[0]])
+    _refuse_scores_as_verdicts(table)
     _use_tie_columns(table)
     return []
 
 
-def _refuse_columns_of_worse_texts(names: Sequence[str]) -> None:
+def _refuse_columns_of_worse_texts(table: Table, names: Sequence[str]) -> None:
     """Refuse a column of verdicts whose heading says that it names the worse text."""
     for name in filter(names_worse_text, names):
         option = format_column_options("verdict", [name])
+        words = offer_word_settings(text for text in table.list_values(name) if not means_no_verdict(text))
+        others = [other for other in names if not names_worse_text(other)][:1]
+        instead = (
+            f"To read {others[0]!r} instead, write {format_column_options('verdict', others)}. "
+            if others
+            else ""
+        )
         raise StudyError(
-            f"{name!r} seems to name the worse text. If it does, declare the better one for each word: "
-            f"{option} {offer_word_settings(['WORD'])}. If it names the better text, write {option}"
+            f"{name!r} seems to name the worse text. {instead}If it does, declare the better one for each "
+            f"word: {option} {words}. If it names the better text, write {option}"
         )
 
 
@@ -133,6 +142,29 @@ def _name_sides_in_cells(table: Table, name: str) -> pd.Series:
     words = find_word_meanings(texts)
     sides = {text: words[text].side if text in words else text for text in texts}
     return table.get_cells(name).map(sides).astype(object)
+
+
+def _refuse_scores_as_verdicts(table: Table) -> None:
+    """Refuse ranks or scores of both texts as verdicts, because one column cannot say which text is better.
+
+    Raises:
+        StudyError: The verdict is one of two columns of ranks or scores, or a table without a verdict has two
+            columns of numbers.
+    """
+    heading = table.get_heading("verdict")
+    if table.has_columns("verdict"):
+        is_score = not set(HEADINGS["measures"]).isdisjoint(split_heading_words(heading))
+        couples = [(heading, name) for name in table.columns_without_role if is_score]
+    else:
+        names = table.columns_without_role
+        names = [name for name in names if all(map(_NUMBER.fullmatch, table.list_values(name)))]
+        couples = [both for both in combinations(names, 2) if not all(map(table.is_boolean, both))]
+    for first, second in couples:
+        if differ_only_in_side(first, second):
+            raise StudyError(
+                f"no column has verdicts: {first} and {second} have a number for each text. Write a column "
+                "verdict with the better method, or tie"
+            )
 
 
 def _do_columns_have_same_verdicts(table: Table, *names: str) -> bool:
@@ -240,7 +272,10 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     if table.declared.columns.get("pair_id") != "":
         numbers = pd.Series(row).groupby(row).cumcount() + 1
         new = {"pair_id": row + 1, "rater": [f"{UNKNOWN_RATER} {number}" for number in numbers]}
-        meaning_of_win = "by another, unnamed rater of the row's pair"
+        meaning_of_win = (
+            "by another, unnamed rater of the row's pair. If each win is of a separate pair, write --set "
+            "columns.pair_id="
+        )
     new = {name: cells for name, cells in new.items() if not table.has_columns(name)}
     table.set_frame(table.frame.iloc[row])
     why = f"they count wins, and each win is {meaning_of_win}"
@@ -340,6 +375,7 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
             "the setting"
         )
     _refuse_sides_beside_methods(table, names)
+    _note_columns_that_are_not_read(table, names)
     other_columns = [name for name in table.names if name not in names]
     long = table.frame.melt(
         other_columns, list(names), var_name="_heading", value_name="verdict", ignore_index=False
@@ -362,6 +398,19 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
     if "rater" in split and not is_said and any(map(_find_kind_in_heading, names)):
         kinds = table.get_cells("rater").map(_find_kind_in_heading)
         table.use_columns("rater_kind", names, "headings that name a model or people", rater_kind=kinds)
+
+
+def _note_columns_that_are_not_read(table: Table, names: Sequence[str]) -> None:
+    """Add a note about each other column that holds some verdicts."""
+    for name in table.columns_without_role:
+        cells = table.get_cells(name).dropna()
+        count = int(cells.isin([text for text in table.list_values(name) if find_word_meaning(text)]).sum())
+        if name in names or is_name_of_aggregate(name) or not count:
+            continue
+        why = f"only {count} of its {len(cells)} cells are verdicts"
+        if count == len(cells):
+            why = "it describes the rater, or the file that names the methods lacks it"
+        table.notes.append(f"{name!r} is not read: {why}")
 
 
 def find_rater_columns_of_slots(table: Table, names: Sequence[str]) -> list[str]:

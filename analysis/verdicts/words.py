@@ -11,7 +11,10 @@ from typing import Literal, NamedTuple
 from guard_eval.lookalike import make_visible_form
 
 A, TIED, B = 1, 0, -1
-"""The sides that a verdict can name: the first text, neither text, and the second text."""
+"""The sides that a verdict can name: the first text, neither text, and the second text.
+
+A side multiplied by `B` is the other side.
+"""
 Kind = Literal["", "tie", "letter", "place", "column", "declared"]
 """What a word names: a tie, a letter, a place, the column of a method, or a side that the user has declared.
 Empty for a possible method."""
@@ -161,9 +164,9 @@ def format_set_options(*settings: str, join: str = " ") -> str:
     return join.join(f"--set {shlex.quote(setting)}" for setting in settings)
 
 
-def offer_word_settings(words: Iterable[str]) -> str:
+def offer_word_settings(words: Iterable[str], meanings: str = MEANINGS) -> str:
     """Write the options that declare words for verdicts, and the possible meanings."""
-    return f"{format_set_options(*map(format_word_setting, sorted(set(words))))} ({MEANINGS})"
+    return f"{format_set_options(*map(format_word_setting, sorted(set(words))))} ({meanings})"
 
 
 def is_model_name(name: str) -> bool:

@@ -290,6 +290,17 @@ def test_columns_of_verdict_words_can_be_raters(names):
     assert counts(table, columns={"headings": "rater"}) == ("20/0/4", 12)
 
 
+def test_rater_with_too_few_verdicts_is_named():
+    """The third rater was unsure of 5 of 12 items."""
+    raters = {"rater1": "A", "rater2": "B"}
+    table = pd.DataFrame(
+        [{"item": n, **AB, **raters, "rater3": "A" if n < 7 else "unsure"} for n in range(12)]
+    )
+    assert counts(table) == ("12/0/12", 12)
+    notes = analysis.read(table).attrs["reading"].notes
+    assert "'rater3' is not read: only 7 of its 12 cells are verdicts" in notes
+
+
 @pytest.mark.parametrize("rater", ["worker_id", "participant_id", "Evaluator", "user", "email"])
 @pytest.mark.parametrize("verdict", ["vote", "selected", "better", "fluency", "win_a", "pick"])
 def test_second_file_of_verdicts_is_no_key(tmp_path, rater, verdict):

@@ -410,10 +410,20 @@ def test_error_suggests_rows_with_other_texts_as_pairs():
 
 @pytest.mark.parametrize("names", [("system1rank", "system2rank"), ("score_a", "score_b")])
 def test_numbers_of_both_texts_are_no_verdict(names):
-    rows = [{"item": n, **AB, names[0]: n % 3, names[1]: n % 2} for n in range(12)]
-    assert "no column has verdicts" in refusal(pd.DataFrame(rows))
-    message = refusal(pd.DataFrame(rows), columns={"verdict": names[0]})
-    assert "the verdict '0' names no method of its pair" in message
+    table = pd.DataFrame([{"item": n, **AB, names[0]: n % 3, names[1]: n % 2} for n in range(12)])
+    words = {"0": "b", "1": "tie", "2": "a"}
+    for declared in (
+        {},
+        {"columns": {"verdict": names[0]}},
+        {"columns": {"verdict": names[0]}, "verdicts": words},
+    ):
+        assert f"{names[0]} and {names[1]} have a number for each text" in refusal(table, **declared)
+    better = (
+        table[names[0]]
+        .sub(table[names[1]])
+        .map(lambda more: "alpha" if more > 0 else "beta" if more else "tie")
+    )
+    assert counts(table.assign(verdict=better)) == ("6/4/2", 12)
 
 
 @pytest.mark.parametrize("name", ["group", "handedness", "batch"])
@@ -560,7 +570,11 @@ def test_rows_that_may_not_count_are_asked_about(name, marked, other):
         }
         for n in range(12)
     ]
-    assert f"columns.excluded={name}".replace(" ", "") in refusal(pd.DataFrame(rows))
+    message = refusal(pd.DataFrame(rows))
+    assert f"columns.excluded={name}".replace(" ", "") in message
+    assert ("call the column 'valid'" in message) == (
+        str(marked).casefold() in {"1", "x", "y", "yes", "true"}
+    )
     assert counts(pd.DataFrame(rows), columns={"excluded": name}) == ("0/0/8", 8)
     assert counts(pd.DataFrame(rows), columns={"excluded": ""}) == ("4/0/8", 12)
 

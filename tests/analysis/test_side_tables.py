@@ -197,6 +197,19 @@ def test_method_named_unlike_the_words_is_read(names, words):
     assert counts(pd.DataFrame(rows)) == ("9/0/3", 12)
 
 
+@pytest.mark.parametrize("names", [("B", "A"), ("System B", "System A")])
+def test_declared_words_can_be_names_of_methods(names):
+    """The word A is chosen in 9 of 12 rows."""
+    words = ("A", "B") if names == ("B", "A") else ("System A", "System B")
+    rows = [
+        {"item": n, "model_a": names[0], "model_b": names[1], "winner": words[n % 4 == 0]} for n in range(12)
+    ]
+    table = pd.DataFrame(rows)
+    assert f"may name a side, or the method {words[1]!r}" in refusal(table)
+    assert counts(table, verdicts=dict(zip(words, "ab", strict=True))) == ("9/0/3", 12)
+    assert counts(table, verdicts={word: word for word in words}) == ("3/0/9", 12)
+
+
 @pytest.mark.parametrize("words", [{"a": "b", "b": "a"}, {"A": "b", "B": "a", "C": "tie"}, {"gpt": "alpha"}])
 def test_declared_word_that_no_cell_has_is_refused(words):
     table = pd.DataFrame([{"item": n, **AB, "winner": "AB"[n % 4 == 0]} for n in range(12)])
@@ -219,6 +232,19 @@ def test_column_of_the_worse_text_must_be_declared(heading, words):
     assert counts(table, columns=columns) == ("9/0/3", 12)
     both = table.assign(winner=[words[n % 4 != 0] for n in range(12)])
     assert counts(both) == ("3/0/9", 12)
+
+
+@pytest.mark.parametrize(
+    "names", [("chosen", "rejected"), ("won", "lost"), ("better_system", "worse_system")]
+)
+def test_column_of_the_better_text_is_offered(names):
+    rows = [{"item": n, **AB, names[0]: "AB"[n % 4 == 0], names[1]: "BA"[n % 4 == 0]} for n in range(12)]
+    message = refusal(pd.DataFrame(rows))
+    assert f"To read {names[0]!r} instead, write --set columns.verdict={names[0]}" in message
+    assert (
+        f"""--set columns.verdict={names[1]} --set 'verdicts."A"=SIDE' --set 'verdicts."B"=SIDE'""" in message
+    )
+    assert counts(pd.DataFrame(rows), columns={"verdict": names[0]}) == ("9/0/3", 12)
 
 
 @pytest.mark.parametrize("name", ["game", "pass", "run", "call"])
@@ -292,6 +318,7 @@ def test_declared_words_can_name_places(name, cells, words):
     message = refusal(table, verdicts=dict(zip(words, "ab", strict=True)))
     assert f"the column {name!r} may say that sides changed" in message
     assert "on rows 2, 4, 6" in message
+    assert f"=SIDE' (a method{'' if name == 'swapped' else ', first or second'})" in message
     places = dict(zip(words, ("first", "second"), strict=True))
     if name == "swapped":
         assert "'swapped' may say that sides changed" in refusal(table, verdicts=places)

@@ -212,9 +212,9 @@ def test_equal_ids_with_prompts_cut_differently_are_refused(run, tmp_path):
 
 
 def test_ids_of_unknown_prompts_are_named(run, tmp_path):
-    known = [{"id": n, "prompt": question, "text": "x"} for n, question in enumerate(QUESTIONS)]
-    unknown = [{"id": 100 + n, "text": "y"} for n in range(4)]
-    files = write(tmp_path, "x.jsonl", known), write(tmp_path, "y.jsonl", unknown)
+    rows_with_prompts = [{"id": n, "prompt": question, "text": "x"} for n, question in enumerate(QUESTIONS)]
+    rows_with_ids = [{"id": 100 + n, "text": "y"} for n in range(4)]
+    files = write(tmp_path, "x.jsonl", rows_with_prompts), write(tmp_path, "y.jsonl", rows_with_ids)
     message = run("new", "s", "--texts", *files).refused()
     assert "4 of the texts by y have other ids, such as '100'. Add these texts" in message
 
@@ -505,7 +505,7 @@ def test_side_columns_are_not_read_as_systems(run, tmp_path, columns):
 
 
 @pytest.mark.parametrize(
-    ("key", "part"),
+    ("key", "pattern"),
     [
         *[(key, "plant {} needs rain") for key in ("document", "image", "my own heading", "Input")],
         ("expression", "1{} + 30"),
@@ -513,10 +513,10 @@ def test_side_columns_are_not_read_as_systems(run, tmp_path, columns):
     ],
 )
 @pytest.mark.parametrize("names", [("x",), ("x", "y")])
-def test_column_with_part_of_the_prompt_is_refused(run, tmp_path, key, part, names):
+def test_column_with_part_of_the_prompt_is_refused(run, tmp_path, key, pattern, names):
     """One instruction with four documents is no single prompt with four texts."""
     rows = [
-        row | {key: part.format(QUESTIONS.index(row["prompt"])), "prompt": "Sum up."}
+        row | {key: pattern.format(QUESTIONS.index(row["prompt"])), "prompt": "Sum up."}
         for row in rows_of(*names, heading="system")
     ]
     message = run("new", "s", "--texts", write(tmp_path, "all.jsonl", rows), plain(tmp_path, "z")).refused()

@@ -104,17 +104,19 @@ def collect_adapted_values(strategy: Strategy, before: Tensor, after: Tensor) ->
 
 def _apply_user_strategy(step: Step, logits: Tensor, context: Context) -> Tensor:
     """Apply a user's own strategy. Check the result's type and shape, and at the first step its values."""
-    result: Tensor = _call_registered_function(
+    result = _call_registered_function(
         apply_step, step, logits.clone(), context
     )  # the function may change the logits in place
-    is_valid = isinstance(result, Tensor) and result.shape == logits.shape and result.is_floating_point()
-    if is_valid and context.step == 0:
-        is_valid = bool(result.amax(-1).isfinite().all())
-    if not is_valid:
+    where = f"{find_defining_file(type(step))}: the function of {type(step).__name__}"
+    if not (isinstance(result, Tensor) and result.shape == logits.shape and result.is_floating_point()):
         raise StudyError(
-            f"{find_defining_file(type(step))}: the function of {type(step).__name__} returned no logits; "
-            f"return a float tensor {tuple(logits.shape)} with −inf for masked tokens, with at least one "
-            "other token in each row, and without NaN"
+            f"{where} returned {_describe_type_and_shape(result)}; it must return logits, "
+            f"{_describe_type_and_shape(logits)}"
+        )
+    if context.step == 0 and not bool(result.amax(-1).isfinite().all()):
+        raise StudyError(
+            f"{where} masked every token, or returned NaN; keep at least one token of each row, and return "
+            "−inf for masked tokens"
         )
     return result.float()
 
@@ -130,6 +132,12 @@ def _call_registered_function(function: Callable[..., _Result], step: object, *a
             f"{find_defining_file(type(step))}: the function of {type(step).__name__} failed: "
             f"{type(error).__name__}: {error}; correct the function, and run the command again"
         ) from error
+
+
+def _describe_type_and_shape(value: object) -> str:
+    if not isinstance(value, Tensor):
+        return type(value).__name__
+    return f"a tensor {tuple(value.shape)} of {str(value.dtype).removeprefix('torch.')}"
 
 
 class DecodedStep(NamedTuple):

@@ -130,10 +130,9 @@ def _check_strategy_class(strategy_class: type[Step], path: Path) -> None:
         raise _make_strategy_file_error(path, f"no function is registered for {strategy_class.__name__}")
     other = STRATEGIES.get(name) or _classes.get(name, strategy_class)
     if other.__module__ != strategy_class.__module__:
+        owner = "guard-eval" if name in STRATEGIES else find_defining_file(other)
         raise _make_strategy_file_error(
-            path,
-            f"{name!r} is a strategy of {find_defining_file(other)}; "
-            f"rename the class {strategy_class.__name__}",
+            path, f"{name!r} is a strategy of {owner}; rename the class {strategy_class.__name__}"
         )
 
 

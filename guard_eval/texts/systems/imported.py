@@ -202,7 +202,8 @@ def _keep_texts_of_prompts(
     if all_echo:
         texts = [replace(text, text=text.text.removeprefix(text.prompt or "")) for text in texts]
     prompts = len({text.prompt_id for text in texts})
-    duplicates, further = matched.duplicates, flaws[FURTHER]
+    duplicates = matched.duplicates
+    further = flaws[FURTHER]
     remarks = [
         (prompts < len(texts), format_count(prompts, "prompt")),
         (matched.in_place, "in the order of the prompts"),

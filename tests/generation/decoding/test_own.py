@@ -106,7 +106,7 @@ BAD_FILES = {
     + CLASS.format(name="A", body="    a: 'Share' = 1\n")
     + IDENTITY: "NameError: name 'Share' is not defined; correct the file",
     HEAD + CLASS.format(name="TopK", body=PLAIN) + IDENTITY.replace("(A)", "(TopK)"): (
-        "values.py; rename the class TopK"
+        "'top_k' is a strategy of guard-eval; rename the class TopK"
     ),
 }
 
@@ -121,13 +121,13 @@ def test_broken_strategy_files_are_refused_with_a_remedy(load_own_strategies, te
 
 
 BAD_FUNCTIONS = {
-    "return logits[:, :2]": "returned no logits; return a float tensor (1, 9)",
-    "return None": "returned no logits",
-    "return logits * torch.nan": "returned no logits",
-    "return logits - torch.inf": "returned no logits",
+    "return logits[:, :2]": "returned a tensor (1, 2) of",
+    "return None": "returned NoneType",
+    "return logits * torch.nan": "masked every token, or returned NaN",
+    "return logits - torch.inf": "masked every token, or returned NaN",
     "return 1 / 0": "ZeroDivisionError: division by zero",
     "return context.attention": "AttributeError",
-    "return logits.long()": "returned no logits",
+    "return logits.long()": "returned a tensor (1, 9) of int64",
     "raise SystemExit": "failed: SystemExit",
 }
 
