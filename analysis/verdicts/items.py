@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import combinations
+from itertools import combinations, filterfalse
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -331,17 +331,35 @@ def _use_or_refuse_possible_item(table: Table, items: ItemColumns, free: Sequenc
         return items
     if not is_row:
         raise StudyError(_describe_shared_cells(unknown))
-    is_judged_once = table.has_columns("rater") and table.is_judged_once(unknown[0])
-    is_alone = groups_rows and len(unknown) == len(likely) == 1
-    if is_alone and is_judged_once and simplify_heading(unknown[0]) not in GROUPS:
+    pair_columns = _find_possible_pair_columns(table, unknown, free)
+    is_alone = groups_rows and table.has_columns("rater") and pair_columns == unknown == likely[:1]
+    if is_alone and simplify_heading(unknown[0]) not in GROUPS:
         return _find_items_by_heading(table, likely)
     listed = join_with_and(list(map(repr, unknown[:MAX_OFFERS])))
+    offers = format_column_options("pair_id", pair_columns[:MAX_OFFERS] or ["HEADING,HEADING"])
     raise StudyError(
         f"several rows have the same {listed}, and nothing says whether they are about the same texts. If a "
-        f"column names the pair, write {format_column_options('pair_id', unknown[:MAX_OFFERS])}. If two do "
-        "together, write --set columns.pair_id=HEADING,HEADING. If each row is a separate pair, write "
-        "--set columns.pair_id="
+        f"column names the pair, or several do together, write {offers}. If each row is a separate pair, "
+        "write --set columns.pair_id="
     )
+
+
+def _find_possible_pair_columns(table: Table, names: Sequence[str], free: Sequence[str]) -> list[str]:
+    """Return the columns, or else the couples of columns, of which no rater has judged a value twice.
+
+    The headings of a couple are separated by a comma.
+
+    Args:
+        table: The table.
+        names: The columns that may name the pair, alone or as a part of a couple.
+        free: More columns, which may be the other part of a couple.
+    """
+    if not table.has_columns("rater"):
+        return list(names)
+    ordered = sorted(filterfalse(is_metadata_heading, free), key=table.count_distinct_rows)
+    couples = [couple for couple in combinations(ordered, 2) if not set(couple).isdisjoint(names)]
+    once = [name for name in names if table.is_judged_once(name)]
+    return once or [",".join(couple) for couple in couples if table.is_judged_once(*couple)]
 
 
 def recognise_model_judges(table: Table) -> None:
