@@ -10,14 +10,19 @@ from itertools import combinations, permutations
 import pandas as pd
 
 from analysis.verdicts.table import (
+    FEWEST_ROWS,
     HEADINGS,
+    ITEMS,
     METHODS,
+    NO,
     SHOWN,
+    YES,
     Table,
+    means_no_verdict,
     names_worse_text,
     refuse_wrong_rows,
 )
-from analysis.verdicts.words import find_word_meaning, is_tie
+from analysis.verdicts.words import find_word_meaning, format_set_options, format_word_setting, is_tie
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
 from guard_eval.records import TIE
@@ -32,11 +37,7 @@ FEWEST_COUPLES = 4
 LONGEST_NAME, MOST_WORDS = 80, 10
 """The largest number of characters and of words in the name of a method. Longer cells are texts."""
 
-HOW_TO_DECLARE_METHODS = (
-    "Say which columns do: --set columns.method_a=HEADING --set columns.method_b=HEADING. If only cells name "
-    "the methods, declare both names: --set 'verdicts.\"NAME\"=NAME'"
-)
-
+_NUMBER = re.compile(r"[+-]?[\d.,]+%?")
 Couple = tuple[str, str]
 SYSTEMS = "(?:method|model|system|sys|strategy|generator|player|engine|policy|bot|agent|llm)"
 TEXTS = "(?:response|text|option|output|answer|assistant|completion)"
@@ -85,6 +86,71 @@ def find_methods(table: Table) -> None:
         )
     else:
         _use_method_columns(table, TEXTS)
+
+
+def explain_how_to_declare_methods(table: Table, columns: Sequence[str]) -> str:
+    """Write how to declare the methods, with the headings and the names in cells that may be the methods.
+
+    Args:
+        table: A table without methods.
+        columns: The columns whose cells may name the methods.
+    """
+    vocabularies = [set(map(simplify_heading, table.list_values(name))) for name in table.names]
+    headings, say, names = ("HEADING", "HEADING"), "Say which columns do:", None
+    for couple in combinations(table.columns_without_role, 2):
+        are_named = any(words.issuperset(map(simplify_heading, couple)) for words in vocabularies)
+        if (are_named or differ_only_in_side(*couple)) and _may_hold_methods(table, *couple):
+            headings, say = couple, "If two columns do, write"
+            names = couple if are_named else None
+            break
+    settings = (f"columns.{name}={heading}" for name, heading in zip(METHODS, headings, strict=True))
+    offer = f"{say} {format_set_options(*settings)}"
+    for sources in (columns, table.columns_without_role):
+        names = names or _find_methods_in_cells(table, sources)
+    if not names:
+        option = format_word_setting("NAME", "NAME")
+        return f"{offer}. If only cells name the methods, declare both names: {format_set_options(option)}"
+    options = format_set_options(*(format_word_setting(name, name) for name in names))
+    return f"{offer}. If {names[0]!r} and {names[1]!r} are the methods, write {options}"
+
+
+def _may_hold_methods(table: Table, first: str, second: str) -> bool:
+    """Return whether the cells of two columns can be names of methods, not texts, marks or verdicts.
+
+    Names repeat, or the same name is in both columns, but never in one row.
+    """
+    names, others = (set(table.list_values(name)) for name in (first, second))
+    both = names | others
+    is_mark = table.is_boolean(first) and not NO.isdisjoint(map(str.casefold, both))
+    is_other = is_mark or all(map(str.isdecimal, both)) or any(map(find_word_meaning, both))
+    are_different = not (table.get_cells(first) == table.get_cells(second)).any()
+    repeat = not names.isdisjoint(others) or len(both) * FEWEST_ROWS <= len(table.frame)
+    return bool(names and others) and are_different and repeat and not is_other
+
+
+def _find_methods_in_cells(table: Table, columns: Sequence[str]) -> Couple | None:
+    """Return the two names in all columns together, or the two names that most columns have.
+
+    Columns that name prompts, pairs or raters do not count.
+    """
+    named = {*ITEMS, *HEADINGS["names"]["rater"]}
+    columns = [name for name in columns if simplify_heading(name) not in named]
+    sources = [columns, *([name] for name in columns)]
+    couples = Counter(filter(None, (_find_two_method_names(table, source) for source in sources)))
+    most_common = couples.most_common(2)
+    is_clear = len({count for _, count in most_common}) == len(most_common)
+    return most_common[0][0] if most_common and is_clear else None
+
+
+def _find_two_method_names(table: Table, columns: Sequence[str]) -> Couple | None:
+    """Return the names in these columns, without ties, if there are exactly two."""
+    cells = (text.strip() for text in table.list_values(*columns) if not means_no_verdict(text))
+    names = sorted({text for text in cells if find_word_meaning(text) is None and len(text) <= LONGEST_NAME})
+    if len(names) != 2 or any(map(_NUMBER.fullmatch, names)) or differ_only_in_side(*names):
+        return None
+    if YES.union(NO).issuperset(map(str.casefold, names)):
+        return None
+    return names[0], names[1]
 
 
 def find_method_headings(headings: Sequence[str], nouns: str) -> list[tuple[Couple, bool]]:

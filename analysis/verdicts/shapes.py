@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from analysis.verdicts.files import MAX_ROWS
-from analysis.verdicts.methods import HOW_TO_DECLARE_METHODS
+from analysis.verdicts.methods import explain_how_to_declare_methods
 from analysis.verdicts.reading import WIDE
 from analysis.verdicts.sides import read_sides
 from analysis.verdicts.table import (
@@ -363,10 +363,11 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
         StudyError: The meaning of a heading is not clear.
     """
     if not names:
-        raise StudyError(
-            "no column has verdicts under its heading. Declare what the words mean: "
-            + offer_word_settings(["WORD"])
-        )
+        words = offer_word_settings(_list_unknown_words(table) or ["WORD"])
+        message = f"no column has verdicts under its heading. Declare what the words mean: {words}"
+        if not table.has_columns(*METHODS):
+            message += f". {explain_how_to_declare_methods(table, table.columns_without_role)}"
+        raise StudyError(message)
     raters = find_rater_columns_of_slots(table, names)
     split = {} if raters else _split_headings_into_roles(table, names)
     if taken := [name for name in ("verdict", *split) if table.has_columns(name)]:
@@ -434,6 +435,17 @@ def _find_kind_in_heading(heading: str) -> str | None:
     if not _PEOPLE.isdisjoint(split_heading_words(heading)):
         return "person"
     return "model" if is_model_name(heading) and simplify_heading(heading) != "judge" else None
+
+
+def _list_unknown_words(table: Table) -> list[str]:
+    """Return the few unknown words in columns that also have words for sides, such as a second header row."""
+    unknown: dict[str, None] = {}
+    for name in table.columns_without_role:
+        texts = [text for text in table.list_values(name) if not means_no_verdict(text)]
+        others = [text for text in texts if not find_word_meaning(text) and text not in table.declared.words]
+        if len(others) < len(texts) and len(others) <= MAX_OUTCOMES:
+            unknown |= dict.fromkeys(others)
+    return list(unknown)
 
 
 def _split_headings_into_roles(table: Table, names: Sequence[str]) -> Mapping[str, Sequence[str]]:
@@ -540,7 +552,7 @@ def _explain_how_to_declare_headings(table: Table, names: Sequence[str]) -> str:
     parts = ["columns.headings=pair_id", f"columns.rater={table.get_heading('rater', 'HEADING')}"]
     survey = format_set_options(*parts, *(format_word_setting(word, "METHOD") for word in sides))
     return (
-        f"{start} ({heads}), or which methods were compared. {HOW_TO_DECLARE_METHODS}. In a survey with a "
-        f"row for each person and a column for each question write: {survey}. If the methods changed sides, "
-        "give a second file with the columns item, A and B in place of METHOD"
+        f"{start} ({heads}), or which methods were compared. {explain_how_to_declare_methods(table, names)}. "
+        f"In a survey with a row for each person and a column for each question write: {survey}. If the "
+        "methods changed sides, give a second file with the columns item, A and B in place of METHOD"
     )

@@ -16,7 +16,7 @@ from analysis.verdicts.items import (
     refuse_showings_with_changed_sides,
 )
 from analysis.verdicts.methods import (
-    HOW_TO_DECLARE_METHODS,
+    explain_how_to_declare_methods,
     find_methods,
     refuse_methods_of_several_settings,
     refuse_sides_as_methods,
@@ -516,6 +516,6 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             "for each two methods of an item and a rater, with the better one as the verdict, or tie"
         )
     raise StudyError(
-        f"nothing says which methods were compared. {HOW_TO_DECLARE_METHODS}. Or give a second file with the "
-        "columns item, A and B and the methods in them, and name both files"
+        f"nothing says which methods were compared. {explain_how_to_declare_methods(table, ['verdict'])}. Or "
+        "give a second file with the columns item, A and B and the methods in them, and name both files"
     )

@@ -61,9 +61,31 @@ def test_offer_for_words_that_count_from_zero(noun):
 )
 def test_verdict_that_is_a_heading_names_the_method_in_its_column(names):
     table = compared(names, names)
-    assert "--set columns.method_a=HEADING --set columns.method_b=HEADING" in refusal(table)
+    assert read_with_offer(table, "If two columns do") == (ALPHA, 16)
     declared = dict(zip(("method_b", "method_a"), names, strict=True))
     assert counts(table, columns=declared) == (ALPHA, 16)
+
+
+def test_columns_of_texts_are_not_offered_as_methods():
+    """Then the words old and new are the methods: new is better in 4 of 16 pairs."""
+    table = compared(("old", "new"), ("old", "new"))
+    table["old"], table["new"] = (table["item"].map(f"text {{}} {name}".format) for name in ("x", "y"))
+    assert "columns.method_a=old" not in refusal(table)
+    assert read_with_offer(table, "If 'new' and 'old' are the methods") == ("8/0/24", 16)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("Modèle A", "Modèle B"), ("author_A", "author_B"), ("модель_а", "модель_б"), ("arm_1", "arm_2")],
+)
+@pytest.mark.parametrize("verdict", ["winner", "Which one?"])
+def test_columns_of_two_sides_with_one_method_each_are_offered(names, verdict):
+    rows = [
+        {"item": n, **dict(zip(names, AB.values(), strict=True)), "rater": r, verdict: "AB"[n % 4 == 0]}
+        for n in range(16)
+        for r in "uv"
+    ]
+    assert read_with_offer(pd.DataFrame(rows), "If two columns do") == (ALPHA, 16)
 
 
 @pytest.mark.parametrize("verdict", ["key", "response", "Question?"])
@@ -345,7 +367,7 @@ def test_ids_that_begin_again_for_own_raters_must_be_declared(name):
     assert counts(table, columns={"pair_id": "item"}) == ("36/0/0", 6)
 
 
-def test_second_header_row_is_refused():
+def test_message_names_the_words_of_a_second_header_row():
     """SurveyMonkey writes "Response" under each question."""
     answers = ["Response", *("Summary A", "Summary B") * 6]
     table = pd.DataFrame(
@@ -353,6 +375,7 @@ def test_second_header_row_is_refused():
     )
     message = refusal(table[:5], columns={"headings": "pair_id"})
     assert "no column has verdicts under its heading. Declare what the words mean" in message
+    assert "--set 'verdicts.\"Response\"=SIDE'" in message
 
 
 @pytest.mark.parametrize(

@@ -410,7 +410,10 @@ def test_headings_with_a_side_name_the_methods(names):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"tts_a": "x", "tts_b": "x y"}, "which methods were compared. Say which columns do"),
+        (
+            {"tts_a": "x", "tts_b": "x y"},
+            "If two columns do, write --set columns.method_a=tts_a --set columns.method_b=tts_b",
+        ),
         ({"rank_1": "x", "rank_2": "y", "rank_3": "z"}, "rank_1 and rank_3 are two of three or more options"),
         ({"left": "x", "right": "y", "center": "z"}, "left and center are two of three or more options"),
     ],

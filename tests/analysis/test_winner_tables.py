@@ -1,11 +1,13 @@
 """The field's plainest tables: two methods and a winner, with or without an id, a prompt and a judge."""
 
 import json
+import shlex
 from collections import Counter
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from outcomes import refusal
 
 from analysis import read
 from analysis.reports.command import report
@@ -129,16 +131,38 @@ NO_TIES = [line.replace("tie", "GUARD") for line in WIDE]
 
 @pytest.mark.parametrize(
     ("lines", "heads", "ties"),
-    [(WIDE, ["columns.headings=rater"], 3), (LONG, [], 3), (NO_TIES, ["columns.headings=rater"], 0)],
+    [(WIDE, "columns.headings=rater", 3), (LONG, "", 3), (NO_TIES, "columns.headings=rater", 0)],
 )
-def test_methods_that_only_cells_name_are_declared(tmp_path, monkeypatch, lines, heads, ties):
+def test_error_suggests_methods_that_only_cells_name(tmp_path, monkeypatch, lines, heads, ties):
+    """Each refusal is followed word by word. Nothing is read before the methods are declared."""
     monkeypatch.chdir(tmp_path)
     Path("v.csv").write_text("\n".join(lines))
-    with pytest.raises(StudyError, match=r"methods were compared|no column has verdicts"):
-        report(Path("v.csv"), overrides=heads)
-    overrides = ['verdicts."GUARD"=GUARD', 'verdicts."top-p"=top-p', *heads]
-    written = report(Path("v.csv"), overrides=overrides)
+    overrides: list[str] = []
+    for _ in range(3):
+        try:
+            written = report(Path("v.csv"), overrides=overrides)
+            break
+        except StudyError as error:
+            words = [word.rstrip(".") for word in shlex.split(str(error))]
+            overrides += [word for word in words if word == heads or word.startswith("verdicts.")]
+    assert set(overrides) == {'verdicts."GUARD"=GUARD', 'verdicts."top-p"=top-p', heads} - {""}
     verdicts = pd.read_csv(written.folder / "csv" / "verdicts.csv")
     assert Counter(verdicts["verdict"]) == +Counter({"GUARD": 8 - ties, "tie": ties, "top-p": 4})
     [row] = json.loads((written.folder / "report.json").read_text())["tables"]["win_shares"]
     assert (row["unit"], row["units"]) == ("prompt", 6)
+
+
+def test_error_suggests_no_prompts_or_raters_as_methods():
+    """Two prompts and two raters are two names each, too."""
+    wide = pd.DataFrame({"prompt": ["p1", "p2"], "Anna": ["GUARD", "GUARD"], "Ben": ["top-p", "tie"]})
+    long = pd.DataFrame({"prompt": ["p1", "p2"], "rater": ["Anna", "Ben"], "preferred": ["tie", "GUARD"]})
+    for table in (wide, long):
+        message = refusal(table)
+        assert "which methods were compared" in message
+        assert "are the methods, write" not in message
+
+
+@pytest.mark.parametrize("words", [("yes", "no"), ("1", "2"), ("x", "y", "z")])
+def test_error_suggests_only_names_as_methods(words):
+    table = pd.DataFrame({"prompt": list("abcdef"), "preferred": (words * 3)[:6]})
+    assert "are the methods, write" not in refusal(table)
