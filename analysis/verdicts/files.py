@@ -67,8 +67,12 @@ class VerdictFile:
         if self.rows.unit != LINE or not self.rows.headings:
             return frame
         # An export writes an apostrophe, so that spreadsheets read no formula.
-        plain = {name: column.map(unescape_csv, na_action="ignore") for name, column in frame.items()}
-        return frame.assign(**{str(name): convert_to_texts(column) for name, column in plain.items()})
+        plain = {str(name): [unescape_csv(text) for text in frame[name].cat.categories] for name in frame}
+        if any(len(set(texts)) < len(texts) for texts in plain.values()):
+            return frame  # a real apostrophe, because an export adds it to all equal names
+        return frame.assign(
+            **{name: frame[name].cat.rename_categories(texts) for name, texts in plain.items()}
+        )
 
     def build_table(self, rows: Iterable[tuple[int, Record]], headings: Iterable[str] = ()) -> pd.DataFrame:
         """Build a table of categoricals from numbered rows.

@@ -269,6 +269,8 @@ def _read_controls(result: Iterable[object], where: str) -> Iterator[tuple[str |
             continue
         name = convert_json_to_cell(region.get("from_name"))
         kind = str(region.get("type"))
+        if kind not in _WORDS_OF and not name:  # a mark on the texts, which no control asked for
+            continue
         is_comment = kind == "textarea" and name not in _WHO
         answer = None if is_comment else value.get(_WORDS_OF.get(kind))
         words = answer if isinstance(answer, list) else [answer]

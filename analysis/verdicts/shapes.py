@@ -272,7 +272,10 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     if table.declared.columns.get("pair_id") != "":
         numbers = pd.Series(row).groupby(row).cumcount() + 1
         new = {"pair_id": row + 1, "rater": [f"{UNKNOWN_RATER} {number}" for number in numbers]}
-        meaning_of_win = "by another, unnamed rater of the row's pair"
+        meaning_of_win = (
+            "by another, unnamed rater of the row's pair. If each win is of a separate pair, write --set "
+            "columns.pair_id="
+        )
     new = {name: cells for name, cells in new.items() if not table.has_columns(name)}
     table.set_frame(table.frame.iloc[row])
     why = f"they count wins, and each win is {meaning_of_win}"

@@ -61,6 +61,8 @@ _PLACES = {"1": A, "first": A, "left": A, "2": B, "second": B, "right": B}
 _STRAIGHT = NO | {"none", "nan", "original", ""}
 """Cells of a column about swapped sides that mean "not swapped"."""
 _SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror|backward|counterbal|tauscht|inverti).*")
+_ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
+"""Ties that the reader is told about: both texts are bad, or a judge contradicted itself."""
 _WINNING = frozenset((*HEADINGS["marking"], *HEADINGS["names"]["verdict"], "verdict", "best"))
 """Words in the headings of a column that names the winner."""
 _NONE = re.compile(r"(no|none|nothing)\b", re.IGNORECASE)
@@ -132,7 +134,9 @@ def replace_words_by_winners(table: Table) -> None:
     by_side = np.select([sides == A, sides == B], [words["a"], words["b"]], TIE)
     _refuse_ambiguous_words(table, words, by_side)
     names = words["verdict"].replace(dict(table.declared.words))
-    names = names.mask(_mark_words(names, means_no_verdict) & (names != words["a"]) & (names != words["b"]))
+    names = names.mask(
+        _mark_rows_by_word(names, means_no_verdict) & (names != words["a"]) & (names != words["b"])
+    )
     words["winner"] = np.where(words["kind"] == "", names, by_side)
     _refuse_changed_sides(table, words, side_columns, first)
     are_known = table.has_columns(*SHOWN) or certain
@@ -164,7 +168,7 @@ def _read_words(table: Table) -> pd.DataFrame:
     return words
 
 
-def _mark_words(words: pd.Series, has_property: Callable[[str], bool]) -> pd.Series:
+def _mark_rows_by_word(words: pd.Series, has_property: Callable[[str], bool]) -> pd.Series:
     """Mark the rows whose word has a property. There are far fewer words than rows."""
     return words.isin(list(filter(has_property, words.dropna().unique())))
 
@@ -206,7 +210,7 @@ def _refuse_ambiguous_words(table: Table, words: pd.DataFrame, by_side: NDArray[
     is_method = (verdict == words["a"]) | (verdict == words["b"])
     is_declared = verdict.isin(table.declared.words)
     is_word = ~kind.isin(["", "declared"]) & ~is_declared
-    is_missing = verdict.isna() | _mark_words(verdict, means_no_verdict)
+    is_missing = verdict.isna() | _mark_rows_by_word(verdict, means_no_verdict)
     unknown = verdict[(meaning == "") & ~is_method & ~is_declared & ~is_missing]
     doubts = pd.Series("", words.index)
     # In a study's own table a verdict is a method's name, whatever the method is called.
@@ -215,7 +219,9 @@ def _refuse_ambiguous_words(table: Table, words: pd.DataFrame, by_side: NDArray[
         for name in verdict[is_other].unique():
             doubts[is_other & (verdict == name)] = f"a side, or the method {name!r}"
     if kind.isin(["letter", "place", "column"]).any():
-        is_nothing = _mark_words(verdict, lambda word: means_no_verdict(word) or bool(_NONE.match(word)))
+        is_nothing = _mark_rows_by_word(
+            verdict, lambda word: means_no_verdict(word) or bool(_NONE.match(word))
+        )
         is_other = is_nothing | (meaning == "tie")
         doubts[is_method & ~is_declared & is_other] = "a method, a tie or no verdict"
     for name in pd.concat([words.loc[is_word, side] for side in "ab"]).dropna().unique():
@@ -223,7 +229,9 @@ def _refuse_ambiguous_words(table: Table, words: pd.DataFrame, by_side: NDArray[
             alike = [word for word in verdict[is_word].unique() if _name_sides_alike(word, name)]
             doubts[is_word & verdict.isin(alike)] = f"a side, or the method {name!r}"
     beside = kind.isin(["", "declared"]) & ~is_missing & (meaning != "tie")
-    is_letter = (kind == "letter") & _mark_words(verdict, lambda word: simplify_word(word) in {"a", "b"})
+    is_letter = (kind == "letter") & _mark_rows_by_word(
+        verdict, lambda word: simplify_word(word) in {"a", "b"}
+    )
     if beside.any() and len(set(words["side"][kind == "letter"])) == 1:
         doubts[is_letter] = "a side, or something else, such as both"
     refuse_wrong_rows(
@@ -391,6 +399,9 @@ def _record_word_meanings(table: Table, words: pd.DataFrame, columns: Sequence[s
         how = "read as ties" if set(used["kind"]) == {"tie"} else f"read by {join_with_and(columns)}"
         listed = sorted(map(repr, used["verdict"].unique()))
         table.use_columns("_words", [join_first_parts(listed, _LISTED)], how)
+    for word, count in used["verdict"][used["kind"] == "tie"].value_counts().items():
+        if _ODD_TIE.fullmatch(str(word)):
+            table.notes.append(f"{count} of {word!r} count as ties")
     if strong := int(used["strength"].eq(other=True).sum()):
         table.notes.append(f"the strength of {strong} verdicts, such as A>>B, is dropped")
 

@@ -318,11 +318,16 @@ def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None
     ]
     if names and EXCLUDED not in table.declared.columns:
         words = [word for name in names for word in _find_exclusion_words(table, name)]
+        opposite = ""
+        if any(map(table.is_boolean, names)):
+            opposite = (
+                "If rows with no or an empty cell do not count, call the column 'valid' and write no in its "
+                "empty cells. "
+            )
         raise StudyError(
             f"{join_with_and(list(map(repr, names)))} may say which rows do not count. If rows with "
             f"{join_first_parts(list(map(repr, words)), 3)} do not count, write "
-            f"{format_column_options(EXCLUDED, [','.join(names)])}. If rows with no or an empty cell do not "
-            "count, call the column 'valid' and write no in its empty cells. If all rows count, write "
+            f"{format_column_options(EXCLUDED, [','.join(names)])}. {opposite}If all rows count, write "
             f"{format_column_options(EXCLUDED, [''])}"
         )
 

@@ -11,7 +11,10 @@ from typing import Literal, NamedTuple
 from guard_eval.lookalike import make_visible_form
 
 A, TIED, B = 1, 0, -1
-"""The sides that a verdict can name: the first text, neither text, and the second text."""
+"""The sides that a verdict can name: the first text, neither text, and the second text.
+
+A side multiplied by `B` is the other side.
+"""
 Kind = Literal["", "tie", "letter", "place", "column", "declared"]
 """What a word names: a tie, a letter, a place, the column of a method, or a side that the user has declared.
 Empty for a possible method."""

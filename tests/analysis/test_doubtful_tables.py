@@ -585,7 +585,11 @@ def test_rows_that_may_not_count_are_asked_about(name, marked, other):
         }
         for n in range(12)
     ]
-    assert f"columns.excluded={name}".replace(" ", "") in refusal(pd.DataFrame(rows))
+    message = refusal(pd.DataFrame(rows))
+    assert f"columns.excluded={name}".replace(" ", "") in message
+    assert ("call the column 'valid'" in message) == (
+        str(marked).casefold() in {"1", "x", "y", "yes", "true"}
+    )
     assert counts(pd.DataFrame(rows), columns={"excluded": name}) == ("0/0/8", 8)
     assert counts(pd.DataFrame(rows), columns={"excluded": ""}) == ("4/0/8", 12)
 

@@ -179,7 +179,8 @@ def test_fastchat_votes_of_people_are_read(tmp_path, name):
         ("arena_user_973", "person", "tie"),
         ("gpt4_pair", "model", "tie"),
     ]
-    assert all(repr(word) in notes(table) for word in ("tie (bothbad)", "tie (inconsistent)"))
+    assert "1 of 'tie (bothbad)' count as ties" in notes(table)
+    assert "1 of 'tie (inconsistent)' count as ties" in notes(table)
 
 
 METHODS = {"method_a": "guard", "method_b": "acs"}
@@ -225,6 +226,14 @@ def test_label_studio_file_is_read(tmp_path):
     ]
     assert "1 left out: the annotator skipped it (record 2)" in notes(table)
     assert "1 left out: not annotated (record 3)" in notes(table)
+
+
+def test_label_studio_mark_without_a_control_is_no_answer(tmp_path):
+    answer = annotation(10, fluency="A")
+    answer["result"] = [answer["result"][0], {"type": "rectangle", "value": {"x": 1}}]
+    table = read(save(tmp_path, [task(1, answer)]))
+    assert list(table["verdict"]) == ["acs"]
+    assert "left out" not in notes(table)
 
 
 def test_item_with_changed_sides_must_name_the_sides(tmp_path):
@@ -392,6 +401,12 @@ def test_apostrophe_before_formula_is_removed(tmp_path):
     path.write_text(f"{HEADER}\n1,d,'+x,y,anna,c,'+x\n2,d,'+x,y,'tis,c,tie\n")
     table = read(path)
     assert column(table, "method_a", "verdict", "rater") == [("+x", "+x", "anna"), ("+x", "tie", "'tis")]
+
+
+def test_real_apostrophe_before_an_id_is_kept(tmp_path):
+    path = tmp_path / "real.csv"
+    path.write_text(f"{HEADER}\n-0,d,x,y,anna,c,x\n'-0,d,x,y,anna,c,y\n")
+    assert column(read(path), "pair_id", "verdict") == [("-0", "x"), ("'-0", "y")]
 
 
 def test_file_of_two_formats_needs_a_named_format(tmp_path):

@@ -187,6 +187,7 @@ def test_winner_and_loser_are_read(won, lost):
 def test_counted_wins_are_separate_pairs_only_if_declared(names):
     table = pd.DataFrame([{"player1": "alpha", "player2": "beta", names[0]: 7, names[1]: 3}])
     assert counts(table) == ("7/0/3", 1)
+    assert "write --set columns.pair_id=" in " ".join(analysis.read(table).attrs["reading"].format_lines())
     assert counts(table, columns={"pair_id": ""}) == ("7/0/3", 10)
     assert counts(table.assign(draws=2), columns={"pair_id": ""}) == ("7/2/3", 12)
     assert counts(table.assign(pair_id="p")) == ("7/0/3", 1)

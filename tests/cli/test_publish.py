@@ -390,13 +390,13 @@ def test_publish_refuses_files_with_an_api_key(tmp_path, monkeypatch):
         publish(Study.open(study.folder, [wit]), tmp_path / "out")
 
 
-@pytest.mark.parametrize("place", ["question", "pairs.jsonl"])
-def test_publish_refuses_passwords_with_quotes(tmp_path, monkeypatch, place):
+@pytest.mark.parametrize("searched", ["question", "pairs.jsonl"])
+def test_publish_refuses_passwords_with_quotes(tmp_path, monkeypatch, searched):
     password = r'pa"ss\word1'
     monkeypatch.setenv("PGPASSWORD", password)
-    study = make_rated_study(tmp_path / "study", prompt=password if place == "pairs.jsonl" else "It")
-    changes = [f"question='''Is it {password}?'''"] if place == "question" else []
-    with pytest.raises(StudyError, match=f"{place} contains the value of PGPASSWORD"):
+    study = make_rated_study(tmp_path / "study", prompt=password if searched == "pairs.jsonl" else "It")
+    changes = [f"question='''Is it {password}?'''"] if searched == "question" else []
+    with pytest.raises(StudyError, match=f"{searched} contains the value of PGPASSWORD"):
         publish(Study.open(study.folder, changes), tmp_path / "out")
 
 
