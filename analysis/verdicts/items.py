@@ -173,7 +173,7 @@ def find_item_columns(
     elif "pair_id" in declared:
         items = ItemColumns(why=DECLARED_PAIR)
     else:
-        items = _find_items_by_heading(table, named)
+        items = _find_items_by_heading(table, named, free)
     if table.has_columns("prompt_id"):
         coarser = [name for name in named if table.groups_rows_more_coarsely(name, ["prompt_id"])]
         coarser = [name for name in coarser if table.count_distinct_rows(name) > 1]
@@ -192,8 +192,11 @@ def find_item_columns(
     return items
 
 
-def _find_items_by_heading(table: Table, named: Sequence[str]) -> ItemColumns:
-    """Find the columns that name the pair by their headings: a pair's id, or a prompt and two methods."""
+def _find_items_by_heading(table: Table, named: Sequence[str], free: Sequence[str]) -> ItemColumns:
+    """Find the columns that name the pair by their headings: a pair's id, or a prompt and two methods.
+
+    If a rater has judged a prompt more than once, a `free` column with any heading may name its pairs.
+    """
     rows = len(table.frame)
     repeated = [name for name in named if table.count_distinct_rows(name) < rows]
     numbers = [name for name in named if name not in repeated]
@@ -217,11 +220,23 @@ def _find_items_by_heading(table: Table, named: Sequence[str]) -> ItemColumns:
     has_own_methods = table.count_distinct_rows(finest) == table.count_pairs(finest)
     if has_own_methods and simplify_heading(finest) not in HEADINGS["prompt"]:
         return _use_pair_column(table, finest, [name for name in repeated if name != finest], "it repeats")
+    for name in free:
+        if name not in named and _names_pairs_of_prompt(table, name, finest):
+            return _use_pair_column(table, name, repeated, "no rater judged it twice, and it has one prompt")
     return ItemColumns(
         pair=(finest, *METHODS),
         prompt=min(repeated, key=table.count_distinct_rows),
         why="rows with the same cell and methods are a pair",
     )
+
+
+def _names_pairs_of_prompt(table: Table, name: str, prompt: str) -> bool:
+    """Return whether a column's cells are the pairs of a prompt: raters share them, and judge each once."""
+    if is_metadata_heading(name) or table.has_columns("presentation") or not table.has_columns("rater"):
+        return False
+    is_shared = table.is_filled(name) and table.count_distinct_rows(name) < len(table.frame)
+    is_nested = table.is_determined_by(prompt, [name])
+    return is_shared and is_nested and table.is_judged_once(name) and not table.is_judged_once(prompt)
 
 
 def _find_prompt_in_joined_columns(table: Table) -> str:
@@ -334,7 +349,7 @@ def _use_or_refuse_possible_item(table: Table, items: ItemColumns, free: Sequenc
     pair_columns = _find_possible_pair_columns(table, unknown, free)
     is_alone = groups_rows and table.has_columns("rater") and pair_columns == unknown == likely[:1]
     if is_alone and simplify_heading(unknown[0]) not in GROUPS:
-        return _find_items_by_heading(table, likely)
+        return _find_items_by_heading(table, likely, ())
     listed = join_with_and(list(map(repr, unknown[:MAX_OFFERS])))
     offers = format_column_options("pair_id", pair_columns[:MAX_OFFERS] or ["HEADING,HEADING"])
     raise StudyError(

@@ -444,6 +444,21 @@ def test_numbers_of_both_texts_are_no_verdict(names):
     assert counts(table.assign(verdict=better)) == ("6/4/2", 12)
 
 
+@pytest.mark.parametrize("name", ["pair", "Paar", "match", "uuid", "trial_id"])
+def test_column_with_one_prompt_for_each_cell_names_pairs(name):
+    """Two raters judge twelve pairs of four prompts. One of them judges nine of the pairs."""
+    rows = [
+        {"prompt": f"Write story {n // 3}", name: f"x{n}", **AB, "rater": rater, "winner": "A"}
+        for n in range(12)
+        for rater in ("uv" if n % 4 else "u")
+    ]
+    assert counts(pd.DataFrame(rows)) == ("21/0/0", 4)
+    crossed = pd.DataFrame(rows).assign(
+        **{name: [f"x{n % 3}" for n in range(12) for _ in "uv"[: 1 + (n % 4 > 0)]]}
+    )
+    assert f"columns.pair_id=prompt,{name}" in refusal(crossed)
+
+
 @pytest.mark.parametrize("name", ["group", "handedness", "batch"])
 def test_property_of_a_rater_is_no_verdict(name):
     rows = [
