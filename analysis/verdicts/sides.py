@@ -125,6 +125,8 @@ def replace_words_by_winners(table: Table) -> None:
     all_sides = {name: read_sides(table, name) for name in candidates}
     side_columns = {name: sides for name, sides in all_sides.items() if sides.any()}
     certain = {name: sides for name, sides in side_columns.items() if sides.all()}
+    if not certain and not table.has_columns(*SHOWN):
+        _refuse_incomplete_sides(table, side_columns, words["kind"].isin(["letter", "place"]))
     first = np.full(len(words), A)
     if table.has_columns(*SHOWN):
         first = np.where(words["meaning"].isin(["letter", "place", "declared"]), _read_left(table, words), A)
@@ -166,6 +168,19 @@ def _read_words(table: Table) -> pd.DataFrame:
     is_name = ((verdict == a) | (verdict == b)) & ~verdict.isin(table.declared.words)
     words["kind"] = words["meaning"].mask(is_name | (verdict == TIE), "")
     return words
+
+
+def _refuse_incomplete_sides(table: Table, side_columns: Mapping[str, Numbers], sided: pd.Series) -> None:
+    """Refuse a column that says only in some rows which text was first, if verdicts name sides."""
+    for name, sides in side_columns.items():
+        if (sides[sided] != 0).any():
+            refuse_wrong_rows(
+                table.frame.assign(cell=table.get_cells(name).fillna("")),
+                sided & (sides == 0),
+                "the column {name!r} says which method was first, but not on {where}, where it has {cell!r}. "
+                "Correct the column, since the verdicts name sides",
+                name=name,
+            )
 
 
 def _mark_rows_by_word(words: pd.Series, has_property: Callable[[str], bool]) -> pd.Series:
