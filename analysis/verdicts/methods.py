@@ -26,7 +26,7 @@ from analysis.verdicts.words import find_word_meaning, format_set_options, forma
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
 from guard_eval.records import TIE
-from guard_eval.reporting.words import join_with_and
+from guard_eval.reporting.words import join_first_parts, join_with_and
 
 MOSTLY_ONCE = 0.8
 """Supposed names of methods are texts if at least this share is too long or in only one pair of methods."""
@@ -281,7 +281,11 @@ def _join_items(table: Table, items: pd.DataFrame) -> None:
         return
     ids = table.get_cells(name).fillna("")
     if unknown := sorted(set(ids) - set(items.index)):
-        raise StudyError(f"no item has the id {unknown[0]!r}; add the item to the file with the methods")
+        ids_in_file = join_first_parts(sorted(map(repr, items.index)), 3, join=", ")
+        raise StudyError(
+            f"no item has the id {unknown[0]!r}; add the item to the file with the methods, which has "
+            f"{ids_in_file}"
+        )
     new = items.drop(columns=table.names, errors="ignore").loc[ids].set_axis(ids.index)
     table.use_columns("methods", [name], "another file names the methods of each", **new)
     refuse_sides_as_methods(table)

@@ -127,9 +127,10 @@ def _refuse_further_verdict_columns(table: Table, names: Sequence[str]) -> None:
     heading = table.get_heading("verdict")
     if names:
         _refuse_verdicts_on_two_orders(table, ["verdict", *names])
+        roles = [(role, what) for role, what in _MEANINGS.items() if not table.has_columns(role)]
+        remedies = [f"If all are {what}, write --set columns.headings={role}. " for role, what in roles]
         raise StudyError(
-            f"{join_with_and(names)} may hold verdicts, too, beside {heading}. If all are criteria, write "
-            "--set columns.headings=criterion. If all are raters, write --set columns.headings=rater. If "
+            f"{join_with_and(names)} may hold verdicts, too, beside {heading}. {''.join(remedies)}If "
             f"{names[0]} says which text was A or on the left, name the methods as shown in columns left and "
             "right, or the winner by its name. Otherwise write "
             f"{format_column_options('verdict', [heading])}"

@@ -343,7 +343,9 @@ def test_item_or_criterion_called_a_check_is_asked_about(role, name):
 def test_key_that_lacks_an_item_names_this_item(tmp_path):
     key = pd.DataFrame([{"item": n, "A": "alpha", "B": "beta"} for n in range(11)])
     answers = judged(lambda *_: "A")[["item", "annotator", "winner"]]
-    assert "no item has the id '11'" in refusal(write_tables(tmp_path, answers=answers, key=key))
+    message = refusal(write_tables(tmp_path, answers=answers, key=key))
+    assert "no item has the id '11'" in message
+    assert "the file with the methods, which has '0', '1', '10' and 8 more" in message
 
 
 def test_annotation_without_an_answer_is_counted(tmp_path):

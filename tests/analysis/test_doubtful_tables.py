@@ -348,7 +348,9 @@ def test_criteria_with_unusual_headings_are_not_lost(headings, criteria):
     table = pd.DataFrame({"item": range(12), **AB, "rater": "r", **answers})
     columns = {}
     if headings[2] in {"preference", "winner"}:
-        assert f"may hold verdicts, too, beside {headings[2]}. If all are criteria" in refusal(table)
+        message = refusal(table)
+        assert f"may hold verdicts, too, beside {headings[2]}. If all are criteria" in message
+        assert "columns.headings=rater" not in message
         columns = {"headings": "criterion"}
     verdicts = analysis.read(table, columns=columns, rater_kind="person")
     assert verdicts["criterion"].nunique() == criteria
