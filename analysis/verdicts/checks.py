@@ -169,7 +169,8 @@ def _refuse_ids_in_two_spellings(table: pd.DataFrame) -> None:
     """Refuse ids that a spreadsheet has rounded, and ids that raters write in different ways.
 
     Two spellings are separate ids if one rater has both. Else numbers such as 1 and 1.0 are always refused.
-    If case, signs or the ending of a file's name differ, most ids of a rater must have two spellings.
+    If case, signs or the ending of a file's name differ, most ids of a rater must have several spellings, of
+    which no rater has two.
     """
     for name in sorted(_IDS.intersection(table)):
         texts = table[name].cat.categories.astype(str)
@@ -188,13 +189,13 @@ def _refuse_ids_in_two_spellings(table: pd.DataFrame) -> None:
         for forms, fewest, share in ((numbers, 1, 0), (plain, _FEWEST_ALIKE, _SHARED)):
             alike = rows[rows[name].isin(texts[forms.duplicated(keep=False)])]
             raters = alike.groupby(name, observed=True)["rater"].agg(set)
-            form_of = pd.Series(forms, texts)
-            couples = [
-                couple
-                for group in raters.index.groupby(form_of[raters.index]).values()
-                for couple in combinations(group, 2)
-                if raters[couple[0]].isdisjoint(raters[couple[1]])
-            ]
+            ids = pd.Series(raters.index.astype(str))
+            couples: list[tuple[str, str]] = []
+            for group in ids.groupby(ids.map(dict(zip(texts, forms, strict=True)))).agg(list):
+                compared = list(combinations(group, 2))
+                apart = [couple for couple in compared if raters[couple[0]].isdisjoint(raters[couple[1]])]
+                if forms is numbers or apart == compared:
+                    couples += apart
             is_alike = rows[name].isin([text for couple in couples for text in couple])
             counts = is_alike.groupby(rows["rater"], observed=True).agg(["sum", "mean"])
             odd = set(counts.index[(counts["sum"] >= fewest) & (counts["mean"] >= share)])

@@ -454,6 +454,8 @@ def test_third_spelling_of_an_id_is_refused():
     table = pd.DataFrame([{**row, **AB, "verdict": "alpha"} for row in rows]).replace({"rater": {"v": "u"}})
     assert "'0' for 'u' and '00' for 'w', which may mean the same" in refusal(table)
     assert analysis.read(table[table["rater"] == "u"])["pair_id"].nunique() == 24
+    files = [f"doc{n}.{language}" for language in ("en", "de", "fr") for n in range(12)]
+    assert analysis.read(table.assign(pair_id=files))["pair_id"].nunique() == 36
 
 
 def test_ids_like_exponents_are_not_numbers():
