@@ -45,7 +45,7 @@ def test_study_runs_from_prompts_to_report(typed, run, study):
     swapped = settings.replace('[["guard", "acs"]]', '[["acs", "guard"]]')
     (study / "study.toml").write_text(swapped)
     refused = run("pair", "small").refused()
-    assert "such as guard with acs(q=1) on prompt" in refused
+    assert "pairs.compare does not name guard with acs(q=1), in this order" in refused
     assert "guard-eval pair small --redraw" in refused
     assert "3 pairs, 3 new" in run("pair", "small", "--redraw").out
     (study / "study.toml").write_text(settings)
@@ -57,7 +57,7 @@ def test_study_runs_from_prompts_to_report(typed, run, study):
     assert redrawn.out == ""
     (study / "study.toml").write_text(settings.replace("per_dataset = 3", "per_dataset = 2"))
     refused = run("pair", "small").refused()
-    assert "such as guard with acs(q=1) on prompt" in refused
+    assert "prompts.file, pairs.per_dataset, [tuning] or seed" in refused
     assert "--redraw" not in refused
     (study / "study.toml").write_text(settings)
     assert run("raters", "list", "small").out.count("person") == 2
