@@ -87,7 +87,7 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
     """
     texts: dict[tuple[str, str], list[Generation]] = defaultdict(list)
     units: dict[str, dict[str, str]] = defaultdict(dict)
-    for text in generations:
+    for text in _separate_prompts_with_one_id(list(generations)):
         texts[text.dataset, text.strategy].append(text)
         if text.prompt is not None:
             units[text.dataset][text.prompt_id] = f"words: {clean_for_raters(text.prompt)}"
@@ -100,6 +100,35 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
     return [
         _make_group(dataset, strategy, texts[dataset, strategy], units[dataset])
         for dataset, strategy in sorted(texts, key=lambda key: (key[0], strategies.index(key[1])))
+    ]
+
+
+def _separate_prompts_with_one_id(generations: Sequence[Generation]) -> Sequence[Generation]:
+    """Give texts another `prompt_id` if their id, or their line, is that of another prompt in another file.
+
+    A prompt and its beginning count as one prompt, because files may cut prompts at different places.
+    """
+    cleaned = {text.prompt: clean_for_raters(text.prompt) for text in generations if text.prompt is not None}
+    wordings: dict[tuple[str, str], list[str]] = defaultdict(list)
+
+    def find_wording(text: Generation) -> int | None:
+        """Return the index of the text's prompt among the prompts with its id, or None if it is unknown."""
+        if text.prompt is None:
+            return None
+        words = cleaned[text.prompt]
+        wordings_of_id = wordings[text.dataset, text.prompt_id]
+        for index, other in enumerate(wordings_of_id):
+            if words.startswith(other) or other.startswith(words):
+                return index
+        wordings_of_id.append(words)
+        return len(wordings_of_id) - 1
+
+    texts_with_wordings = [(text, find_wording(text)) for text in generations]
+    return [
+        replace(text, prompt_id=f"{text.prompt_id} ({text.strategy if index is None else index + 1})")
+        if index != 0 and len(wordings[text.dataset, text.prompt_id]) > 1
+        else text
+        for text, index in texts_with_wordings
     ]
 
 
