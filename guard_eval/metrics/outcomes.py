@@ -111,24 +111,24 @@ def _separate_prompts_with_one_id(generations: Sequence[Generation]) -> Sequence
     cleaned = {text.prompt: clean_for_raters(text.prompt) for text in generations if text.prompt is not None}
     wordings: dict[tuple[str, str], list[str]] = defaultdict(list)
 
-    def find_wording(text: Generation) -> int | None:
-        """Return the index of the text's prompt among the prompts with its id, or None if it is unknown."""
+    def name_prompt(text: Generation) -> str:
+        """Return a suffix for the text's id: the number of its prompt, or else its strategy."""
         if text.prompt is None:
-            return None
+            return f" ({text.strategy})"
         words = cleaned[text.prompt]
         wordings_of_id = wordings[text.dataset, text.prompt_id]
-        for index, other in enumerate(wordings_of_id):
+        for number, other in enumerate(wordings_of_id, start=1):
             if words.startswith(other) or other.startswith(words):
-                return index
+                return f" ({number})"
         wordings_of_id.append(words)
-        return len(wordings_of_id) - 1
+        return f" ({len(wordings_of_id)})"
 
-    texts_with_wordings = [(text, find_wording(text)) for text in generations]
+    suffixes = [name_prompt(text) for text in generations]
     return [
-        replace(text, prompt_id=f"{text.prompt_id} ({text.strategy if index is None else index + 1})")
-        if index != 0 and len(wordings[text.dataset, text.prompt_id]) > 1
+        replace(text, prompt_id=text.prompt_id + suffix)
+        if len(wordings[text.dataset, text.prompt_id]) > 1
         else text
-        for text, index in texts_with_wordings
+        for text, suffix in zip(generations, suffixes, strict=True)
     ]
 
 
