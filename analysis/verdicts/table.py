@@ -85,7 +85,10 @@ def is_metadata_heading(heading: str) -> bool:
 
 def is_name_of_aggregate(name: str) -> bool:
     """Return whether a column, or a rater, with this name sums up the verdicts of several raters."""
-    return simplify_heading(name) in HEADINGS["aggregates"]
+    words = [word for word in split_heading_words(name) if not word.isdecimal()]
+    sums = [word for word in words if word not in HEADINGS["raters"]]
+    names = {simplify_heading(name), "".join(sums)}
+    return not names.isdisjoint(HEADINGS["aggregates"])
 
 
 def names_worse_text(heading: str) -> bool:

@@ -667,7 +667,9 @@ def test_unknown_kind_of_raters_can_be_declared_later(tmp_path):
     assert summary.startswith("3\xa0people rated 20")
 
 
-@pytest.mark.parametrize("name", ["majority", "consensus", "Gold"])
+@pytest.mark.parametrize(
+    "name", ["majority", "consensus", "Gold", "rater_final", "agreed_label", "mean rater", "majority (3)"]
+)
 def test_aggregate_of_raters_is_no_rater(name):
     table = rated("item", raters=3).assign(winner="model_a")
     summed = rated("item", raters=1).assign(rater=name, winner="model_b")

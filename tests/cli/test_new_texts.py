@@ -211,6 +211,19 @@ def test_equal_ids_with_prompts_cut_differently_are_refused(run, tmp_path):
     assert "--common" not in message
 
 
+def test_ids_of_several_prompts_need_prompts(run, tmp_path):
+    """An id stands for one prompt in x and for another prompt in y, and z has ids alone."""
+    files = with_own_ids(tmp_path, "x"), with_own_ids(tmp_path, "y", questions=QUESTIONS[::-1])
+    bare = write(tmp_path, "z.jsonl", [{"id": n, "text": f"z on {q}"} for n, q in enumerate(QUESTIONS)])
+    for order in ([*files, bare], [bare, *files[::-1]]):
+        message = run("new", "s", "--common", "--texts", *order).refused()
+        assert "4 texts by z in z.jsonl have an id and no prompt, and the id stands for several" in message
+        assert f"'0' is {QUESTIONS[0]!r} and {QUESTIONS[3]!r}" in message
+    source = write(tmp_path, "source.jsonl", [{"id": n, "prompt": q} for n, q in enumerate(QUESTIONS)])
+    assert run("new", "s", "--prompts", source, "--texts", *files, bare).code == 0
+    assert texts_of(tmp_path / "s")["z"] == {question: f"z on {question}" for question in QUESTIONS}
+
+
 def test_ids_of_unknown_prompts_are_named(run, tmp_path):
     rows_with_prompts = [{"id": n, "prompt": question, "text": "x"} for n, question in enumerate(QUESTIONS)]
     rows_with_ids = [{"id": 100 + n, "text": "y"} for n in range(4)]
