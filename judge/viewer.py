@@ -44,9 +44,9 @@ def write_judge_exchanges_page(
     titles = {criterion.name: criterion.title for criterion in rubrics}
     comparisons = list(read_judged_comparisons(store, seed=seed, only_judges=only_judges))
     if not comparisons:
-        asked = " and ".join(map(repr, sorted(only_judges or ()))) or "a judge"
+        missing_judges = " and ".join(map(repr, sorted(only_judges or ()))) or "a judge"
         raise StudyError(
-            f"no request about a pair of the study was sent to {asked} yet; run: guard-eval judge STUDY"
+            f"no request about a pair of the study was sent to {missing_judges} yet; run: guard-eval judge STUDY"
         )
     script = (_HERE / "view.js").read_text(encoding="utf-8")
     digest = hashlib.sha256(script.encode()).digest()
