@@ -46,7 +46,8 @@ def write_judge_exchanges_page(
     if not comparisons:
         missing_judges = " and ".join(map(repr, sorted(only_judges or ()))) or "a judge"
         raise StudyError(
-            f"no request about a pair of the study was sent to {missing_judges} yet; run: guard-eval judge STUDY"
+            f"no request about a pair of the study was sent to {missing_judges} yet; run: guard-eval judge "
+            "STUDY"
         )
     script = (_HERE / "view.js").read_text(encoding="utf-8")
     digest = hashlib.sha256(script.encode()).digest()
