@@ -71,7 +71,7 @@ file = {file}   # from {source}{setting_of}"""
 """The part of study.toml that declares a system whose texts already exist."""
 
 _TUNING = """\
-# [tuning]   # chooses one of several settings; pairs.compare then names the strategy, such as {strategy}
+# [tuning]   # chooses one of several settings; compare and baseline then name {strategy}
 # prompts = 100   # set apart for the choice
 # maximize = "diversity\""""
 """The table [tuning] for a study that chooses between settings whose texts are in files."""
