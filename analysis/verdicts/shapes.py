@@ -199,10 +199,10 @@ def _find_meanings_of_mark_columns(table: Table) -> dict[str, str]:
             continue
         parts = split_heading_words(name)
         text = " ".join(token for token in parts if token not in {*winning, *HEADINGS["ignored"]})
-        tie = next(filter(is_tie, (text, " ".join(parts[1:]))), "")
+        tie = next(filter(is_tie, (" ".join(parts), text, " ".join(parts[1:]))), "")
         word = tie or (f"{noun} {text}" if text in {"1", "2"} else text)
         is_mark = not winning.isdisjoint(parts) and (_is_count_heading(name) or table.is_boolean(name))
-        if name in table.declared.words and table.is_boolean(name):
+        if name in table.declared.words and _has_whole_numbers(table, name):
             words[name] = name
         elif tie or (is_mark and names_side(word)):
             words[name] = word
@@ -261,7 +261,18 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
         StudyError: The columns do not hold counts, or they count too many wins.
     """
     listed = join_with_and(list(names))
-    are_counts = all(_is_count_heading(name) or is_tie(word) for name, word in names.items())
+    total = marks.sum(axis=1)
+    for name in filter(lambda name: _has_whole_numbers(table, name), table.columns_without_role):
+        further = _read_counts(table, name).fillna(0)
+        completes_rows = (total + further).nunique() == 1 < total.nunique()
+        if name not in names and (completes_rows or (_is_count_heading(name) and (further != total).any())):
+            tie, no_verdict = (format_set_options(format_word_setting(name, word)) for word in ("tie", ""))
+            raise StudyError(
+                f"{name} may count further votes beside {listed}. If they are ties, write {tie}; if they are "
+                f"no verdicts, write {no_verdict}. If it counts all votes, remove it, and write a column ties"
+            )
+    known = table.declared.words
+    are_counts = all(_is_count_heading(name) or is_tie(names[name]) or name in known for name in names)
     if not table.has_columns(*METHODS) or not are_counts:
         raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each row")
     counts = marks.fillna(0).to_numpy(dtype=np.int64).ravel()
@@ -281,6 +292,11 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     table.set_frame(table.frame.iloc[row])
     why = f"they count wins, and each win is {meaning_of_win}"
     table.use_columns("verdict", list(names), why, verdict=np.array(list(names.values()))[column], **new)
+
+
+def _has_whole_numbers(table: Table, name: str) -> bool:
+    """Return whether all cells of a column are whole numbers from 0, or mean yes or no."""
+    return table.is_boolean(name) or all(map(str.isdecimal, table.list_values(name)))
 
 
 def _read_counts(table: Table, name: str) -> pd.Series:

@@ -84,8 +84,15 @@ def is_metadata_heading(heading: str) -> bool:
 
 
 def is_name_of_aggregate(name: str) -> bool:
-    """Return whether a column, or a rater, with this name sums up the verdicts of several raters."""
-    return simplify_heading(name) in HEADINGS["aggregates"]
+    """Return whether a column, or a rater, with this name sums up the verdicts of several raters.
+
+    >>> list(map(is_name_of_aggregate, ["rater_final", "Majority (3)", "final_fluency"]))
+    [True, True, False]
+    """
+    words = split_heading_words(name)
+    rest = "".join(word for word in words if word not in HEADINGS["words_of_raters"])
+    is_common = not {rest, simplify_heading(name)}.isdisjoint(HEADINGS["aggregates"])
+    return is_common or not set(HEADINGS["words_of_aggregates"]).isdisjoint(words)
 
 
 def names_worse_text(heading: str) -> bool:
