@@ -315,11 +315,10 @@ def _refuse_ids_of_other_pairs(table: pd.DataFrame, reading: Reading) -> None:
         is_about_side = any(differ_only_in_side(name, other) for other in names)
         if is_metadata_heading(name) or (is_declared and not is_about_side):
             continue
-        cells = table[name].astype(object).dropna().astype(str)
-        if cells.str.fullmatch(_PLAIN_NUMBER).all():
+        rows = table[["rater", "pair_id", name]].astype(object).dropna().astype(str).drop_duplicates()
+        rows = rows.set_axis(["rater", "id", "name"], axis=1)
+        if rows["name"].str.fullmatch(_PLAIN_NUMBER).all():
             continue  # it may count what the rater saw
-        rows = pd.DataFrame({"rater": table["rater"], "id": table["pair_id"], "name": cells}).dropna()
-        rows = rows.astype(str).drop_duplicates()
         is_once = not rows.duplicated(["rater", "id"]).any() and not rows.duplicated(["rater", "name"]).any()
         couples = rows[["id", "name"]].drop_duplicates()
         most = max(couples["id"].nunique(), couples["name"].nunique())
