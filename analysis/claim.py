@@ -141,7 +141,8 @@ def check_claim(
         raise StudyError("--raters, --pairs and --results must be whole numbers, and at least 1")
     if (wins is None) != (losses is None) or (wins is None and (also or not percentages)):
         raise StudyError(
-            "no counts were given; add --wins 251 --ties 193 --losses 156, or --percentages 80,0,20"
+            "counts of wins and of losses are needed; add --wins 251 --ties 193 --losses 156, or "
+            "--percentages 80,0,20"
         )
     counts = [] if wins is None or losses is None else [_parse_win_tie_loss_counts(f"{wins},{ties},{losses}")]
     counts += [_parse_win_tie_loss_counts(text) for text in also]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain
 
@@ -87,6 +87,48 @@ def is_model_name(name: str) -> bool:
     return _MODEL.fullmatch(make_visible_form(name)) is not None
 
 
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u11ff\u1780-\u17ff\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+"""Characters of Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer: no spaces surround a name."""
+_SPACED_LETTER = rf"[^\W{_UNSPACED}]"
+
+
+def is_written_without_spaces(name: str) -> bool:
+    """Return whether a name can stand inside a longer word, because its script puts no spaces around names.
+
+    >>> is_written_without_spaces("王芳"), is_written_without_spaces("Ann")
+    (True, False)
+    """
+    return len(name) > 1 and re.search(f"[{_UNSPACED}]", name) is not None
+
+
+def replace_whole_names(text: str, names: Sequence[str], replacement: str) -> str:
+    """Replace names in a text, but not inside longer words of scripts with spaces between words.
+
+    Case, Unicode form and white space do not matter. A text without these names is returned unchanged.
+
+    >>> replace_whole_names("ANN, Anna, 我和王芳聊过", ["Ann", "王芳"], "X")
+    'X, Anna, 我和X聊过'
+    """
+    forms = {unicodedata.normalize("NFC", form) for name in names for form in (name, name.casefold())}
+    words = [r"\s+".join(map(re.escape, form.split())) for form in sorted(forms, key=len, reverse=True)]
+    if not words:
+        return text
+    begin, end = (
+        rf"(?:(?<!{_SPACED_LETTER})|(?=[{_UNSPACED}]))",
+        rf"(?:(?!{_SPACED_LETTER})|(?<=[{_UNSPACED}]))",
+    )
+    changed, count = re.subn(
+        f"{begin}(?:{'|'.join(words)}){end}",
+        replacement,
+        unicodedata.normalize("NFC", text),
+        flags=re.IGNORECASE,
+    )
+    return changed if count else text
+
+
 FEWEST_LETTERS = 3
 """A word of a longer name identifies a person only if it has at least this number of letters."""
 _WORD = re.compile(r"[^\W\d_]+|\d+")
@@ -102,11 +144,18 @@ def find_names_in_text(text: str, names: Iterable[str]) -> list[str]:
     ['Überall']
     >>> find_names_in_text("LI, rater", ["Li", "rater 1", "rater 2"])
     ['Li']
+    >>> find_names_in_text("我和王芳聊过", ["王芳"])
+    ['王芳']
     """
     people = list(names)
     words = split_into_simple_words(text)
     spaced = f" {' '.join(words)} "
-    wholes = [name for name in people if f" {' '.join(split_into_simple_words(name))} " in spaced]
+    wholes = [
+        name
+        for name in people
+        if f" {' '.join(split_into_simple_words(name))} " in spaced
+        or (is_written_without_spaces(name) and replace_whole_names(text, [name], "") != text)
+    ]
     single = _find_single_words([name for name in people if name not in wholes])
     return [*wholes, *(word for simple, word in single.items() if simple in words)]
 
@@ -116,8 +165,12 @@ def hide_names_in_text(text: str, names: Iterable[str]) -> str:
 
     >>> hide_names_in_text("QUENTIN asked rater 2", ["Quentin Überall", "rater 1", "rater 2"])
     '… asked rater 2'
+    >>> hide_names_in_text("王芳さんと Li, Liam", ["王芳", "Li"])
+    '…さんと …, Liam'
     """
+    names = list(names)
     hidden = _find_single_words(names)
+    text = replace_whole_names(text, list(filter(is_written_without_spaces, names)), "…")
     return _WORD.sub(lambda word: "…" if simplify_spelling(word[0]) in hidden else word[0], text)
 
 

@@ -91,7 +91,7 @@ def judge(
         calibrate: Judge pairs whose answers are known, made from the study's texts.
         recheck: Send this number of stored requests again, unchanged, and say whether the judge has changed.
         tune: Compare the settings in [tuning] with the baseline, instead of judging the pairs.
-        view: Write all requests and answers as one HTML page to read and filter; send nothing.
+        view: Write all requests about pairs, and the answers, as one HTML page; send nothing.
         send_key: Allow a key to be sent to a server that study.toml names, as VARIABLE=https://host.
 
     Raises:

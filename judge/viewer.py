@@ -44,7 +44,11 @@ def write_judge_exchanges_page(
     titles = {criterion.name: criterion.title for criterion in rubrics}
     comparisons = list(read_judged_comparisons(store, seed=seed, only_judges=only_judges))
     if not comparisons:
-        raise StudyError("no request was sent to a judge yet; run: guard-eval judge STUDY")
+        missing_judges = " and ".join(map(repr, sorted(only_judges or ()))) or "a judge"
+        raise StudyError(
+            f"no request about a pair of the study was sent to {missing_judges} yet; run: guard-eval judge "
+            "STUDY"
+        )
     script = (_HERE / "view.js").read_text(encoding="utf-8")
     digest = hashlib.sha256(script.encode()).digest()
     page = render(

@@ -15,6 +15,7 @@ from analysis.verdicts.methods import explain_how_to_declare_methods
 from analysis.verdicts.reading import WIDE
 from analysis.verdicts.sides import read_sides
 from analysis.verdicts.table import (
+    FEWEST_ROWS,
     HEADINGS,
     METHODS,
     NO,
@@ -199,10 +200,11 @@ def _find_meanings_of_mark_columns(table: Table) -> dict[str, str]:
             continue
         parts = split_heading_words(name)
         text = " ".join(token for token in parts if token not in {*winning, *HEADINGS["ignored"]})
-        tie = next(filter(is_tie, (" ".join(parts), text, " ".join(parts[1:]))), "")
+        tie = next(filter(is_tie, (text, " ".join(parts[1:]), " ".join(parts))), "")
         word = tie or (f"{noun} {text}" if text in {"1", "2"} else text)
         is_mark = not winning.isdisjoint(parts) and (_is_count_heading(name) or table.is_boolean(name))
-        if name in table.declared.words and _has_whole_numbers(table, name):
+        is_number = table.is_boolean(name) or all(map(str.isdecimal, table.list_values(name)))
+        if name in table.declared.words and is_number:
             words[name] = name
         elif tie or (is_mark and names_side(word)):
             words[name] = word
@@ -244,11 +246,31 @@ def _refuse_third_answers(table: Table, names: Sequence[str], total: pd.Series) 
         first_words = {tuple(split_heading_words(heading)[:-1][:1]) for heading in (name, *names)}
         is_same_question = len(first_words) == 1 and first_words != {()}
         if further.sum() > total.sum() and ((further > 0).all() or is_same_question):
-            tie, no_verdict = (format_set_options(format_word_setting(name, word)) for word in ("tie", ""))
-            raise StudyError(
-                f"{name} may be a third answer beside {join_with_and(names)}. If it is a tie, write {tie}; "
-                f"if it is no verdict, write {no_verdict}"
-            )
+            raise StudyError(_describe_third_answer(name, names))
+
+
+def _refuse_third_counts(table: Table, names: Sequence[str], total: pd.Series) -> None:
+    """Refuse a further column of counts, such as votes_none: it may count ties, or verdicts that are missing.
+
+    The heading is about votes or ties, or the votes of all rows are equally many only with this column.
+    """
+    for name in table.columns_without_role:
+        if name in names or not all(map(str.isdecimal, table.list_values(name) or [""])):
+            continue
+        counts = table.get_cells(name).fillna("0").astype(int)
+        is_named = _is_count_heading(name) or is_tie(" ".join(split_heading_words(name)))
+        is_rest = len(total) >= FEWEST_ROWS and total.nunique() > 1 == (total + counts).nunique()
+        if (is_named or is_rest) and (counts != total).any():
+            raise StudyError(_describe_third_answer(name, names))
+
+
+def _describe_third_answer(name: str, names: Sequence[str]) -> str:
+    """Ask what a further column beside two columns of marks or counts means."""
+    tie, no_verdict = (format_set_options(format_word_setting(name, word)) for word in ("tie", ""))
+    return (
+        f"{name} may be a third answer beside {join_with_and(names)}. If it is a tie, write {tie}. If it is "
+        f"no verdict, write {no_verdict}. If it is neither, remove it"
+    )
 
 
 def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, str]) -> None:
@@ -258,23 +280,16 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     the table has no pairs. Then each win is the verdict on a separate pair.
 
     Raises:
-        StudyError: The columns do not hold counts, or they count too many wins.
+        StudyError: The columns do not hold counts, or count too many wins, or another column counts, too.
     """
     listed = join_with_and(list(names))
-    total = marks.sum(axis=1)
-    for name in filter(lambda name: _has_whole_numbers(table, name), table.columns_without_role):
-        further = _read_counts(table, name).fillna(0)
-        completes_rows = (total + further).nunique() == 1 < total.nunique()
-        if name not in names and (completes_rows or (_is_count_heading(name) and (further != total).any())):
-            tie, no_verdict = (format_set_options(format_word_setting(name, word)) for word in ("tie", ""))
-            raise StudyError(
-                f"{name} may count further votes beside {listed}. If they are ties, write {tie}; if they are "
-                f"no verdicts, write {no_verdict}. If it counts all votes, remove it, and write a column ties"
-            )
-    known = table.declared.words
-    are_counts = all(_is_count_heading(name) or is_tie(names[name]) or name in known for name in names)
+    declared = table.declared.words
+    are_counts = all(
+        _is_count_heading(name) or is_tie(word) or name in declared for name, word in names.items()
+    )
     if not table.has_columns(*METHODS) or not are_counts:
         raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each row")
+    _refuse_third_counts(table, list(names), marks.sum(axis=1))
     counts = marks.fillna(0).to_numpy(dtype=np.int64).ravel()
     if counts.sum() > MAX_ROWS:
         raise StudyError(f"{listed} count {counts.sum():,} wins, more than {MAX_ROWS:,}; correct them")
@@ -292,11 +307,6 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     table.set_frame(table.frame.iloc[row])
     why = f"they count wins, and each win is {meaning_of_win}"
     table.use_columns("verdict", list(names), why, verdict=np.array(list(names.values()))[column], **new)
-
-
-def _has_whole_numbers(table: Table, name: str) -> bool:
-    """Return whether all cells of a column are whole numbers from 0, or mean yes or no."""
-    return table.is_boolean(name) or all(map(str.isdecimal, table.list_values(name)))
 
 
 def _read_counts(table: Table, name: str) -> pd.Series:

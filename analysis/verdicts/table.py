@@ -84,15 +84,11 @@ def is_metadata_heading(heading: str) -> bool:
 
 
 def is_name_of_aggregate(name: str) -> bool:
-    """Return whether a column, or a rater, with this name sums up the verdicts of several raters.
-
-    >>> list(map(is_name_of_aggregate, ["rater_final", "Majority (3)", "final_fluency"]))
-    [True, True, False]
-    """
-    words = split_heading_words(name)
-    rest = "".join(word for word in words if word not in HEADINGS["words_of_raters"])
-    is_common = not {rest, simplify_heading(name)}.isdisjoint(HEADINGS["aggregates"])
-    return is_common or not set(HEADINGS["words_of_aggregates"]).isdisjoint(words)
+    """Return whether a column, or a rater, with this name sums up the verdicts of several raters."""
+    words = [word for word in split_heading_words(name) if not word.isdecimal()]
+    sums = [word for word in words if word not in HEADINGS["raters"]]
+    names = {simplify_heading(name), "".join(sums)}
+    return not names.isdisjoint(HEADINGS["aggregates"])
 
 
 def names_worse_text(heading: str) -> bool:

@@ -195,7 +195,9 @@ def _estimate_difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()
         n=sum(len(_find_shared_prompts(*pair)) for pair in pairs),
     )
     if not untested.n:
-        return replace(untested, note="no prompt has texts of both strategies. Give each prompt the same id")
+        return replace(
+            untested, note="no prompt has texts of both strategies. Give each prompt the same words or id"
+        )
     if undefined := [side for side in sides if side.value is None]:
         return replace(untested, note=f"{undefined[0].strategy} has no value: {undefined[0].note}")
     if any(side.parts is None for side in sides):

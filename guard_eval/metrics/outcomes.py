@@ -87,7 +87,7 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
     """
     texts: dict[tuple[str, str], list[Generation]] = defaultdict(list)
     units: dict[str, dict[str, str]] = defaultdict(dict)
-    for text in generations:
+    for text in _separate_prompts_with_one_id(list(generations)):
         texts[text.dataset, text.strategy].append(text)
         if text.prompt is not None:
             units[text.dataset][text.prompt_id] = f"words: {clean_for_raters(text.prompt)}"
@@ -100,6 +100,35 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
     return [
         _make_group(dataset, strategy, texts[dataset, strategy], units[dataset])
         for dataset, strategy in sorted(texts, key=lambda key: (key[0], strategies.index(key[1])))
+    ]
+
+
+def _separate_prompts_with_one_id(generations: Sequence[Generation]) -> Sequence[Generation]:
+    """Give texts another `prompt_id` if their id, or their line, is that of another prompt in another file.
+
+    A prompt and its beginning count as one prompt, because files may cut prompts at different places.
+    """
+    cleaned = {text.prompt: clean_for_raters(text.prompt) for text in generations if text.prompt is not None}
+    wordings: dict[tuple[str, str], list[str]] = defaultdict(list)
+
+    def name_prompt(text: Generation) -> str:
+        """Return a suffix for the text's id: the number of its prompt, or else its strategy."""
+        if text.prompt is None:
+            return f" ({text.strategy})"
+        words = cleaned[text.prompt]
+        wordings_of_id = wordings[text.dataset, text.prompt_id]
+        for number, other in enumerate(wordings_of_id, start=1):
+            if words.startswith(other) or other.startswith(words):
+                return f" ({number})"
+        wordings_of_id.append(words)
+        return f" ({len(wordings_of_id)})"
+
+    suffixes = [name_prompt(text) for text in generations]
+    return [
+        replace(text, prompt_id=text.prompt_id + suffix)
+        if len(wordings[text.dataset, text.prompt_id]) > 1
+        else text
+        for text, suffix in zip(generations, suffixes, strict=True)
     ]
 
 

@@ -16,6 +16,7 @@ from typing import Literal
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
+from guard_eval.lookalike import is_written_without_spaces
 from guard_eval.reporting.escaping import make_csv
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.writing import check_replaceable, write_atomically
@@ -213,11 +214,12 @@ def erase_raters(study: Study, /, *names: str, verdicts: bool = False, yes: bool
             new_names.append(new_name)
             what = "and the verdicts are removed" if verdicts else "and the verdicts stay"
             names_and_parts = dict.fromkeys([name, external_id, *re.findall(r"[^\W_]{3,}", name)])
+            search = "grep -rliF" if is_written_without_spaces(name) else "grep -rlwiF"
             words = " ".join(f"-e {shlex.quote(word)}" for word in names_and_parts if word)
             notes = study.format_command("export", "--table", "notes")
             lines += [
                 f"Identity and comments are removed. The name is {new_name} now, also in notes, {what}.",
-                f"Files that may still hold the name: grep -rlwiF {words} {shlex.quote(str(study.folder))}",
+                f"Files that may still hold the name: {search} {words} {shlex.quote(str(study.folder))}",
                 f"Others' notes may still hold a part of the name: {notes}",
             ]
         lines.append("The command cannot reach backups, other copies, compressed files and a server's log.")

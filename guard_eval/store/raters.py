@@ -8,7 +8,6 @@ import json
 import math
 import re
 import secrets
-import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
@@ -18,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 
 from guard_eval.errors import StudyError
 from guard_eval.frozen import record
-from guard_eval.lookalike import are_lookalikes, is_invisible, is_model_name
+from guard_eval.lookalike import are_lookalikes, is_invisible, is_model_name, replace_whole_names
 from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind
 from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.store import database
@@ -493,19 +492,10 @@ def _replace_name_with_pseudonym(db: Connection, row: SqlRow, pseudonym: str) ->
 
 def _replace_words_in_note(kind: NoteKind, detail: str, words: Sequence[str], pseudonym: str) -> str:
     """Replace these words in a note's detail with the pseudonym. Keep other texts unchanged."""
-    alternatives = "|".join(re.escape(unicodedata.normalize("NFC", word)) for word in words)
-    pattern = re.compile(rf"(?i)(?<!\w)({alternatives})(?!\w)")
-
-    def replace_words(text: str) -> str:
-        changed, count = pattern.subn(pseudonym, unicodedata.normalize("NFC", text))
-        return changed if count else text
-
-    if not words:
-        return detail
     if kind == "comment":  # plain text; the details of the other kinds are JSON
-        return replace_words(detail)
+        return replace_whole_names(detail, words, pseudonym)
     changed = {
-        key: replace_words(value) if isinstance(value, str) else value
+        key: replace_whole_names(value, words, pseudonym) if isinstance(value, str) else value
         for key, value in json.loads(detail).items()
     }
     return json.dumps(changed, ensure_ascii=False)

@@ -121,8 +121,8 @@ def test_check_gives_range_of_p_for_percentages(row):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({}, "no counts were given"),
-        ({"wins": 3}, "no counts were given"),
+        ({}, "counts of wins and of losses are needed"),
+        ({"wins": 3}, "counts of wins and of losses are needed"),
         ({"wins": 3, "losses": 4}, "--raters is missing"),
         ({"wins": -3, "losses": 4, "raters": 1}, "whole numbers"),
         ({"wins": 0, "losses": 0, "raters": 1}, "whole numbers"),

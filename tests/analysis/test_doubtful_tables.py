@@ -263,32 +263,6 @@ def test_third_answer_is_a_tie_or_must_be_declared(names, verdict):
     assert counts(table, verdicts=declared) == expected
 
 
-@pytest.mark.parametrize("names", [("votes_a", "votes_b"), ("A_votes", "B_votes")])
-@pytest.mark.parametrize(
-    ("name", "is_asked"),
-    [
-        ("no_preference", False),
-        ("C_votes", True),
-        ("votes_none", True),
-        ("abstain", True),
-        ("undecided", False),
-    ],
-)
-def test_counts_of_further_votes_are_ties_or_asked_about(names, name, is_asked):
-    """Each item has three votes: 2/1/0, 0/2/1 and 1/1/1 for alpha, beta and neither."""
-    votes = pd.DataFrame([(2, 1, 0), (0, 2, 1), (1, 1, 1)] * 4, columns=[*names, name])
-    table = votes.assign(**AB, item=range(12))
-    if is_asked:
-        assert f"""--set 'verdicts."{name}"=tie'""" in refusal(table)
-        assert counts(table, verdicts={name: ""}) == ("12/0/16", 12)
-    assert counts(table, verdicts={name: "tie"} if is_asked else {}) == ("12/8/16", 12)
-    assert counts(table.drop(columns=name).assign(total_votes=votes[list(names)].sum(axis=1))) == (
-        "12/0/16",
-        12,
-    )
-    assert "If it counts all votes" in refusal(table.drop(columns=name).assign(total_votes=3))
-
-
 def test_property_of_a_rater_can_be_the_prompt():
     """Each worker judges five pairs on one own web page. Pairs on one page are not independent."""
     rows = [{"url": f"x/{n // 5}", **AB, "worker_id": f"w{n // 5}", "winner": "model_a"} for n in range(20)]
@@ -731,7 +705,7 @@ def test_unknown_kind_of_raters_can_be_declared_later(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["consensus", "Gold", "rater_final", "annotator_majority", "Majority (3)", "mean rater"]
+    "name", ["majority", "consensus", "Gold", "rater_final", "agreed_label", "mean rater", "majority (3)"]
 )
 def test_aggregate_of_raters_is_no_rater(name):
     table = rated("item", raters=3).assign(winner="model_a")

@@ -183,6 +183,25 @@ def test_winner_and_loser_are_read(won, lost):
     assert counts(pd.DataFrame(rows * 5)) == ("10/0/5", 15)
 
 
+@pytest.mark.parametrize(
+    "name", ["ties", "no_preference", "votes_for_neither", "abstain", "votes_c", "C_votes"]
+)
+def test_third_counts_are_ties_or_must_be_declared(name):
+    """Three raters vote on ten items: 14 votes for alpha, 12 for beta, and 4 for neither."""
+    votes = [(2, 1, 0)] * 6 + [(0, 2, 1)] * 2 + [(1, 1, 1)] * 2
+    rows = [{"item": n, **AB, "votes_a": a, "votes_b": b, name: c} for n, (a, b, c) in enumerate(votes)]
+    table = pd.DataFrame(rows)
+    if counts_or_offer(table, f"--set 'verdicts.\"{name}\"=tie'") is None:
+        assert counts(table, verdicts={name: "tie"}) == ("14/4/12", 10)
+        assert counts(table, verdicts={name: ""}) == ("14/0/12", 10)
+    else:
+        assert counts(table) == ("14/4/12", 10)
+    assert counts(table.drop(columns=name).assign(all_votes=table["votes_a"] + table["votes_b"])) == (
+        "14/0/12",
+        10,
+    )
+
+
 @pytest.mark.parametrize("names", [("win1", "win2"), ("Wins A", "Wins B"), ("votes_a", "votes_b")])
 def test_counted_wins_are_separate_pairs_only_if_declared(names):
     table = pd.DataFrame([{"player1": "alpha", "player2": "beta", names[0]: 7, names[1]: 3}])

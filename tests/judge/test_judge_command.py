@@ -45,7 +45,10 @@ def test_dry_run_shows_cost_and_request_but_sends_nothing(folder, guard_eval, se
 
 
 def test_judge_asks_for_confirmation_and_resumes(folder, guard_eval, server, judged):
-    assert "no request was sent to a judge yet" in guard_eval("judge", "s", "--view", "v.html").refused()
+    assert (
+        "no request about a pair of the study was sent to a judge yet"
+        in guard_eval("judge", "s", "--view", "v.html").refused()
+    )
     assert "add --yes" in guard_eval("judge", "s").refused()
     assert server.seen == []
     ran = guard_eval("judge", "s", "--yes")

@@ -251,6 +251,18 @@ def test_late_answer_to_a_lost_request_is_used(run, store, pairs, server):
     assert run().requests == 0
 
 
+@both
+def test_runs_wait_for_money_that_another_run_reserved(run, store, database, pairs, server):
+    """One request may cost $0.0098 and costs $0.00028. So the budget allows one open request."""
+    pairs(4)
+    server.act = lambda ask: make_verdict(ask, delay=0.2)
+    with Store.open(database) as other, ThreadPoolExecutor() as pool:
+        for counts in list(pool.map(functools.partial(run, budget_usd=0.0135), (store, other))):
+            assert not counts.failures
+    assert server.times_paid == {1}
+    assert count_judged_presentations(store) == 8
+
+
 def test_budget_needs_a_price(run, pairs):
     pairs(1)
     with pytest.raises(StudyError, match="--budget cannot be guaranteed"):

@@ -163,6 +163,27 @@ def test_repeated_texts_of_a_prompt_change_no_score():
         assert (twice.value, twice.low, twice.high) == pytest.approx((single.value, single.low, single.high))
 
 
+@pytest.mark.parametrize(
+    ("shift", "prompts", "gain", "p_value"), [(0, 7, 18 / 7, 8 / 128), (1, 6, 14 / 6, 8 / 64)]
+)
+def test_prompts_with_one_id_are_compared_by_words(shift, prompts, gain, p_value):
+    """Ids of one file are shifted, so that its cut prompt belongs to no other, nor ids without a prompt."""
+    gains = [4, 4, 4, 4, 4, -1, -1]
+    texts = []
+    for number, more in enumerate(gains):
+        words = f"The prompt called {'abcdefg'[number]} goes on"
+        long = generation("w " * (9 + 3 * number + more), prompt=f"{number}", strategy="long")
+        short = generation("w " * (9 + 3 * number), prompt=f"{(number + shift) % 7}", strategy="guard")
+        bare = generation("w " * number, prompt=f"{number}", strategy="bare")
+        cut = words[:-3] if number == 0 else words
+        texts += [replace(long, prompt=words), replace(short, prompt=cut), replace(bare, prompt=None)]
+    _, rows = differences_of(texts)
+    row = rows["words", "long", "d"]
+    assert (row.n, row.value) == (prompts, pytest.approx(gain))
+    assert row.p_value == pytest.approx(p_value)
+    assert rows["words", "bare", "d"].n == (0 if shift else 7)
+
+
 def test_a_failed_metric_is_named_others_are_measured():
     result = measured(TWO, compute=["diversity", "coherence", "perplexity", "mauve", "bertscore"])
     assert score_of(result, "diversity").value == 37.5
@@ -186,7 +207,7 @@ def test_undefined_scores_have_a_note():
         == "a single text cannot be compared with other texts"
     )
     assert rows["words", "other", "d"].note.startswith("no prompt has texts of both strategies. Give each")
-    both = [replace(text, prompt_id="p1") for text in texts]
+    both = [replace(text, prompt_id="p1", prompt="prompt p1") for text in texts]
     assert differences_of(both)[1]["diversity", "other", "d"].note.startswith(
         "guard has no value: no text has"
     )

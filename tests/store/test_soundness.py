@@ -101,6 +101,16 @@ def test_odd_values_in_a_database_are_explained(rated, plan, target, value):
     assert all("restore" in text or "'Ann' is a cat, not a person" in text for text in raised), raised
 
 
+@pytest.mark.parametrize("value", ["{", "-5", "1e3", "10000000"])
+def test_odd_number_of_planned_ratings_is_explained(rated, value):
+    with closing(sqlite3.connect(rated)) as db, db:
+        db.execute("UPDATE setting SET value = ? WHERE key = 'slots people'", (value,))
+    with Store.open(f"sqlite:///{rated}") as store:
+        with pytest.raises(StudyError, match="ratings of each pair; restore it from a copy"):
+            raters.erase_rater(store, "Ann", "owner")
+        assert [note.rater for note in notes.read_notes(store, rater="Ann")][:1] == ["Ann"]
+
+
 def test_damage_in_a_database_is_named_with_a_remedy(rated):
     content = rated.read_bytes()
     rated.write_bytes(content.replace(b"astudy", b"xstudy"))

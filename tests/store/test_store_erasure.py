@@ -209,8 +209,18 @@ def test_an_erased_name_is_removed_from_notes_of_others(store, add_new_pairs, pl
         ("N", "too fast\n\n3 s a pair", "too fast\n\n3 s a pair"),
         ("emp", r"see C:\temp", r"see C:\temp"),
         ("Ann", "Zoe\u0308 left", "Zoe\u0308 left"),
+        ("Ann", "和Ann聊过, Anna", "和{new}聊过, Anna"),
+        ("王芳", "我和王芳聊过", "我和{new}聊过"),
+        ("田中", "田中さんと", "{new}さんと"),
+        ("김민수", "김민수가 A왔다", "{new}가 A왔다"),
+        ("สมศรี", "คุณสมศรีครับ", "คุณ{new}ครับ"),
+        ("Ann Lee", "ANN\n Lee left", "{new} left"),
+        ("Li Straße", "LI STRASSE left", "{new} left"),
     ],
-    ids=["quoted", "after a line end", "line ends", "backslash", "other Unicode form"],
+    ids=[
+        *("quoted", "after a line end", "line ends", "backslash", "other Unicode form", "in Chinese text"),
+        *("Chinese", "Japanese", "Korean", "Thai", "line end in the name", "letter of two forms"),
+    ],
 )
 def test_erasure_replaces_only_whole_words(*, store, add_new_pairs, plan, name, words, expected):
     add_new_pairs(1)

@@ -103,7 +103,7 @@ def collect_adapted_values(strategy: Strategy, before: Tensor, after: Tensor) ->
 
 
 def _apply_user_strategy(step: Step, logits: Tensor, context: Context) -> Tensor:
-    """Apply a user's own strategy. Check the result's type and shape, and at the first step its values."""
+    """Apply a user's own strategy. Check the type, shape and values of the result."""
     result = _call_registered_function(
         apply_step, step, logits.clone(), context
     )  # the function may change the logits in place
@@ -113,10 +113,10 @@ def _apply_user_strategy(step: Step, logits: Tensor, context: Context) -> Tensor
             f"{where} returned {_describe_type_and_shape(result)}; it must return logits, "
             f"{_describe_type_and_shape(logits)}"
         )
-    if context.step == 0 and not bool(result.amax(-1).isfinite().all()):
+    if not bool(result.amax(-1).isfinite().all()):
         raise StudyError(
-            f"{where} masked every token, or returned NaN; keep at least one token of each row, and return "
-            "−inf for masked tokens"
+            f"{where} masked every token, or returned NaN or +inf; keep at least one token of each row, and "
+            "return −inf for masked tokens"
         )
     return result.float()
 
@@ -193,6 +193,11 @@ class StrategyProcessor(LogitsProcessor):
         if isinstance(prompt_ids, str):
             raise StudyError(
                 f"prompt_ids = {prompt_ids!r:.60} is a single id; give a list with one id for each row"
+            )
+        if attention_mask is not None and not isinstance(attention_mask, Tensor):
+            raise StudyError(
+                f"attention_mask is of type {type(attention_mask).__name__}; give the tensor of the "
+                "tokenizer: inputs['attention_mask']"
             )
         self.strategy = strategy
         self.keys: Tensor | None = None

@@ -73,7 +73,9 @@ _LIVE = query("""
 
 _SPENT = query("SELECT CAST(coalesce(sum(cost), 0) AS BIGINT) FROM request")
 
-_OPEN_OF_RUN = query("SELECT id FROM request WHERE state = 'open' AND run = :run LIMIT 1")
+_IN_FLIGHT = query("""
+    SELECT id FROM request WHERE state = 'open' AND (run = :run OR (batch IS NULL AND :online)) LIMIT 1
+""")
 
 _INSERT = query("""
     INSERT INTO request (
@@ -234,7 +236,7 @@ class ReservedRequest:
 class UnavailableRequest:
     """A request that may not be sent now.
 
-    `busy`: another process is sending the request, or open requests of this run may cost less than reserved.
+    `busy`: another process is sending the request, or open requests may cost less than reserved.
     `batch`: the request is in a batch. `budget`: the budget is used up.
     """
 
@@ -373,7 +375,7 @@ def reserve_requests(
     _LOSE(db, now=now)
     live: dict[str, Reservation] = dict(_read_active_requests(db, [request.key for request in planned]))
     spent = 0 if limit is None else _SPENT(db).scalar_one()
-    waits = limit is not None and _OPEN_OF_RUN(db, run=run).first() is not None
+    waits = limit is not None and _IN_FLIGHT(db, run=run, online=batch is None).first() is not None
     same = {"rater": judge.id, "batch": batch, "run": run, "now": now, "until": now + LEASE}
     outcomes: list[Reservation] = []
     for request in planned:

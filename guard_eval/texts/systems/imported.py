@@ -89,6 +89,8 @@ def import_texts(
             f"only one system was found, {', '.join(systems)}; name the files of at least "
             "two systems, or a file in which a column names the system of each text"
         )
+    if not prompts:
+        _refuse_ambiguous_ids(systems.values())
     index = PromptIndex(prompts or _collect_prompts_of_texts(systems.values()))
     matched = {
         name: index.match_texts(system.texts, by_order=bool(prompts)) for name, system in systems.items()
@@ -115,17 +117,38 @@ def _explain_missing_texts(systems: Mapping[str, ImportedSystem], name: str, mat
             f"{name} has {format_count(len(texts), 'text')} without ids and prompts. Add a prompt to each "
             "text, or name a file with a prompt for each text in the same order: --prompts FILE"
         )
-    words: dict[str, set[str]] = defaultdict(set)
-    for text in chain.from_iterable(system.texts for system in systems.values()):
-        if text.prompt_id and text.prompt is not None:
-            words[text.prompt_id].add(clean_for_raters(text.prompt))
     causes = ""
-    if reworded := sum(len(wordings) > 1 for wordings in words.values()):
+    if reworded := len(_find_ambiguous_ids(systems.values())):
         causes += f"{reworded} ids stand for other words in another file, so these prompts differ. "
     strangers = [text.prompt_id for text in matched.unmatched if text.prompt_id and text.prompt is None]
     if strangers:
         causes += f"{len(strangers)} of the texts by {name} have other ids, such as {strangers[0]!r}. "
     return f"{causes}Add these texts"
+
+
+def _refuse_ambiguous_ids(systems: Iterable[ImportedSystem]) -> None:
+    """Raise a `StudyError` if a text has no prompt, only an id that stands for several prompts."""
+    systems = list(systems)
+    ambiguous = _find_ambiguous_ids(systems)
+    for system in systems:
+        unclear = [text for text in system.texts if text.prompt is None and text.prompt_id in ambiguous]
+        if unclear:
+            first, second, *_ = sorted(ambiguous[unclear[0].prompt_id])
+            raise StudyError(
+                f"{len(unclear)} texts by {system.name} in {system.source} have an id and no prompt, and the "
+                f"id stands for several prompts: {unclear[0].prompt_id!r} is {first[:60]!r} and "
+                f"{second[:60]!r}. Write the prompt beside each of these texts, or name a file with the "
+                "prompts by id: --prompts FILE"
+            )
+
+
+def _find_ambiguous_ids(systems: Iterable[ImportedSystem]) -> dict[str, set[str]]:
+    """Return the ids that stand for several prompts, each with the words of these prompts."""
+    words: dict[str, set[str]] = defaultdict(set)
+    for text in chain.from_iterable(system.texts for system in systems):
+        if text.prompt_id and text.prompt is not None:
+            words[text.prompt_id].add(clean_for_raters(text.prompt))
+    return {identifier: wordings for identifier, wordings in words.items() if len(wordings) > 1}
 
 
 def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict[str, ImportedSystem]:
@@ -170,8 +193,8 @@ def _collect_prompts_of_texts(systems: Iterable[ImportedSystem]) -> list[Prompt]
             texts_by_words[clean_for_raters(text.prompt)].append(text)
     if not texts_by_words:
         raise StudyError(
-            "no text has a prompt beside it; name a file with the prompts, by id or in the same order: "
-            "--prompts FILE"
+            "no text has a prompt beside it; write the prompts in a column 'prompt', or name a file with the "
+            "prompts, by id or in the same order: --prompts FILE"
         )
     prompts = []
     used: Counter[str] = Counter()

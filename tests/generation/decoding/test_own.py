@@ -125,6 +125,7 @@ BAD_FUNCTIONS = {
     "return None": "returned NoneType",
     "return logits * torch.nan": "masked every token, or returned NaN",
     "return logits - torch.inf": "masked every token, or returned NaN",
+    "return logits + torch.inf": "returned NaN or +inf",
     "return 1 / 0": "ZeroDivisionError: division by zero",
     "return context.attention": "AttributeError",
     "return logits.long()": "returned a tensor (1, 9) of int64",
@@ -139,6 +140,17 @@ def test_error_in_a_users_function_names_the_file(load_own_strategies, body):
     says = re.escape(BAD_FUNCTIONS[body])
     with pytest.raises(StudyError, match=rf"mine\.py: the function of A .*{says}"):
         Follower("a", torch.tensor([1]))(torch.zeros(1, 9))
+
+
+@pytest.mark.parametrize("base", ["Sampler", "Penalty"])
+def test_users_masks_are_checked_at_every_step(load_own_strategies, base):
+    late = "logits[1] = -torch.inf if context.step else logits[1]\n    return logits"
+    text = HEAD + CLASS.format(name="A", body=PLAIN) + IDENTITY.replace("return logits", late)
+    load_own_strategies(text.replace("Sampler", base))
+    follower = Follower("a", torch.tensor([1, 2]))
+    follower(torch.zeros(2, 9))
+    with pytest.raises(StudyError, match=r"mine\.py: the function of A masked every token"):
+        follower(torch.zeros(2, 9))
 
 
 @pytest.mark.parametrize(
