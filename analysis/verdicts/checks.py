@@ -321,8 +321,8 @@ def _refuse_ids_of_other_pairs(table: pd.DataFrame, reading: Reading) -> None:
             continue  # it may count what the rater saw
         is_once = not rows.duplicated(["rater", "id"]).any() and not rows.duplicated(["rater", "name"]).any()
         couples = rows[["id", "name"]].drop_duplicates()
-        most = max(couples["id"].nunique(), couples["name"].nunique())
-        if not is_once or len(couples) < _CROSSED * most or len(rows) < _CROSSED * rows["name"].nunique():
+        largest = max(couples["id"].nunique(), couples["name"].nunique())
+        if not is_once or len(couples) < _CROSSED * largest or len(rows) < _CROSSED * rows["name"].nunique():
             continue
         first = couples["id"].iloc[0]
         others = join_first_parts(list(map(repr, couples["name"][couples["id"] == first])), 3, join=", ")

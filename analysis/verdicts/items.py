@@ -281,8 +281,10 @@ def _use_pair_column(table: Table, pair: str, others: Sequence[str], why: str) -
     """
     prompts = [name for name in others if table.is_determined_by(name, [pair])]
     pairs = table.count_distinct_rows(pair)
-    known = {*HEADINGS["prompt"], *HEADINGS["prompt_ids"]}
-    prompts = [n for n in prompts if simplify_heading(n) in known or table.count_distinct_rows(n) < pairs]
+    prompt_headings = {*HEADINGS["prompt"], *HEADINGS["prompt_ids"]}
+    prompts = [
+        n for n in prompts if simplify_heading(n) in prompt_headings or table.count_distinct_rows(n) < pairs
+    ]
     return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct_rows, default=""), why=why)
 
 

@@ -61,10 +61,10 @@ def number_in_own_order(name, write):
     A column `name` has the texts. All raters prefer alpha on the same 9 texts.
     """
     return pd.DataFrame(
-        {"item": place, **AB, name: write(text), "rater": f"r{step}", "winner": "A" if text < 9 else "B"}
+        {"item": number, **AB, name: write(text), "rater": f"r{step}", "winner": "A" if text < 9 else "B"}
         for step in (1, 5, 7)
-        for place in range(12)
-        for text in [place * step % 12]
+        for number in range(12)
+        for text in [number * step % 12]
     )
 
 
