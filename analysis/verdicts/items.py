@@ -275,8 +275,14 @@ def _describe_shared_cells(names: Sequence[str]) -> str:
 
 
 def _use_pair_column(table: Table, pair: str, others: Sequence[str], why: str) -> ItemColumns:
-    """Use a column as the pair's id. Another column names the prompt if all rows of a pair have one value."""
+    """Use a column as the pair's id. Another column names the prompt if all rows of a pair have one value.
+
+    A column with another value for each pair is the prompt only if its heading says so: it may count rows.
+    """
     prompts = [name for name in others if table.is_determined_by(name, [pair])]
+    pairs = table.count_distinct_rows(pair)
+    known = {*HEADINGS["prompt"], *HEADINGS["prompt_ids"]}
+    prompts = [n for n in prompts if simplify_heading(n) in known or table.count_distinct_rows(n) < pairs]
     return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct_rows, default=""), why=why)
 
 

@@ -133,6 +133,8 @@ def generate(
     settings = validate_toml_tables(
         _Settings, {name: convert_numpy_number(value) for name, value in values.items()}, "generate"
     )
+    if on_step is not None and not callable(on_step):
+        raise StudyError(f"on_step = {on_step!r:.60} is not a function; give a function of one step")
     loaded = load_model(model, device=device, dtype=dtype)
     second = None
     if amateur is not None:

@@ -280,9 +280,11 @@ class Fields:
         keys = (self._column,) if self._column else TEXT
         present = [key for key in keys if key in self._row]
         if not present:
+            remedy = "rename the key of the text, or name it: --column NAME"
+            if set(self._row) == {"prompt"}:  # each line of plain text is a prompt
+                remedy = "write the texts under the key 'text', as CSV or JSON lines"
             raise StudyError(
-                f"{self._where}: has no {' or '.join(keys)}, only {', '.join(self._row):.300}; rename "
-                "the key of the text, or name it: --column NAME"
+                f"{self._where}: has no {' or '.join(keys)}, only {', '.join(self._row):.300}; {remedy}"
             )
         filled = [key for key in present if self._row[key] not in (None, "")] or present
         key = filled[0]

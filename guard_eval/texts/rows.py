@@ -274,24 +274,24 @@ def flatten_harness_sample(row: Mapping[str, object]) -> dict[str, object]:
     """
     if "arguments" not in row or not ("filtered_resps" in row or "resps" in row):
         return dict(row)
-    texts = row.get("filtered_resps") or row.get("resps")
     plain = {key: row[key] for key in ("doc_id", "dataset", "strategy", "generator") if key in row}
     return plain | {
-        "prompt": _find_first_nested_value(row["arguments"]),
+        "prompt": _find_innermost_list(row["arguments"])[0],
         "reference": row.get("target") if isinstance(row.get("target"), str) else None,
-        "text": _find_first_nested_value(texts),
+        "text": _find_innermost_list(row.get("filtered_resps") or row.get("resps")),
     }
 
 
-def _find_first_nested_value(value: object) -> object:
-    """Return the first value inside nested lists and objects."""
+def _find_innermost_list(value: object) -> list[object]:
+    """Return the first list inside nested lists and objects that begins with a single value."""
     for _ in range(8):
         if isinstance(value, Mapping):
             value = list(value.values())
-        if not isinstance(value, list) or not value:
+        if not isinstance(value, list) or not value or not isinstance(value[0], list | Mapping):
             break
         value = value[0]
-    return value
+    values = value if isinstance(value, list) else [value]
+    return values or [None]
 
 
 def read_data_frame(frame: Any) -> Iterable[Record]:  # noqa: ANN401 (a data frame of any library)

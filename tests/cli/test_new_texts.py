@@ -122,6 +122,23 @@ def test_every_file_layout_gives_the_same_study(run, tmp_path, make):
     assert "2 systems, 2 in files" in run("status", "s").out
 
 
+def test_further_texts_of_a_sample_are_reported(run, tmp_path):
+    """lm-evaluation-harness with several repeats of each prompt."""
+    for name in ("x", "y"):
+        file = tmp_path / samples(tmp_path, name, nested=False)
+        rows = [row | {"filtered_resps": [*row["filtered_resps"], "again"]} for row in read_json_lines(file)]
+        write(tmp_path, file.name, rows)
+    ran = run("new", "s", "--texts", "x.jsonl", "y.jsonl")
+    assert "x: 4 texts from x.jsonl (only the first of several texts is read in 4 records)" in ran.out
+    assert texts_of(tmp_path / "s") == EXPECTED
+
+
+def test_plain_text_holds_prompts_and_no_texts(run, tmp_path):
+    (tmp_path / "x.txt").write_text("One\nTwo\n")
+    message = run("new", "s", "--texts", "x.txt", plain(tmp_path, "y")).refused()
+    assert "only prompt; write the texts under the key 'text', as CSV or JSON lines" in message
+
+
 def test_three_systems_are_all_compared(run, tmp_path):
     assert run("new", "s", "--texts", wide(tmp_path, "x", "y", "z")).code == 0
     compared = Study.open(tmp_path / "s").settings.pairs.compare
@@ -253,7 +270,9 @@ def test_texts_without_ids_need_the_order_of_the_prompts(run, tmp_path):
 def test_texts_without_any_prompts_are_refused(run, tmp_path):
     for name in ("x", "y"):
         write(tmp_path, f"{name}.jsonl", [{"text": f"{name} {n}"} for n in range(4)])
-    assert "--prompts FILE" in run("new", "s", "--texts", "x.jsonl", "y.jsonl").refused()
+    message = run("new", "s", "--texts", "x.jsonl", "y.jsonl").refused()
+    assert "write the prompts in a column 'prompt', or name a file" in message
+    assert "--prompts FILE" in message
     assert not (tmp_path / "s").exists()
 
 

@@ -194,6 +194,11 @@ class StrategyProcessor(LogitsProcessor):
             raise StudyError(
                 f"prompt_ids = {prompt_ids!r:.60} is a single id; give a list with one id for each row"
             )
+        if attention_mask is not None and not isinstance(attention_mask, Tensor):
+            raise StudyError(
+                f"attention_mask is of type {type(attention_mask).__name__}; give the tensor of the "
+                "tokenizer: inputs['attention_mask']"
+            )
         self.strategy = strategy
         self.keys: Tensor | None = None
         self.compiled = False

@@ -193,8 +193,8 @@ def _collect_prompts_of_texts(systems: Iterable[ImportedSystem]) -> list[Prompt]
             texts_by_words[clean_for_raters(text.prompt)].append(text)
     if not texts_by_words:
         raise StudyError(
-            "no text has a prompt beside it; name a file with the prompts, by id or in the same order: "
-            "--prompts FILE"
+            "no text has a prompt beside it; write the prompts in a column 'prompt', or name a file with the "
+            "prompts, by id or in the same order: --prompts FILE"
         )
     prompts = []
     used: Counter[str] = Counter()

@@ -92,6 +92,7 @@ def test_processor_refuses_a_second_call_of_generate(length: int):
         (lambda: StrategyProcessor("beam"), "needs more than the model's logits"),
         (lambda: StrategyProcessor(None), "None is not a strategy; write Guard() or 'guard'"),
         (lambda: StrategyProcessor("top_p", seed=1.5), "seed = 1.5 must be a whole number"),
+        (lambda: StrategyProcessor("top_p", attention_mask=[[1]]), "attention_mask is of type list; give"),
         (
             lambda: StrategyProcessor("top_p", prompt_ids="ab"),
             "prompt_ids = 'ab' is a single id; give a list",

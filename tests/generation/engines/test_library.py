@@ -113,6 +113,7 @@ def test_runs_differ_if_tokens_are_drawn(loaded):
         ({"stop": [5]}, r"stop\[1\]: 5: input should be"),
         ({"stop": ""}, r"stop\[1\]: '': string should"),
         ({"stop": 5}, "stop: 5: input should be a valid list"),
+        ({"on_step": 5}, "on_step = 5 is not a function"),
         ({"dtype": "float16"}, "dtype have no effect on a loaded model"),
         ({"model": "./missing"}, "there is no folder .*/missing, and"),
         ({"model": ""}, "the model's name is empty; give"),
