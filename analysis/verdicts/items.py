@@ -535,7 +535,8 @@ def _describe_repeated_verdicts(
     settings: list[str] = []
     for name in filter(separates_verdicts, names):
         kinds = ["criterion"] if name in turns else ["pair_id"] if name in items else roles
-        kinds = [role for role in kinds if role != "rater" or not is_metadata_heading(name)]
+        if is_metadata_heading(name) and name not in turns:
+            kinds = [role for role in kinds if role == "presentation"]
         settings += [f"columns.{role}={name}" for role in kinds]
     ids = [name for name in names if name not in turns]
     ids = [name for name in ids if not is_metadata_heading(name) or simplify_heading(name) == "seed"]

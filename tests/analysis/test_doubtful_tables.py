@@ -437,6 +437,19 @@ def test_ids_that_restart_in_each_group_are_joined(rows, columns, pairs, units):
     assert (verdicts["pair_id"].nunique(), verdicts[prompt].nunique()) == (pairs, units)
 
 
+@pytest.mark.parametrize("name", ["timestamp", "rt", "time_elapsed"])
+def test_error_suggests_no_time_as_a_criterion(name):
+    table = rated("item").assign(**{name: [*range(1000, 1020)] * 3})
+    table = pd.concat([table, table[:1].assign(**{name: 2000})])
+    message = refusal(table)
+    assert "columns.criterion" not in message
+    assert f"--set columns.presentation={name}" in message
+    assert counts(table, columns={"presentation": name}) == (
+        "39/0/21",
+        20,
+    )  # two showings of a pair are one rating
+
+
 def test_error_suggests_rows_with_other_texts_as_pairs():
     rows = [
         {"prompt": n // 2, "response_0": f"a{n}", "response_1": f"b{n}", **AB, "winner": "A"}
