@@ -354,12 +354,16 @@ def add_split_columns(
     source_of = {name: key for name, key in source_of.items() if name not in table.columns}
     for name in further:
         if name not in source_of:
+            folder = study.continuations_folder
+            tracing = (
+                f". To trace existing texts, move the files of {folder} away and run generate --trace, which "
+                "writes the same texts"
+            )
             raise StudyError(
                 f"--by {name}: no prompt and no trace has this column. If it describes prompts, write it "
-                f"into each line of {study.prompts_path}, under a name that no column of the verdicts has. "
-                f"To trace existing texts, move the files of {study.continuations_folder} away and run "
-                "generate --trace, which writes the same "
-                f"texts; {suggest_nearest_word(name, sorted({*SPLITTING, *source_of}))}"
+                f"into each line of {study.prompts_path}, under a name that no column of the verdicts has"
+                f"{tracing if folder.is_dir() else ''}; "
+                f"{suggest_nearest_word(name, sorted({*SPLITTING, *source_of}))}"
             )
         values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}
         table = table.assign(**{name: table[source_of[name]].astype(object).map(values)})

@@ -16,16 +16,21 @@ from analysis.verdicts.items import FEWEST_WORDS
 from analysis.verdicts.methods import TEXTS as TEXTS_OF_METHODS
 from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
 from analysis.verdicts.table import (
+    FEWEST_ROWS,
+    KNOWN,
     MAX_NUMBERS,
     METHODS,
     NUMBERS,
     REQUIRED,
+    STORED,
     TEXTS,
     Cells,
     add_line_numbers,
     convert_to_texts,
     find_distinct_rows,
     format_line_numbers,
+    has_named_raters,
+    is_metadata_heading,
     number_rows,
     refuse_wrong_rows,
     unify_categories,
@@ -51,6 +56,9 @@ _ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+|\d\.\d+[eE]\d+")
 _SHARED = 0.5
 _FEWEST_ALIKE = 3
 """Different spellings are suspected only if at least this number of a rater's ids would become equal."""
+_CROSSED = 1.5
+"""Two columns name the pairs in other orders if they have at least this number of couples for each value."""
+_PLAIN_NUMBER = re.compile(r"[\d.,]*")
 _TEXT_OF_SIDE = re.compile(
     rf"{TEXTS_OF_METHODS}s?(a|b|0|1|2|left|right)|(left|right|first|second){TEXTS_OF_METHODS}"
 )
@@ -97,6 +105,7 @@ def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) 
     if rater_kind is None:
         _refuse_unnamed_models(table)
     table = table.assign(rater_kind=_fill_rater_kinds(table, rater_kind))
+    _refuse_ids_of_other_pairs(table, get_reading(frame))
     _refuse_contradictory_rows(table)
     _refuse_other_texts_under_one_id(table)
     if "shown_first" in table:
@@ -290,6 +299,44 @@ def _refuse_contradictory_rows(table: pd.DataFrame) -> None:
             raise StudyError(
                 f"the {key} {name!r} has more than one {value} ({', '.join(others[:5])}; {where}); {remedy}"
             )
+
+
+def _refuse_ids_of_other_pairs(table: pd.DataFrame, reading: Reading) -> None:
+    """Refuse ids by which raters number their pairs in other orders, if another column names the pairs.
+
+    Each rater has each value of the other column once, and other raters have the same values under other
+    ids. If the user has declared the ids, only texts in columns such as text_a and text_b are checked.
+    """
+    is_declared = any(role.role == "pair_id" and role.why == "declared" for role in reading.roles)
+    if not has_named_raters(table) or len(table) < FEWEST_ROWS * table["rater"].nunique():
+        return
+    names = [name for name in map(str, table.columns) if name not in STORED | KNOWN - {"prompt_id"}]
+    for name in names:
+        is_about_side = any(differ_only_in_side(name, other) for other in names)
+        if is_metadata_heading(name) or (is_declared and not is_about_side):
+            continue
+        rows = table[["rater", "pair_id", name]].astype(object).dropna().astype(str).drop_duplicates()
+        rows = rows.set_axis(["rater", "id", "name"], axis=1)
+        if rows["name"].str.fullmatch(_PLAIN_NUMBER).all():
+            continue  # it may count what the rater saw
+        is_once = not rows.duplicated(["rater", "id"]).any() and not rows.duplicated(["rater", "name"]).any()
+        couples = rows[["id", "name"]].drop_duplicates()
+        largest = max(couples["id"].nunique(), couples["name"].nunique())
+        if not is_once or len(couples) < _CROSSED * largest or len(rows) < _CROSSED * rows["name"].nunique():
+            continue
+        first = couples["id"].iloc[0]
+        others = join_first_parts(list(map(repr, couples["name"][couples["id"] == first])), 3, join=", ")
+        heading, column = (reading.find_column(role) or role for role in ("pair_id", name))
+        by_name, by_id = (format_set_options(f"columns.pair_id={text}") for text in (column, heading))
+        other = (
+            "Otherwise write other ids for other texts"
+            if is_about_side
+            else f"If {heading} does, write {by_id}"
+        )
+        raise StudyError(
+            f"{heading} {first!r} has several values of {column} ({others}), and each rater judged each of "
+            f"them once. If {column} names the pair, write {by_name}. {other}"
+        )
 
 
 def _refuse_other_texts_under_one_id(table: pd.DataFrame) -> None:

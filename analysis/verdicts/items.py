@@ -275,8 +275,16 @@ def _describe_shared_cells(names: Sequence[str]) -> str:
 
 
 def _use_pair_column(table: Table, pair: str, others: Sequence[str], why: str) -> ItemColumns:
-    """Use a column as the pair's id. Another column names the prompt if all rows of a pair have one value."""
+    """Use a column as the pair's id. Another column names the prompt if all rows of a pair have one value.
+
+    A column with another value for each pair is the prompt only if its heading says so: it may count rows.
+    """
     prompts = [name for name in others if table.is_determined_by(name, [pair])]
+    pairs = table.count_distinct_rows(pair)
+    prompt_headings = {*HEADINGS["prompt"], *HEADINGS["prompt_ids"]}
+    prompts = [
+        n for n in prompts if simplify_heading(n) in prompt_headings or table.count_distinct_rows(n) < pairs
+    ]
     return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct_rows, default=""), why=why)
 
 
@@ -527,7 +535,8 @@ def _describe_repeated_verdicts(
     settings: list[str] = []
     for name in filter(separates_verdicts, names):
         kinds = ["criterion"] if name in turns else ["pair_id"] if name in items else roles
-        kinds = [role for role in kinds if role != "rater" or not is_metadata_heading(name)]
+        if is_metadata_heading(name) and name not in turns:
+            kinds = [role for role in kinds if role == "presentation"]
         settings += [f"columns.{role}={name}" for role in kinds]
     ids = [name for name in names if name not in turns]
     ids = [name for name in ids if not is_metadata_heading(name) or simplify_heading(name) == "seed"]

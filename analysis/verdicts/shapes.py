@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, filterfalse
 
 import numpy as np
 import pandas as pd
@@ -51,6 +51,8 @@ HEADS = "headings"
 """The name under which the setting `columns` declares what a wide table's headings mean."""
 MOSTLY = 0.9
 """In a column of verdicts at least this share of the filled cells names a method, a side or a tie."""
+MOSTLY_KNOWN = 0.5
+"""A column of a survey with at least this share of verdicts is a question about a pair."""
 MAX_WORDS = 50
 """A column with more than this number of different words, besides methods, has texts and not verdicts."""
 
@@ -403,6 +405,7 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
             "the setting"
         )
     _refuse_sides_beside_methods(table, names)
+    _refuse_doubtful_questions(table, names)
     _note_columns_that_are_not_read(table, names)
     other_columns = [name for name in table.names if name not in names]
     long = table.frame.melt(
@@ -426,6 +429,40 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
     if "rater" in split and not is_said and any(map(_find_kind_in_heading, names)):
         kinds = table.get_cells("rater").map(_find_kind_in_heading)
         table.use_columns("rater_kind", names, "headings that name a model or people", rater_kind=kinds)
+
+
+def _list_words_without_numbers(heading: str) -> list[str]:
+    """Return the words of a heading. Headings of the same questions about other texts have the same words."""
+    return [word for word in split_heading_words(heading) if not word.isdecimal()]
+
+
+def _refuse_doubtful_questions(table: Table, names: Sequence[str]) -> None:
+    """Refuse a survey if a question may be about no pair, or if some of its answers have no meaning."""
+    if table.declared.columns.get(HEADS) != "pair_id":
+        return
+    forms = list(map(_list_words_without_numbers, names))
+    common = max(forms, key=forms.count)
+    count = forms.count(common)
+    unlike = [name for name, form in zip(names, forms, strict=True) if form != common]
+    if table.items is None and unlike and count >= max(FEWEST_ROWS, len(unlike) + 1):
+        raise StudyError(
+            f"the heading {unlike[0]!r} is unlike those of the other questions. If it compares no texts, "
+            "remove the column. If it does, give a second file with the columns item, A and B and the "
+            "methods in them"
+        )
+    for name in filterfalse(is_metadata_heading, table.columns_without_role):
+        if name in names or (table.items is not None and not table.items.isin([name]).any(axis=None)):
+            continue
+        answers = table.get_cells(name).dropna()
+        answers = answers[[not means_no_verdict(text) for text in answers]]
+        is_known = answers.map(lambda text: text in table.declared.words or bool(find_word_meaning(text)))
+        is_like = count >= FEWEST_ROWS and _list_words_without_numbers(name) == common
+        if not is_known.all() and (is_known.mean() >= MOSTLY_KNOWN or (is_like and is_known.any())):
+            words = list(answers[~is_known.astype(bool)].unique()[:MAX_WORDS])
+            raise StudyError(
+                f"{name!r} has other words beside verdicts. Declare what they mean: "
+                f"{offer_word_settings(words)}. If {name!r} compares no texts, remove the column"
+            )
 
 
 def _note_columns_that_are_not_read(table: Table, names: Sequence[str]) -> None:

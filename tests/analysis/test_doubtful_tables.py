@@ -55,6 +55,43 @@ def test_only_possible_item_column_is_used(methods, pairs):
     assert "--set columns.pair_id=session" in refusal(sessions)  # a session holds several texts
 
 
+def number_in_own_order(name, write):
+    """Return a table in which `item` counts the rows of each rater, who saw 12 texts in an own order.
+
+    A column `name` has the texts. All raters prefer alpha on the same 9 texts.
+    """
+    return pd.DataFrame(
+        {"item": number, **AB, name: write(text), "rater": f"r{step}", "winner": "A" if text < 9 else "B"}
+        for step in (1, 5, 7)
+        for number in range(12)
+        for text in [number * step % 12]
+    )
+
+
+@pytest.mark.parametrize("name", ["title", "text", "image", "dialogue", "headline"])
+@pytest.mark.parametrize("write", [lambda text: f"text {text}", lambda text: "abcdefghijkl"[text]])
+def test_row_numbers_of_raters_are_not_pair_ids(tmp_path, name, write):
+    table = number_in_own_order(name, write)
+    files = write_tables(tmp_path, **dict(iter(table.groupby("rater"))))
+    for source in (table, files):
+        assert f"--set columns.pair_id={name}. If item does, write --set columns.pair_id=item" in refusal(
+            source
+        )
+        assert counts(source, columns={"pair_id": name}) == ("27/0/9", 12)
+        assert counts(source, columns={"pair_id": "item"}) == ("27/0/9", 12)
+    assert counts(number_in_own_order("screen", str)) == ("27/0/9", 12)  # a number may count screens
+
+
+@pytest.mark.parametrize("names", [("A", "B"), ("poem_a", "poem_b"), ("audio1", "audio2")])
+def test_row_numbers_are_not_ids_of_other_compared_texts(names):
+    first, second = names
+    table = number_in_own_order(first, "one {}".format)
+    table = table.assign(winner=table["winner"].map({"A": "alpha", "B": "beta"}))
+    table[second] = table[first].str.replace("one", "two")
+    assert f"If {first} names the pair" in refusal(table, columns={"pair_id": "item"})
+    assert counts(table, columns={"pair_id": first}) == ("27/0/9", 12)
+
+
 @pytest.mark.parametrize(
     ("name", "is_empty", "message"),
     [
@@ -398,6 +435,19 @@ def test_ids_that_restart_in_each_group_are_joined(rows, columns, pairs, units):
     verdicts = analysis.read(table, columns={"pair_id": columns})
     prompt = "prompt_id" if "prompt_id" in verdicts else "pair_id"
     assert (verdicts["pair_id"].nunique(), verdicts[prompt].nunique()) == (pairs, units)
+
+
+@pytest.mark.parametrize("name", ["timestamp", "rt", "time_elapsed"])
+def test_error_suggests_no_time_as_a_criterion(name):
+    table = rated("item").assign(**{name: [*range(1000, 1020)] * 3})
+    table = pd.concat([table, table[:1].assign(**{name: 2000})])
+    message = refusal(table)
+    assert "columns.criterion" not in message
+    assert f"--set columns.presentation={name}" in message
+    assert counts(table, columns={"presentation": name}) == (
+        "39/0/21",
+        20,
+    )  # two showings of a pair are one rating
 
 
 def test_error_suggests_rows_with_other_texts_as_pairs():

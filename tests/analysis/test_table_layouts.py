@@ -394,6 +394,37 @@ def test_survey_is_read_with_a_file_of_methods(tmp_path):
     assert verdicts["verdict"].value_counts().to_dict() == {"alpha": 5, "beta": 5}
 
 
+SURVEY = pd.DataFrame(
+    [
+        {"Name": name, **{f"Which is better? [{n}]": "A" if n < 3 else "B" for n in range(6)}}
+        for name in "wxyz"
+    ]
+)
+ANSWERS_ARE_METHODS = {"A": "alpha", "B": "beta"}
+
+
+@pytest.mark.parametrize("heading", ["Blood type", "Which class are you in?", "Please select B"])
+def test_unlike_question_of_a_survey_is_asked_about(heading):
+    declared = {"headings": "pair_id", "rater": "Name"}
+    table = SURVEY.assign(**{heading: list("ABAB")})
+    message = refusal(table, columns=declared, verdicts=ANSWERS_ARE_METHODS)
+    assert f"the heading {heading!r} is unlike those of the other questions" in message
+    assert counts(SURVEY, columns=declared, verdicts=ANSWERS_ARE_METHODS) == ("12/0/12", 6)
+
+
+@pytest.mark.parametrize("word", ["A, B", "I am not sure"])
+def test_unknown_answer_does_not_drop_a_question(word):
+    declared = {"headings": "pair_id", "rater": "Name"}
+    table = SURVEY.copy()
+    table.loc[1, "Which is better? [2]"] = word
+    message = refusal(table, columns=declared, verdicts=ANSWERS_ARE_METHODS)
+    assert "'Which is better? [2]' has other words beside verdicts" in message
+    assert f"""--set 'verdicts."{word}"=SIDE'""" in message
+    for meaning, expected in {"": "11/0/12", "tie": "11/1/12"}.items():
+        words = {**ANSWERS_ARE_METHODS, word: meaning}
+        assert counts(table, columns=declared, verdicts=words) == (expected, 6)
+
+
 @pytest.mark.parametrize("prompt", ["prompt", "topic"])
 def test_prompts_in_a_file_of_methods_are_the_units(tmp_path, prompt):
     """Twenty questions are about four prompts. A question without a method in the key is not read."""

@@ -168,3 +168,6 @@ def test_report_splits_results_by_columns_and_traces(paired):
     for name in ("verdict", "position", "seconds"):
         with pytest.raises(StudyError, match=f"--by {name}: .*name that no column of the verdicts has"):
             report(paired, by=(name,))
+    study.continuations_folder.rename(paired / "moved")
+    with pytest.raises(StudyError, match=r"that no column of the verdicts has; choose from"):
+        report(paired, by=("HH",))
