@@ -13,7 +13,7 @@ from guard_eval.store.judging import requests, usage
 from guard_eval.store.judging.requests import Attempt, Question
 from guard_eval.store.schema import SqlRow
 from guard_eval.study.judge_settings import Judge
-from judge.decide import REASONING_TOKENS, RunState, Send
+from judge.decide import REASONING_TOKENS, Send
 from judge.prompts.forms import format_request
 from judge.prompts.prompt import compare_prompt_with_paper, make_prompt
 from judge.questions import (
@@ -41,9 +41,9 @@ class Preview:
         open: The number of earlier requests that have no answer yet. Most of these requests are in batches.
         requests: The number of requests to pay for if every answer is readable.
         price: The price of the judge's tokens, if the price is known.
-        costs: The expected and the worst cost in US dollars, online and in a batch. The expected cost has the
-            tokens of earlier answers, or assumed numbers of tokens. The worst cost has one token for each
-            byte, the longest answers (also of a model that reasons), and three samples.
+        costs: The expected and the worst cost in US dollars, online and in a batch, with or without
+            reasoning. The expected cost has the tokens of earlier answers, or assumed numbers of tokens. The
+            worst cost has one token for each byte, the longest answers, and three samples.
         lines: The preview in words.
         warnings: Problems that the user should know before the run.
         example: The first request in full; None if there is no open question.
@@ -112,19 +112,28 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
             )
     sizes = [len(body) for body in bodies]
     longest = judge.max_output_tokens or REASONING_TOKENS
+    has_reasoning = run.max_output_tokens == REASONING_TOKENS
+    may_reason = judge.max_output_tokens is None and not has_reasoning
+    if_it_reasons = ", if the model reasons" if may_reason else ""
     lines = [
         f"judge: {judge.rater_name} (the model {judge.model}) at {url} (prompt {make_prompt(judge).version})",
         f"criteria: {', '.join(judge.criteria)}",
         f"key: {'none is sent' if variable is None else f'the value of {variable}, if it is set'}",
         f"requests to send: {len(sizes):,}",
         f"prompt tokens: at most {sum(sizes):,} (counted as UTF-8 bytes; the model counts fewer)",
-        f"answer tokens: at most {len(sizes) * longest:,} ({longest:,} each)",
+        f"answer tokens: at most {len(sizes) * longest:,} ({longest:,} each{if_it_reasons})",
         f"price: {f'unknown; {REMEDY}' if price is None else price}",
     ]
     if special := compare_prompt_with_paper(judge):
         lines.append(f"asked with {special}")
     if len(sizes) < len(questions):
         lines.append(f"{len(questions) - len(sizes):,} questions are answered or in a batch already")
+    costs = {}
+    if price is not None:
+        costs = _estimate_request_costs(price, judge, sizes, spent, has_reasoning=has_reasoning)
+        if may_reason:
+            reasoning = _estimate_request_costs(price, judge, sizes, None, has_reasoning=True)
+            costs |= {f"{way}{if_it_reasons}": usd for way, usd in reasoning.items()}
     warnings = []
     if changes := describe_setting_changes(store, judge):
         warnings.append(
@@ -139,7 +148,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         open=spent.open if spent else 0,
         requests=len(sizes),
         price=price,
-        costs={} if price is None else _estimate_request_costs(price, judge, sizes, spent, run),
+        costs=costs,
         lines=tuple(map(escape_invisible_characters, lines)),
         warnings=tuple(map(escape_invisible_characters, warnings)),
         example=example and escape_invisible_characters(example),
@@ -147,7 +156,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
 
 
 def _estimate_request_costs(
-    price: Price, judge: Judge, request_sizes: Sequence[int], spent: SqlRow | None, run: RunState
+    price: Price, judge: Judge, request_sizes: Sequence[int], spent: SqlRow | None, *, has_reasoning: bool
 ) -> dict[str, tuple[float, float]]:
     """Estimate the expected and the worst cost of requests of these sizes (in bytes), online and batched."""
     longest = judge.max_output_tokens or REASONING_TOKENS
@@ -158,7 +167,7 @@ def _estimate_request_costs(
         prompt = round(sum(request_sizes) / BYTES_PER_TOKEN / max(len(request_sizes), 1))
         answer = TOKENS_OF_BRACES + TOKENS_PER_CRITERION * len(judge.criteria)
         answer += TOKENS_OF_RATIONALE * judge.rationale
-        answer += TOKENS_OF_REASONING * (run.max_output_tokens == REASONING_TOKENS)
+        answer += TOKENS_OF_REASONING * has_reasoning
     costs = {}
     for way, batch in ((ONLINE, False), (IN_BATCH, True)):
         expected = len(request_sizes) * price.price_tokens(prompt, answer, batch=batch)
