@@ -728,6 +728,12 @@ def test_aggregate_of_raters_is_no_rater(name):
     assert counts(wide) == ("40/0/0", 20)
 
 
+def test_criterion_may_have_the_name_true():
+    rows = [{"item": n, **AB, "rater": "r", "fluent": "A", "coherent": "A", "true": "B"} for n in range(12)]
+    verdicts = analysis.read(pd.DataFrame(rows), columns={"headings": "criterion"})
+    assert verdicts["criterion"].nunique() == 3
+
+
 @pytest.mark.parametrize(
     ("name", "cells"),
     [
