@@ -104,28 +104,30 @@ def is_written_without_spaces(name: str) -> bool:
     return len(name) > 1 and re.search(f"[{_UNSPACED}]", name) is not None
 
 
-def replace_whole_names(text: str, names: Sequence[str], replacement: str) -> str:
-    """Replace names in a text, but not inside longer words of scripts with spaces between words.
+def make_name_pattern(names: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern of names, but not inside longer words of scripts with spaces between words.
 
-    Case, Unicode form and white space do not matter. A text without these names is returned unchanged.
+    Case and white space do not matter. The searched text must have the Unicode form NFC.
+
+    >>> [bool(make_name_pattern(["gpt"]).search(text)) for text in ("GPT:", "由gpt写", "gpts")]
+    [True, True, False]
+    """
+    forms = {unicodedata.normalize("NFC", form) for name in names for form in (name, name.casefold())}
+    words = [r"\s+".join(map(re.escape, form.split())) for form in sorted(forms, key=len, reverse=True)]
+    begin = rf"(?:(?<!{_SPACED_LETTER})|(?=[{_UNSPACED}]))"
+    end = rf"(?:(?!{_SPACED_LETTER})|(?<=[{_UNSPACED}]))"
+    return re.compile(f"{begin}(?:{'|'.join(words)}){end}", re.IGNORECASE)
+
+
+def replace_whole_names(text: str, names: Sequence[str], replacement: str) -> str:
+    """Replace names in a text; see `make_name_pattern`. A text without these names is returned unchanged.
 
     >>> replace_whole_names("ANN, Anna, 我和王芳聊过", ["Ann", "王芳"], "X")
     'X, Anna, 我和X聊过'
     """
-    forms = {unicodedata.normalize("NFC", form) for name in names for form in (name, name.casefold())}
-    words = [r"\s+".join(map(re.escape, form.split())) for form in sorted(forms, key=len, reverse=True)]
-    if not words:
+    if not names:
         return text
-    begin, end = (
-        rf"(?:(?<!{_SPACED_LETTER})|(?=[{_UNSPACED}]))",
-        rf"(?:(?!{_SPACED_LETTER})|(?<=[{_UNSPACED}]))",
-    )
-    changed, count = re.subn(
-        f"{begin}(?:{'|'.join(words)}){end}",
-        replacement,
-        unicodedata.normalize("NFC", text),
-        flags=re.IGNORECASE,
-    )
+    changed, count = make_name_pattern(names).subn(replacement, unicodedata.normalize("NFC", text))
     return changed if count else text
 
 

@@ -18,6 +18,7 @@ def cues(x, y, names=("GPT", "y")):
     ("texts", "words"),
     [
         ([*PLAIN[:-1], "As GPT, I say so."], "1 of 8 texts by GPT hold its name"),
+        ([*PLAIN[:-1], "这是由GPT写的。"], "1 of 8 texts by GPT hold its name"),
         (OPENED, "3 of 8 texts by GPT begin with 'Certainly! H', and 0 of 8 by y"),
         (MARKED, "8 of 8 texts by GPT have Markdown, and 0 of 8 by y"),
     ],

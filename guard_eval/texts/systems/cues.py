@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from guard_eval.lookalike import make_name_pattern
 from guard_eval.records import clean_for_raters
 from guard_eval.reporting.escaping import join_lines
 
@@ -99,7 +100,7 @@ def _list_cues(name: str, texts: Sequence[str], *, has_own_name: bool) -> dict[s
     """Return the features that could reveal a system: a description and a pattern for each."""
     cues = {"have Markdown": _MARKDOWN}
     if has_own_name:
-        cues[NAME] = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
+        cues[NAME] = make_name_pattern([name])
     openings = Counter(text[:OPENING_CHARACTERS] for text in texts if text)
     for opening, count in openings.most_common(1):
         if count >= _LEAST_SHARED:
