@@ -257,9 +257,9 @@ def _refuse_third_counts(table: Table, names: Sequence[str], total: pd.Series) -
     The heading is about votes or ties, or the votes of all rows are equally many only with this column.
     """
     for name in table.columns_without_role:
-        if name in names or not all(map(str.isdecimal, table.list_values(name) or [""])):
+        counts = pd.to_numeric(table.get_cells(name).fillna("0"), errors="coerce")
+        if name in names or not (counts.between(0, MAX_ROWS) & (counts % 1 == 0)).all():
             continue
-        counts = table.get_cells(name).fillna("0").astype(int)
         is_named = _is_count_heading(name) or is_tie(" ".join(split_heading_words(name)))
         is_rest = len(total) >= FEWEST_ROWS and total.nunique() > 1 == (total + counts).nunique()
         if (is_named or is_rest) and (counts != total).any():
@@ -292,9 +292,9 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     if not table.has_columns(*METHODS) or not are_counts:
         raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each row")
     _refuse_third_counts(table, list(names), marks.sum(axis=1))
+    if (total := marks.sum().sum()) > MAX_ROWS:
+        raise StudyError(f"{listed} count {total:,.0f} wins, more than {MAX_ROWS:,}; correct them")
     counts = marks.fillna(0).to_numpy(dtype=np.int64).ravel()
-    if counts.sum() > MAX_ROWS:
-        raise StudyError(f"{listed} count {counts.sum():,} wins, more than {MAX_ROWS:,}; correct them")
     row, column = np.divmod(np.repeat(np.arange(marks.size), counts), len(names))
     new: dict[str, object] = {}
     meaning_of_win = "of a separate pair, as declared"

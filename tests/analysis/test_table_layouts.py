@@ -211,6 +211,9 @@ def test_counted_wins_are_separate_pairs_only_if_declared(names):
     assert counts(table.assign(draws=2), columns={"pair_id": ""}) == ("7/2/3", 12)
     assert counts(table.assign(pair_id="p")) == ("7/0/3", 1)
     assert "count 10,000,003 wins" in refusal(table.assign(**{names[0]: 10**7}))
+    assert "wins, more than 10,000,000" in refusal(table.assign(**{names[0]: "9" * 25}))
+    for code in ("٣", "9" * 25):
+        assert counts(table.assign(code=code)) == ("7/0/3", 1)
     assert "a cell is not a whole number" in refusal(table.assign(**{names[0]: 1.5}))
     rows = [{"player1": "alpha", "player2": "beta", names[0]: 2, names[1]: 1} for _ in range(20)]
     assert counts(pd.DataFrame(rows)) == ("40/0/20", 20)
