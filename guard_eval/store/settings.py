@@ -1,12 +1,20 @@
 """Store the study's settings as they were at the first verdicts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Connection
 
-from guard_eval.records import PEOPLE_OF, Rater, find_declared_part_of_rater, make_content_id
+from guard_eval.records import (
+    PEOPLE_OF,
+    DeclaredPart,
+    Rater,
+    find_declared_part_of_rater,
+    make_content_id,
+)
+from guard_eval.rubric import Criterion
 from guard_eval.store.database import Store
 from guard_eval.store.schema import query
+from guard_eval.study.declared import compare_declared_parts
 
 APP_ADDRESS = "app address"
 """The key of the address at which the app was last served."""
@@ -65,6 +73,12 @@ def read_settings_at_first_verdict(store: Store, part_name: str) -> str | None:
     return read_setting(store, f"declared {make_content_id(part_name)}")
 
 
+def compare_with_first_verdicts(store: Store, *part_names: str) -> tuple[DeclaredPart, ...]:
+    """Compare the present settings of these parts with those at the first verdicts of the parts' raters."""
+    first = {name: read_settings_at_first_verdict(store, name) for name in part_names}
+    return compare_declared_parts({name: store.declared_now[name] for name in part_names}, first)
+
+
 def store_declared_settings(db: Connection, rater: Rater, declared: Mapping[str, str]) -> None:
     """Store the settings that apply to a rater's verdicts, unless settings or verdicts are already stored."""
     part_name = find_declared_part_of_rater(rater.name, rater.kind)
@@ -93,6 +107,16 @@ def read_criteria_wording(store: Store) -> dict[str, str]:
         rows = _CRITERIA(db)
         words = {row.key.removeprefix(_CRITERION): row.value for row in rows}
         return {name: text for name, text in words.items() if _has_verdicts(db, name)}
+
+
+def describe_reworded_criteria(store: Store, criteria: Iterable[Criterion]) -> list[str]:
+    """Describe each criterion that has verdicts and is now worded differently."""
+    before = read_criteria_wording(store)
+    return [
+        f"{criterion.name!r} was asked as {before[criterion.name]!r}, and is now {str(criterion)!r}"
+        for criterion in criteria
+        if before.get(criterion.name, str(criterion)) != str(criterion)
+    ]
 
 
 def _has_verdicts(db: Connection, criterion: str) -> bool:
