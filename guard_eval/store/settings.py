@@ -26,8 +26,10 @@ Later exclusions were made with knowledge of the results."""
 
 _CRITERION = "criterion "
 _READ = query("SELECT value FROM setting WHERE key = :key")
-_INSERT = query("INSERT INTO setting (key, value) VALUES (:key, :value)")
-_DELETE = query("DELETE FROM setting WHERE key = :key")
+_STORE = query("""
+    INSERT INTO setting (key, value) VALUES (:key, :value)
+    ON CONFLICT (key) DO UPDATE SET value = excluded.value
+""")
 
 _HAS_RATED = query("SELECT id FROM presentation WHERE rater_id = :rater AND rated_at IS NOT NULL LIMIT 1")
 _HAVE_PEOPLE_RATED = query("""
@@ -46,13 +48,7 @@ def read_value(db: Connection, key: str) -> str | None:
 
 def store_value(db: Connection, key: str, value: str) -> None:
     """Store a value under a key in the table `setting`. An earlier value is replaced."""
-    delete_value(db, key)
-    _INSERT(db, key=key, value=value)
-
-
-def delete_value(db: Connection, key: str) -> None:
-    """Remove a key and its value."""
-    _DELETE(db, key=key)
+    _STORE(db, key=key, value=value)
 
 
 def read_setting(store: Store, key: str) -> str | None:
