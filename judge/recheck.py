@@ -157,12 +157,12 @@ async def _resend_queued_requests(run: OnlineRun, queue: deque[Attempt], outcome
         attempt = queue.popleft()
         form = Form.parse(attempt.form)
         plan = partial(_plan_recheck_request, run, attempt)
-        exchange = await run.send_request_until_answered(plan, form, History(run=run.state))
-        if isinstance(exchange, UnavailableRequest):
+        history, step = await run.send_request_until_answered(plan, form, History(run=run.state))
+        if isinstance(step, UnavailableRequest):
             queue.append(attempt)
             await run.wait_for_open_requests()
             continue
-        reply = exchange[0].replies[-1]
+        reply = history.replies[-1]
         tokens = attempt.max_output_tokens
         stored = AnsweredRequest(row=0, response=attempt.response or b"", max_output_tokens=tokens)
         before = run.builder.read_answer(attempt.question, form, stored).result
