@@ -73,6 +73,11 @@ class Reply:
     reasoned: bool = False
     alone: bool = False
 
+    @property
+    def error(self) -> RequestFailure | None:
+        """Return the failure, or None for a verdict."""
+        return self.result if isinstance(self.result, RequestFailure) else None
+
 
 @record
 class RunState:
@@ -219,7 +224,7 @@ def _adjust_token_limit(run: RunState, reply: Reply) -> RunState:
     If an answer is cut off while the model reasons, the temperature of 0 is also left out, because some
     reasoning models repeat themselves without end at temperature 0.
     """
-    error = reply.result if isinstance(reply.result, RequestFailure) else None
+    error = reply.error
     is_cut = error is not None and error.kind == "truncated"
     if reply.answered:
         run = replace(run, highest_answered_limit=max(run.highest_answered_limit, reply.max_output_tokens))
@@ -308,12 +313,7 @@ def _choose_untried_request_form(history: History, form: Form, error: RequestFai
         )
     candidates = iter([form.apply_change(error.change)])
     if error.change == "guess":
-        failures = ((reply.form, reply.result) for reply in history.replies)
-        base = next(
-            tried_form
-            for tried_form, result in failures
-            if isinstance(result, RequestFailure) and result.change == "guess"
-        )
+        base = next(reply.form for reply in history.replies if reply.error and reply.error.change == "guess")
         candidates = list_simpler_request_forms(base, run.judge)
     return next((Send(other) for other in candidates if other not in tried), None)
 
@@ -360,9 +360,9 @@ def _count_failures_since_answer(history: History) -> Counter[FailureKind]:
     """Count the failed requests after the last answer, by kind of failure."""
     failed: Counter[FailureKind] = Counter()
     for reply in reversed(history.replies):
-        if reply.answered or not isinstance(reply.result, RequestFailure):
+        if reply.answered or reply.error is None:
             break
-        failed[reply.result.kind] += 1
+        failed[reply.error.kind] += 1
     return failed
 
 

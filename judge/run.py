@@ -221,8 +221,8 @@ class OnlineRun:
             plan = partial(self.plan_request, question, send)
             history, step = await self.send_request_until_answered(plan, send.form, history)
             if isinstance(step, Send) and step.form != send.form:
-                error = history.replies[-1].result
-                if isinstance(error, RequestFailure):
+                error = history.replies[-1].error
+                if error is not None:
                     progress.show_notice(f"the next request asks for {step.form.describe()} ({error.detail})")
         return step
 
@@ -243,8 +243,8 @@ class OnlineRun:
             history = record_reply(replace(history, run=self.state), reply)
             self.state = history.run
             step = decide_next_step(history, form)
-            if isinstance(reply.result, RequestFailure):
-                await self.journal.store_failure_reason(reply.result)
+            if reply.error is not None:
+                await self.journal.store_failure_reason(reply.error)
             if isinstance(step, Stop):
                 raise StudyError(step.reason)
             if not isinstance(step, RetryLater) or step.another_first:
