@@ -1,13 +1,10 @@
 """The command `guard-eval judge`: let language models rate pairs."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -27,13 +24,11 @@ from guard_eval.study.judge_settings import Judge
 from guard_eval.study.tuning import TUNING_DATABASE
 from judge.calibration import read_unanswered_calibration_questions
 from judge.decide import REMEDIES
+from judge.journal import RunCounts
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
 from judge.questions import make_judge_hand_out_plan, read_unjudged_questions, split_questions_into_rounds
 from judge.recheck import draw_requests_to_recheck, preview_recheck, resend_requests
 from judge.viewer import write_judge_exchanges_page
-
-if TYPE_CHECKING:
-    from judge.journal import RunCounts
 
 _REASONS = 5
 """The summary prints at most this number of different reasons for each kind of failure."""

@@ -194,8 +194,7 @@ def record_reply(history: History, reply: Reply) -> History:
     """Return the history with a new reply and with the updated state of the run."""
     run = history.run
     history = replace(history, replies=(*history.replies, reply))
-    error = reply.result
-    if not isinstance(error, RequestFailure):
+    if reply.error is None:
         run = replace(run, unjudged_pairs=())
         is_accepted = (
             reply.form == run.form
@@ -210,7 +209,7 @@ def record_reply(history: History, reply: Reply) -> History:
         if reply.answered and reply.is_new:
             run = replace(run, unjudged_pairs=(*run.unjudged_pairs, history.pair_id))
         is_first = [answer.form for answer in history.replies].count(run.preferred_form) == 1
-        blames_form = error.change not in (None, "fewer_tokens")
+        blames_form = reply.error.change not in (None, "fewer_tokens")
         if blames_form and reply.is_new and reply.form == run.preferred_form and is_first:
             run = replace(run, refused_questions=run.refused_questions + 1)
     if run.judge.max_output_tokens is None:
@@ -224,15 +223,15 @@ def _adjust_token_limit(run: RunState, reply: Reply) -> RunState:
     If an answer is cut off while the model reasons, the temperature of 0 is also left out, because some
     reasoning models repeat themselves without end at temperature 0.
     """
-    error = reply.error
-    is_cut = error is not None and error.kind == "truncated"
+    change = reply.error and reply.error.change
+    is_cut = reply.error is not None and reply.error.kind == "truncated"
     if reply.answered:
         run = replace(run, highest_answered_limit=max(run.highest_answered_limit, reply.max_output_tokens))
-    if error is not None and error.change == "fewer_tokens":
+    if change == "fewer_tokens":
         lower = max(USUAL_TOKENS, reply.max_output_tokens // 4)
         if run.highest_answered_limit < reply.max_output_tokens:  # otherwise, only this question is too long
             run = replace(run, max_output_tokens=lower, highest_token_limit=lower)
-    elif reply.reasoned or is_cut or (error is not None and error.change in ("limit", "temperature")):
+    elif reply.reasoned or is_cut or change in ("limit", "temperature"):
         run = replace(run, max_output_tokens=run.highest_token_limit)
     if is_cut and reply.reasoned and not run.is_settled and run.judge.temperature is None:
         run = replace(run, preferred_form=run.preferred_form.omit_parts("temperature"))

@@ -196,19 +196,18 @@ class RequestBuilder:
         steps: list[Step] = [Send(run.form)] * len(questions)
         samples = dict.fromkeys(range(len(questions)), 0)  # which sample of an undecided question is next
         while samples:
-            keys = {
-                index: self.make_request_key(questions[index], run.form, sample)
+            indices = {
+                self.make_request_key(questions[index], run.form, sample): index
                 for index, sample in samples.items()
             }
             with store.begin_read() as db:
-                answers = requests.read_answers_by_key(db, list(keys.values()))
+                answers = requests.read_answers_by_key(db, list(indices))
             samples = {}
-            for index, key in keys.items():
-                if key not in answers:
-                    continue
-                reply = self.read_answer(questions[index], run.form, answers[key])
-                histories[index] = record_reply(histories[index], reply)
-                step = steps[index] = decide_next_step(histories[index], run.form)
+            for key, answer in answers.items():
+                index = indices[key]
+                reply = self.read_answer(questions[index], run.form, answer)
+                history = histories[index] = record_reply(histories[index], reply)
+                step = steps[index] = decide_next_step(history, run.form)
                 if isinstance(step, Send):
                     samples[index] = step.sample
         errors = [history.replies[-1].error if history.replies else None for history in histories]

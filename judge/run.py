@@ -257,7 +257,7 @@ class OnlineRun:
             await self.journal.store_failure_reason(outcome.error)
             self.counts.failures[outcome.error.kind, outcome.error.detail] += 1
         else:
-            await self.journal.save_verdict(question, outcome)
+            await self.journal.write(self.journal.save_verdicts, (question, outcome.choices))
             self.counts.verdicts += 1
         if self._advance:
             cost = self.counts.cost / BILLION
