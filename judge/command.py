@@ -200,8 +200,8 @@ class JudgeCommand:
         if self.recheck is not None:
             attempts = draw_requests_to_recheck(self.store, judge, self.recheck, seed=seed)
             return preview_recheck(judge, attempts)
-        read = read_unanswered_calibration_questions if self.calibrate else read_unjudged_questions
-        return preview_judge(self.store, judge, read(self.store, judge, seed=seed), seed=seed)
+        list_questions = read_unanswered_calibration_questions if self.calibrate else read_unjudged_questions
+        return preview_judge(self.store, judge, list_questions(self.store, judge, seed=seed), seed=seed)
 
     def show_previews(self, previews: Sequence[Preview], *, example: bool) -> JudgeResult:
         """Return the previews as a result to print. With `example`, also print the first request in full."""
