@@ -302,22 +302,17 @@ def _format_study_toml_for_texts(
 
 
 def _format_study_toml(
-    folder: Path,
-    *,
-    question: str,
-    systems: str,
-    compute: Sequence[str],
-    metrics: str,
-    compare: Sequence[Sequence[str]],
+    folder: Path, *, compute: Sequence[str], compare: Sequence[Sequence[str]], **parts: str
 ) -> str:
-    """Return the content of study.toml: the template with its placeholders filled in."""
+    """Return the content of study.toml: the template with its placeholders filled in.
+
+    `parts` are the question, the systems and the settings of metrics, as TOML.
+    """
     return _TEMPLATE.format(
         name=_format_toml_text(folder.resolve().name or "study"),
-        question=question,
-        systems=systems,
         compute=json.dumps(compute),
-        metrics=metrics,
         compare=_format_couples_as_toml(compare),
+        **parts,
     )
 
 
