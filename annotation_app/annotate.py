@@ -8,8 +8,7 @@ from ipaddress import ip_address
 
 from guard_eval import progress
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.frozen import record
-from guard_eval.records import PEOPLE
+from guard_eval.records import PEOPLE, record
 from guard_eval.results import Result
 from guard_eval.rubric import select_criteria
 from guard_eval.store import Store, raters, settings

@@ -15,8 +15,7 @@ from analysis.monitor.ratings import MEANINGS, CriterionState, RaterState, Ratin
 from analysis.sections.section import Cells
 from guard_eval import progress
 from guard_eval.errors import StudyError, format_count
-from guard_eval.frozen import record
-from guard_eval.records import PEOPLE, Pair, Prompt, find_declared_part_of_rater
+from guard_eval.records import PEOPLE, Pair, Prompt, find_declared_part_of_rater, record
 from guard_eval.reporting.escaping import NOTHING, join_lines
 from guard_eval.reporting.rendering import render_template_lines
 from guard_eval.reporting.tables import Table

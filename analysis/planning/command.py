@@ -14,8 +14,7 @@ import numpy as np
 from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, compute_power, find_items_needed
 from analysis.planning.pilot import read_pilot
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
-from guard_eval.records import JsonObject
+from guard_eval.records import JsonObject, record
 from guard_eval.reporting.drawing import GUIDE, INK, PROGRAM, Drawing, draw_figure
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.tables import Table

@@ -36,9 +36,8 @@ from analysis.verdicts.sources import read as read_verdicts
 from guard_eval import progress
 from guard_eval.cli.commands import load_command
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
 from guard_eval.generation.strategies import parse_grid
-from guard_eval.records import SIMULATED, JsonObject, Prompt, RaterKind
+from guard_eval.records import SIMULATED, JsonObject, Prompt, RaterKind, record
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
 from guard_eval.reporting.writing import check_replaceable, write_atomically

@@ -4,8 +4,6 @@ The same figure has the same bytes every time. Names in figures come from files,
 formulas (matplotlib's `parse_math`) or markup, and characters that are invalid in XML are replaced.
 """
 
-from __future__ import annotations
-
 import html
 import io
 import os

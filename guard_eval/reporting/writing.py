@@ -4,8 +4,6 @@ A study's folder and the links in it come from other people. Therefore, no file 
 through a link, and no file that a command did not make is overwritten.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

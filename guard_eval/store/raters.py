@@ -16,9 +16,8 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
 from guard_eval.lookalike import are_lookalikes, is_invisible, is_model_name, replace_whole_names
-from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind
+from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind, record
 from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.store import database
 from guard_eval.store.database import Store

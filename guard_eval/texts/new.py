@@ -1,7 +1,5 @@
 """Make a study's folder: study.toml to edit, its schema for editors, and prompts."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -17,7 +17,6 @@ from typing import Literal, NamedTuple
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
 from guard_eval.records import (
     BlindPair,
     HandOutPlan,
@@ -25,6 +24,7 @@ from guard_eval.records import (
     Usage,
     find_declared_part_of_rater,
     make_content_id,
+    record,
 )
 from guard_eval.store import notes
 from guard_eval.store.schema import SqlRow, query, split_into_sql_chunks
