@@ -3,8 +3,6 @@
 An id is a hash of all content that identifies a record, so a repeated step changes nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import unicodedata

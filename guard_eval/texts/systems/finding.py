@@ -1,7 +1,5 @@
 """Find the texts of a study's systems, which come from local models, from servers, or from files."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ number, the text, and a hash of the request. A text counts while the settings in
 request. After a change of settings, texts are requested again; after undoing the change, the old texts count.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path
