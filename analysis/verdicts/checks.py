@@ -247,11 +247,20 @@ def _refuse_unnamed_models(table: pd.DataFrame) -> None:
     named = table["rater"].isin(list(filter(is_model_name, table["rater"].cat.categories)))
     named &= table["rater_kind"].isna()
     names = sorted(table["rater"][named].unique())
+    offer = ""
+    for name in map(str, table.columns.difference([*KNOWN, *STORED])) if named.any() else ():
+        kinds = set(table[name].astype(str).str.casefold())
+        if len(kinds) > 1 and kinds <= {*KINDS, *_KIND_NAMES}:
+            offer = (
+                f"If {name} says what raters are, write {format_set_options(f'columns.rater_kind={name}')}. "
+            )
     refuse_wrong_rows(
         table,
         named,
         "rater is {names} on {where}, which looks like the name of a model, and nothing says what it is; add "
-        "a column rater_kind with {kinds} in every row. If all are models, write --set rater_kind=model",
+        "a column rater_kind with {kinds} in every row. {offer}If all are models, write --set "
+        "rater_kind=model",
+        offer=offer,
         names=join_first_parts(list(map(repr, names)), MAX_NUMBERS, join=", "),
         kinds=" or ".join(KINDS[:-1]),
     )

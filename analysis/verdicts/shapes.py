@@ -394,7 +394,7 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
     if not names:
         words = offer_word_settings(_list_unknown_words(table) or ["WORD"])
         message = f"no column has verdicts under its heading. Declare what the words mean: {words}"
-        if not table.has_columns(*METHODS):
+        if not table.has_columns(*METHODS) and table.items is None:
             message += f". {explain_how_to_declare_methods(table, table.columns_without_role)}"
         raise StudyError(message)
     raters = find_rater_columns_of_slots(table, names)

@@ -36,7 +36,7 @@ from analysis.verdicts.words import (
     simplify_word,
 )
 from guard_eval.errors import StudyError
-from guard_eval.files.headings import simplify_heading, split_heading_words
+from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
 from guard_eval.records import TIE
 from guard_eval.reporting.words import join_first_parts, join_with_and
 
@@ -60,7 +60,7 @@ _IS_FIRST = r"(is)?({0})(is|was|on|shown|the|presented|displayed)*(left|first)"
 _PLACES = {"1": A, "first": A, "left": A, "2": B, "second": B, "right": B}
 _STRAIGHT = NO | {"none", "nan", "original", ""}
 """Cells of a column about swapped sides that mean "not swapped"."""
-_SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror|backward|counterbal|tauscht|inverti).*")
+_SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror|backward|counterbal|tauscht|inverti|invers).*")
 _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 """Ties that the reader is told about: both texts are bad, or a judge contradicted itself."""
 _WINNING = frozenset((*HEADINGS["marking"], *HEADINGS["names"]["verdict"], "verdict", "best"))
@@ -363,21 +363,25 @@ def _mark_possible_swaps(table: Table, name: str, sided: pd.Series, words: pd.Da
     """
     heading = table.get_heading(name, name)
     is_about = is_heading_about_sides(heading) or _says_which_method_is_a(table, heading)
+    is_about |= _SWAPS.fullmatch(simplify_heading(heading)) is not None
     first = _find_methods_named_in_cells(table, name)
     cells = table.get_cells(name).fillna("").str.strip().str.casefold()
     # One empty or unknown cell must not hide what the other cells say.
     filled = sided & ~cells.map(means_no_verdict)
-    if filled.any() and (first[filled] != 0).all():
+    texts = list(cells[filled].unique())
+    tells_place = len(texts) == 2 and differ_only_in_side(*texts)  # such as alpha_left and alpha_right
+    if filled.any() and (first[filled] != 0).all() and not tells_place:
         names_winner = (table.get_cells(name) == words["winner"])[filled].all()
         is_winner = names_winner and not _WINNING.isdisjoint(split_heading_words(heading))
         may_name_first: pd.Series = filled & (first != A)
         return may_name_first & (is_about or not is_winner)
-    values = {"no" if cell in NO else "yes" if cell in YES else cell for cell in cells[filled].unique()}
+    values = {"no" if cell in NO else "yes" if cell in YES else cell for cell in texts}
     orders = {"".join(filter(str.isalnum, text)) for text in values}
     letters = {tuple(sorted(order)) for order in orders}
     is_order = orders <= {"ab", "ba"} or len(letters) < len(orders) or any(map(_SWAPS.fullmatch, values))
     if orders <= {"a", "b"} and table.has_columns("rater"):  # a rater's group says nothing about sides
         is_order = not table.is_determined_by(name, ["rater"])
+    is_order |= tells_place and (first[filled] != 0).all()
     is_order &= 2 * filled.sum() > sided.sum()  # the right answers of a few check questions are no order
     may_say = len(values) <= 2 and (is_order or is_about)
     return sided & ~cells.isin(_STRAIGHT) & may_say

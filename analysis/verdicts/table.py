@@ -37,7 +37,9 @@ YES = frozenset(HEADINGS["yes"])
 NO = frozenset(HEADINGS["no"])
 
 _NO_MARK = NO | {"", "none"}
-_ASIDE = re.compile(HEADINGS["aside"])
+ABOUT_VERDICTS = re.compile(HEADINGS["about_verdicts"])
+"""Headings of what a rater says beside a verdict, and of the time that the rater took."""
+_ASIDE = re.compile(f"{HEADINGS['aside']}|{HEADINGS['about_verdicts']}")
 
 REQUIRED = ("pair_id", "dataset", "method_a", "method_b", "rater", "criterion", "verdict")
 TEXTS = (*REQUIRED, "prompt_id", "rater_kind", "presentation", "slot", "shown_first", "at")

@@ -18,6 +18,7 @@ from analysis.verdicts.items import (
 from analysis.verdicts.methods import (
     explain_how_to_declare_methods,
     find_methods,
+    names_author_of_each_text,
     refuse_methods_of_several_settings,
     refuse_sides_as_methods,
     refuse_texts_as_methods,
@@ -301,7 +302,14 @@ def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, st
     texts = table.list_values(name)
     is_possible = re.compile(rule.get("cells", ".*"), re.IGNORECASE | re.DOTALL).fullmatch
     is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
-    return [text for text in texts if is_meant(text.strip())] if all(map(is_possible, texts)) else []
+    if not all(map(is_possible, texts)):
+        return []
+    return [text for text in texts if is_meant(_name_yes_or_no(text.strip()))]
+
+
+def _name_yes_or_no(text: str) -> str:
+    """Return yes or no for a cell that means this, such as 1 or nein, and other cells as they are."""
+    return "yes" if text.casefold() in YES else "no" if text.casefold() in NO else text
 
 
 def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None:
@@ -415,7 +423,9 @@ def _refuse_counted_votes(table: Table) -> None:
     items = table.find_headings([*ITEMS, *GROUPS, "pairid"])
     repeated = [name for name in items if table.count_distinct_rows(name) < len(table.frame)]
     keys = [*METHODS, *filter(table.has_columns, ("verdict", "criterion", "dataset", "rater")), *repeated]
-    are_outcomes = not table.has_columns("rater") and table.count_distinct_rows(*keys) == len(table.frame) > 1
+    # In a survey, a row is a person.
+    may_count = not table.has_columns("rater") and table.declared.columns.get(HEADS) != "pair_id"
+    are_outcomes = may_count and table.count_distinct_rows(*keys) == len(table.frame) > 1
     for name in table.columns_without_role:
         cells = table.list_values(name)
         is_number = all(map(str.isdecimal, cells)) and bool(set(cells) - {"0", "1"})
@@ -498,6 +508,11 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             "no column has verdicts. Say which one does, and what its words mean: --set "
             f"columns.verdict=HEADING {offer_word_settings(['WORD'])}"
         )
+    if table.items is not None and not set(table.items.index).isdisjoint(table.names):
+        raise StudyError(
+            "headings are ids of the file with the methods. In a survey with a row for each person write "
+            "--set columns.headings=pair_id --set columns.rater=HEADING"
+        )
     if table.items is not None:
         ids = join_with_and([*map(repr, table.items.index[:2]), "…"])
         raise StudyError(
@@ -510,10 +525,14 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
         )
     measures = set(HEADINGS["measures"])
     rated = [name for name in table.columns_without_role if measures & set(split_heading_words(name))]
+    says = "rate"
+    if not rated:
+        rated = [name for name in table.columns_without_role if names_author_of_each_text(table, name)]
+        says = "name the author of"
     if rated and not table.has_columns("verdict"):
         raise StudyError(
-            f"{join_with_and(rated)} may rate one text in each row, and a verdict compares two. Write a row "
-            "for each two methods of an item and a rater, with the better one as the verdict, or tie"
+            f"{join_with_and(rated)} may {says} one text in each row, and a verdict compares two. Write a "
+            "row for each two methods of an item and a rater, with the better one as the verdict, or tie"
         )
     raise StudyError(
         f"nothing says which methods were compared. {explain_how_to_declare_methods(table, ['verdict'])}. Or "
