@@ -126,6 +126,7 @@ class StudyFacts:
         parts: The settings for people and for each judge, with the changes after the first verdict.
         criteria: The study's own criteria, and the criteria of the paper that the study rewords.
         reworded: The changes in the words of criteria after the first verdicts on them.
+        has_late_pairs: Pairs were added to a comparison after the comparison's first verdict.
         declared: Sentences that say what was declared, and where.
         unfinished: Sentences about the planned ratings that are missing.
         raters_per_item: The planned number of raters of each kind for a complete item.
@@ -143,6 +144,7 @@ class StudyFacts:
     parts: tuple[DeclaredPart, ...] = ()
     criteria: tuple[Criterion, ...] = ()
     reworded: tuple[str, ...] = ()
+    has_late_pairs: bool = False
     declared: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
@@ -237,6 +239,8 @@ class Context(StudyFacts):
             if people.name == PEOPLE and people.changes
         ]
         reasons += [f"a criterion was reworded: {what}" for what in self.reworded]
+        if self.has_late_pairs and not self.plan.sequential:
+            reasons.append("pairs were added to a comparison after its first verdict")
         return tuple(reasons)
 
 
