@@ -1,7 +1,5 @@
 """Test several results with the same sign flips: all scores of a unit change their signs together."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

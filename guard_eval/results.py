@@ -1,7 +1,5 @@
 """Results of commands: lines and tables for people, and data for `--json`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from guard_eval.reporting.tables import Table

@@ -12,8 +12,6 @@ at any round in which a couple stops. The power ¼ comes from Wang and Tsiatis (
 shortens a couple's series of leads, so Holm's correction over all couples is valid, too.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,8 +21,7 @@ from itertools import chain, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from guard_eval.frozen import record
-from guard_eval.records import Contest, Couple
+from guard_eval.records import Contest, Couple, record
 
 METHOD = "largest |z| t^¼ over the rounds"
 Floats = NDArray[np.float64]

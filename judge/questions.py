@@ -9,7 +9,6 @@ from datetime import timedelta
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, find_declared_part_of_rater
-from guard_eval.rubric import describe_reworded_criteria
 from guard_eval.servers.answers import has_model_reasoned, read_usage
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
 from guard_eval.servers.form import Form
@@ -18,7 +17,6 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging import requests
 from guard_eval.store.judging.requests import AnsweredRequest, Instruction, Question
-from guard_eval.study.declared import compare_declared_parts
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (
     DECIDING_QUESTIONS,
@@ -61,14 +59,14 @@ def split_questions_into_rounds(
     store: Store, judge: Judge, plan: HandOutPlan, unanswered: Sequence[Question]
 ) -> Iterator[list[Question]]:
     """Yield the unanswered questions of each round. A round begins after all earlier rounds are over."""
-    waiting = {(question.pair_id, question.number) for question in unanswered}
+    waiting = set(unanswered)
     while True:
         with store.begin_write() as (db, now):
             due = requests.read_due_questions(db, now, judge.rater_name, plan)
-        questions = [question for question in due if (question.pair_id, question.number) in waiting]
+        questions = [question for question in due if question in waiting]
         if not questions:
             return
-        waiting.difference_update((question.pair_id, question.number) for question in questions)
+        waiting.difference_update(questions)
         yield questions
 
 
@@ -198,24 +196,22 @@ class RequestBuilder:
         steps: list[Step] = [Send(run.form)] * len(questions)
         samples = dict.fromkeys(range(len(questions)), 0)  # which sample of an undecided question is next
         while samples:
-            keys = {
-                index: self.make_request_key(questions[index], run.form, sample)
+            indices = {
+                self.make_request_key(questions[index], run.form, sample): index
                 for index, sample in samples.items()
             }
             with store.begin_read() as db:
-                answers = requests.read_answers_by_key(db, list(keys.values()))
+                answers = requests.read_answers_by_key(db, list(indices))
             samples = {}
-            for index, key in keys.items():
-                if key not in answers:
-                    continue
-                reply = self.read_answer(questions[index], run.form, answers[key])
-                histories[index] = record_reply(histories[index], reply)
-                step = steps[index] = decide_next_step(histories[index], run.form)
+            for key, answer in answers.items():
+                index = indices[key]
+                reply = self.read_answer(questions[index], run.form, answer)
+                history = histories[index] = record_reply(histories[index], reply)
+                step = steps[index] = decide_next_step(history, run.form)
                 if isinstance(step, Send):
                     samples[index] = step.sample
-        results = [history.replies[-1].result if history.replies else None for history in histories]
-        failures = [result if isinstance(result, RequestFailure) else None for result in results]
-        return list(zip(questions, steps, failures, strict=True))
+        errors = [history.replies[-1].error if history.replies else None for history in histories]
+        return list(zip(questions, steps, errors, strict=True))
 
 
 def _hash_as_json(*parts: object) -> str:
@@ -264,7 +260,7 @@ def check_criteria_unchanged(store: Store, judge: Judge) -> None:
             f"study.toml now names {', '.join(sorted(now))}. Undo the change, or give the judge a new name "
             '(name = "…"). A judge with a new name judges all pairs'
         )
-    if changed := describe_reworded_criteria(store_settings.read_criteria_wording(store), judge.rubric):
+    if changed := store_settings.describe_reworded_criteria(store, judge.rubric):
         raise StudyError(
             f"study.toml rewords a criterion that has verdicts: {'; '.join(changed)}. Undo the change, or "
             "define the new words as a criterion with another name"
@@ -276,6 +272,5 @@ def describe_setting_changes(store: Store, judge: Judge) -> tuple[str, ...]:
     part_name = find_declared_part_of_rater(judge.rater_name, "model")
     if part_name not in store.declared_now:
         return ()
-    first = {part_name: store_settings.read_settings_at_first_verdict(store, part_name)}
-    (compared,) = compare_declared_parts({part_name: store.declared_now[part_name]}, first)
+    (compared,) = store_settings.compare_with_first_verdicts(store, part_name)
     return tuple(change for change in compared.changes if change.startswith(("judge.", "criteria.", "seed ")))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from analysis.monitor.ratings import read_ratings
 from analysis.monitor.status import list_flag_names
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.reporting.escaping import join_lines
 from guard_eval.reporting.tables import Table
 from guard_eval.store import Store, manage

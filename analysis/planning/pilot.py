@@ -13,8 +13,7 @@ from analysis.reports.command import read_table_evidence
 from analysis.scores.scores import ResultKey, ScoredVerdicts, find_item_numbers, group_by_result
 from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
-from guard_eval.records import SIMULATED
+from guard_eval.records import SIMULATED, record
 from guard_eval.reporting.escaping import join_lines
 from guard_eval.reporting.words import (
     KIND_PLACE,

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
-from guard_eval.records import PEOPLE_OF, SIMULATED
+from guard_eval.records import PEOPLE_OF, SIMULATED, record
 from guard_eval.reporting.words import find_criterion_title, join_with_and
 from guard_eval.rubric import COMPOSITE
 from guard_eval.study.test_plan import PanelRule

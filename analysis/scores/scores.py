@@ -20,8 +20,7 @@ from analysis.scores.combined import (
 )
 from analysis.verdicts.checks import unify_method_order
 from guard_eval.estimate import Floats, Integers, sum_columns_by_unit
-from guard_eval.frozen import record
-from guard_eval.records import PEOPLE_OF
+from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import KIND_PLACE
 from guard_eval.study.test_plan import PanelRule
 

@@ -4,8 +4,6 @@ Exit codes: 0 for success, 2 for an error that the user can fix, 3 for unfinishe
 for SIGTERM.
 """
 
-from __future__ import annotations
-
 import codecs
 import errno
 import gc

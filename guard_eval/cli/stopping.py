@@ -1,7 +1,5 @@
 """End commands at SIGTERM and SIGHUP as at Ctrl-C. Containers, SLURM and closed terminals send them."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

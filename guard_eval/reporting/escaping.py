@@ -3,8 +3,6 @@
 Names, notes and continuations are data. This module has one escaping function for each format.
 """
 
-from __future__ import annotations
-
 import csv
 import html
 import io

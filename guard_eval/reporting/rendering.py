@@ -1,7 +1,5 @@
 """Make pages and documents from templates. Every printed value is escaped for the format."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

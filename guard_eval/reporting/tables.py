@@ -1,7 +1,5 @@
 """Print a table as HTML, Markdown, LaTeX or CSV, with the escaping of each format."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar

@@ -9,8 +9,6 @@ while a person is erased. A *request* to a judge is a row that is written before
 once.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence

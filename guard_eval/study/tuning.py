@@ -1,7 +1,5 @@
 """The `[tuning]` table of study.toml, and its choice: one setting of each strategy, with warnings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import chain

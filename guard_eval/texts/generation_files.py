@@ -6,8 +6,6 @@ of `guard-eval generate` have no prompts, so prompts are looked up by their ids.
 not UTF-8 are refused, or become U+FFFD.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re
@@ -15,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -121,7 +119,7 @@ class TextTable:
         source: Path | Any,  # noqa: ANN401 (or a data frame, of whatever library)
         *,
         errors: Encoding = "strict",
-    ) -> TextTable:
+    ) -> Self:
         """Read a file or a data frame. `errors` says how to treat bytes that are not UTF-8.
 
         Raises:
@@ -167,10 +165,8 @@ class TextTable:
                 text = fields.read_generation(prompts, column if len(columns) > 1 else stem)
                 if len(columns) > 1 and text.strategy != column:  # the record names its strategy, too
                     text = replace(text, strategy=f"{text.strategy} {column}")
-                if NOT_UTF8 in fields.flaws and self.errors == "strict":
+                if NOT_UTF8 in text.flaws and self.errors == "strict":
                     raise StudyError(f"{record.where}: a text is not UTF-8; save the file as UTF-8")
-                if fields.flaws:
-                    text = replace(text, flaws=tuple(dict.fromkeys(fields.flaws)))
                 yield position, text
 
 
@@ -213,6 +209,7 @@ class Fields:
             batch=self._read_number("batch", _COUNT),
             device=self.read_string("device"),
             run=self._read_number("run", _COUNT) or 1,
+            flaws=tuple(dict.fromkeys(self.flaws)),  # last, because reading a value may add a flaw
         )
 
     def _join_strategy_and_setting(self, strategy: str) -> str:

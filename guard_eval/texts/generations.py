@@ -1,7 +1,5 @@
 """The input of metrics: a text with its prompt and its reference, from a study or from a file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

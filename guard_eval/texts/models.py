@@ -1,7 +1,5 @@
 """Identify models, and find them on this machine or the Hugging Face Hub, without importing torch."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

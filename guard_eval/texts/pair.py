@@ -1,7 +1,5 @@
 """Draw prompts and make blinded pairs of their continuations."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

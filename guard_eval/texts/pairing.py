@@ -5,8 +5,6 @@ The draw depends only on the seed and on each prompt's id. A larger sample there
 every comparison has the same prompts, and new prompts in the file do not change the order of the others.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby

@@ -3,8 +3,6 @@
 Ambiguous files are refused. Assumptions are reported in `ImportedSystem.line` and the notes.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence

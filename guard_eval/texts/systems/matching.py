@@ -5,8 +5,6 @@ decide. If a file has neither ids nor prompts, and has one text per prompt, the 
 not enough: two files of one data set can have the same ids for prompts that were cut at different places.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
