@@ -4,8 +4,6 @@ The number of prompts is the number of independent units, so a wrong guess must 
 several columns can name the prompt, the one with the fewest values is used. An uncertain column is refused.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -105,7 +103,7 @@ def add_pair_and_prompt_columns(
         _refuse_ids_that_restart_in_groups(table, name)
     if "prompt_id" not in table and not is_program and "prompt_id" not in table.declared_columns:
         _refuse_prompts_that_differ_within_pairs(table)
-    datasets = [name for name in table.find_common_headings("dataset") if name in table.columns_without_role]
+    datasets = table.find_common_headings("dataset")
     datasets = [name for name in datasets if table.is_determined_by(name, "pair_id")]
     if datasets and "dataset" not in table:
         table.use_columns("dataset", datasets[:1], "its name", dataset=table.frame[datasets[0]])
@@ -118,9 +116,9 @@ def _refuse_prompts_that_differ_within_pairs(table: Table) -> None:
         StudyError: A column of prompts would be the unit without these cells.
     """
     keys = ["pair_id", *table.list_existing("rater", "criterion")]
-    names = [name for name in table.find_headings(HEADINGS["prompt"]) if name in table.columns_without_role]
-    # A column that tells the verdicts of one rater on a pair apart is asked about later.
-    for name in [name for name in names if table.is_determined_by(name, *keys)]:
+    for name in table.find_headings(HEADINGS["prompt"]):
+        if not table.is_determined_by(name, *keys):
+            continue  # it tells the verdicts of one rater on a pair apart, and is asked about later
         cells = table[name]
         counts = cells.groupby(table.number_rows("pair_id")).transform("nunique")
         is_shared = counts.max() > 1 or cells.nunique() < table.count_distinct_rows("pair_id")
@@ -395,7 +393,7 @@ def _find_possible_pair_columns(table: Table, names: Sequence[str], free: Sequen
         return list(names)
     ordered = sorted(filterfalse(is_metadata_heading, free), key=table.count_distinct_rows)
     couples = [couple for couple in combinations(ordered, 2) if not set(couple).isdisjoint(names)]
-    once = [name for name in names if table.is_judged_once(name)]
+    once = list(filter(table.is_judged_once, names))
     return once or [",".join(couple) for couple in couples if table.is_judged_once(*couple)]
 
 

@@ -1,7 +1,5 @@
 """Find the two methods that each row of a table compares."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -295,7 +293,7 @@ def refuse_sides_as_methods(table: Table) -> None:
     Raises:
         StudyError: A method has the name of a side.
     """
-    if called := [name for name in table.list_values(*METHODS) if find_word_meaning(name)]:
+    if called := list(filter(find_word_meaning, table.list_values(*METHODS))):
         raise StudyError(
             f"the method {called[0]!r} has the name of a side or a tie (A, left, tie); rename it"
         )

@@ -1,17 +1,16 @@
 """Find the verdicts of a table: one column, a column for each winner, counts of wins, or a wide table."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import combinations, filterfalse
 
 import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
-from analysis.verdicts.files import MAX_ROWS
 from analysis.verdicts.methods import explain_how_to_declare_methods
+from analysis.verdicts.programs import MAX_ROWS
 from analysis.verdicts.reading import WIDE
 from analysis.verdicts.sides import read_sides
 from analysis.verdicts.table import (
@@ -85,15 +84,13 @@ def find_verdicts(table: Table) -> list[str]:
         items = set() if table.items is None else set(table.items.index)
         return [name for name in columns if name in items] or columns
     if "verdict" not in table:
-        named = [name for name in table.find_common_headings("verdict") if name in table.columns_without_role]
+        named = table.find_common_headings("verdict")
         if not named:
             _refuse_columns_of_worse_texts(table, columns)
             if set(columns) <= set(table.find_headings(HEADINGS["answers"])):
                 named = columns
         if named:
-            table.choose_column(
-                "verdict", named, lambda name, other: _do_columns_have_same_verdicts(table, name, other)
-            )
+            table.choose_column("verdict", named, partial(_do_columns_have_same_verdicts, table))
             table.unused += named[1:]
             table.set_frame(table.frame.drop(columns=named[1:]))
             further = [name for name in columns if name not in named and not names_worse_text(name)]
@@ -112,8 +109,8 @@ def _refuse_columns_of_worse_texts(table: Table, names: Sequence[str]) -> None:
     """Refuse a column of verdicts whose heading says that it names the worse text."""
     for name in filter(names_worse_text, names):
         option = format_column_options("verdict", [name])
-        words = offer_word_settings(text for text in table.list_values(name) if not means_no_verdict(text))
-        others = [other for other in names if not names_worse_text(other)][:1]
+        words = offer_word_settings(filterfalse(means_no_verdict, table.list_values(name)))
+        others = list(filterfalse(names_worse_text, names))[:1]
         instead = (
             f"To read {others[0]!r} instead, write {format_column_options('verdict', others)}. "
             if others
@@ -127,8 +124,8 @@ def _refuse_columns_of_worse_texts(table: Table, names: Sequence[str]) -> None:
 
 def _refuse_further_verdict_columns(table: Table, names: Sequence[str]) -> None:
     """Refuse other columns that name both sides, because they may hold verdicts on further criteria."""
-    names = [name for name in names if len(set(filter(names_side, table.list_values(name)))) > 1]
-    names = [name for name in names if not _do_columns_have_same_verdicts(table, "verdict", name)]
+    names = [name for name in names if len(list(filter(names_side, table.list_values(name)))) > 1]
+    names = list(filterfalse(partial(_do_columns_have_same_verdicts, table, "verdict"), names))
     heading = table.get_heading("verdict")
     if names:
         _refuse_verdicts_on_two_orders(table, ["verdict", *names])
@@ -191,17 +188,17 @@ def _find_meanings_of_mark_columns(table: Table) -> dict[str, str]:
 
     A number in a heading means a method if the columns of methods have numbers, too; otherwise a place.
     """
-    winning = {*HEADINGS["counting"], *HEADINGS["marking"]}
+    ignored = {*HEADINGS["counting"], *HEADINGS["marking"], *HEADINGS["ignored"]}
     noun = "model" if "1" in table.get_heading("method_a") else "response"
     words = {}
     for name in table.columns_without_role:
         if any(map(find_word_meaning, table.list_values(name))):
             continue
         parts = split_heading_words(name)
-        text = " ".join(token for token in parts if token not in {*winning, *HEADINGS["ignored"]})
+        text = " ".join(token for token in parts if token not in ignored)
         tie = next(filter(is_tie, (text, " ".join(parts[1:]), " ".join(parts))), "")
         word = tie or (f"{noun} {text}" if text in {"1", "2"} else text)
-        is_mark = not winning.isdisjoint(parts) and (has_word(name, "counting") or table.is_boolean(name))
+        is_mark = has_word(name, "counting") or (has_word(name, "marking") and table.is_boolean(name))
         is_number = table.is_boolean(name) or all(map(str.isdecimal, table.list_values(name)))
         if name in table.declared_words and is_number:
             words[name] = name
@@ -333,9 +330,10 @@ def _use_tie_columns(table: Table) -> None:
         if len(cells) > MAX_OUTCOMES:
             continue
         parts = [word for word in split_heading_words(name) if word not in HEADINGS["ignored"]]
-        is_flag = is_tie(" ".join(parts)) and not set(parts) <= set(HEADINGS["no_ties"])
+        heading = " ".join(parts)
+        is_flag = is_tie(heading) and not set(parts) <= set(HEADINGS["no_ties"])
         tied = [text for text in cells if is_tie(text) or text in HEADINGS["halves"]]
-        is_outcome = tied and " ".join(parts) in HEADINGS["outcomes"]
+        is_outcome = tied and heading in HEADINGS["outcomes"]
         if is_flag and table.is_boolean(name):
             tied = [text for text in cells if text.strip().casefold() in YES]
         elif has_ties or not (is_flag or is_outcome) or any(map(names_side, cells)):
@@ -351,7 +349,7 @@ def _use_tie_columns(table: Table) -> None:
 def find_verdict_columns(table: Table) -> list[str]:
     """Return the free columns whose cells are verdicts: methods, sides or ties."""
     names = [name for name in table.columns_without_role if _is_verdict_column(table, name)]
-    return [name for name in names if not is_name_of_aggregate(name)] or names
+    return list(filterfalse(is_name_of_aggregate, names)) or names
 
 
 def _is_verdict_column(table: Table, name: str) -> bool:
@@ -461,7 +459,7 @@ def _note_columns_that_are_not_read(table: Table, names: Sequence[str]) -> None:
     """Add a note about each other column that holds some verdicts."""
     for name in table.columns_without_role:
         cells = table[name].dropna()
-        count = int(cells.isin([text for text in table.list_values(name) if find_word_meaning(text)]).sum())
+        count = int(cells.isin(list(filter(find_word_meaning, table.list_values(name)))).sum())
         if name in names or is_name_of_aggregate(name) or not count:
             continue
         why = f"only {count} of its {len(cells)} cells are verdicts"
@@ -497,7 +495,7 @@ def _list_unknown_words(table: Table) -> list[str]:
     """Return the few unknown words in columns that also have words for sides, such as a second header row."""
     unknown: dict[str, None] = {}
     for name in table.columns_without_role:
-        texts = [text for text in table.list_values(name) if not means_no_verdict(text)]
+        texts = list(filterfalse(means_no_verdict, table.list_values(name)))
         others = [text for text in texts if not find_word_meaning(text) and text not in table.declared_words]
         if len(others) < len(texts) and len(others) <= MAX_OUTCOMES:
             unknown |= dict.fromkeys(others)

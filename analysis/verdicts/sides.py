@@ -1,9 +1,8 @@
 """Find the method on each side, and the method that a word such as A or "Response 1" means."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import filterfalse
 
 import numpy as np
 import pandas as pd
@@ -121,7 +120,7 @@ def replace_words_by_winners(table: Table) -> None:
         StudyError: A word can mean either method.
     """
     words = _read_words(table)
-    candidates = [name for name in ("shown_first", *table.columns_without_role) if name in table]
+    candidates = (*table.list_existing("shown_first"), *table.columns_without_role)
     all_sides = {name: read_sides(table, name) for name in candidates}
     side_columns = {name: sides for name, sides in all_sides.items() if sides.any()}
     certain = {name: sides for name, sides in side_columns.items() if sides.all()}
@@ -326,10 +325,8 @@ def _refuse_changed_sides(
             return
     if table.get_heading("sides"):  # the format of the file says where the methods stood
         return
-    others = [name for name in table.columns_without_role if not is_name_of_aggregate(name)]
-    others = [name for name in others if not names_worse_text(name)]
-    others += table.list_existing("presentation")
-    for name in dict.fromkeys([*side_columns, *others]):
+    others = filterfalse(is_name_of_aggregate, filterfalse(names_worse_text, table.columns_without_role))
+    for name in dict.fromkeys([*side_columns, *others, *table.list_existing("presentation")]):
         is_swap = _SWAPS.fullmatch(simplify_heading(name)) is not None
         if name in side_columns:
             changed = (sided | is_declared) & (side_columns[name] != first)

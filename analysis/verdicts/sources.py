@@ -1,7 +1,5 @@
 """Read the verdicts of a data frame or of files. The first record of a file shows its format."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -11,10 +9,9 @@ import pandas as pd
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from analysis.verdicts.checks import KINDS, check_verdicts
-from analysis.verdicts.files import Record, VerdictFile, name_file_in_errors
 from analysis.verdicts.items import DECLARED_PAIR, NO_PAIR, name_unknown_raters
 from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings, find_methods
-from analysis.verdicts.programs import FOREIGN, read_program_file
+from analysis.verdicts.programs import FOREIGN, Record, VerdictFile, name_file_in_errors, read_program_file
 from analysis.verdicts.reading import READING, get_reading, join_readings, warn_about_reading
 from analysis.verdicts.sides import is_heading_about_sides
 from analysis.verdicts.table import (

@@ -4,8 +4,6 @@ Headings are compared without case, spaces and signs. The heading alone is often
 differs in every row is a row number, and a column with an unknown heading may name the pair if cells repeat.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,14 +1,11 @@
 """Make any table of verdicts tidy: find the columns, write one verdict in each row, and name the methods."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.files import NESTED
 from analysis.verdicts.items import (
     add_pair_and_prompt_columns,
     assign_raters,
@@ -22,7 +19,7 @@ from analysis.verdicts.methods import (
     refuse_sides_as_methods,
     refuse_texts_as_methods,
 )
-from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
+from analysis.verdicts.programs import LEFT_OUT, NESTED, VerdictFormat
 from analysis.verdicts.reading import READING, UNKNOWN_RATERS, Role, get_reading, join_readings
 from analysis.verdicts.shapes import (
     HEADS,
@@ -453,11 +450,11 @@ def _leave_out_other_questions(table: Table) -> None:
     Raises:
         StudyError: No answer is a verdict, or answers name sides and a method has the name of a side.
     """
-    if not (table.has_methods and table.list_existing("verdict", "criterion") == ["verdict", "criterion"]):
+    if not (table.has_methods and "verdict" in table and "criterion" in table):
         return
     refuse_sides_as_methods(table)
     verdict, a, b = (table[name] for name in ("verdict", *METHODS))
-    words = [text for text in table.list_values("verdict") if find_word_meaning(text)]
+    words = list(filter(find_word_meaning, table.list_values("verdict")))
     criterion = table["criterion"]
     criteria_with_verdicts = set(criterion[(verdict == a) | (verdict == b) | verdict.isin(words)])
     if not criteria_with_verdicts:
