@@ -97,7 +97,7 @@ def find_verdicts(table: Table) -> list[str]:
             _refuse_further_verdict_columns(table, further)
         elif not _use_columns_that_mark_winners(table) and columns:
             is_rater = _RATER.fullmatch(columns[0]) is not None
-            if len(columns) > 1 or is_rater or "criterion" in table != "rater" in table:
+            if len(columns) > 1 or is_rater or ("criterion" in table) != ("rater" in table):
                 return columns
             table.use_columns("verdict", columns, "its cells are verdicts", verdict=table.frame[columns[0]])
     _refuse_scores_as_verdicts(table)
