@@ -5,8 +5,6 @@ one contribution from each prompt: the jackknife's pseudo-values. Means over dat
 strategies are means of the same contributions, so all of them use the same interval and the same test.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 The module of a metric that uses a model is imported only for this metric, so other metrics do not need torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace

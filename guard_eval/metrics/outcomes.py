@@ -4,8 +4,6 @@ A group's prompts are sorted by id, so the order of the files does not matter. A
 over prompts. An outcome has the value of the metric, and each prompt's summands in these sums.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import Counter, defaultdict

@@ -1,9 +1,9 @@
 """Print a table as HTML, Markdown, LaTeX or CSV, with the escaping of each format."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
+from guard_eval.records import record
 from guard_eval.reporting.escaping import (
     NOTHING,
     Cell,
@@ -23,7 +23,7 @@ LONG_CELL = 26
 """The text of a cell with more characters than this may wrap."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Table:
     """A table to print: headings, rows of cells, a caption above and a note below.
 

@@ -1,9 +1,8 @@
 """The input of metrics: a text with its prompt and its reference, from a study or from a file."""
 
-from dataclasses import dataclass
 from typing import Literal
 
-from guard_eval.records import Continuation, Prompt
+from guard_eval.records import Continuation, Prompt, record
 
 Finish = Literal["eos", "length", "stop"]
 """Why a text ended."""
@@ -12,7 +11,7 @@ HUMAN = "human"
 """The strategy of references: how people continued the prompts."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Generation:
     """A continuation as metrics see it. Unknown values are None.
 

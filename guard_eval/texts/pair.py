@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from guard_eval.errors import StudyError, format_count
-from guard_eval.records import Pair
+from guard_eval.records import Pair, record
 from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
@@ -22,7 +22,7 @@ from guard_eval.texts.tuning import read_compared_prompts
 _MOST_RATINGS = 10**7
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class PairingResult(Result):
     """The pairs of a study.
 

@@ -1,7 +1,5 @@
 """The length of texts, in words and tokens, and the time to generate them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 
