@@ -339,9 +339,7 @@ def _tabulate_percentages(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
         "Percentages": lambda row: row.percentages,
         "Ratings": lambda row: row.n,
         "Possible": _describe_percentages_possibility,
-        "Pooled p": lambda row: (
-            NOTHING if row.lowest_p is None else _format_p_range(row.lowest_p, row.highest_p)
-        ),
+        "Pooled p": lambda row: _format_p_range(row.lowest_p, row.highest_p),
     }
     return (make_table(rows, columns, caption="What the percentages can be shares of"),)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from importlib.metadata import version
@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, cast
 
 import pandas as pd
 
-from analysis.scores.combined import Composite
+from analysis.scores.combined import describe_composite
 from analysis.scores.likeness import Conduct
 from analysis.scores.scores import CELL, ScoredVerdicts, group_connected_methods
 from analysis.verdicts.table import has_named_raters
@@ -203,10 +203,9 @@ class Context(StudyFacts):
     command: str = ""
 
     @property
-    def composite(self) -> Composite | None:
-        """Return the declared composite of criteria, if there is one."""
-        weights = self.plan.composite
-        return None if weights is None else Composite(weights=weights)
+    def composite(self) -> str:
+        """Describe the declared composite of criteria; empty without a composite."""
+        return "" if self.plan.composite is None else describe_composite(self.plan.composite)
 
     @property
     def titles(self) -> dict[str, str]:
@@ -276,9 +275,10 @@ class Evidence:
         Raises:
             StudyError: Raters are declared to be a sample, but the table does not identify the raters.
         """
-        scored = ScoredVerdicts.from_verdicts(table, context.planned, context.plan.panel, context.composite)
+        plan = context.plan
+        scored = ScoredVerdicts.from_verdicts(table, context.planned, plan.panel, plan.composite)
         evidence = cls(scored=scored, context=context)
-        if context.plan.raters == "random" and not evidence.are_raters_known:
+        if plan.raters == "random" and not evidence.are_raters_known:
             raise StudyError(UNNAMED_RATERS)
         return evidence
 
@@ -335,8 +335,6 @@ class Evidence:
     @cached_property
     def is_ranked(self) -> bool:
         """Return whether raters of one kind compared three connected methods or more on one criterion."""
-        if len({name for pair in self.comparisons for name in pair}) < MIN_RANKED:
-            return False
         compared = self.scored.scores[CELL].drop_duplicates()
         groups = [
             group_connected_methods(result[CELL[:2]].itertuples(index=False, name=None))
@@ -358,9 +356,9 @@ class Evidence:
         return self.comparisons if results <= MAX_IN_FULL else ()
 
     @cached_property
-    def detailed_evidence(self) -> Evidence:
-        """Return the evidence on the comparisons to analyse in full, or all evidence if there are none."""
-        return self.restrict_to_comparisons(self.detailed_comparisons) if self.detailed_comparisons else self
+    def detailed_verdicts(self) -> ScoredVerdicts:
+        """Return the scored verdicts on the comparisons to analyse in full, or all if there are none."""
+        return self.scored.restrict_to_comparisons(self.detailed_comparisons or self.comparisons)
 
     def _find_comparison_of_methods(self, a: str, b: str) -> tuple[str, str]:
         """Return the comparison of two methods, with the methods in the order of the table."""
@@ -371,11 +369,6 @@ class Evidence:
         raise StudyError(
             f"{a!r} and {b!r} are not compared with each other; name two of these methods: {names}"
         )
-
-    def restrict_to_comparisons(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
-        """Return a copy of the evidence with only the given comparisons."""
-        scored = self.scored.restrict_to_comparisons(tuple(comparisons))
-        return self if scored is self.scored else Evidence(scored=scored, context=self.context)
 
 
 def declare_plan_keys(

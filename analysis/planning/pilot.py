@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.reports.command import read_table_evidence
+from analysis.scores.combined import compute_mean_scores
 from analysis.scores.scores import ResultKey, ScoredVerdicts, find_item_numbers, group_by_result
 from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
@@ -111,7 +112,7 @@ def _summarise_pilot_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], 
     for _, rows in cells:
         item, first = find_item_numbers(rows)
         pairs += len(first)
-        estimate = intraclass_correlation(item, rows["net"] / rows["showings"], rows["unit"].iloc[first])
+        estimate = intraclass_correlation(item, compute_mean_scores(rows), rows["unit"].iloc[first])
         if estimate.value is not None:
             estimates.append(estimate)
             values.append(estimate.value)

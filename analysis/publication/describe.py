@@ -12,8 +12,7 @@ from pathlib import Path
 
 from analysis.evidence import Evidence
 from analysis.reports.checklist import FILE_NAME, collect_rater_facts, write_reviewer_checklist
-from analysis.reports.preregistration import HASH, PLAN, hash_plan_parts
-from analysis.reports.study_report import make_study_context, make_verdict_table
+from analysis.reports.study_report import HASH, PLAN, hash_plan_parts, make_study_context, make_verdict_table
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text

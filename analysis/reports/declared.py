@@ -13,7 +13,7 @@ import pandas as pd
 from pydantic import AfterValidator, Field
 
 from analysis.evidence import Context
-from analysis.scores.combined import Composite, find_declared_results
+from analysis.scores.combined import find_declared_results
 from analysis.scores.scores import PROMPT, UnitScores, add_unit_column
 from analysis.sections.results.by_column import find_split_column
 from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
@@ -143,7 +143,6 @@ def apply_table_settings(
     """
     _check_assisting_judge(verdicts, settings)
     verdicts = _drop_prompts_if_unit_is_pair(verdicts, settings.unit)
-    composite = None if settings.composite is None else Composite(weights=settings.composite)
     values = settings.model_dump(exclude_unset=True)
     words = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items())
     declared = [f"Declared {source}: {words}."] if values and source else []
@@ -158,7 +157,7 @@ def apply_table_settings(
         texts=settings.texts,
         seed=settings.seed,
         plan=settings,
-        planned=find_declared_results(verdicts, settings.family, composite),
+        planned=find_declared_results(verdicts, settings.family, settings.composite),
         random_part=settings.random_part,
         ties=settings.ties,
         declared=tuple(declared),

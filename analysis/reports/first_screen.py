@@ -195,10 +195,8 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
 
 def _describe_raters(evidence: Evidence) -> Iterator[str]:
     """Describe the raters: a line for people, and a line for each of the first judges."""
-    panels = {panel.name for panel in evidence.scored.panels}
-    covered = sorted(
-        evidence.rows(count_pairs_and_ratings), key=lambda row: row.judge != "" and row.judge not in panels
-    )
+    first = {"", *evidence.scored.panel_names}
+    covered = sorted(evidence.rows(count_pairs_and_ratings), key=lambda row: row.judge not in first)
     for row in covered[:MAX_FACTS]:
         yield describe_coverage(row, evidence)
     if len(covered) > MAX_FACTS:
@@ -275,7 +273,7 @@ def _write_answer_remarks(
         row for row in evidence.rows(run_data_audits) if row.kind == UNBALANCED and row.severity == "warning"
     ]
     judges = [] if evidence.is_ranked else [rows for rows in others if rows[0].judge]
-    panels = {panel.name for panel in evidence.scored.panels}
+    panels = evidence.scored.panel_names
     judges.sort(key=lambda rows: rows[0].judge not in panels)  # a panel was declared, so it comes first
     return write_sentences_from_template(
         "remarks",

@@ -91,7 +91,7 @@ ranking = wrap_analysis(
 
 def figures(verdicts: Source, /, **declared: object) -> dict[str, Figure]:
     """Return matplotlib figures of shares or rankings, by name. Arguments: see `shares`."""
-    from analysis.reports.figures import draw_figures  # noqa: PLC0415  matplotlib, which only figures need
+    from analysis.reports.paper import draw_figures  # noqa: PLC0415  matplotlib, which only figures need
 
     evidence = make_evidence(verdicts, **declared)
     with use_criterion_titles(evidence.context.titles):

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from analysis.evidence import Context, StudyFacts
 from analysis.reports.declared import TableSettings
+from analysis.scores.scores import convert_methods_to_signs
 from analysis.sections.results.by_column import SPLITTING
 from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
 from guard_eval.errors import StudyError
@@ -219,10 +220,9 @@ def _restore_contest(rounds: RoundRecord, verdicts: pd.DataFrame) -> Contest:
     if rounds.judge:
         is_theirs &= verdicts["rater"] == rounds.judge
     rated = verdicts[is_theirs].astype(object)
-    scores = (rated["verdict"] == rated["method_a"]).astype(int) - (rated["verdict"] == rated["method_b"])
-    couples = scores.groupby(
-        [rated[name] for name in ("prompt_round", "dataset", "prompt_id", "method_a", "method_b")]
-    ).agg(["mean", "size"])
+    rated = rated.assign(score=convert_methods_to_signs(rated, "verdict"))
+    keys = ["prompt_round", "dataset", "prompt_id", "method_a", "method_b"]
+    couples = rated.groupby(keys)["score"].agg(["mean", "size"])
     prompts: dict[tuple[object, ...], tuple[int, dict[Couple, float]]] = {}
     for (number, dataset, prompt, a, b), mean, size in couples.itertuples(name=None):
         _, leads = prompts.setdefault((number, dataset, prompt), (int(number), {}))

@@ -1,8 +1,12 @@
-"""Read a study's verdicts, columns, plan, metrics, examples and exclusions for the report."""
+"""Read a study's verdicts, columns, plan, metrics, examples and exclusions for the report.
+
+The written plan of the study is compared with its present state.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -14,7 +18,6 @@ from statistics import fmean
 import pandas as pd
 
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
-from analysis.reports.preregistration import compare_with_written_plan
 from analysis.scores.combined import add_composite_results
 from analysis.sections.results.by_column import SPLITTING
 from analysis.verdicts.checks import check_verdicts
@@ -23,6 +26,7 @@ from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
 from guard_eval.records import PEOPLE_OF, Contest, Pair, find_deciding_group
+from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.words import KIND_PLACE, format_rater_kind
 from guard_eval.reporting.writing import resolve_write_target
 from guard_eval.rubric import CRITERIA, Criterion, describe_reworded_criteria, select_criteria
@@ -36,7 +40,7 @@ from guard_eval.store.judging.usage import read_judge_usage
 from guard_eval.store.notes import count_suspicious_presentations
 from guard_eval.store.showings.rounds import count_closed_rounds, read_round_scores
 from guard_eval.study import Study
-from guard_eval.study.declared import compare_declared_parts
+from guard_eval.study.declared import compare_declared_parts, hash_declared_part
 from guard_eval.study.settings import Settings
 from guard_eval.study.tuning import FILE as CHOICE_FILE
 from guard_eval.study.tuning import remove_parameters
@@ -55,6 +59,12 @@ UNRECORDED = (
     "it could not be recorded that the results were seen, so raters who are excluded from now on would count "
     "as excluded before"
 )
+
+PLAN = "plan.md"
+"""The page in the study's folder that is written before the first verdict."""
+
+HASH = re.compile(r"^\* SHA-256 of the (.+): ([0-9a-f]{64})$", re.MULTILINE)
+_VERDICTS = re.compile(r"^\* Verdicts when this page was written: (\d+)$", re.MULTILINE)
 
 
 def make_verdict_table(rows: Sequence[TidyRow]) -> pd.DataFrame:
@@ -189,6 +199,43 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         settings=read_text(study.folder / "study.toml"),
         command=study.format_command("report"),
     )
+
+
+def compare_with_written_plan(study: Study, pairs: Sequence[Pair]) -> tuple[str, ...]:
+    """Compare the study with its written plan, and return sentences. Without a plan, return none."""
+    path = study.folder / PLAN
+    if not path.exists():
+        return ()
+    resolve_write_target(path)
+    text = read_text(path)
+    planned = dict(HASH.findall(text))
+    verdicts = _VERDICTS.search(text)
+    if not planned or verdicts is None:
+        return (f"{PLAN} holds no hash of settings, so it cannot be compared with the study.",)
+    if verdicts[1] != "0":
+        return (f"{PLAN} was written when {verdicts[1]} verdicts existed, so it is no preregistration.",)
+    current = hash_plan_parts(study, pairs)
+    parts = []
+    for name, before in planned.items():
+        now = current.get(name, "")
+        same = before == now
+        parts.append(
+            f"the {name} {'are unchanged' if same else f'DIFFER ({before:.16} there, {now:.16} now)'}"
+        )
+    return (f"Preregistration: compared with {PLAN}, {'; '.join(parts)}.",)
+
+
+def hash_plan_parts(study: Study, pairs: Sequence[Pair]) -> dict[str, str]:
+    """Return the hash of each part of the settings and the hash of the pairs, by their names on the page.
+
+    The hash of the pairs is made from the sorted ids of the pairs. An id is a hash of the methods and both
+    texts.
+    """
+    declared = study.declared.items()
+    hashes = {f"settings of {escape_markdown(name)}": hash_declared_part(text) for name, text in declared}
+    if pairs:
+        hashes["pairs"] = hash_declared_part("\n".join(sorted(pair.id for pair in pairs)))
+    return hashes
 
 
 def _read_comparison_rounds(store: Store, rows: Sequence[TidyRow]) -> dict[tuple[str, str], Contest]:

@@ -6,16 +6,17 @@ Criteria and judges are combined only if the tables `[composite]` and `[panel]` 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from guard_eval.errors import StudyError
+from guard_eval.estimate import Floats, Integers
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF, SIMULATED
 from guard_eval.reporting.words import find_criterion_title, join_with_and
-from guard_eval.rubric import COMPOSITE
+from guard_eval.rubric import COMPOSITE, Weights
 from guard_eval.study.test_plan import PanelRule
 
 PANEL_OF = "panel of"
@@ -33,46 +34,34 @@ _JUDGED = ["method_a", "method_b", "rater_kind", "criterion", "dataset", "pair_i
 """The columns that identify the scores of one pair on one criterion. A panel combines these scores."""
 
 
-@record
-class Composite:
-    """A weighted mean of criteria.
+def describe_composite(weights: Weights) -> str:
+    """Describe the composite, which is a weighted mean of criteria, in words."""
+    if len({*weights.values()}) == 1:
+        return f"the mean of {join_with_and([*map(find_criterion_title, weights)])}"
+    weighed = [f"{find_criterion_title(name)} ({weight:g})" for name, weight in weights.items()]
+    return f"the weighted mean of {join_with_and(weighed)}"
 
-    The composite is the weighted mean of one rater's scores of one pair, each from −1 to 1. If the rater did
-    not judge all of the criteria, the pair has no composite by this rater.
 
-    Attributes:
-        weights: The weight of each criterion, above 0, in any unit.
+def check_composite_verdicts(weights: Weights, verdicts: pd.DataFrame) -> None:
+    """Check that a validated table has verdicts for the composite of these criteria.
+
+    Raises:
+        StudyError: A criterion has the name of the composite, or no rater has judged a pair on all of the
+            criteria.
     """
-
-    weights: Mapping[str, float]
-
-    def __str__(self) -> str:
-        names = [find_criterion_title(name) for name in self.weights]
-        if len(set(self.weights.values())) == 1:
-            return f"the mean of {join_with_and(names)}"
-        weighed = [f"{name} ({weight:g})" for name, weight in zip(names, self.weights.values(), strict=True)]
-        return f"the weighted mean of {join_with_and(weighed)}"
-
-    def check_composite_verdicts(self, verdicts: pd.DataFrame) -> None:
-        """Check that a validated table has verdicts for the composite.
-
-        Raises:
-            StudyError: A criterion has the name of the composite, or no rater has judged a pair on all of the
-                criteria.
-        """
-        criteria = sorted(map(str, verdicts["criterion"].unique()))
-        if COMPOSITE in criteria:
-            raise StudyError(
-                f"a criterion of the table and the declared composite are both called {COMPOSITE!r}; give "
-                "the criterion another name"
-            )
-        judged = verdicts[verdicts["criterion"].isin(self.weights)]
-        rated = judged.groupby(["method_a", "method_b", "pair_id", "rater"], sort=False)["criterion"]
-        if not rated.nunique().eq(len(self.weights)).any():
-            raise StudyError(
-                f"composite: no rater has judged a pair on all of {join_with_and(list(self.weights))}; leave "
-                f"out some of these criteria, or choose from: {', '.join(criteria)}"
-            )
+    criteria = sorted(map(str, verdicts["criterion"].unique()))
+    if COMPOSITE in criteria:
+        raise StudyError(
+            f"a criterion of the table and the declared composite are both called {COMPOSITE!r}; give "
+            "the criterion another name"
+        )
+    judged = verdicts[verdicts["criterion"].isin(weights)]
+    rated = judged.groupby(["method_a", "method_b", "pair_id", "rater"], sort=False)["criterion"]
+    if not rated.nunique().eq(len(weights)).any():
+        raise StudyError(
+            f"composite: no rater has judged a pair on all of {join_with_and(list(weights))}; leave "
+            f"out some of these criteria, or choose from: {', '.join(criteria)}"
+        )
 
 
 @record
@@ -96,14 +85,21 @@ class JudgePanel:
         return frame[frame["rater"].isin(self.members) & (frame["rater_kind"] == self.rater_kind)]
 
 
-def add_composite_scores(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
-    """Add the composite to raters' scores as a new criterion, for raters who judged all of the criteria."""
-    group = scores[scores["criterion"].isin(composite.weights)]
-    weights = group["criterion"].astype(object).map(composite.weights).astype(float)
+def add_composite_scores(scores: pd.DataFrame, weights: Weights) -> pd.DataFrame:
+    """Add the composite to raters' scores as a new criterion, for raters who judged all of the criteria.
+
+    The composite is the weighted mean of one rater's scores of one pair, each from −1 to 1.
+
+    Args:
+        scores: One row per rater, pair and criterion.
+        weights: The weight of each criterion, above 0, in any unit.
+    """
+    group = scores[scores["criterion"].isin(weights)]
+    weight = group["criterion"].astype(object).map(weights).astype(float)
     rows = _sum_scores_by_group(
-        group, _RATED, score=weights / math.fsum(composite.weights.values()) * _compute_mean_scores(group)
+        group, _RATED, score=weight / math.fsum(weights.values()) * compute_mean_scores(group)
     )
-    rows = rows[rows["size"] == len(composite.weights)]
+    rows = rows[rows["size"] == len(weights)]
     return _append_score_rows(scores, rows, rows["score"], criterion=COMPOSITE)
 
 
@@ -121,7 +117,7 @@ def add_panel_scores(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFram
     table = scores
     for kind, group in scores[scores["rater_kind"].isin(PEOPLE_OF)].groupby("rater_kind", sort=True):
         members = sorted(map(str, group["rater"].unique()))
-        votes = _compute_mean_scores(group)
+        votes = compute_mean_scores(group)
         name = f"{PANEL_OF} {len(members)} judges, {rule}"
         if len(members) < FEWEST_JUDGES:
             if kind in SIMULATED:
@@ -139,7 +135,10 @@ def add_panel_scores(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFram
         )
         is_whole = rows["size"] == len(members)
         rows = rows[is_whole]
-        net = rows["score"] if rule == "mean" else _vote_by_majority(rows)
+        net = rows["score"]
+        if rule == "majority":
+            labels = find_majority_labels(rows[["for_b", "tied", "for_a"]].to_numpy())
+            net = pd.Series(labels - 1, rows.index)
         table = _append_score_rows(table, rows, net, rater=name, judge=name)
         without = int((~is_whole).sum())
         formed.append(JudgePanel(rater_kind=str(kind), name=name, members=tuple(members), without=without))
@@ -148,13 +147,14 @@ def add_panel_scores(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFram
     return table, tuple(formed)
 
 
-def _vote_by_majority(rows: pd.DataFrame) -> pd.Series:
-    counts = rows[["for_b", "tied", "for_a"]].to_numpy()
-    is_decided = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) == 1
-    return pd.Series(np.where(is_decided, counts.argmax(axis=1) - 1, 0), rows.index)
+def find_majority_labels(counts: Floats) -> Integers:
+    """Return the most frequent label of each item, or a tie (1) if two are equal; `counts` is [items, 3]."""
+    is_single = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) == 1
+    return np.where(is_single, counts.argmax(axis=1), 1)
 
 
-def _compute_mean_scores(scores: pd.DataFrame) -> pd.Series:
+def compute_mean_scores(scores: pd.DataFrame) -> pd.Series:
+    """Return the mean of each rater's verdicts on a pair over all showings, from −1 to 1."""
     return scores["net"] / scores["showings"]
 
 
@@ -180,7 +180,7 @@ def add_composite_results(results: Sequence[tuple[str, str, str]]) -> tuple[tupl
 
 
 def find_declared_results(
-    verdicts: pd.DataFrame, entries: Sequence[str] | None, composite: Composite | None
+    verdicts: pd.DataFrame, entries: Sequence[str] | None, composite: Weights | None
 ) -> tuple[tuple[str, str, str], ...] | None:
     """Return the declared family of results with composites, or None if no family was declared.
 
@@ -188,7 +188,7 @@ def find_declared_results(
         StudyError: The table lacks the results of an entry, or the verdicts for the composite.
     """
     if composite is not None:
-        composite.check_composite_verdicts(verdicts)
+        check_composite_verdicts(composite, verdicts)
     named = None if entries is None else find_named_results(verdicts, entries)
     return named if named is None or composite is None else add_composite_results(named)
 

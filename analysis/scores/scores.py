@@ -13,20 +13,18 @@ from numpy.typing import ArrayLike
 
 from analysis.scores.combined import (
     ROUNDING,
-    Composite,
     JudgePanel,
     add_composite_scores,
     add_panel_scores,
+    compute_mean_scores,
 )
 from analysis.verdicts.checks import unify_method_order
 from guard_eval.estimate import Floats, Integers, sum_columns_by_unit
 from guard_eval.frozen import record
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
+from guard_eval.rubric import Weights
 from guard_eval.study.test_plan import PanelRule
-
-CELL = ["method_a", "method_b", "rater_kind", "judge", "criterion"]
-"""The columns that identify a result: one comparison, one criterion, and people or one judge."""
 
 
 class ResultKey(NamedTuple):
@@ -39,6 +37,8 @@ class ResultKey(NamedTuple):
     criterion: str
 
 
+CELL = [*ResultKey._fields]
+"""The columns that identify a result: one comparison, one criterion, and people or one judge."""
 ITEM = [*CELL, "dataset", "pair_id"]
 """The columns that identify an item: one pair in one result."""
 PROMPT = "prompt_id"
@@ -58,12 +58,12 @@ class ScoredVerdicts:
     Attributes:
         frame: The table. Both methods of a comparison are always in the same order.
         panel: The rule that combines all judges into one more judge; None if no panel was declared.
-        composite: Criteria whose weighted mean is one more criterion; None if none was declared.
+        composite: The weights of criteria whose mean is one more criterion; None if none was declared.
     """
 
     frame: pd.DataFrame
     panel: PanelRule | None = None
-    composite: Composite | None = None
+    composite: Weights | None = None
 
     @classmethod
     def from_verdicts(
@@ -71,7 +71,7 @@ class ScoredVerdicts:
         verdicts: pd.DataFrame,
         planned: Planned | None = None,
         panel: PanelRule | None = None,
-        composite: Composite | None = None,
+        composite: Weights | None = None,
     ) -> ScoredVerdicts:
         """Score a validated table. `planned` decides the order of the methods in each comparison."""
         return cls(
@@ -114,6 +114,11 @@ class ScoredVerdicts:
     def panels(self) -> tuple[JudgePanel, ...]:
         """Return the declared panel, if any. Simulated judges form a second panel."""
         return self._scores_and_panels[1]
+
+    @property
+    def panel_names(self) -> list[str]:
+        """Return the names of the panels, as in the column `judge`."""
+        return [panel.name for panel in self.panels]
 
     @cached_property
     def scores_by_kind(self) -> pd.DataFrame:
@@ -162,8 +167,7 @@ def score_raters(frame: pd.DataFrame) -> pd.DataFrame:
 
 def convert_methods_to_signs(frame: pd.DataFrame, column: str) -> Integers:
     """Return 1 for method_a, −1 for method_b and 0 for other values of a column."""
-    is_a = (frame[column] == frame["method_a"]).to_numpy(dtype=np.int64)
-    is_b = (frame[column] == frame["method_b"]).to_numpy(dtype=np.int64)
+    is_a, is_b = ((frame[column] == frame[method]).to_numpy(dtype=np.int64) for method in CELL[:2])
     return np.asarray(is_a - is_b)
 
 
@@ -247,7 +251,7 @@ def score_items(scores: pd.DataFrame) -> pd.DataFrame:
     index, first = find_item_numbers(scores)
     count = len(first)
     raters = np.bincount(index, minlength=count)
-    total = np.bincount(index, weights=scores["net"] / scores["showings"], minlength=count)
+    total = np.bincount(index, weights=compute_mean_scores(scores), minlength=count)
     total = np.where(np.abs(total) < ROUNDING, 0.0, total)
     mean = total / raters
     items = scores[[*ITEM, "unit"]].iloc[first].reset_index(drop=True)
@@ -261,20 +265,20 @@ def find_item_numbers(scores: pd.DataFrame) -> tuple[Integers, Integers]:
 
 def count_wins_ties_losses(scores: pd.DataFrame) -> tuple[int, int, int]:
     """Return the numbers of wins, ties and losses of method_a."""
-    wins, ties, losses = np.bincount(_convert_scores_to_outcomes(scores), minlength=3).tolist()
+    losses, ties, wins = np.bincount(convert_scores_to_labels(scores), minlength=3).tolist()
     return wins, ties, losses
 
 
 def count_verdicts_by_item(scores: pd.DataFrame) -> Integers:
     """Count the raters of each item for method_a, for a tie, and for method_b, [items, 3]."""
     item, first = find_item_numbers(scores)
-    counts = np.bincount(3 * item + _convert_scores_to_outcomes(scores), minlength=3 * len(first))
+    counts = np.bincount(3 * item + 2 - convert_scores_to_labels(scores), minlength=3 * len(first))
     return counts.astype(np.int64).reshape(-1, 3)
 
 
-def _convert_scores_to_outcomes(scores: pd.DataFrame) -> Integers:
-    """Return 0 for a score in favour of method_a, 1 for a tie and 2 for method_b."""
-    return np.asarray(1 - np.sign(scores["net"].to_numpy()), dtype=np.int64)
+def convert_scores_to_labels(scores: pd.DataFrame) -> Integers:
+    """Return 0 for a score in favour of method_b, 1 for a tie and 2 for method_a."""
+    return np.asarray(np.sign(scores["net"].to_numpy()) + 1, dtype=np.int64)
 
 
 @record

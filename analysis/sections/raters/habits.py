@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import add_unit_column, find_item_numbers
+from analysis.scores.scores import add_unit_column, convert_scores_to_labels, find_item_numbers
 from analysis.sections.raters.audits import run_data_audits
 from analysis.sections.section import (
     MAX_NOTES,
@@ -61,7 +61,7 @@ def measure_rater_habits(evidence: Evidence) -> list[RaterRow]:
     """Return a row per rater over all comparisons and criteria, sorted by kind (people first) and name."""
     scores = evidence.scored.scores_by_kind
     item, _ = find_item_numbers(scores)
-    verdict = 3 * item + np.sign(scores["net"].to_numpy()) + 1
+    verdict = 3 * item + convert_scores_to_labels(scores)
     counts = scores.assign(others=np.bincount(item)[item] - 1, same=np.bincount(verdict)[verdict] - 1)
     agreeing = counts.groupby(KEYS)[["same", "others"]].sum().T.to_dict("list")
     frame = add_unit_column(evidence.frame)

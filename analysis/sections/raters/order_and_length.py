@@ -11,6 +11,7 @@ import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import (
+    CELL,
     ResultKey,
     UnitScores,
     add_unit_column,
@@ -42,7 +43,7 @@ from guard_eval.reporting.words import (
     format_share_limits,
 )
 
-RATED = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
+RATED = [*CELL, "pair_id", "rater"]
 """The columns that identify a rater's verdicts on one pair and criterion, in both orders of the texts."""
 ITEM = ["method_a", "method_b", "pair_id"]
 
@@ -162,13 +163,12 @@ def measure_length_effect(evidence: Evidence) -> list[LengthRow]:
 
     Lengths may be in any unit, such as characters or tokens, because only the ratio within a pair matters.
     """
-    frame = evidence.detailed_evidence.frame
-    if not {"length_a", "length_b"} <= set(frame.columns):
+    scored = evidence.detailed_verdicts
+    if not {"length_a", "length_b"} <= set(scored.frame.columns):
         return []
-    lengths = _compute_length_ratios(frame)
+    lengths = _compute_length_ratios(scored.frame)
     if not lengths["known"].any():
         return []
-    scored = evidence.detailed_evidence.scored
     items = dict(group_by_result(scored.items.merge(lengths, on=ITEM, how="left")))
     scores = scored.scores.merge(lengths[[*ITEM, "ratio"]], on=ITEM, how="left")
     rows = [

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
+from analysis.scores.combined import compute_mean_scores
 from analysis.scores.scores import group_by_result, score_items
 from analysis.sections.results.shares import (
     CountedRow,
@@ -220,7 +221,7 @@ def _test_exchange_of_raters(scores: pd.DataFrame, seed: int) -> Estimate:
     have_own_prompts = by_unit["rater"].max() > 1 and by_unit["value"].max() == 1
     if values_of_rater.max() > 1 or have_own_prompts:
         return Estimate(n=len(values_of_rater), method="no test for all raters", note=ONLY_THESE_RATERS)
-    rated = scores.assign(score=scores["net"] / scores["showings"])
+    rated = scores.assign(score=compute_mean_scores(scores))
     sums = rated.groupby(["value", "rater"], observed=True)["score"].agg(["sum", "size"]).reset_index()
     units = sums["rater"].astype(str)
     return run_interaction_test(sums["sum"], sums["size"], sums["value"], units, name="raters", seed=seed)

@@ -90,7 +90,7 @@ def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
         everybody = Evidence.from_verdicts(evidence.context.with_excluded, evidence.context)
         included = dict(group_by_result(everybody.scored.scores))
     rows = []
-    for key, scores in group_by_result(evidence.detailed_evidence.scored.scores):
+    for key, scores in group_by_result(evidence.detailed_verdicts.scores):
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
         default = RANDOM if is_random else SHARES[evidence.plan.weights]
         for analysis, share in _estimate_share_in_all_ways(evidence, key, scores, included.get(key)):

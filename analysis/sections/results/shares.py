@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import ALL, CORRECTION_NAMES, SHARE_KEYS, Evidence, declare_plan_keys
+from analysis.scores.combined import compute_mean_scores
 from analysis.scores.scores import (
     Planned,
     ResultKey,
@@ -315,7 +316,7 @@ def _make_share_row(
     wins, ties, losses = count_wins_ties_losses(scores)
     pooled = run_pooled_binomial_test(wins, losses)
     smallest = 1.0 if evidence.has_early_stopping else pooled.smallest_p
-    score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
+    score = compute_mean_scores(scores).to_numpy(dtype=float)
     return WinShareRow(
         *key,
         dataset=dataset,
