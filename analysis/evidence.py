@@ -14,9 +14,8 @@ from typing import Any, Literal, TypeVar, cast
 
 import pandas as pd
 
-from analysis.scores.combined import describe_composite
 from analysis.scores.likeness import Conduct
-from analysis.scores.scores import CELL, ScoredVerdicts, group_connected_methods
+from analysis.scores.scores import CELL, ScoredVerdicts, describe_composite, group_connected_methods
 from analysis.verdicts.table import has_named_raters
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment

@@ -313,11 +313,18 @@ def _describe_kappas(evidence: Evidence) -> Iterator[str]:
 def draw_figures(evidence: Evidence) -> dict[str, Drawing]:
     """Return the figures by name: one ranking per criterion, or the shares of each comparison."""
     if evidence.is_ranked:
-        names = {f"ranking-{n}": rows for n, rows in enumerate(group_ranking_rows(evidence), start=1)}
-        return {name: draw_ranking_figure(evidence, rows, name) for name, rows in names.items()}
-    comparisons = group_by(evidence.rows(measure_reported_shares), lambda row: (row.rater_group, row.methods))
-    shares = {f"shares-{n}": rows for n, rows in enumerate(comparisons.values(), start=1)}
-    return {name: draw_share_figure(evidence, rows, name) for name, rows in shares.items()}
+        drawings = [
+            draw_ranking_figure(evidence, rows, f"ranking-{number}")
+            for number, rows in enumerate(group_ranking_rows(evidence), start=1)
+        ]
+    else:
+        rows = evidence.rows(measure_reported_shares)
+        comparisons = group_by(rows, lambda row: (row.rater_group, row.methods)).values()
+        drawings = [
+            draw_share_figure(evidence, shares, f"shares-{number}")
+            for number, shares in enumerate(comparisons, start=1)
+        ]
+    return {drawing.name: drawing for drawing in drawings}
 
 
 def draw_main_figure(evidence: Evidence) -> Drawing:

@@ -19,7 +19,7 @@ from analysis.evidence import Context, StudyFacts
 from analysis.reports.declared import TableSettings
 from analysis.scores.scores import convert_methods_to_signs
 from analysis.sections.results.by_column import SPLITTING
-from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
+from analysis.verdicts.reading import add_reading_notes
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes
 from guard_eval.files.rows import MOST_BYTES
@@ -192,7 +192,7 @@ def add_study_facts(
         notes.append(f"{name} describes only the study of {paths[0].name}, and not the other tables")
     if notes:
         verdicts = verdicts.copy()
-        verdicts.attrs[READING] = join_readings([get_reading(verdicts), Reading(notes=tuple(notes))])
+        add_reading_notes(verdicts, *notes)
     return verdicts, context
 
 

@@ -18,10 +18,10 @@ from statistics import fmean
 import pandas as pd
 
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
-from analysis.scores.combined import add_composite_results
+from analysis.scores.scores import add_composite_results
 from analysis.sections.results.by_column import SPLITTING
 from analysis.verdicts.checks import check_verdicts
-from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
+from analysis.verdicts.reading import add_reading_notes
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
@@ -139,8 +139,7 @@ def read_study_verdicts_and_context(
             store_settings.store_setting(store, store_settings.RESULTS_SEEN, keep=True)
         except StudyError as error:
             # The study may be on a read-only disk, and the results can be shown all the same.
-            unrecorded = Reading(notes=(f"{UNRECORDED}: {error}",))
-            table.attrs[READING] = join_readings([get_reading(table), unrecorded])
+            add_reading_notes(table, f"{UNRECORDED}: {error}")
     return table, context
 
 
@@ -149,6 +148,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     settings = study.settings
     pairs = store_pairs.read_pairs(store)
     used_criteria = _list_asked_criteria(settings)
+    runs = settings.generation.runs
     raters_per_pair = settings.annotation.raters_per_pair
     with_excluded = _drop_open_round_verdicts(store, unblind.read_tidy_rows(store, include_excluded=True))
     is_any_excluded = any(row.excluded for row in with_excluded)
@@ -165,7 +165,11 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
             describe_reworded_criteria(store_settings.read_criteria_wording(store), used_criteria)
         ),
         declared=(
-            *_note_only_first_run_compared(settings),
+            *(
+                [f"Of up to {runs} texts a prompt by each strategy the first was compared."]
+                if runs > 1
+                else []
+            ),
             *compare_with_written_plan(study, pairs),
             *([MISSING_CHOICE] if settings.tuning is not None and study.choice is None else []),
         ),
@@ -296,12 +300,6 @@ def _list_asked_criteria(settings: Settings) -> tuple[Criterion, ...]:
     return select_criteria(names, settings.rubric)
 
 
-def _note_only_first_run_compared(settings: Settings) -> tuple[str, ...]:
-    """Return a note if only the first of several texts of each prompt was compared."""
-    runs = settings.generation.runs
-    return () if runs == 1 else (f"Of up to {runs} texts a prompt by each strategy the first was compared.",)
-
-
 def _describe_missing_pairs(study: Study, pairs: Sequence[Pair]) -> Iterator[str]:
     """Say how many planned pairs were drawn, if a comparison or prompts were added after the draw."""
     if missing := count_missing_pairs(study, pairs):
@@ -345,15 +343,15 @@ def _list_declared_results(settings: Settings, rows: Sequence[TidyRow]) -> tuple
     so that no change after the verdicts makes the correction smaller.
     """
     kinds = {row.rater_kind for row in rows}
-    names: dict[str, None] = {}
+    names: list[str] = []
     if kinds - {"model"}:
-        names |= dict.fromkeys(settings.annotation.criteria)
+        names += settings.annotation.criteria
     if "model" in kinds:
-        names |= dict.fromkeys(criterion for judge in settings.judge for criterion in judge.criteria)
-    names |= dict.fromkeys(sorted({row.criterion for row in rows}))
+        names += chain.from_iterable(judge.criteria for judge in settings.judge)
+    names += sorted({row.criterion for row in rows})
     rated = sorted({(row.method_a, row.method_b) for row in rows})
     couples = dict.fromkeys([*((a, b) for a, b in settings.pairs.compare), *rated])
-    cells = tuple((a, b, criterion) for a, b in couples for criterion in names)
+    cells = tuple((a, b, criterion) for a, b in couples for criterion in dict.fromkeys(names))
     return cells if settings.analysis.composite is None else add_composite_results(cells)
 
 
@@ -371,10 +369,9 @@ def _read_metric_scores(folder: Path) -> tuple[MetricRow, ...]:
             f"cannot read the scores in {folder} ({error}); run: guard-eval measure STUDY"
         ) from error
     rows = []
-    for values in described.where(described.notna(), None).itertuples(index=False, name=None):
-        row = dict(zip(METRIC_COLUMNS, values, strict=True))
-        metric = METRICS[row["metric"]]
-        rows.append(MetricRow(**row, title=metric.title, meaning=metric.meaning))
+    for row in described.where(described.notna(), None).itertuples(index=False):
+        metric = METRICS[row.metric]
+        rows.append(MetricRow(**row._asdict(), title=metric.title, meaning=metric.meaning))
     return tuple(rows)
 
 

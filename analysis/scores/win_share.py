@@ -12,8 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from analysis.scores.combined import compute_mean_scores
-from analysis.scores.scores import UnitScores, find_item_numbers
+from analysis.scores.scores import UnitScores, compute_mean_scores, find_item_numbers
 from analysis.stats.population import FEWEST_RATERS, TwoWayDesign, explain_too_few_raters
 from guard_eval.estimate import Estimate, Floats, divide_sums, jackknife, join_notes
 from guard_eval.reporting.words import format_percent
@@ -170,4 +169,4 @@ def _average_shares_by_unit_and_rater(scores: pd.DataFrame, weight: Floats) -> t
     # A dataset with a single unit has no variance within it.
     strata = dataset[first] if units_by_dataset.min() > 1 else None
     design = TwoWayDesign(unit[first], rater[first], weights, strata)
-    return design, np.asarray(means)
+    return design, means

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy import special
 from scipy.sparse import csgraph
 
 from guard_eval.estimate import Floats, Integers
+from guard_eval.frozen import record
 
 UTILITIES = np.array([[0.5, -0.5, 0.0], [0.0, 0.0, 1.0], [-0.5, 0.5, 0.0]])
 """Rows: a win, a tie and a loss of the first method. Columns: the factors of both log-strengths and log ν."""
@@ -19,7 +18,7 @@ CONVERGED = 1e-14
 """The Newton decrement per comparison at which the iteration ends. Smaller steps are rounding errors."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@record
 class ComparedPairs:
     """The probabilities, expectations and information of comparisons in Davidson's model.
 

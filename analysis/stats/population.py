@@ -159,7 +159,7 @@ class TwoWayDesign:
         totals = np.bincount(self._score_strata, weights=self.weight * scores)
         weights = np.bincount(self._score_strata, weights=self.weight)
         means = totals / weights
-        return np.asarray(means[self._score_strata])
+        return means[self._score_strata]
 
     def _estimate_two_way_variance(self, squares: Floats) -> tuple[float, float, float]:
         """Return the variance of the mean, its degrees of freedom, and the variance between raters."""

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.combined import compute_mean_scores
 from analysis.scores.scores import (
     ResultKey,
     ScoredVerdicts,
     UnitScores,
+    compute_mean_scores,
     count_verdicts_by_item,
     find_item_numbers,
     group_by_result,

@@ -162,7 +162,7 @@ def find_redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
 
 def _select_complete_showings(sides: Floats) -> Floats:
     """Return the showings that have a verdict on every criterion."""
-    return np.asarray(sides[~np.isnan(sides).any(axis=1)])
+    return sides[~np.isnan(sides).any(axis=1)]
 
 
 def _compute_kappa_of_criteria(sides: Floats) -> float:

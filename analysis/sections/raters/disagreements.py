@@ -8,8 +8,7 @@ from itertools import chain
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.combined import compute_mean_scores
-from analysis.scores.scores import CELL, count_verdicts_by_item, find_item_numbers
+from analysis.scores.scores import CELL, compute_mean_scores, count_verdicts_by_item, find_item_numbers
 from analysis.sections.section import ComparisonRow, Section, group_by, make_result_labels, make_table_section
 from analysis.stats.agreement import compute_agreement_by_item
 from guard_eval.frozen import record

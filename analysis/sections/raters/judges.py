@@ -10,8 +10,13 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.combined import find_majority_labels
-from analysis.scores.scores import ResultKey, UnitScores, convert_scores_to_labels, pair_people_with_judges
+from analysis.scores.scores import (
+    ResultKey,
+    UnitScores,
+    convert_scores_to_labels,
+    find_majority_labels,
+    pair_people_with_judges,
+)
 from analysis.sections.results.answering import select_rows_for_report_answer
 from analysis.sections.section import (
     ComparisonRow,

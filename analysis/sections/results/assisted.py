@@ -14,8 +14,13 @@ import pandas as pd
 from scipy import stats
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.combined import compute_mean_scores
-from analysis.scores.scores import ResultKey, UnitScores, group_by_result, pair_people_with_judges
+from analysis.scores.scores import (
+    ResultKey,
+    UnitScores,
+    compute_mean_scores,
+    group_by_result,
+    pair_people_with_judges,
+)
 from analysis.scores.win_share import estimate_share_of_these_raters
 from analysis.sections.results.shares import TestedRow, correct_p_values
 from analysis.sections.section import (

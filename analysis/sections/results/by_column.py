@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.combined import compute_mean_scores
-from analysis.scores.scores import group_by_result, score_items
+from analysis.scores.scores import compute_mean_scores, group_by_result, score_items
 from analysis.sections.results.shares import (
     CountedRow,
     TestedRow,

@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from analysis.evidence import MIN_RANKED, Evidence, declare_plan_keys
+from analysis.evidence import MIN_RANKED, SHARE_KEYS, Evidence, declare_plan_keys
 from analysis.scores.scores import (
     CELL,
     ITEM,
@@ -140,17 +140,7 @@ class RankingRow(CriterionRow):
         return NO_RANK not in self.note and (p is None or p > alpha)
 
 
-@declare_plan_keys(
-    "alpha",
-    "correction",
-    "weights",
-    "sequential",
-    "raters",
-    "assisted_by",
-    "panel",
-    "composite",
-    needs=lambda evidence: evidence.is_ranked,
-)
+@declare_plan_keys(*SHARE_KEYS, "sequential", "assisted_by", needs=lambda evidence: evidence.is_ranked)
 def rank_methods(evidence: Evidence) -> list[RankingRow]:
     """Rank the methods by strength: a row per method and criterion, for people and for each judge.
 

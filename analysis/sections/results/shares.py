@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import ALL, CORRECTION_NAMES, SHARE_KEYS, Evidence, declare_plan_keys
-from analysis.scores.combined import compute_mean_scores
 from analysis.scores.scores import (
     Planned,
     ResultKey,
     UnitScores,
+    compute_mean_scores,
     count_wins_ties_losses,
     group_by_raters,
     group_by_result,
