@@ -16,7 +16,7 @@ from analysis.stats.printed import (
 from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.errors import StudyError
 from guard_eval.estimate import adjust_p_values
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, make_table
 from guard_eval.reporting.words import (

@@ -19,8 +19,7 @@ from analysis.scores.scores import CELL, ScoredVerdicts, describe_composite, gro
 from analysis.verdicts.table import has_named_raters
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
-from guard_eval.frozen import record
-from guard_eval.records import PEOPLE, Contest, DeclaredPart, Pair
+from guard_eval.records import PEOPLE, Contest, DeclaredPart, Pair, record
 from guard_eval.rubric import COMPOSITE, Criterion
 from guard_eval.study.test_plan import TestPlan
 from guard_eval.study.tuning import Choice

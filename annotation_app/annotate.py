@@ -2,21 +2,20 @@
 
 import importlib.util
 import socket
+from collections.abc import Iterator
 from contextlib import suppress
 from ipaddress import ip_address
 
 from guard_eval import progress
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.frozen import record
-from guard_eval.records import PEOPLE
+from guard_eval.records import PEOPLE, record
 from guard_eval.results import Result
-from guard_eval.rubric import describe_reworded_criteria, select_criteria
+from guard_eval.rubric import select_criteria
 from guard_eval.store import Store, raters, settings
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.manage import LOCAL_ADDRESS
 from guard_eval.store.showings import slots
 from guard_eval.study import Study, wording
-from guard_eval.study.declared import compare_declared_parts
 from guard_eval.study.judge_settings import CONTINUATIONS
 
 _PRACTISED = {CONTINUATIONS, "texts"}
@@ -68,24 +67,15 @@ def annotate(
         if not is_local_address(address):
             lines.append(NO_TLS)
         with store.begin_write():  # the rater's old link stays valid if the new one cannot be printed
-            link = _make_rater_link(store, url, invite) if invite else None
+            if invite:
+                people = {rater.name for rater in raters.read_rater_progress(store) if rater.kind == "person"}
+                _, token = raters.invite_rater(store, invite, renew=invite in people)
             progress.show_notice("\n".join(lines))  # visitors can connect now: the socket is open
-            if link is not None:  # the user has asked for the link, so --quiet does not hide it
-                progress.show_result(Result(lines=(f"{invite}: {link}",)))
+            if invite:  # the user has asked for the link, so --quiet does not hide it
+                progress.show_result(Result(lines=(f"{invite}: {url}/?invite={token}",)))
         with suppress(KeyboardInterrupt):
             server.run_server(opened)
     return ServedStudy(url=url, next=(study.format_command("status"),))
-
-
-def _make_rater_link(store: Store, url: str, rater_name: str) -> str:
-    """Return a new link for a rater, who is added if nobody has this name.
-
-    Raises:
-        StudyError: The rater may not rate.
-    """
-    people = {rater.name for rater in raters.read_rater_progress(store) if rater.kind == "person"}
-    _, token = raters.invite_rater(store, rater_name, renew=rater_name in people)
-    return f"{url}/?invite={token}"
 
 
 def _prepare_study_for_serving(study: Study, store: Store, url: str, invite: str | None) -> list[str]:
@@ -116,42 +106,39 @@ def _prepare_study_for_serving(study: Study, store: Store, url: str, invite: str
     return lines
 
 
-def _list_owner_warnings(study: Study, store: Store) -> list[str]:
-    """Return warnings about the study's settings and pages for its owner."""
+def _list_owner_warnings(study: Study, store: Store) -> Iterator[str]:
+    """Yield warnings about the study's settings and pages for its owner."""
     annotation = study.settings.annotation
     pages = annotation.pages
-    warnings = []
-    first = {PEOPLE: settings.read_settings_at_first_verdict(store, PEOPLE)}
-    (declared,) = compare_declared_parts({PEOPLE: study.declared[PEOPLE]}, first)
-    if declared.changes:
-        warnings.append(
-            f"settings changed after the first verdict: {'; '.join(declared.changes)}. Raters continue "
+    (people,) = settings.compare_with_first_verdicts(store, PEOPLE)
+    if people.changes:
+        yield (
+            f"settings changed after the first verdict: {'; '.join(people.changes)}. Raters continue "
             "with the new settings, and the report will call the results exploratory."
         )
     asked_criteria = select_criteria(annotation.criteria, study.settings.rubric)
-    warnings += [
-        f"a criterion that has verdicts is worded differently now: {change}. Give the new words another "
-        "name, or take the change back."
-        for change in describe_reworded_criteria(settings.read_criteria_wording(store), asked_criteria)
-    ]
+    for change in settings.describe_reworded_criteria(store, asked_criteria):
+        yield (
+            f"a criterion that has verdicts is worded differently now: {change}. Give the new words another "
+            "name, or take the change back."
+        )
     if annotation.gold_every is not None and not store_pairs.read_gold_pairs(store):
-        warnings.append(
+        yield (
             "annotation.gold_every is set, but there are no gold pairs; write a file of gold pairs, set "
             f"annotation.gold to it, and run: {study.format_command('pair')}"
         )
     of_stories = study.settings.texts in _PRACTISED
     if pages.practice and not of_stories and wording.uses_shipped_practice_pairs(study):
-        warnings.append(
+        yield (
             f"the practice pairs are continuations of stories, and not {study.settings.texts}; write your "
             f"own [[practice.pairs]] {_OWN_WORDING}, or set practice = false in annotation.pages"
         )
     stock = wording.read_shipped_wording(annotation.language)["consent"]
     if pages.consent and wording.load_wording(study).consent.model_dump() == stock:
-        warnings.append(
+        yield (
             "the consent page has the stock text, which names no institution, duration or contact; write "
             f"your own [consent] {_OWN_WORDING}"
         )
-    return warnings
 
 
 def _bind_socket(address: str, port: int) -> socket.socket:

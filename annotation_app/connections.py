@@ -4,8 +4,6 @@ Every websocket with its Streamlit session uses four open files, and every other
 strangers could use all open files that the system allows, no rater could connect.
 """
 
-from __future__ import annotations
-
 import asyncio
 import resource
 import secrets
@@ -104,7 +102,7 @@ class Connection(H11Protocol):
     """A connection other than a websocket. Silent connections end, and old ones if there are too many."""
 
     limit = MOST_FILES
-    _open: dict[Connection, None] = {}  # noqa: RUF012 (all connections of the process, oldest first)
+    _open: dict["Connection", None] = {}  # noqa: RUF012 (all connections of the process, oldest first)
 
     @property
     def is_idle(self) -> bool:

@@ -50,6 +50,7 @@ def set_up_logging() -> None:
     create = logging.getLogRecordFactory()
 
     def create_record(name: str, *args: object, **more: object) -> logging.LogRecord:
-        return create(name, *args, **more) if name == OURS else hide_private_data(create(name, *args, **more))
+        record = create(name, *args, **more)
+        return record if name == OURS else hide_private_data(record)
 
     logging.setLogRecordFactory(create_record)

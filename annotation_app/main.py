@@ -1,14 +1,11 @@
 """The script that Streamlit runs for every visitor and every click: choose the page to show."""
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 
 import streamlit as st
 
 from annotation_app import connections, markup, pages, rating, sign_in, state
-from annotation_app.markup import escape_label
 from annotation_app.state import App, Visit
 
 _PACE_SECONDS = 0.03
@@ -56,7 +53,7 @@ def _show_due_page(app: App) -> str:
     if not state.is_latest_visit(app, visit):
         texts = app.words.elsewhere
         with markup.show_narrow_page(texts.title, texts.lead):
-            here = escape_label(texts.button)
+            here = markup.escape_label(texts.button)
             st.button(here, key="here", type="primary", on_click=_move_visit_to_this_tab, args=(app, visit))
         return "elsewhere"
     name = pages.show_next_page(app, visit)

@@ -58,7 +58,7 @@ def show_next_page(app: App, visit: Visit) -> str | None:  # noqa: PLR0911 (a pa
     begun = bool(visit.trail)
     passed = any(attempt["passed"] for attempt in notes["check"])
     unchecked = pages.check and not begun and not passed
-    if pages.consent and not _has_consented(visit):
+    if pages.consent and not any(answer["agreed"] for answer in notes["consent"][-1:]):
         return _show_consent_page(app, visit)
     if unchecked and len(notes["check"]) >= CHECK_ATTEMPTS:
         return show_ending_page(app, "screened_out", visit)
@@ -76,15 +76,9 @@ def show_next_page(app: App, visit: Visit) -> str | None:  # noqa: PLR0911 (a pa
 # Consent.
 
 
-def _has_consented(visit: Visit) -> bool | None:
-    """Return whether the rater agreed on the consent page; None before the first answer."""
-    consents = visit.progress["consent"]
-    return consents[-1]["agreed"] if consents else None
-
-
 def _show_consent_page(app: App, visit: Visit) -> str:
-    """Show the consent page, or the ending for a rater who declined."""
-    if _has_consented(visit) is False and visit.opened != "consent":
+    """Show the consent page to a rater who has not agreed, or the ending if the rater declined."""
+    if visit.progress["consent"] and visit.opened != "consent":
         return show_ending_page(app, "declined", visit)
     texts = app.words.consent
     with show_narrow_page(texts.title, texts.lead):
@@ -119,24 +113,20 @@ def _show_question_form(key: str, questions: Sequence[FormQuestion], button: str
 
     The names of options stay on the server; the browser gets only their words.
     """
-    chosen: dict[str, str | None] = {}
+    answers: dict[str, str] = {}
     with st.form(key, border=False):
         for question in questions:
             text = escape_label(question.ask)
             name = f"{key}-{question.name}"
             if question.answers:
                 words = {answer: escape_label(text) for answer, text in question.answers.items()}
-                chosen[question.name] = st.radio(
-                    text, list(words), format_func=words.__getitem__, key=name, index=None
-                )
+                answer = st.radio(text, list(words), format_func=words.__getitem__, key=name, index=None)
             else:
-                chosen[question.name] = st.text_input(text, key=name, max_chars=ANSWER_LENGTH)
+                answer = st.text_input(text, key=name, max_chars=ANSWER_LENGTH)
+            answers[question.name] = (answer or "").strip()
         name = f"{key}-send"
         pressed = st.form_submit_button(escape_label(button), key=name, type="primary", shortcut="Ctrl+Enter")
-    if not pressed:
-        return None
-    answers = {name: (answer or "").strip() for name, answer in chosen.items()}
-    return {name: answer for name, answer in answers.items() if answer}
+    return {name: answer for name, answer in answers.items() if answer} if pressed else None
 
 
 # Instructions.
@@ -191,8 +181,7 @@ def _show_practice_pair(app: App, visit: Visit) -> str:
 
 def _store_practice_answer(app: App, visit: Visit, submission: Submission) -> None:
     """Store the answers to a practice pair as a note, only once if the press of the button arrives twice."""
-    pairs = {-number: pair for number, pair in enumerate(app.practice, 1)}
-    pair = pairs.get(submission.pair)
+    pair = dict(enumerate(app.practice, start=1)).get(-submission.pair)
     if pair in _list_remaining_practice_pairs(app, visit):
         detail = {"pair": pair.name, "choices": submission.choices, "expected": pair.expected}
         store_progress_note(app, visit, "practice", detail)
@@ -251,10 +240,8 @@ def _show_comprehension_check(app: App, visit: Visit) -> str:
         if answers is not None and len(answers) < len(texts.questions):
             show_problem_message(texts.missing)
         elif answers is not None:
-            right = {question.name: question.right for question in texts.questions}
-            wrong = [name for name in right if answers[name] != right[name]]
-            passed = not wrong
-            detail = {"answers": answers, "wrong": wrong, "passed": passed}
+            wrong = [item.name for item in texts.questions if answers[item.name] != item.right]
+            detail = {"answers": answers, "wrong": wrong, "passed": not wrong}
             store_progress_note(app, visit, "check", detail)
             visit.open_onboarding_page("instructions" if wrong else "")
             st.rerun()
@@ -270,13 +257,13 @@ def show_ending_page(app: App, ending: Ending, visit: Visit | None = None) -> st
     An excluded or revoked rater sees on every page that the study is over, and gets no code: a person who
     returned the study after a few pairs has not completed it.
     """
-    if visit is not None and raters.is_revoked_or_excluded(app.store, visit.rater):
+    if visit and raters.is_revoked_or_excluded(app.store, visit.rater):
         ending = "ended"
     recruitment = app.settings.recruitment
     code = None if ending == "ended" else recruitment.codes.get(ending)
     texts = getattr(app.words, ending)
     rated = len(visit.trail) if visit else 0
-    if ending == "completed" and visit is not None and {"rated": rated} not in visit.progress["finished"]:
+    if visit and ending == "completed" and {"rated": rated} not in visit.progress["finished"]:
         store_progress_note(app, visit, "finished", {"rated": rated})
     with show_narrow_page(texts.title, fill_placeholders(texts.lead, count=rated)):
         if code is not None:
@@ -285,14 +272,14 @@ def show_ending_page(app: App, ending: Ending, visit: Visit | None = None) -> st
                 st.link_button(escape_label(app.words.completed.link), address, type="primary")
         if ending == "no_place":
             st.button(escape_label(texts.button), key="look-again")
-        elif ending == "declined" and visit is not None:
+        elif visit and ending == "declined":
             st.button(
                 escape_label(texts.button),
                 key="reconsider",
                 on_click=visit.open_onboarding_page,
                 args=("consent",),
             )
-        elif ending == "completed" and visit is not None and rated:
+        elif visit and rated and ending == "completed":
             back = escape_label(app.words.panel.back)
             st.button(back, key="back-from-end", on_click=visit.go_to_pair, args=(visit.at - 1,))
     return ending

@@ -196,9 +196,16 @@ def _show_pair_or_leave_panel() -> None:
     """Show the current pair on the panel, or leave the panel if another page is due."""
     visit: Visit | None = st.session_state.get("visit")
     app = state.app
-    pair = _fetch_current_pair(app, visit) if visit else None
-    if visit is None or pair is None:
-        st.rerun()  # another page is to be shown
+    if visit is None or visit.opened or not state.is_latest_visit(app, visit):
+        st.rerun()
+    try:
+        app.check_database_file_unchanged()
+        fetch_next_pair(app, visit)
+    except state.STUDY_ERRORS:
+        st.rerun()  # the next page gets the same error, and logs it
+    pair = visit.pair
+    if pair is None:
+        st.rerun()
     view = {
         "where": app.words.rating.position,
         "done": visit.at,
@@ -209,18 +216,6 @@ def _show_pair_or_leave_panel() -> None:
     }
     answers = _read_stored_answers(app, visit, pair.presentation) if visit.is_shown_pair_rated else {}
     show_pair(app, visit, pair, view | answers, _handle_submission)
-
-
-def _fetch_current_pair(app: App, visit: Visit) -> BlindPair | None:
-    """Return the pair on the screen; None if another page is due."""
-    if visit.opened or not state.is_latest_visit(app, visit):
-        return None
-    try:
-        app.check_database_file_unchanged()
-        fetch_next_pair(app, visit)
-    except state.STUDY_ERRORS:
-        return None  # the next page gets the same error, and logs it
-    return visit.pair
 
 
 def fetch_next_pair(app: App, visit: Visit) -> None:

@@ -48,7 +48,7 @@ from guard_eval.records import MESSAGE_BYTES
 from guard_eval.store import settings
 from guard_eval.study.wording import fill_placeholders
 
-OPTIONS: dict[str, object] = {
+OPTIONS = {
     # Without these, Streamlit sends usage data home and asks the internet for this machine's address.
     "browser.gatherUsageStats": False,
     "browser.serverAddress": "localhost",
@@ -86,20 +86,18 @@ STREAM = "/_stcore/stream"
 COOKIE_SECONDS = 70 * 24 * 3600
 
 
-PATHS = frozenset(
-    {
-        "/",
-        "/favicon.png",
-        "/manifest.json",
-        "/health",
-        "/empty-page",
-        "/_stcore/health",
-        "/_stcore/host-config",
-        "/auth/login",
-        "/auth/logout",
-        "/oauth2callback",
-    }
-)
+PATHS = {
+    "/",
+    "/favicon.png",
+    "/manifest.json",
+    "/health",
+    "/empty-page",
+    "/_stcore/health",
+    "/_stcore/host-config",
+    "/auth/login",
+    "/auth/logout",
+    "/oauth2callback",
+}
 """The paths that raters' browsers, account providers and monitors may request, besides /static/."""
 
 
@@ -191,9 +189,7 @@ async def check_health(_request: Request) -> JSONResponse:
         _last_check[0] = (time.monotonic(), cause)
         cause = await _find_health_problem()
         _last_check[0] = (time.monotonic(), cause)
-    answer = {"status": "ok"}
-    if cause:
-        answer = {"status": "unavailable", "cause": cause}
+    answer = {"status": "unavailable", "cause": cause} if cause else {"status": "ok"}
     return JSONResponse(answer, status_code=503 if cause else 200, headers={"Cache-Control": "no-store"})
 
 
@@ -250,8 +246,11 @@ async def serve_first_page(request: Request) -> HTMLResponse:
     from another site sends the cookie, too.
     """
     words = state.app.words
-    texts = words.start.model_dump() | {"language": words.language, "direction": words.direction}
-    texts["title"] = words.instructions.title
+    texts = words.start.model_dump() | {
+        "language": words.language,
+        "direction": words.direction,
+        "title": words.instructions.title,
+    }
     escaped = {name: escape(text) for name, text in texts.items()}
     page = fill_placeholders(markup.read_asset("shell.html"), assets=_read_streamlit_script_tags(), **escaped)
     response = HTMLResponse(page, headers={"Cache-Control": "no-cache"})

@@ -15,7 +15,6 @@ import streamlit as st
 from streamlit.errors import StreamlitAuthError
 
 from annotation_app import markup, pages, state
-from annotation_app.markup import escape_label
 from annotation_app.state import App, Visit
 from guard_eval.records import make_content_id
 from guard_eval.store import raters
@@ -133,7 +132,7 @@ def _show_sign_in_page(app: App, refusal: str) -> None:
     with markup.show_narrow_page(texts.title, texts.lead):
         if refusal:
             markup.show_problem_message(refusal)
-        if recruitment.oidc and st.button(escape_label(texts.account), key="account"):
+        if recruitment.oidc and st.button(markup.escape_label(texts.account), key="account"):
             try:
                 st.login()
             except (StreamlitAuthError, OSError) as error:

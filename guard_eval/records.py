@@ -9,11 +9,9 @@ import hashlib
 import json
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Literal, Self
-
-from guard_eval.frozen import record
+from typing import Any, Literal, Self, TypeVar, dataclass_transform
 
 JsonObject = dict[str, Any]
 """A JSON object with values of any kind."""
@@ -65,6 +63,15 @@ def find_declared_part_of_rater(name: str, kind: str) -> str:
 def find_deciding_group(name: str, kind: str) -> str:
     """Return the group of raters who decide together which comparisons stop. A judge decides alone."""
     return kind if kind == "simulated" else find_declared_part_of_rater(name, kind)
+
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def record(cls: type[T]) -> type[T]:
+    """Make a class a frozen dataclass with slots. Callers must give the fields by name."""
+    return dataclass(frozen=True, kw_only=True, slots=True)(cls)
 
 
 # made only once, because json.dumps makes an encoder at every call

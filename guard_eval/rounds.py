@@ -23,8 +23,7 @@ from itertools import chain, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from guard_eval.frozen import record
-from guard_eval.records import Contest, Couple
+from guard_eval.records import Contest, Couple, record
 
 METHOD = "largest |z| t^¼ over the rounds"
 Floats = NDArray[np.float64]

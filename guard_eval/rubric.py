@@ -8,7 +8,7 @@ Therefore, people see the same definitions as judges.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -64,17 +64,6 @@ def check_criterion(name: str, rubric: Collection[str]) -> None:
     """Check that a criterion with this name exists. The error suggests the nearest name."""
     if name not in rubric:
         raise StudyError(f"unknown criterion {name!r}: {suggest_nearest_word(name, list(rubric))}")
-
-
-def describe_reworded_criteria(
-    earlier_wording: Mapping[str, str], criteria: Iterable[Criterion]
-) -> list[str]:
-    """Describe each criterion whose wording now differs from its wording in `earlier_wording`, if any."""
-    return [
-        f"{criterion.name!r} was asked as {earlier_wording[criterion.name]!r}, and is now {str(criterion)!r}"
-        for criterion in criteria
-        if earlier_wording.get(criterion.name, str(criterion)) != str(criterion)
-    ]
 
 
 def remove_case_and_punctuation(words: str) -> str:

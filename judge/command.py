@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
-from guard_eval.records import BILLION, JsonObject
+from guard_eval.records import BILLION, JsonObject, record
 from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result

@@ -10,7 +10,7 @@ parameters that reasoning models do not support.
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.servers.failures import (
     ATTEMPTS,
     LONGEST_WAIT_SECONDS,

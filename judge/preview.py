@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.servers.failures import SAMPLES
 from guard_eval.servers.form import PATHS

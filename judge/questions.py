@@ -9,7 +9,6 @@ from datetime import timedelta
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, find_declared_part_of_rater
-from guard_eval.rubric import describe_reworded_criteria
 from guard_eval.servers.answers import has_model_reasoned, read_usage
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
 from guard_eval.servers.form import Form
@@ -18,7 +17,6 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging import requests
 from guard_eval.store.judging.requests import AnsweredRequest, Instruction, Question
-from guard_eval.study.declared import compare_declared_parts
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (
     DECIDING_QUESTIONS,
@@ -264,7 +262,7 @@ def check_criteria_unchanged(store: Store, judge: Judge) -> None:
             f"study.toml now names {', '.join(sorted(now))}. Undo the change, or give the judge a new name "
             '(name = "…"). A judge with a new name judges all pairs'
         )
-    if changed := describe_reworded_criteria(store_settings.read_criteria_wording(store), judge.rubric):
+    if changed := store_settings.describe_reworded_criteria(store, judge.rubric):
         raise StudyError(
             f"study.toml rewords a criterion that has verdicts: {'; '.join(changed)}. Undo the change, or "
             "define the new words as a criterion with another name"
@@ -276,6 +274,5 @@ def describe_setting_changes(store: Store, judge: Judge) -> tuple[str, ...]:
     part_name = find_declared_part_of_rater(judge.rater_name, "model")
     if part_name not in store.declared_now:
         return ()
-    first = {part_name: store_settings.read_settings_at_first_verdict(store, part_name)}
-    (compared,) = compare_declared_parts({part_name: store.declared_now[part_name]}, first)
+    (compared,) = store_settings.compare_with_first_verdicts(store, part_name)
     return tuple(change for change in compared.changes if change.startswith(("judge.", "criteria.", "seed ")))

@@ -19,8 +19,7 @@ from analysis.scores.likeness import BY_TASTE, describe_signs_of_llm_use, make_j
 from analysis.stats.agreement import fleiss_kappa, raw_agreement
 from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate
-from guard_eval.frozen import record
-from guard_eval.records import RaterKind
+from guard_eval.records import RaterKind, record
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.notes import count_suspicious_presentations

@@ -18,8 +18,7 @@ from analysis.monitor.ratings import MEANINGS, CriterionState, RaterState, Ratin
 from analysis.sections.section import Cells, make_labelled_table
 from guard_eval import progress
 from guard_eval.errors import StudyError, format_count
-from guard_eval.frozen import record
-from guard_eval.records import PEOPLE, Pair, Prompt, find_declared_part_of_rater
+from guard_eval.records import PEOPLE, Pair, Prompt, find_declared_part_of_rater, record
 from guard_eval.reporting.escaping import NOTHING, join_lines
 from guard_eval.reporting.rendering import render_template_lines
 from guard_eval.reporting.tables import Table
@@ -31,7 +30,6 @@ from guard_eval.store.showings import slots
 from guard_eval.store.showings.rounds import count_active_pairs, count_closed_rounds, read_stopping_rounds
 from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.study import Study
-from guard_eval.study.declared import compare_declared_parts
 from guard_eval.texts.pair import count_missing_pairs
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
@@ -125,9 +123,7 @@ def _read_status_with_pairs(
     everybody = raters.read_rater_progress(store)
     criteria = study.settings.annotation.criteria
     ratings = read_ratings(store, everybody, slots=study.hand_out_plan.slots, criteria=criteria)
-    changes = compare_declared_parts(
-        study.declared, {PEOPLE: settings.read_settings_at_first_verdict(store, PEOPLE)}
-    )
+    (people,) = settings.compare_with_first_verdicts(store, PEOPLE)
     replaced = _find_outdated_pairs(drawn, texts)
     steps += _read_steps_after_texts(study, store, drawn, everybody, ratings)
     warnings = render_template_lines(
@@ -135,7 +131,7 @@ def _read_status_with_pairs(
         ratings=ratings,
         replaced=replaced,
         replacing=sorted(set().union(*replaced)),
-        changes=changes[0].changes,
+        changes=people.changes,
         redraw=study.format_command("pair", "--redraw"),
         most_skips=MOST_SKIPS,
         count=format_count,

@@ -27,9 +27,8 @@ from analysis.scores.scores import (
 from analysis.sections.section import group_by
 from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
-from guard_eval.records import SIMULATED, JsonObject
-from guard_eval.reporting.drawing import GUIDE, INK, Drawing, draw_figure
+from guard_eval.records import SIMULATED, JsonObject, record
+from guard_eval.reporting.drawing import GUIDE, INK, PROGRAM, Drawing, draw_figure
 from guard_eval.reporting.escaping import Cell, join_lines
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
@@ -40,7 +39,7 @@ from guard_eval.reporting.words import (
     format_number,
     format_percent,
 )
-from guard_eval.reporting.writing import write_atomically
+from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.results import Result
 from guard_eval.study.test_plan import TestPlan
 
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FORMATS = (".svg", ".png", ".pdf")
+LARGEST_FIGURE = 10_000_000
+"""The number of bytes that are read of an earlier figure."""
 MARKERS = "osD^vP*X<>"
 HEIGHT_INCHES = 3.9
 POINTS = 24
@@ -199,6 +200,7 @@ def power(
     if pilot is not None:
         plan = replace(plan, warnings=tuple(_compare_with_declared_plan(pilot.plan, design)))
     if output is not None:
+        check_replaceable(output, PROGRAM, searched=LARGEST_FIGURE)
         write_atomically(output, plan.drawing.encode(output.suffix.lower()[1:]), make_folder=True)
     return plan
 

@@ -17,7 +17,7 @@ from statsmodels.stats.power import normal_power_het
 from analysis.stats.assisted import PRIOR_UNITS, count_effective_items
 from analysis.stats.population import FEWEST_RATERS
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
+from guard_eval.records import record
 
 MAX_ITEMS = 1_000_000
 """The largest number of items that a plan tries in order to reach the power."""

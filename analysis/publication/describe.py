@@ -16,8 +16,7 @@ from analysis.reports.study_report import HASH, PLAN, hash_plan_parts, make_stud
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
-from guard_eval.frozen import record
-from guard_eval.records import Pair
+from guard_eval.records import Pair, record
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.words import count_in_words, format_percent
 from guard_eval.reporting.writing import check_replaceable, write_atomically

@@ -30,9 +30,8 @@ from analysis.sections.raters.excluded import describe_shares_with_excluded_rate
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.files.rows import MOST_BYTES
-from guard_eval.frozen import record
 from guard_eval.lookalike import find_names_in_text, hide_names_in_text, split_into_simple_words
-from guard_eval.records import SIMULATED, Pair
+from guard_eval.records import SIMULATED, Pair, record
 from guard_eval.reporting.data import make_csv_from_frame, to_json_value
 from guard_eval.reporting.escaping import join_lines
 from guard_eval.reporting.rendering import render

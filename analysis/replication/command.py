@@ -34,12 +34,11 @@ from analysis.verdicts.sources import read as read_verdicts
 from guard_eval import progress
 from guard_eval.cli.commands import load_command
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
 from guard_eval.generation.strategies import parse_grid
-from guard_eval.records import SIMULATED, JsonObject, Prompt, RaterKind
+from guard_eval.records import SIMULATED, JsonObject, Prompt, RaterKind, record
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
-from guard_eval.reporting.writing import write_atomically
+from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.results import Result
 from guard_eval.store import Store, unblind
 from guard_eval.study import Study
@@ -247,6 +246,7 @@ def _show_comparison_with_paper(  # noqa: PLR0917 (of three callers)
     if folder is not None:
         path = folder / f"replication-{table.name}.md"
         parts = [f"# {escape_markdown(head)}", *map(escape_markdown, lines[1:]), *map(to_markdown, tables)]
+        check_replaceable(path, parts[0])
         write_atomically(path, ("\n\n".join(parts) + "\n").encode(), make_folder=True)
         lines.append(f"replication: {path}")
     return Replication(

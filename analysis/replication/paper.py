@@ -11,8 +11,7 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from guard_eval.errors import StudyError, suggest_nearest_word
-from guard_eval.frozen import record
-from guard_eval.records import JsonObject
+from guard_eval.records import JsonObject, record
 
 FOLDER = Path(__file__).parent / "tables"
 _CONTENT: JsonObject = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text("utf-8"))

@@ -16,14 +16,12 @@ from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes
 from guard_eval.files.rows import MOST_BYTES
 from guard_eval.records import JsonObject, Prompt
-from guard_eval.reporting.writing import write_atomically
 from guard_eval.study import Study
 from guard_eval.study.folder import check_settings, make_model_folder_relative
-from guard_eval.study.schema import write_study_toml
 from guard_eval.study.settings import needs_amateur
 from guard_eval.study.system_settings import BUNDLED
 from guard_eval.study.toml import apply_overrides, read_toml
-from guard_eval.texts.new import format_prompts
+from guard_eval.texts.new import format_prompts, write_new_study
 from guard_eval.texts.pairing import draw_prompts
 from guard_eval.texts.prompts import read_prompts, read_study_prompts
 
@@ -134,14 +132,13 @@ def write_study(folder: Path, tables: JsonObject, prompts: Sequence[Prompt]) -> 
     """Write the files of a study that do not exist yet, and return the study.
 
     Raises:
-        StudyError: The folder has a study with other settings or prompts.
+        StudyError: The folder has a study with other settings or prompts, or another file prompts.jsonl.
     """
     settings = folder / "study.toml"
     prompts_path = folder / "prompts.jsonl"
     lines = format_prompts(prompts)
     if not settings.exists():
-        write_atomically(prompts_path, lines, make_folder=True)
-        write_study_toml(folder, tomli_w.dumps(tables).encode())
+        write_new_study(folder, {prompts_path.name: lines}, tomli_w.dumps(tables))
         progress.show_notice(f"{settings}: the settings; {len(prompts)} prompts beside it")
     elif read_toml(settings) != tables or read_bytes(prompts_path, limit=MOST_BYTES) != lines:
         raise StudyError(

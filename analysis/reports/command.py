@@ -24,7 +24,7 @@ from analysis.verdicts.reading import Reading, get_reading
 from analysis.verdicts.sources import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.reporting.words import count_in_words, join_with_and
 from guard_eval.reporting.writing import check_results_folder
 from guard_eval.results import Result

@@ -20,8 +20,7 @@ from analysis.sections.results.answering import select_rows_for_report_answer
 from analysis.sections.section import make_frame_from_rows, name_raters
 from analysis.verdicts.checks import UNKNOWN_KIND
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
-from guard_eval.records import SIMULATED, Pair
+from guard_eval.records import SIMULATED, Pair, record
 from guard_eval.reporting.data import make_csv_from_frame, to_json
 from guard_eval.reporting.escaping import escape_html
 from guard_eval.reporting.rendering import render

@@ -38,7 +38,7 @@ from analysis.sections.section import group_by, name_raters, remove_word_simulat
 from analysis.stats.proportion import find_detectable_share
 from analysis.verdicts.reading import get_reading
 from guard_eval.estimate import Estimate
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.reporting.words import (
     capitalise,
     count_in_words,

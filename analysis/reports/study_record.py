@@ -23,8 +23,7 @@ from analysis.verdicts.reading import add_reading_notes
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes
 from guard_eval.files.rows import MOST_BYTES
-from guard_eval.frozen import record
-from guard_eval.records import PEOPLE, PEOPLE_OF, Contest, Couple, DeclaredPart, RoundPlan
+from guard_eval.records import PEOPLE, PEOPLE_OF, Contest, Couple, DeclaredPart, RoundPlan, record
 from guard_eval.reporting.data import to_json
 from guard_eval.reporting.escaping import Cell, join_lines
 from guard_eval.rubric import COMPOSITE

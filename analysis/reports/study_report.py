@@ -29,7 +29,7 @@ from guard_eval.records import PEOPLE_OF, Contest, Pair, find_deciding_group
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.words import KIND_PLACE, format_rater_kind
 from guard_eval.reporting.writing import resolve_write_target
-from guard_eval.rubric import CRITERIA, Criterion, describe_reworded_criteria, select_criteria
+from guard_eval.rubric import CRITERIA, Criterion, select_criteria
 from guard_eval.servers.failures import OF_THE_SERVER
 from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
@@ -40,7 +40,7 @@ from guard_eval.store.judging.usage import read_judge_usage
 from guard_eval.store.notes import count_suspicious_presentations
 from guard_eval.store.showings.rounds import count_closed_rounds, read_round_scores
 from guard_eval.study import Study
-from guard_eval.study.declared import compare_declared_parts, hash_declared_part
+from guard_eval.study.declared import hash_declared_part
 from guard_eval.study.settings import Settings
 from guard_eval.study.tuning import FILE as CHOICE_FILE
 from guard_eval.study.tuning import remove_parameters
@@ -152,18 +152,15 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     raters_per_pair = settings.annotation.raters_per_pair
     with_excluded = _drop_open_round_verdicts(store, unblind.read_tidy_rows(store, include_excluded=True))
     is_any_excluded = any(row.excluded for row in with_excluded)
-    stored = {name: store_settings.read_settings_at_first_verdict(store, name) for name in study.declared}
     return Context(
         name=settings.name,
         question=settings.question,
         texts=settings.texts,
         seed=settings.seed,
         study_hash=study.hash,
-        parts=compare_declared_parts(study.declared, stored),
+        parts=store_settings.compare_with_first_verdicts(store, *study.declared),
         criteria=tuple(criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion),
-        reworded=tuple(
-            describe_reworded_criteria(store_settings.read_criteria_wording(store), used_criteria)
-        ),
+        reworded=tuple(store_settings.describe_reworded_criteria(store, used_criteria)),
         declared=(
             *(
                 [f"Of up to {runs} texts a prompt by each strategy the first was compared."]
@@ -369,9 +366,10 @@ def _read_metric_scores(folder: Path) -> tuple[MetricRow, ...]:
             f"cannot read the scores in {folder} ({error}); run: guard-eval measure STUDY"
         ) from error
     rows = []
-    for row in described.where(described.notna(), None).itertuples(index=False):
-        metric = METRICS[row.metric]
-        rows.append(MetricRow(**row._asdict(), title=metric.title, meaning=metric.meaning))
+    for values in described.where(described.notna(), None).itertuples(index=False, name=None):
+        row = dict(zip(METRIC_COLUMNS, values, strict=True))
+        metric = METRICS[row["metric"]]
+        rows.append(MetricRow(**row, title=metric.title, meaning=metric.meaning))
     return tuple(rows)
 
 

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from guard_eval.errors import format_count
 from guard_eval.estimate import Floats, adjust_p_values, sum_columns_by_unit
-from guard_eval.frozen import record
+from guard_eval.records import record
 
 RARE = 0.001
 """The largest corrected p for which agreement with a judge is a sign. Honest raters rarely reach it."""

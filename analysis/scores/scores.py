@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike
 from analysis.verdicts.checks import unify_method_order
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Floats, Integers, sum_columns_by_unit
-from guard_eval.frozen import record
-from guard_eval.records import PEOPLE_OF, SIMULATED
+from guard_eval.records import PEOPLE_OF, SIMULATED, record
 from guard_eval.reporting.words import KIND_PLACE, find_criterion_title, join_with_and
 from guard_eval.rubric import COMPOSITE, Weights
 from guard_eval.study.test_plan import PanelRule

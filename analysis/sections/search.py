@@ -14,7 +14,7 @@ from analysis.sections.section import (
     make_table_of_first_rows,
     name_raters,
 )
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (

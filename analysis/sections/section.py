@@ -19,8 +19,7 @@ import pandas as pd
 from analysis.evidence import Evidence
 from analysis.scores.scores import ResultKey
 from guard_eval.estimate import Estimate
-from guard_eval.frozen import record
-from guard_eval.records import SIMULATED
+from guard_eval.records import SIMULATED, record
 from guard_eval.reporting.escaping import NOTHING, Cell, Escaped
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (

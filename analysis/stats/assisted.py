@@ -9,7 +9,7 @@ judge's mean on the part).
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from guard_eval.estimate import Estimate, Floats, Integers, jackknife, sum_columns_by_unit
-from guard_eval.frozen import record
 
 METHOD = "prediction-powered t interval (PPI++), stratified by dataset"
 PRIOR_UNITS = 2
@@ -28,7 +27,7 @@ failures to the interval of a proportion for a similar reason.
 """
 
 
-@record
+@dataclass(frozen=True, kw_only=True, slots=True)
 class AssistedShare:
     """People's mean, assisted by a judge.
 

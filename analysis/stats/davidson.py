@@ -7,7 +7,7 @@ from scipy import special
 from scipy.sparse import csgraph
 
 from guard_eval.estimate import Floats, Integers
-from guard_eval.frozen import record
+from guard_eval.records import record
 
 UTILITIES = np.array([[0.5, -0.5, 0.0], [0.0, 0.0, 1.0], [-0.5, 0.5, 0.0]])
 """Rows: a win, a tie and a loss of the first method. Columns: the factors of both log-strengths and log ν."""

@@ -24,7 +24,6 @@ from scipy import optimize
 from scipy.sparse import csr_array
 
 from guard_eval.estimate import Floats, Integers
-from guard_eval.frozen import record
 
 FEWEST_RATERS = 3
 """The smallest number of raters for a result about raters in general."""
@@ -57,7 +56,7 @@ TWO_WAY_T = "items and raters as random effects, t with Satterthwaite's degrees 
 CLUSTERS_T = "raters as random effects, items as clusters, t with Satterthwaite's degrees of freedom"
 
 
-@record
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TwoWayMean:
     """A mean over items and raters, with its error.
 

@@ -11,8 +11,8 @@ from scipy import special
 
 from analysis.stats.davidson import UTILITIES, ComparedPairs, make_parameter_matrix_indices
 from guard_eval.estimate import ROUNDING, Estimate, Floats, Integers
-from guard_eval.frozen import record
 from guard_eval.joint_flips import compute_covariance_root, compute_joint_flip_sums, draw_signs
+from guard_eval.records import record
 from guard_eval.sign_flip import sign_flip
 
 DRAWS = 20_000

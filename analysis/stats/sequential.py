@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from guard_eval.estimate import NO_DATA, Estimate, Floats
-from guard_eval.frozen import record
+from guard_eval.records import record
 
 FRACTIONS = tuple(step / 20 for step in range(1, 20))
 """The stakes, .05 to .95, as fractions of the stake with which one item could lose the whole fortune.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.words import format_number
 from guard_eval.results import Result

@@ -23,7 +23,7 @@ from guard_eval.metrics.outcomes import group_texts, make_outcome_from_text_valu
 from guard_eval.metrics.scores import MeasurementResult
 from guard_eval.records import TIE, Prompt, make_content_id
 from guard_eval.reporting.escaping import Cell, make_csv
-from guard_eval.reporting.writing import write_atomically
+from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.store import Store, settings
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
@@ -100,6 +100,7 @@ def choose_settings(
             facts = [getattr(setting, name) for name in TABLE_FIELDS]
             is_chosen = setting.name == search.chosen
             table.append([search.strategy, is_chosen, *facts, *setting.scores.values()])
+    check_replaceable(study.folder / "tuning.csv", "strategy,chosen,")
     write_atomically(study.folder / "tuning.csv", make_csv(table).encode())
     if unmet := [search.strategy for search in searches if not search.chosen]:
         conditions = " and ".join([f"a score of {rule.maximize}", *rule.where])

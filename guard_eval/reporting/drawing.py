@@ -57,7 +57,13 @@ LONGEST = 34
 """The largest number of characters of a label. A longer name is cut."""
 GUIDE: dict[str, Any] = {"color": INK, "linewidth": 0.8, "linestyle": (0, (4, 3))}
 """The style of the dashed line that marks a value for comparison, such as 50 %."""
-_ORIGIN = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer"), "png": ("Software",)}
+PROGRAM = "guard-eval"
+"""The name of the program in the metadata of figures."""
+_METADATA = {
+    "svg": {"Creator": PROGRAM, "Date": None},
+    "pdf": {"Creator": PROGRAM, "CreationDate": None, "Producer": None},
+    "png": {"Software": PROGRAM},
+}
 LINES = "stroke-linejoin: round; stroke-linecap: butt"
 
 
@@ -223,7 +229,7 @@ def use_figure_style(id_salt: str) -> Iterator[None]:
 
 
 def _render_figure_file(figure: Figure, file_format: str, name: str, *, background: str = "auto") -> bytes:
-    """Return the figure as a file without the date and the name of the program."""
+    """Return the figure as a file with the name of the program, and without the date."""
     data = io.BytesIO()
     with use_figure_style(name):
         figure.savefig(
@@ -231,6 +237,6 @@ def _render_figure_file(figure: Figure, file_format: str, name: str, *, backgrou
             format=file_format,
             dpi=DPI,
             facecolor=background,
-            metadata=dict.fromkeys(_ORIGIN[file_format]),
+            metadata=_METADATA[file_format],
         )
     return data.getvalue()

@@ -69,18 +69,23 @@ def write_atomically(
             raise
 
 
-def check_replaceable(path: Path, beginning: str) -> None:
-    """Refuse to replace a file that the user has named, unless the file has the beginning of our results.
+def check_replaceable(path: Path, mark: str, *, searched: int | None = None) -> None:
+    """Refuse to replace a file that the user has named, unless the file has the mark of our results.
+
+    Args:
+        path: The file.
+        mark: The mark. By default, it is the beginning of the file.
+        searched: The number of bytes among which the mark may be anywhere.
 
     Raises:
-        StudyError: The file is not empty and begins differently.
+        StudyError: The file is not empty and has no mark.
     """
-    expected = beginning.encode()
-    begin = b""
+    expected = mark.encode()
+    content = b""
     if path.is_file():
         with _convert_write_errors(path), path.open("rb") as file:
-            begin = file.read(len(expected))
-    if begin not in (b"", expected):
+            content = file.read(searched or len(expected))
+    if content and expected not in content:
         raise StudyError(
             f"{path} exists, and is no earlier result of this command; move it away, or name another file"
         )

@@ -8,8 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal, cast, get_args
 
-from guard_eval.frozen import record
-from guard_eval.records import JsonObject, Usage
+from guard_eval.records import JsonObject, Usage, record
 from guard_eval.reporting.escaping import escape_invisible_characters
 
 _DETAIL = 200

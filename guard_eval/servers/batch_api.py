@@ -12,8 +12,7 @@ from functools import partial
 from typing import IO, Literal
 
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
-from guard_eval.records import JsonObject
+from guard_eval.records import JsonObject, record
 from guard_eval.servers.answers import get_object_or_empty, load_json_or_none, parse_token_count, shorten
 from guard_eval.servers.client import Client
 from guard_eval.servers.failures import ATTEMPTS, LONGEST_WAIT_SECONDS, FailureKind, RequestFailure

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from guard_eval.frozen import record
+from guard_eval.records import record
 
 FailureKind = Literal[
     "refusal",  # the model declined

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, cast, get_args
 
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.reporting.words import join_with_and
 from guard_eval.servers.failures import Change, Omittable
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.servers.answers import (
     dump_shortened_json,
     get_object_or_empty,

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.study.served_model import ServedModel
 from guard_eval.study.toml import read_toml

@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -188,11 +188,9 @@ class Store:
                 f"the database {self.name} is damaged: {damage}; restore it from a copy"
             ) from error
 
-    @contextmanager
-    def begin_read(self) -> Iterator[Connection]:
+    def begin_read(self) -> AbstractContextManager[Connection]:
         """Open a transaction that sees one state of the database."""
-        with self._begin_transaction("BEGIN", isolation_level="REPEATABLE READ") as db:
-            yield db
+        return self._begin_transaction("BEGIN", isolation_level="REPEATABLE READ")
 
     @contextmanager
     def begin_write(self) -> Iterator[tuple[Connection, datetime]]:

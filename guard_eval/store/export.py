@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.reporting.escaping import Cell, make_csv
 from guard_eval.reporting.writing import check_replaceable, resolve_write_target, write_atomically
 from guard_eval.results import Result

@@ -15,8 +15,8 @@ from typing import Literal
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
 from guard_eval.lookalike import is_written_without_spaces
+from guard_eval.records import record
 from guard_eval.reporting.escaping import make_csv
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.writing import check_replaceable, write_atomically

@@ -9,8 +9,7 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
-from guard_eval.records import NoteKind, Rater
+from guard_eval.records import NoteKind, Rater, record
 from guard_eval.store.database import Store
 from guard_eval.store.schema import SqlRow, query
 

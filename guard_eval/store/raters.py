@@ -16,9 +16,8 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
 from guard_eval.lookalike import are_lookalikes, is_invisible, is_model_name, replace_whole_names
-from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind
+from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind, record
 from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.store import database
 from guard_eval.store.database import Store
@@ -30,7 +29,7 @@ from guard_eval.store.notes import (
     write_note,
 )
 from guard_eval.store.schema import ERASING, Query, SqlRow, add_rows, query, refuse_blank_or_long_name
-from guard_eval.store.settings import delete_value, read_setting, read_value, store_value
+from guard_eval.store.settings import read_setting, read_value, store_value
 from guard_eval.store.showings import slots
 
 if TYPE_CHECKING:
@@ -118,6 +117,7 @@ _DECISIONS: dict[str, tuple[Query, slots.Kept]] = {
 
 _RENAME = query("UPDATE rater SET name = :name, source = NULL, external_id = NULL WHERE id = :rater")
 
+_END_ERASING = query(f"DELETE FROM setting WHERE key = '{ERASING}'")  # noqa: S608 (a constant)
 _IS_ERASED = query("SELECT id FROM note WHERE rater_id = :rater AND kind = 'erase'")
 _DELETE_NOTES = query("DELETE FROM note WHERE rater_id = :rater AND kind IN :kinds")
 _DELETE_VERDICTS = query("""
@@ -404,7 +404,7 @@ def erase_rater(store: Store, name: str, by: str, *, verdicts: bool = False) -> 
         if verdicts:
             _DELETE_VERDICTS(db, rater=row.id)
             _DELETE_PRESENTATIONS(db, rater=row.id)
-        delete_value(db, ERASING)
+        _END_ERASING(db)
         _DELETE_TOKENS(db, rater=row.id)
         _REVOKE(db, rater=row.id, now=now)
         _RENAME(db, rater=row.id, name=pseudonym)

@@ -1,12 +1,20 @@
 """Store the study's settings as they were at the first verdicts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Connection
 
-from guard_eval.records import PEOPLE_OF, Rater, find_declared_part_of_rater, make_content_id
+from guard_eval.records import (
+    PEOPLE_OF,
+    DeclaredPart,
+    Rater,
+    find_declared_part_of_rater,
+    make_content_id,
+)
+from guard_eval.rubric import Criterion
 from guard_eval.store.database import Store
 from guard_eval.store.schema import query
+from guard_eval.study.declared import compare_declared_parts
 
 APP_ADDRESS = "app address"
 """The key of the address at which the app was last served."""
@@ -18,8 +26,10 @@ Later exclusions were made with knowledge of the results."""
 
 _CRITERION = "criterion "
 _READ = query("SELECT value FROM setting WHERE key = :key")
-_INSERT = query("INSERT INTO setting (key, value) VALUES (:key, :value)")
-_DELETE = query("DELETE FROM setting WHERE key = :key")
+_STORE = query("""
+    INSERT INTO setting (key, value) VALUES (:key, :value)
+    ON CONFLICT (key) DO UPDATE SET value = excluded.value
+""")
 
 _HAS_RATED = query("SELECT id FROM presentation WHERE rater_id = :rater AND rated_at IS NOT NULL LIMIT 1")
 _HAVE_PEOPLE_RATED = query("""
@@ -38,13 +48,7 @@ def read_value(db: Connection, key: str) -> str | None:
 
 def store_value(db: Connection, key: str, value: str) -> None:
     """Store a value under a key in the table `setting`. An earlier value is replaced."""
-    delete_value(db, key)
-    _INSERT(db, key=key, value=value)
-
-
-def delete_value(db: Connection, key: str) -> None:
-    """Remove a key and its value."""
-    _DELETE(db, key=key)
+    _STORE(db, key=key, value=value)
 
 
 def read_setting(store: Store, key: str) -> str | None:
@@ -63,6 +67,12 @@ def store_setting(store: Store, key: str, value: str | None = None, *, keep: boo
 def read_settings_at_first_verdict(store: Store, part_name: str) -> str | None:
     """Return one part of the settings (`Study.declared`) as stored at the part's first verdict, or None."""
     return read_setting(store, f"declared {make_content_id(part_name)}")
+
+
+def compare_with_first_verdicts(store: Store, *part_names: str) -> tuple[DeclaredPart, ...]:
+    """Compare the present settings of these parts with those at the first verdicts of the parts' raters."""
+    first = {name: read_settings_at_first_verdict(store, name) for name in part_names}
+    return compare_declared_parts({name: store.declared_now[name] for name in part_names}, first)
 
 
 def store_declared_settings(db: Connection, rater: Rater, declared: Mapping[str, str]) -> None:
@@ -93,6 +103,16 @@ def read_criteria_wording(store: Store) -> dict[str, str]:
         rows = _CRITERIA(db)
         words = {row.key.removeprefix(_CRITERION): row.value for row in rows}
         return {name: text for name, text in words.items() if _has_verdicts(db, name)}
+
+
+def describe_reworded_criteria(store: Store, criteria: Iterable[Criterion]) -> list[str]:
+    """Describe each criterion that has verdicts and is now worded differently."""
+    before = read_criteria_wording(store)
+    return [
+        f"{criterion.name!r} was asked as {before[criterion.name]!r}, and is now {str(criterion)!r}"
+        for criterion in criteria
+        if before.get(criterion.name, str(criterion)) != str(criterion)
+    ]
 
 
 def _has_verdicts(db: Connection, criterion: str) -> bool:

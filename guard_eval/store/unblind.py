@@ -5,8 +5,7 @@ from operator import attrgetter
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
-from guard_eval.records import CHOICES, Choice, RaterKind, Role
+from guard_eval.records import CHOICES, Choice, RaterKind, Role, record
 from guard_eval.store.database import Store
 from guard_eval.store.schema import Query, SqlRow, query
 

@@ -127,12 +127,22 @@ class Study:
         Code that writes and finds a model's texts therefore handles only one model and no other systems.
         """
         settings = self.settings
-        local = [system for system in settings.systems.values() if system.source == "strategy"]
         models: list[Model] = []
-        for model in map(settings.find_writing_model, local):
+        for model in map(settings.find_writing_model, settings.local_systems):
             if model not in models:
                 models.append(model)
-        return [replace(self, settings=settings.restrict_to_model(model)) for model in models]
+        return [self.restrict_to_model(model) for model in models]
+
+    def restrict_to_model(self, model: Model) -> Study:
+        """Return a study with `model` as [model], and only the strategies of this model."""
+        settings = self.settings
+        systems = [
+            system for system in settings.local_systems if settings.find_writing_model(system) == model
+        ]
+        strategies = [str(system.strategy) for system in systems]
+        generation = settings.generation.model_copy(update={"strategies": strategies})
+        values = {"model": model, "generation": generation, "system": []}
+        return replace(self, settings=settings.model_copy(update=values))
 
     def make_tuning_study(self) -> Study:
         """Return a study in which judges compare all settings with the baseline, with its own database.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core.core_schema import CoreSchema, ModelSchema
 
 from guard_eval.records import JsonObject
 from guard_eval.reporting.writing import write_atomically
@@ -26,6 +26,21 @@ class _Generator(GenerateJsonSchema):
     def handle_invalid_for_json_schema(self, schema: CoreSchema, error_info: str) -> JsonSchemaValue:
         del schema, error_info
         return {}
+
+    def model_schema(self, schema: ModelSchema) -> JsonSchemaValue:
+        """Return the schema of a table. Each key has a description in place of pydantic's title."""
+        table = schema["cls"]
+        if table is StudyFile:  # study.toml has a file's name instead
+            return {"type": "string"}
+        definition = super().model_schema(schema)
+        del definition["title"]
+        definition["description"] = (inspect.getdoc(table) or "").partition("\n")[0]
+        meanings = read_key_meanings(table)
+        for key, value in definition["properties"].items():
+            value.pop("title", None)
+            if key in meanings:
+                value["description"] = meanings[key]
+        return definition
 
 
 def make_schema_file_name(file: str) -> str:
@@ -57,28 +72,7 @@ def encode_schema(table: type[BaseModel], file: str) -> bytes:
 
 def build_schema(table: type[BaseModel], file: str) -> JsonObject:
     """Return the JSON Schema of a file of settings. Each key has a description."""
-    result = table.model_json_schema(schema_generator=_Generator, mode="validation")
-    tables = {kind.__name__: kind for kind in _list_table_classes(SettingsTable)}
-    for name, definition in {table.__name__: result, **result.get("$defs", {})}.items():
-        if name not in tables:  # a definition by pydantic
-            continue
-        if tables[name] is StudyFile:  # study.toml has a file's name instead
-            definition.clear()
-            definition["type"] = "string"
-            continue
-        definition.pop("title", None)
-        definition["description"] = (inspect.getdoc(tables[name]) or "").partition("\n")[0]
-        meanings = read_key_meanings(tables[name])
-        for key, value in definition["properties"].items():
-            value.pop("title", None)
-            if key in meanings:
-                value["description"] = meanings[key]
-    return {"$schema": DIALECT, "title": file, **result}
-
-
-def _list_table_classes(table: type[SettingsTable]) -> list[type[SettingsTable]]:
-    """Return a class of tables and all its subclasses."""
-    return [table, *(inner for kind in table.__subclasses__() for inner in _list_table_classes(kind))]
+    return {"$schema": DIALECT, "title": file, **table.model_json_schema(schema_generator=_Generator)}
 
 
 def read_key_meanings(table: type[BaseModel]) -> dict[str, str]:

@@ -329,12 +329,10 @@ class Settings(SettingsTable):
         """Return the local model that writes a system's texts."""
         return system.model or self.model
 
-    def restrict_to_model(self, model: Model) -> Self:
-        """Return these settings with `model` as [model], and only the strategies of this model."""
-        local = [system for system in self.systems.values() if system.source == "strategy"]
-        strategies = [str(system.strategy) for system in local if self.find_writing_model(system) == model]
-        generation = self.generation.model_copy(update={"strategies": strategies})
-        return self.model_copy(update={"model": model, "generation": generation, "system": []})
+    @property
+    def local_systems(self) -> list[System]:
+        """Return the systems whose texts a local model writes."""
+        return [system for system in self.systems.values() if system.source == "strategy"]
 
     def find_amateur(self, strategy: str) -> str | None:
         """Return the amateur model of a strategy, or None if the strategy is not contrastive decoding."""
@@ -448,7 +446,7 @@ class Settings(SettingsTable):
 
     def _list_model_problems(self) -> list[str]:
         """Return the problems of models, strategies and names of systems."""
-        local = [system for system in self.systems.values() if system.source == "strategy"]
+        local = self.local_systems
         problems = [
             f"{'[[system]]' if system in self.system else 'generation.strategies'} names {system.name}, "
             "which needs a smaller model: set model.amateur"

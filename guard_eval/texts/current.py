@@ -112,7 +112,9 @@ def _get_required_recipe_fields(study: Study, facts: Known) -> dict[str, object]
     dtype = facts.get("dtype") or model.dtype
     return study.settings.generation.recipe_fields | {
         "seed": study.settings.seed,
-        "model": None if _is_hash_of_folder(revision) else model.name,
+        "model": None
+        if str(revision).startswith("sha256:")
+        else model.name,  # a folder's content counts, not its path
         "revision": revision,
         "dtype": None if dtype == "auto" else dtype,
     }
@@ -128,11 +130,6 @@ def _describe_recipe_differences(recipe: Mapping[str, object], required: Mapping
     ]
 
 
-def _is_hash_of_folder(revision: str | None) -> bool:
-    """Return whether a revision is the hash of a folder's content."""
-    return revision is not None and revision.startswith("sha256:")
-
-
 def _read_texts_of_strategy(
     folder: Path, study: Study, strategy: str, prompts: Mapping[str, Prompt], *, engine: str | None
 ) -> Texts:
@@ -143,7 +140,7 @@ def _read_texts_of_strategy(
     if amateur:
         revision = find_local_revision(study.locate_model(amateur), study.settings.model.amateur_revision)
         required |= {"amateur_revision": revision} if revision else {}
-        if _is_hash_of_folder(revision):
+        if str(revision).startswith("sha256:"):
             del required["amateur"]
     variants: dict[Recipe, dict[tuple[str, int], Continuation]] = {}
     for path in list_continuation_files(folder, strategy):

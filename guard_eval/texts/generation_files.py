@@ -167,10 +167,8 @@ class TextTable:
                 text = fields.read_generation(prompts, column if len(columns) > 1 else stem)
                 if len(columns) > 1 and text.strategy != column:  # the record names its strategy, too
                     text = replace(text, strategy=f"{text.strategy} {column}")
-                if NOT_UTF8 in fields.flaws and self.errors == "strict":
+                if NOT_UTF8 in text.flaws and self.errors == "strict":
                     raise StudyError(f"{record.where}: a text is not UTF-8; save the file as UTF-8")
-                if fields.flaws:
-                    text = replace(text, flaws=tuple(dict.fromkeys(fields.flaws)))
                 yield position, text
 
 
@@ -213,6 +211,7 @@ class Fields:
             batch=self._read_number("batch", _COUNT),
             device=self.read_string("device"),
             run=self._read_number("run", _COUNT) or 1,
+            flaws=tuple(dict.fromkeys(self.flaws)),  # last, because reading a value may add a flaw
         )
 
     def _join_strategy_and_setting(self, strategy: str) -> str:

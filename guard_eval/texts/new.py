@@ -145,7 +145,7 @@ def new(
     lines = [counts + ("" if paths else ", examples to replace")]
     if find_local_revision(location, "main") is None:
         lines.append(f"{model} is no folder. A Hugging Face model of this name is not on this machine yet")
-    study = _write_study(
+    study = write_new_study(
         folder, {PROMPTS: format_prompts(copied, properties)}, _format_study_toml_for_model(folder, model)
     )
     return NewStudy(
@@ -196,7 +196,7 @@ def _make_study_of_texts(
     # A name in the files may be an invalid system name.
     check_settings(parse_toml(content, folder / STUDY_TOML), folder)
     files = {system.file: system.lines() for system in systems}
-    study = _write_study(folder, files | {PROMPTS: format_prompts(prompts, properties)}, content)
+    study = write_new_study(folder, files | {PROMPTS: format_prompts(prompts, properties)}, content)
     compared = f"{format_count(len(couples), 'comparison')} of {len(systems)} systems"
     endings = describe_unfinished_texts(
         {system.name: [text.text for text in system.texts] for system in systems}
@@ -216,8 +216,13 @@ def _make_study_of_texts(
     )
 
 
-def _write_study(folder: Path, files: Mapping[str, bytes], settings: str) -> Study:
-    """Write a study's files. study.toml is written last and so marks a complete folder.
+def write_new_study(folder: Path, files: Mapping[str, bytes], settings: str) -> Study:
+    """Write a new study's files. study.toml is written last and so marks a complete folder.
+
+    Args:
+        folder: The study's folder.
+        files: The contents of the files beside study.toml, by name.
+        settings: The content of study.toml.
 
     Raises:
         StudyError: The folder has a study already, or has one of the files with different content.
@@ -297,22 +302,17 @@ def _format_study_toml_for_texts(
 
 
 def _format_study_toml(
-    folder: Path,
-    *,
-    question: str,
-    systems: str,
-    compute: Sequence[str],
-    metrics: str,
-    compare: Sequence[Sequence[str]],
+    folder: Path, *, compute: Sequence[str], compare: Sequence[Sequence[str]], **parts: str
 ) -> str:
-    """Return the content of study.toml: the template with its placeholders filled in."""
+    """Return the content of study.toml: the template with its placeholders filled in.
+
+    `parts` are the question, the systems and the settings of metrics, as TOML.
+    """
     return _TEMPLATE.format(
         name=_format_toml_text(folder.resolve().name or "study"),
-        question=question,
-        systems=systems,
         compute=json.dumps(compute),
-        metrics=metrics,
         compare=_format_couples_as_toml(compare),
+        **parts,
     )
 
 

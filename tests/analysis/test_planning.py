@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy import stats
 from simulated_studies import Truth, simulate
 from statsmodels.stats import inter_rater
@@ -232,3 +233,18 @@ def test_impossible_plan_is_refused(tmp_path, options, says):
     paths = {name: tmp_path / options[name] for name in ("output", "from_") if name in options}
     with pytest.raises(StudyError, match=says):
         power(**(options | paths))
+
+
+@pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
+def test_figure_of_power_replaces_only_an_earlier_one(tmp_path, ending):
+    path = tmp_path / f"power.{ending}"
+    power(output=path)
+    first = path.read_bytes()
+    power(output=path, share=0.6)
+    assert path.read_bytes() != first
+    figure = Figure()
+    figure.savefig(path)
+    others = path.read_bytes()
+    with pytest.raises(StudyError, match=f"power.{ending} exists, and is no earlier result"):
+        power(output=path)
+    assert path.read_bytes() == others

@@ -100,6 +100,14 @@ def test_tuning_chooses_settings_of_texts_in_a_file(study):
     assert "chosen: top_p(0.9)" in str(read_status(folder, ()).lines)
 
 
+def test_tuning_replaces_no_other_file(study):
+    folder, _ = study()
+    (folder / "tuning.csv").write_text("prompt,text\nOnce,mine\n", encoding="utf-8")
+    with pytest.raises(StudyError, match=r"tuning.csv exists, and is no earlier result"):
+        measure(opened(folder), tune=True)
+    assert (folder / "tuning.csv").read_text(encoding="utf-8").endswith("mine\n")
+
+
 def test_added_prompts_do_not_change_the_tuning_prompts(study):
     folder, _ = study()
     before = measure(opened(folder), tune=True).next

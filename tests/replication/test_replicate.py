@@ -79,6 +79,16 @@ def test_search_writes_a_study_but_runs_nothing():
     assert Study.open(Path("replication/search")).settings.grids["top_p"][0] == "top_p(p=0.6)"
 
 
+@pytest.mark.usefixtures("_prompts")
+def test_replicate_replaces_no_file_of_the_user(tmp_path):
+    small = (*SMALL, "tuning.maximize=coherence", "tuning.prompts=1")
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "Mine"}\n' * 3, encoding="utf-8")
+    with pytest.raises(StudyError, match=r"prompts.jsonl exists already and would be overwritten"):
+        replicate("search", Path(), overrides=small)
+    assert (tmp_path / "prompts.jsonl").read_text(encoding="utf-8") == '{"prompt": "Mine"}\n' * 3
+    assert not (tmp_path / "study.toml").exists()
+
+
 @pytest.mark.parametrize("table", RUN, ids=lambda table: table.name)
 def test_experiment_has_the_strategies_of_its_table(table):
     settings, figures = (

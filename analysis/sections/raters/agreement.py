@@ -35,8 +35,7 @@ from analysis.stats.agreement import (
     raw_agreement,
 )
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.frozen import record
-from guard_eval.records import TIE
+from guard_eval.records import TIE, record
 from guard_eval.reporting.words import format_number, format_percent
 
 LANDIS_KOCH = (

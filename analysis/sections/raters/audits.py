@@ -21,8 +21,7 @@ from analysis.scores.scores import convert_methods_to_signs
 from analysis.sections.raters.likeness import measure_likeness_to_judges
 from analysis.sections.section import Section, make_table_section, remove_word_simulated
 from guard_eval.estimate import Floats
-from guard_eval.frozen import record
-from guard_eval.records import TIE
+from guard_eval.records import TIE, record
 from guard_eval.reporting.words import (
     KIND_PLACE,
     RATERS,

@@ -11,8 +11,7 @@ from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import CELL, compute_mean_scores, count_verdicts_by_item, find_item_numbers
 from analysis.sections.section import ComparisonRow, Section, group_by, make_result_labels, make_table_section
 from analysis.stats.agreement import compute_agreement_by_item
-from guard_eval.frozen import record
-from guard_eval.records import PEOPLE_OF
+from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import count_in_words, find_criterion_title, format_percent, join_with_and
 
 SHOWN = 10

@@ -18,8 +18,7 @@ from analysis.sections.section import (
 )
 from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate
-from guard_eval.frozen import record
-from guard_eval.records import TIE
+from guard_eval.records import TIE, record
 from guard_eval.reporting.words import KIND_PLACE, format_number, format_percent
 
 HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}

@@ -16,7 +16,7 @@ from analysis.sections.section import (
 )
 from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import count_in_words, find_criterion_title, join_with_and
 

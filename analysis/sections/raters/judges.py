@@ -29,8 +29,7 @@ from analysis.stats.agreement import cohen_kappa, compute_agreement_by_item
 from analysis.stats.alternative_annotator import run_alternative_annotator_test
 from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.frozen import record
-from guard_eval.records import PEOPLE_OF
+from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import capitalise, format_percent
 
 EPSILON = 0.15

@@ -32,7 +32,7 @@ from analysis.sections.section import (
 from analysis.stats.equal_length import METHOD, estimate_share_at_equal_length
 from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import (
     capitalise,

@@ -32,8 +32,7 @@ from analysis.sections.section import (
 )
 from analysis.stats.assisted import METHOD, AssistedShare, estimate_assisted_share
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.frozen import record
-from guard_eval.records import PEOPLE_OF
+from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import count_in_words, format_number, format_p, join_with_and
 

@@ -29,8 +29,7 @@ from analysis.verdicts.reading import get_reading
 from analysis.verdicts.table import KNOWN, STORED, convert_to_texts, has_named_raters
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.estimate import Estimate
-from guard_eval.frozen import record
-from guard_eval.records import PEOPLE_OF
+from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import (
     count_in_words,
     find_criterion_title,

@@ -19,7 +19,7 @@ from analysis.sections.section import Section, make_result_labels, make_table_se
 from analysis.stats.equivalence import HALF, compute_conservative_standard_error, run_two_one_sided_tests
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Estimate
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.reporting.words import format_percent, join_with_and
 
 Conclusion = Literal["equivalent", "different", "different but negligible", "undecided"]

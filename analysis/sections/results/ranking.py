@@ -40,7 +40,7 @@ from analysis.stats.rank_sets import (
     run_any_difference_test,
 )
 from guard_eval.estimate import Estimate, Integers, adjust_p_values, explain_unreachable_alpha, join_notes
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
     KIND_PLACE,

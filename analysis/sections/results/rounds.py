@@ -21,8 +21,7 @@ from analysis.sections.section import (
     select_first_notes,
 )
 from guard_eval.estimate import NO_DATA, Estimate
-from guard_eval.frozen import record
-from guard_eval.records import Contest
+from guard_eval.records import Contest, record
 from guard_eval.reporting.words import (
     count_in_words,
     format_limits,

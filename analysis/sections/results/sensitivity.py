@@ -31,8 +31,7 @@ from analysis.sections.section import (
 )
 from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.frozen import record
-from guard_eval.records import PEOPLE_OF
+from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import (
     count_in_words,
     find_criterion_title,

@@ -20,7 +20,7 @@ from analysis.sections.results.shares import ShareRow, correct_p_values, make_pl
 from analysis.sections.section import Section, make_result_labels, make_table_section
 from analysis.stats.sequential import run_anytime_test
 from guard_eval.estimate import join_notes
-from guard_eval.frozen import record
+from guard_eval.records import record
 from guard_eval.reporting.words import count_in_words, format_number
 from guard_eval.rubric import COMPOSITE
 

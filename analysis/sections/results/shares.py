@@ -38,9 +38,8 @@ from analysis.sections.section import (
 )
 from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.estimate import Estimate, adjust_p_values, explain_unreachable_alpha, join_notes
-from guard_eval.frozen import record
 from guard_eval.joint_flips import compute_max_t_p
-from guard_eval.records import PEOPLE_OF
+from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import (
     KIND_PLACE,
     count_in_words,

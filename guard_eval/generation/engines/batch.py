@@ -9,6 +9,7 @@ process without an error, so batches stay small.
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -40,7 +41,7 @@ class BatchSizes:
 
     def __init__(self, rows: int | None = None) -> None:
         self.rows = rows or FIRST_ROWS
-        self._limit = rows
+        self._limit = rows or sys.maxsize
 
     @classmethod
     def choose_first_size(
@@ -56,9 +57,7 @@ class BatchSizes:
 
     def double_after_success(self, rows: int) -> None:
         """Double the batch size, up to the limit, after a batch of `rows` texts fitted into memory."""
-        self.rows = max(2 * rows, self.rows)
-        if self._limit is not None:
-            self.rows = min(self.rows, self._limit)
+        self.rows = min(max(2 * rows, self.rows), self._limit)
 
     def halve_after_failure(self, rows: int) -> None:
         """Halve the batch size and the limit after a batch of `rows` texts did not fit into memory."""
@@ -173,7 +172,7 @@ class DecodedBatch:
 
     @classmethod
     def cut_at_end_tokens(
-        cls, batch: Batch, new_tokens: list[list[int]], failures_by_step: Sequence[Tensor]
+        cls, batch: Batch, new_tokens: list[list[int]], failures_by_step: list[Tensor]
     ) -> DecodedBatch:
         """Cut each row after the end token, and find the rows without probabilities.
 
@@ -183,9 +182,7 @@ class DecodedBatch:
             failures_by_step: For each step, whether the model gave no probabilities for a row, `[B]`.
         """
         decoded = cls(tokens=[], failed_at=[])
-        flags = torch.stack(
-            [*failures_by_step], 1
-        ).tolist()  # values are copied from a GPU only once, at the end
+        flags = torch.stack(failures_by_step, 1).tolist()  # values are copied from a GPU only once
         for row, row_flags in zip(new_tokens, flags, strict=True):
             end = next((index for index, token in enumerate(row, 1) if token in batch.ends), len(row))
             failures = row_flags[: end + 1]

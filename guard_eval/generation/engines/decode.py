@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -78,9 +79,9 @@ def decode_batch(
         on_step: A function that is called after each step. Strategies with beams do not call it, because
             their texts are known only at the end.
     """
-    ids, mask = batch.pad_prompts()
     if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
-        return _run_contrastive_search(model, batch, strategy, (ids, mask), on_step)
+        return _run_contrastive_search(model, batch, strategy, on_step)
+    ids, mask = batch.pad_prompts()
     broken: list[Tensor] = []
     abilities = Abilities.for_model(model)
     tokens = ids.shape[1] + batch.limit
@@ -190,11 +191,10 @@ def _run_contrastive_search(
     model: Model,
     batch: Batch,
     strategy: ContrastiveSearch | AdaptiveContrastiveSearch,
-    padded_prompts: tuple[Tensor, Tensor],
     on_step: Watch | None,
 ) -> DecodedBatch:
-    """Continue a batch with contrastive search or ACS. `padded_prompts` has ids and the attention mask."""
-    ids, mask = padded_prompts
+    """Continue a batch with contrastive search or ACS."""
+    ids, mask = batch.pad_prompts()
     start = ids.shape[1]
     propose = Proposer(strategy, len(ids), batch.limit, ids.device)
     passes_class = Abilities.for_model(model).find_fastest_pass_class(start + batch.limit)
@@ -286,8 +286,9 @@ class Writer:
             )
         check_model_can_run_strategy(self._models[0], self.strategy, *self._models[1:])
         rows, problem = encode_prompts_that_fit(self.loaded, texts, self._recipe)
+        abilities = [Abilities.for_model(model) for model in self._models]
         single = [label_prompt(row.prompt) for row in rows if len(row.ids) == 1]
-        if single and not all(Abilities.for_model(model).forgets_earlier_texts for model in self._models):
+        if single and not all(ability.forgets_earlier_texts for ability in abilities):
             raise StudyError(
                 f"{join_prompt_names(single)}: this {type(self.loaded.model).__name__} confuses a prompt of "
                 "one token with the text that the model read before; make the prompt longer, or remove it"
@@ -295,9 +296,7 @@ class Writer:
         sizes = BatchSizes.choose_first_size(self.settings.batch_size, self.loaded.model, self.strategy)
         self._width = len(rows[0].ids) if self.settings.compile and rows else 0
         need_padding = len({len(row.ids) for row in rows}) > 1
-        if need_padding and not all(
-            Abilities.for_model(model).can_pad_prompts(len(rows[0].ids)) for model in self._models
-        ):
+        if need_padding and not all(ability.can_pad_prompts(len(rows[0].ids)) for ability in abilities):
             sizes = BatchSizes(1)
             self._width = 0
         try:
@@ -368,11 +367,8 @@ class Writer:
                 reason = f"{type(error).__name__}: {get_first_line(error)}"
                 self._errors.setdefault(reason, []).append(label_prompt(rows[0].prompt))
                 return FinishedBatch([], [])
-            single = [self._generate_batch([row]) for row in rows]  # the model may fail for a single row
-            return FinishedBatch(
-                [text for finished in single for text in finished.texts],
-                [trace for finished in single for trace in finished.traces],
-            )
+            texts, traces = zip(*(self._generate_batch([row]) for row in rows), strict=True)
+            return FinishedBatch([*chain(*texts)], [*chain(*traces)])  # the model may fail for a single row
         seconds = (time.perf_counter() - began) / len(rows)
         return self._make_finished_batch(rows, decoded, steps, seconds)
 

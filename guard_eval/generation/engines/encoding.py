@@ -114,18 +114,16 @@ def encode_prompts(
             names all these prompts. Or the model has no template, or the template leaves out the prompt or
             a setting.
     """
-    encode_text = partial(_encode_plain_prompt, loaded.tokenizer, limit=max_prompt_tokens)
+    encode_text = partial(_encode_plain_prompt, loaded.tokenizer)
     if chat:
         switches = _parse_chat_template_settings(loaded, chat_template)
-        encode_text = partial(
-            _encode_chat_prompt, loaded.tokenizer, switches=switches, limit=max_prompt_tokens
-        )
+        encode_text = partial(_encode_chat_prompt, loaded.tokenizer, switches=switches)
     rows = []
     refused: dict[str, str] = {}
     for prompt in prompts:
         label = label_prompt(prompt)
         try:
-            ids = encode_text(prompt.text)
+            ids = encode_text(prompt.text, limit=max_prompt_tokens)
             _refuse_unknown_tokens(loaded, ids)
             rows.append(EncodedPrompt(prompt, ids))
         except StudyError as error:
@@ -139,7 +137,7 @@ def encode_prompts(
     if refused:
         raise StudyError(f"{join_prompt_names([*refused])}: {next(iter(refused.values()))}")
     if chat and (shortest := min((prompt.text for prompt in prompts), key=len, default="")):
-        encode_whole = partial(_encode_chat_prompt, loaded.tokenizer, switches=switches, limit=sys.maxsize)
+        encode_whole = partial(encode_text, limit=sys.maxsize)
         is_left_out = False
         with suppress(StudyError, TimeoutError, MemoryError):  # a template that refuses a text reads it
             is_left_out = encode_whole(shortest) == encode_whole(2 * shortest)
@@ -458,26 +456,22 @@ def make_continuation(
     A text ends before the first stop string. Engines may write further tokens, which are cut here. An
     incomplete character at the end is removed.
     """
-    text = decode_continuation(loaded.tokenizer, encoded_prompt.ids, new_ids).rstrip(_REPLACEMENT)
+    prompt = encoded_prompt.prompt
+    decode = partial(decode_continuation, loaded.tokenizer, encoded_prompt.ids)
+    text = decode(new_ids).rstrip(_REPLACEMENT)
     finish: Literal["eos", "length", "stop"] = "eos" if new_ids[-1] in list_end_ids(loaded) else "length"
-    if new_ids[-1] in list_stop_ids(loaded.tokenizer, recipe.stop):
-        finish = "stop"
     index = find_stop_string(text, recipe.stop)
+    if index is not None or new_ids[-1] in list_stop_ids(loaded.tokenizer, recipe.stop):
+        finish = "stop"
     count = len(new_ids)
     if index is not None:
-        finish = "stop"
         count = 1  # the loop finds the smallest number of tokens whose text has the stop string
-        while (
-            find_stop_string(
-                decode_continuation(loaded.tokenizer, encoded_prompt.ids, new_ids[:count]), recipe.stop
-            )
-            is None
-        ):
+        while find_stop_string(decode(new_ids[:count]), recipe.stop) is None:
             count += 1
     return Continuation(
-        id=recipe.make_continuation_id(encoded_prompt.prompt, encoded_prompt.run),
-        prompt_id=encoded_prompt.prompt.id,
-        dataset=encoded_prompt.prompt.dataset,
+        id=recipe.make_continuation_id(prompt, encoded_prompt.run),
+        prompt_id=prompt.id,
+        dataset=prompt.dataset,
         recipe=recipe,
         text=text[:index],
         prompt_tokens=len(encoded_prompt.ids),

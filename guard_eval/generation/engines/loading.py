@@ -21,7 +21,7 @@ from transformers.utils.hub import cached_file
 from guard_eval.errors import StudyError, get_first_line
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.generation.engines.packed import pack_linear_layers
-from guard_eval.generation.strategies import ContrastiveDecoding, Strategy, signature
+from guard_eval.generation.strategies import Strategy, signature
 from guard_eval.generation.strategies.own import hash_own_strategy_source
 from guard_eval.records import Recipe
 from guard_eval.study.system_settings import GenerationSettings
@@ -77,16 +77,15 @@ class LoadedModel:
         amateur: LoadedModel | None = None,
         engine: str | None = None,
     ) -> Recipe:
-        """Return the recipe of this model's texts. Only contrastive decoding uses `amateur`."""
-        second = amateur if isinstance(strategy, ContrastiveDecoding) else None
+        """Return the recipe of this model's texts. `amateur` is contrastive decoding's second model."""
         return Recipe(
             model=self.name,
             revision=self.revision,
             strategy=signature(strategy),
             seed=seed,
             dtype=self.dtype,
-            amateur=second.name if second else None,
-            amateur_revision=second.revision if second else None,
+            amateur=amateur and amateur.name,
+            amateur_revision=amateur and amateur.revision,
             engine=engine,
             source=hash_own_strategy_source(strategy),
             **settings.recipe_fields,

@@ -14,6 +14,8 @@ GATHER_SECONDS = 0.015
 """Seconds for which writes are collected into one transaction. A judge's answer takes much longer."""
 
 _Argument = TypeVar("_Argument")
+_Write = Callable[..., Sequence[object] | None]
+"""A function that writes the arguments of several tasks, and returns a result for each argument or None."""
 
 
 class GroupCommit:
@@ -22,7 +24,7 @@ class GroupCommit:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._turn = asyncio.Lock()
-        self._waiting: list[tuple[Callable[..., Sequence[object] | None], object]] = []
+        self._waiting: list[tuple[_Write, object]] = []
         self._commit: asyncio.Task[dict[int, object]] | None = None
 
     async def write(
@@ -48,16 +50,14 @@ class GroupCommit:
         """Collect writes for a moment, then run all of them in one transaction."""
         await asyncio.sleep(GATHER_SECONDS)
         async with self._turn:
-            groups: dict[Callable[..., Sequence[object] | None], dict[int, object]] = {}
+            groups: dict[_Write, dict[int, object]] = {}
             for index, (function, argument) in enumerate(self._waiting):
                 groups.setdefault(function, {})[index] = argument
             self._waiting = []
             self._commit = None
             return await asyncio.to_thread(self._run_grouped_writes, groups)
 
-    def _run_grouped_writes(
-        self, groups: dict[Callable[..., Sequence[object] | None], dict[int, object]]
-    ) -> dict[int, object]:
+    def _run_grouped_writes(self, groups: dict[_Write, dict[int, object]]) -> dict[int, object]:
         """Call each function for its group of writes; return the result or error of each write by number.
 
         If a group fails, the other groups are still written.

@@ -10,14 +10,13 @@ and the next run takes the batch over.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
-from guard_eval.frozen import record
 from guard_eval.records import (
     BlindPair,
     HandOutPlan,
@@ -25,6 +24,7 @@ from guard_eval.records import (
     Usage,
     find_declared_part_of_rater,
     make_content_id,
+    record,
 )
 from guard_eval.store import notes
 from guard_eval.store.schema import SqlRow, query, split_into_sql_chunks
@@ -225,15 +225,13 @@ class AnsweredRequest:
     max_output_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReservedRequest:
+class ReservedRequest(NamedTuple):
     """The row of a request that may be sent now."""
 
     row: int
 
 
-@dataclass(frozen=True, slots=True)
-class UnavailableRequest:
+class UnavailableRequest(NamedTuple):
     """A request that may not be sent now.
 
     `busy`: another process is sending the request, or open requests may cost less than reserved.
@@ -293,9 +291,7 @@ def read_open_questions(
     odd question numbers for a pair; neighbouring pairs alternate.
     """
     rated = {(row.pair_id, row.number) for row in _JUDGED(db, judge=judge_name)}
-    failed = {
-        (pair_id, number) for judge, pair_id, number in read_question_failures(db) if judge == judge_name
-    }
+    failures = read_question_failures(db)
     rows = _PAIRS(db, part=find_declared_part_of_rater(judge_name, "model"), ahead=ahead)
     pairs = sorted(rows, key=lambda row: make_content_id(plan.seed, judge_name, row.pair_id))
     questions = [
@@ -304,7 +300,7 @@ def read_open_questions(
         for number in _list_question_numbers(plan, row.position)
         if (row.pair_id, number) not in rated
     ]
-    return sorted(questions, key=lambda question: (question.pair_id, question.number) in failed)
+    return sorted(questions, key=lambda question: (judge_name, question.pair_id, question.number) in failures)
 
 
 def read_due_questions(db: Connection, now: datetime, judge_name: str, plan: HandOutPlan) -> list[Question]:
@@ -313,12 +309,10 @@ def read_due_questions(db: Connection, now: datetime, judge_name: str, plan: Han
     A round is over when only failed questions remain. Prompts with a failed question do not count in the
     round.
     """
-    failed = {
-        (pair_id, number) for judge, pair_id, number in read_question_failures(db) if judge == judge_name
-    }
+    failures = read_question_failures(db)
     questions = read_open_questions(db, judge_name, plan, ahead=1)
-    while plan.rounds is not None and failed.issuperset(
-        (question.pair_id, question.number) for question in questions
+    while plan.rounds is not None and all(
+        (judge_name, question.pair_id, question.number) in failures for question in questions
     ):
         if not rounds.close_round(db, now, find_declared_part_of_rater(judge_name, "model"), plan.rounds):
             break

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from guard_eval.frozen import record
+from guard_eval.records import record
 
 Side = Literal["a", "b"]
 """The text of a pair, a or b, that is shown as A."""

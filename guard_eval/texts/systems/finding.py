@@ -31,9 +31,9 @@ def find_texts(study: Study, names: Iterable[str], prompts: Sequence[Prompt]) ->
     Raises:
         StudyError: A file cannot be read or does not fit the prompts, or several runs of a model match.
     """
-    unique_names = dict.fromkeys(names)
     by_id = {prompt.id: prompt for prompt in prompts}
-    systems = {name: study.settings.systems[name] for name in unique_names}
+    available = study.settings.systems
+    systems = {name: available[name] for name in names}
     result = _find_texts_of_local_models(study, systems, by_id)
     files = [system for system in systems.values() if system.source == "file"]
     # A text's place in its file counts all prompts, also prompts beyond the limit.
@@ -43,7 +43,7 @@ def find_texts(study: Study, names: Iterable[str], prompts: Sequence[Prompt]) ->
     for system in systems.values():
         if system.source == "server":
             result[system.name] = find_served_texts(study, system, by_id)
-    return {name: result[name] for name in unique_names}
+    return {name: result[name] for name in systems}
 
 
 def find_first_texts_of_systems(
@@ -139,12 +139,8 @@ def explain_missing_texts(study: Study, name: str) -> str:
     if system.source == "file":
         return f"add them to {system.file}"
     if system.source == "strategy":
-        parts = [
-            model_study
-            for model_study in study.split_by_model()
-            if model_study.settings.model == study.settings.find_writing_model(system)
-        ]
-        if others := describe_mismatched_runs(parts[0]):
+        model_study = study.restrict_to_model(study.settings.find_writing_model(system))
+        if others := describe_mismatched_runs(model_study):
             return (
                 f"no run in {study.continuations_folder} matches study.toml: {'; '.join(others)}. Take the "
                 f"change back, or run: {study.format_command('generate')}"

@@ -101,7 +101,8 @@ def append_served_text(study: Study, system: System, row: Mapping[str, object]) 
 
 def append_attempt_cost(study: Study, system: System, attempt: str, cost: int) -> None:
     """Record the highest possible cost of a request before sending, or the real cost after a failure."""
-    append_lines(_locate_attempts_file(study, system), [{"attempt": attempt, "cost": cost}])
+    path = study.folder / make_system_file_name(system.name, ".requests.jsonl")
+    append_lines(path, [{"attempt": attempt, "cost": cost}])
 
 
 def read_total_cost(study: Study) -> int:
@@ -116,11 +117,6 @@ def read_total_cost(study: Study) -> int:
                 if type(row.get("cost")) is int:
                     spent[str(row.get("attempt"))] = row["cost"]
     return sum(spent.values())
-
-
-def _locate_attempts_file(study: Study, system: System) -> Path:
-    """Return the path of the file that records the cost of each attempted request of a served system."""
-    return study.folder / make_system_file_name(system.name, ".requests.jsonl")
 
 
 def _read_checked_rows(path: Path, kinds: Mapping[str, type]) -> list[dict[str, Any]]:
