@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from importlib.metadata import version
@@ -229,13 +229,12 @@ class Context(StudyFacts):
     @property
     def late_changes(self) -> tuple[str, ...]:
         """Return the changes after the first verdict that make the results exploratory."""
-        reasons = [
+        settings = (
             f"settings were changed after the first verdict: {'; '.join(people.changes)}"
             for people in self.parts
             if people.name == PEOPLE and people.changes
-        ]
-        reasons += [f"a criterion was reworded: {what}" for what in self.reworded]
-        return tuple(reasons)
+        )
+        return (*settings, *(f"a criterion was reworded: {what}" for what in self.reworded))
 
 
 PLAN_KEYS = tuple(TestPlan.model_fields)
@@ -373,8 +372,10 @@ def declare_plan_keys(
     *uses: str,
     refuses: Mapping[str, str] = MappingProxyType({}),
     needs: Callable[[Evidence], object] = lambda _: True,
-) -> Callable[[Callable[[Evidence], list[R]]], Callable[[Evidence], list[R]]]:
+) -> Callable[[Callable[[Evidence], Iterable[R]]], Callable[[Evidence], list[R]]]:
     """Declare the keys of the plan that an analysis uses. The other keys in `DECIDED` do not change the rows.
+
+    The declared analysis returns a list, even if the analysis itself yields its rows.
 
     Args:
         uses: The keys that change the rows.
@@ -384,7 +385,7 @@ def declare_plan_keys(
     if unknown := {*uses, *refuses}.difference(PLAN_KEYS):
         raise ValueError(f"{', '.join(sorted(unknown))}: not a key of the plan; use {', '.join(PLAN_KEYS)}")
 
-    def wrap(analyse: Callable[[Evidence], list[R]]) -> Callable[[Evidence], list[R]]:
+    def wrap(analyse: Callable[[Evidence], Iterable[R]]) -> Callable[[Evidence], list[R]]:
         @wraps(analyse)
         def analyse_after_checks(evidence: Evidence) -> list[R]:
             if not needs(evidence):
@@ -393,7 +394,7 @@ def declare_plan_keys(
                 if key in refuses or key not in DECIDED.union(uses):
                     why = refuses.get(key, f"{analyse.__name__} does not use this setting; leave it out")
                     raise StudyError(f"{key} = {json.dumps(getattr(evidence.plan, key))}: {why}")
-            return analyse(evidence)
+            return list(analyse(evidence))
 
         USED_PLAN_KEYS[analyse_after_checks] = frozenset(uses)
         return analyse_after_checks

@@ -188,7 +188,9 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
         facts=tuple(_describe_raters(evidence)),
         answer=" ".join(_write_answer_sentences(evidence, answered, answer_is_ranking=answer_is_ranking)),
         more=" ".join(_write_answer_remarks(evidence, groups, answered, answer_is_ranking=answer_is_ranking)),
-        bars=_select_bars_for_screen(sorted(bars, key=lambda block: block.is_ranking != answer_is_ranking)),
+        bars=tuple(
+            _select_bars_for_screen(sorted(bars, key=lambda block: block.is_ranking != answer_is_ranking))
+        ),
         foot=" ".join(_describe_test_of_answer(evidence, first, answer_is_ranking=answer_is_ranking)),
     )
 
@@ -293,15 +295,13 @@ def _write_answer_remarks(
     )
 
 
-def _select_bars_for_screen(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
-    """Return the bars of the first comparisons and rankings, up to `MAX_LINES` lines."""
-    blocks = []
+def _select_bars_for_screen(bars: Iterable[ResultBars]) -> Iterator[ResultBars]:
+    """Yield the bars of the first comparisons and rankings, up to `MAX_LINES` lines."""
     room = MAX_LINES
     for block in bars:
         if room > 0:
-            blocks.append(replace(block, lines=block.lines[:room]))
+            yield replace(block, lines=block.lines[:room])
         room -= len(block.lines)
-    return tuple(blocks)
 
 
 def _make_share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultBars:

@@ -189,12 +189,12 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         },
         random_part=settings.pairs.human_pairs is not None,
         ties=True,
-        metrics=_read_metric_scores(study.metrics_folder),
+        metrics=tuple(_read_metric_scores(study.metrics_folder)),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
         judging=JudgeUsage(**read_judge_usage(store)),
         choice=study.choice,
         unknown_searches=_find_systems_with_unknown_search(study, rows),
-        exclusions=_read_exclusions(store, with_excluded),
+        exclusions=tuple(_read_exclusions(store, with_excluded)),
         with_excluded=check_verdicts(make_verdict_table(with_excluded)) if is_any_excluded else None,
         conduct=count_suspicious_presentations(store),
         settings=read_text(study.folder / "study.toml"),
@@ -268,17 +268,16 @@ def _find_systems_with_unknown_search(study: Study, rows: Sequence[TidyRow]) -> 
     )
 
 
-def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> tuple[Exclusion, ...]:
-    """Return the excluded raters, each with the latest reason. `rows` include their verdicts."""
+def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> Iterator[Exclusion]:
+    """Yield the excluded raters, each with the latest reason. `rows` include their verdicts."""
     seen = store_settings.read_setting(store, store_settings.RESULTS_SEEN)
     excluded_verdicts = Counter(row.rater for row in rows if row.excluded)
     notes = {note.rater: note for note in store_notes.read_notes(store, kind="exclude")}
-    exclusions = []
     for rater in raters.read_rater_progress(store):
         note = notes.get(rater.name)
         if rater.state == "excluded" and note is not None:
             at = note.at.isoformat()
-            exclusion = Exclusion(
+            yield Exclusion(
                 rater=rater.name,
                 rater_kind=rater.kind,
                 reason=json.loads(note.detail)["reason"],
@@ -286,8 +285,6 @@ def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> tuple[Exclusion, 
                 results="after" if seen is not None and at > seen else "before",
                 verdicts=excluded_verdicts[rater.name],
             )
-            exclusions.append(exclusion)
-    return tuple(exclusions)
 
 
 def _list_asked_criteria(settings: Settings) -> tuple[Criterion, ...]:
@@ -312,7 +309,7 @@ def _read_refused_pairs(store: Store) -> set[tuple[str, str]]:
 
 def _describe_missing_ratings(
     settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow], refused: set[tuple[str, str]]
-) -> tuple[str, ...]:
+) -> Iterator[str]:
     """Say how many of the planned ratings people and each judge have given, if some are missing.
 
     Ratings of excluded raters and `refused` pairs do not count as missing, because the report names them
@@ -323,13 +320,11 @@ def _describe_missing_ratings(
     for row in rows:
         judge = row.rater if row.rater_kind in PEOPLE_OF else ""
         rated.setdefault((row.rater_kind, judge), set()).add((row.pair_id, row.rater))
-    sentences = []
     for (kind, judge), counts in sorted(rated.items()):
         final = {(pair, name) for name, pair in refused if name == judge} - counts
         planned = len(pairs) - len(final) if judge else ratings
         if len(counts) < planned:
-            sentences.append(f"{format_rater_kind(kind, judge)} gave {len(counts)} of {planned} ratings")
-    return tuple(sentences)
+            yield f"{format_rater_kind(kind, judge)} gave {len(counts)} of {planned} ratings"
 
 
 def _list_declared_results(settings: Settings, rows: Sequence[TidyRow]) -> tuple[tuple[str, str, str], ...]:
@@ -352,11 +347,11 @@ def _list_declared_results(settings: Settings, rows: Sequence[TidyRow]) -> tuple
     return cells if settings.analysis.composite is None else add_composite_results(cells)
 
 
-def _read_metric_scores(folder: Path) -> tuple[MetricRow, ...]:
-    """Return the scores for the report, each with its meaning. Return no scores if nothing was measured."""
+def _read_metric_scores(folder: Path) -> Iterator[MetricRow]:
+    """Yield the scores for the report, each with its meaning. There are none if nothing was measured."""
     path = folder / "scores.csv"
     if not path.exists():
-        return ()
+        return
     resolve_write_target(path)
     try:
         scores = pd.read_csv(BytesIO(read_bytes(path, limit=_LARGEST_SCORES)))
@@ -365,12 +360,10 @@ def _read_metric_scores(folder: Path) -> tuple[MetricRow, ...]:
         raise StudyError(
             f"cannot read the scores in {folder} ({error}); run: guard-eval measure STUDY"
         ) from error
-    rows = []
     for values in described.where(described.notna(), None).itertuples(index=False, name=None):
         row = dict(zip(METRIC_COLUMNS, values, strict=True))
         metric = METRICS[row["metric"]]
-        rows.append(MetricRow(**row, title=metric.title, meaning=metric.meaning))
-    return tuple(rows)
+        yield MetricRow(**row, title=metric.title, meaning=metric.meaning)
 
 
 Cells = Mapping[str, Mapping[str, object]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
@@ -56,7 +57,7 @@ class RaterRow:
 
 
 @declare_plan_keys("alpha", needs=lambda evidence: evidence.are_raters_known)
-def measure_rater_habits(evidence: Evidence) -> list[RaterRow]:
+def measure_rater_habits(evidence: Evidence) -> Iterator[RaterRow]:
     """Return a row per rater over all comparisons and criteria, sorted by kind (people first) and name."""
     scores = evidence.scored.scores_by_kind
     item, _ = find_item_numbers(scores)
@@ -76,27 +77,23 @@ def measure_rater_habits(evidence: Evidence) -> list[RaterRow]:
     )
     is_placed = first.notna() & ~frame["is_tie"]
     placed = dict(iter(frame[is_placed].groupby(KEYS)))
-    rows = []
     for kind, name in sorted(sums.index, key=lambda key: (KIND_PLACE[key[0]], key)):
         of_rater = sums.loc[kind, name]
         same, compared = agreeing[kind, name]
         of_places = placed.get((kind, name), frame[:0])
-        rows.append(
-            RaterRow(
-                rater_kind=kind,
-                rater=name,
-                pairs=int(of_rater["pairs"]),
-                verdicts=int(of_rater["verdicts"]),
-                tie_share=float(of_rater["tie_share"]),
-                agreement=same / compared if compared else None,
-                compared=int(compared),
-                first_share=estimate_proportion(
-                    of_places["is_first"].to_numpy(), of_places["unit"].to_numpy(), level=evidence.plan.level
-                ),
-                seconds=None if np.isnan(of_rater["seconds"]) else float(of_rater["seconds"]),
-            )
+        yield RaterRow(
+            rater_kind=kind,
+            rater=name,
+            pairs=int(of_rater["pairs"]),
+            verdicts=int(of_rater["verdicts"]),
+            tie_share=float(of_rater["tie_share"]),
+            agreement=same / compared if compared else None,
+            compared=int(compared),
+            first_share=estimate_proportion(
+                of_places["is_first"].to_numpy(), of_places["unit"].to_numpy(), level=evidence.plan.level
+            ),
+            seconds=None if np.isnan(of_rater["seconds"]) else float(of_rater["seconds"]),
         )
-    return rows
 
 
 def make_section(evidence: Evidence) -> Section | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -108,7 +108,7 @@ class LengthRow(ComparisonRow):
 
 
 @declare_plan_keys("alpha")
-def measure_position_effect(evidence: Evidence) -> list[PositionRow]:
+def measure_position_effect(evidence: Evidence) -> Iterator[PositionRow]:
     """Measure how often the first text wins, and how often a verdict flips with the order.
 
     People and each judge have a row per criterion. There are no rows if it is unknown which text was first.
@@ -116,9 +116,8 @@ def measure_position_effect(evidence: Evidence) -> list[PositionRow]:
     """
     frame = evidence.frame
     if "shown_first" not in frame.columns or not frame["shown_first"].notna().any():
-        return []
+        return
     level = evidence.plan.level
-    rows = []
     by_order = _sum_verdicts_by_order(add_unit_column(frame[frame["shown_first"].notna()]))
     for key, group in group_by_raters(by_order, "judge", "criterion"):
         untied = group[group["side"] != 0]
@@ -127,23 +126,20 @@ def measure_position_effect(evidence: Evidence) -> list[PositionRow]:
         flipped = (both["side_x"] * both["side_y"] == -1).to_numpy()
         repeated = group[group["samples"] > 1]
         differ = (repeated["answers"] > 1).to_numpy()
-        rows.append(
-            PositionRow(
-                *key,
-                first=int(for_first.sum()),
-                second=int((~for_first).sum()),
-                ties=len(group) - len(untied),
-                first_share=estimate_proportion(for_first, untied["unit"].to_numpy(), level=level),
-                method_a_first=float(group["a_first"].mean()),
-                both_orders=len(both),
-                flipped=int(flipped.sum()),
-                changed=int((both["side_x"] != both["side_y"]).sum()),
-                flip_rate=estimate_proportion(flipped, both["unit"].to_numpy(), level=level),
-                repeated=len(repeated),
-                contradictions=estimate_proportion(differ, repeated["unit"].to_numpy(), level=level),
-            )
+        yield PositionRow(
+            *key,
+            first=int(for_first.sum()),
+            second=int((~for_first).sum()),
+            ties=len(group) - len(untied),
+            first_share=estimate_proportion(for_first, untied["unit"].to_numpy(), level=level),
+            method_a_first=float(group["a_first"].mean()),
+            both_orders=len(both),
+            flipped=int(flipped.sum()),
+            changed=int((both["side_x"] != both["side_y"]).sum()),
+            flip_rate=estimate_proportion(flipped, both["unit"].to_numpy(), level=level),
+            repeated=len(repeated),
+            contradictions=estimate_proportion(differ, repeated["unit"].to_numpy(), level=level),
         )
-    return rows
 
 
 def _sum_verdicts_by_order(frame: pd.DataFrame) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Self, TypeVar
 
@@ -405,31 +405,27 @@ def correct_p_values(
 
 
 @declare_plan_keys("panel")
-def count_pairs_and_ratings(evidence: Evidence) -> list[CoverageRow]:
+def count_pairs_and_ratings(evidence: Evidence) -> Iterator[CoverageRow]:
     """Count the pairs and ratings of people and of each judge."""
     frame = evidence.frame
     scores = evidence.scored.scores
     pair = ["method_a", "method_b", "pair_id"]
-    rows = []
     for (kind, judge), group in group_by_raters(scores, "judge"):
         is_by_them = (frame["rater_kind"] == kind) & frame["rater"].isin(set(group["rater"]))
         times = frame[is_by_them].get("at", pd.Series(dtype=object)).dropna().unique()
         days = {str(time)[:10] for time in times} - {""}
-        rows.append(
-            CoverageRow(
-                kind,
-                judge,
-                raters=evidence.count_raters(group),
-                pairs=len(group[pair].drop_duplicates()),
-                unit=UnitScores.from_items(group).name,
-                units=int(group["unit"].nunique()),
-                ratings=len(group[["rater", *pair]].drop_duplicates()),
-                criteria=len(set(group["criterion"]) - {COMPOSITE}),
-                first_day=min(days, default=None),
-                last_day=max(days, default=None),
-            )
+        yield CoverageRow(
+            kind,
+            judge,
+            raters=evidence.count_raters(group),
+            pairs=len(group[pair].drop_duplicates()),
+            unit=UnitScores.from_items(group).name,
+            units=int(group["unit"].nunique()),
+            ratings=len(group[["rater", *pair]].drop_duplicates()),
+            criteria=len(set(group["criterion"]) - {COMPOSITE}),
+            first_day=min(days, default=None),
+            last_day=max(days, default=None),
         )
-    return rows
 
 
 def choose_conclusion(row: TestedRow, alpha: float) -> str:
