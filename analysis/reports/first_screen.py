@@ -11,6 +11,7 @@ from analysis.reports.sentences import (
     MAX_CRITERIA,
     describe_coverage,
     describe_rater_count,
+    is_answer_ranking,
     name_judge_in_sentence,
     write_sentences_from_template,
 )
@@ -55,8 +56,6 @@ MAX_LINES = 12
 """The largest number of lines with bars on the first screen."""
 MAX_SPELT_OUT = 6
 """The largest number of results that a sentence names; the rest are counted."""
-MAX_DECLARED = 6
-"""The answer gives declared results before the ranking if there are at most this number of results."""
 MAX_FACTS = 4
 """The largest number of lines about raters."""
 MAX_NAMED = 3
@@ -170,8 +169,7 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
         ).values()
     ]
     first = groups[0]
-    is_declared = evidence.context.planned is not None and 0 < first[0].family <= MAX_DECLARED
-    answer_is_ranking = evidence.is_ranked and not is_declared
+    answer_is_ranking = is_answer_ranking(evidence)
     # If a ranking comes first, it also covers the comparisons of the ranked methods.
     ranked = {
         (*row.rater_group, row.criterion, row.method)
@@ -186,12 +184,12 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
     return FirstScreen(
         warning=" ".join(write_sentences_from_template("warning", evidence)),
         facts=tuple(_describe_raters(evidence)),
-        answer=" ".join(_write_answer_sentences(evidence, answered, answer_is_ranking=answer_is_ranking)),
-        more=" ".join(_write_answer_remarks(evidence, groups, answered, answer_is_ranking=answer_is_ranking)),
+        answer=" ".join(_write_answer_sentences(evidence, answered)),
+        more=" ".join(_write_answer_remarks(evidence, groups, answered)),
         bars=tuple(
             _select_bars_for_screen(sorted(bars, key=lambda block: block.is_ranking != answer_is_ranking))
         ),
-        foot=" ".join(_describe_test_of_answer(evidence, first, answer_is_ranking=answer_is_ranking)),
+        foot=" ".join(_describe_test_of_answer(evidence, first)),
     )
 
 
@@ -207,9 +205,7 @@ def _describe_raters(evidence: Evidence) -> Iterator[str]:
     yield from describe_search(evidence)
 
 
-def _write_answer_sentences(
-    evidence: Evidence, rows: Sequence[WinShareRow], *, answer_is_ranking: bool
-) -> tuple[str, ...]:
+def _write_answer_sentences(evidence: Evidence, rows: Sequence[WinShareRow]) -> tuple[str, ...]:
     """Name the first method of each ranking, and the preferred method of each comparison."""
     alpha = evidence.plan.alpha
     # If comparisons stop early, only one criterion has tests; a sentence covers all other criteria.
@@ -225,7 +221,6 @@ def _write_answer_sentences(
     return write_sentences_from_template(
         "answer",
         evidence,
-        answer_is_ranking=answer_is_ranking,
         comparisons=clear[:MAX_SPELT_OUT],
         further=len(clear) - MAX_SPELT_OUT,
         unclear=join_first_parts(unclear, MAX_NAMED, join=" or between "),
@@ -252,8 +247,6 @@ def _write_answer_remarks(
     evidence: Evidence,
     groups: Sequence[Sequence[WinShareRow]],
     answered: Sequence[WinShareRow],
-    *,
-    answer_is_ranking: bool,
 ) -> tuple[str, ...]:
     """Return the sentences that follow the answer, such as a judge's result or the detectable share.
 
@@ -261,7 +254,6 @@ def _write_answer_remarks(
         evidence: The evidence.
         groups: The results of people and of each judge.
         answered: The results in the first group that the answer is about.
-        answer_is_ranking: Whether the answer is a ranking.
     """
     first, *others = groups
     alpha = evidence.plan.alpha
@@ -280,7 +272,6 @@ def _write_answer_remarks(
     return write_sentences_from_template(
         "remarks",
         evidence,
-        answer_is_ranking=answer_is_ranking,
         rounds=describe_rounds(evidence),
         results=first,
         different=sum(row.is_significant(alpha) for row in first),
@@ -427,9 +418,7 @@ def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
     return failed
 
 
-def _describe_test_of_answer(
-    evidence: Evidence, rows: Sequence[WinShareRow], *, answer_is_ranking: bool
-) -> tuple[str, ...]:
+def _describe_test_of_answer(evidence: Evidence, rows: Sequence[WinShareRow]) -> tuple[str, ...]:
     """Describe the unit, the test, the correction, and the raters that the answer is about."""
     covered = next(
         row for row in evidence.rows(count_pairs_and_ratings) if row.rater_group == rows[0].rater_group
@@ -441,7 +430,8 @@ def _describe_test_of_answer(
         first=rows[0],
         covered=covered,
         results=rows,
-        answer_is_ranking=answer_is_ranking and not (evidence.has_early_stopping or evidence.plan.sequential),
+        has_ranks=is_answer_ranking(evidence)
+        and not (evidence.has_early_stopping or evidence.plan.sequential),
         judge=remove_word_simulated(covered.judge),
         raters=describe_rater_count(covered.raters, covered.rater_kind),
         excludes_half=any(

@@ -290,11 +290,8 @@ def score_raters(frame: pd.DataFrame) -> pd.DataFrame:
     judged = add_unit_column(frame)
     groups = judged.groupby(keys, sort=True).ngroup().to_numpy()
     index, first = _rank_numbers(groups)
-    count = len(first)
-    showings = np.bincount(index, minlength=count)
-    net = np.bincount(index, weights=convert_methods_to_signs(frame, "verdict"), minlength=count).astype(
-        np.int64
-    )
+    showings = np.bincount(index)
+    net = np.bincount(index, weights=convert_methods_to_signs(frame, "verdict")).astype(np.int64)
     scores = judged[[*keys, "unit"]].iloc[first].reset_index(drop=True)
     return _add_item_numbers(scores.assign(net=net, showings=showings, verdicts=showings))
 
@@ -313,8 +310,7 @@ def _rank_numbers(numbers: Integers) -> tuple[Integers, Integers]:
 
 def _add_item_numbers(scores: pd.DataFrame) -> pd.DataFrame:
     """Add the number of the item to each score. Items are numbered in the order of their keys."""
-    numbers = scores.groupby(ITEM, sort=True).ngroup().to_numpy()
-    return scores.assign(item=numbers)
+    return scores.assign(item=scores.groupby(ITEM, sort=True).ngroup())
 
 
 def add_judge_column(frame: pd.DataFrame) -> pd.DataFrame:
@@ -383,9 +379,8 @@ def score_items(scores: pd.DataFrame) -> pd.DataFrame:
     The share is (1 + mean score) / 2, so a tie counts half. All raters of an item have the same weight.
     """
     index, first = find_item_numbers(scores)
-    count = len(first)
-    raters = np.bincount(index, minlength=count)
-    total = np.bincount(index, weights=compute_mean_scores(scores), minlength=count)
+    raters = np.bincount(index)
+    total = np.bincount(index, weights=compute_mean_scores(scores))
     total = np.where(np.abs(total) < ROUNDING, 0.0, total)
     mean = total / raters
     items = scores[[*ITEM, "unit"]].iloc[first].reset_index(drop=True)
