@@ -216,8 +216,11 @@ class Context(StudyFacts):
     @property
     def changed_judge_settings(self) -> tuple[str, ...]:
         """Describe the settings of judges that changed after the first verdict, one text for each judge."""
-        changed = [judge for judge in self.parts if judge.name != PEOPLE and judge.changes]
-        return tuple(f"{judge.name}: {'; '.join(judge.changes)}" for judge in changed)
+        return tuple(
+            f"{judge.name}: {'; '.join(judge.changes)}"
+            for judge in self.parts
+            if judge.name != PEOPLE and judge.changes
+        )
 
     @property
     def exploratory_reasons(self) -> tuple[str, ...]:

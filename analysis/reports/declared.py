@@ -151,33 +151,25 @@ def apply_table_settings(
         declared.append(
             "That the family was declared before the verdicts were collected is its author's word."
         )
+    by = tuple(find_split_column(verdicts, heading) for heading in settings.by)
+    if settings.composite is not None:
+        check_composite_verdicts(settings.composite, verdicts)
+    planned = None if settings.family is None else find_named_results(verdicts, settings.family)
+    if planned is not None and settings.composite is not None:
+        planned = add_composite_results(planned)
     return verdicts, Context(
         name=settings.title or name,
         question=settings.question,
-        by=tuple(find_split_column(verdicts, name) for name in settings.by),
+        by=by,
         texts=settings.texts,
         seed=settings.seed,
         plan=settings,
-        planned=find_declared_results(verdicts, settings.family, settings.composite),
+        planned=planned,
         random_part=settings.random_part,
         ties=settings.ties,
         declared=tuple(declared),
         command=command,
     )
-
-
-def find_declared_results(
-    verdicts: pd.DataFrame, entries: Sequence[str] | None, composite: Weights | None
-) -> tuple[tuple[str, str, str], ...] | None:
-    """Return the declared family of results with composites, or None if no family was declared.
-
-    Raises:
-        StudyError: The table lacks the results of an entry, or the verdicts for the composite.
-    """
-    if composite is not None:
-        check_composite_verdicts(composite, verdicts)
-    named = None if entries is None else find_named_results(verdicts, entries)
-    return named if named is None or composite is None else add_composite_results(named)
 
 
 def find_named_results(

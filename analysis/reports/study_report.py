@@ -29,7 +29,7 @@ from guard_eval.records import PEOPLE_OF, Contest, Pair, find_deciding_group
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.words import KIND_PLACE, format_rater_kind
 from guard_eval.reporting.writing import resolve_write_target
-from guard_eval.rubric import CRITERIA, Criterion, select_criteria
+from guard_eval.rubric import CRITERIA, select_criteria
 from guard_eval.servers.failures import OF_THE_SERVER
 from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
@@ -127,14 +127,7 @@ def read_study_verdicts_and_context(
         StudyError: There are no verdicts, a column is unknown, or the tables of metrics cannot be read.
     """
     with Store.open(study.database, declared=study.declared) as store:
-        rows = read_counted_verdicts(study, store)
-        context = make_study_context(study, store, rows)
-        table = add_split_columns(
-            study,
-            check_verdicts(make_verdict_table(rows)),
-            [*context.by, *split_columns],
-            store_pairs.read_pairs(store),
-        )
+        table, context = read_table_and_context(study, store, split_columns)
         try:
             store_settings.store_setting(store, store_settings.RESULTS_SEEN, keep=True)
         except StudyError as error:
@@ -143,11 +136,23 @@ def read_study_verdicts_and_context(
     return table, context
 
 
+def read_table_and_context(
+    study: Study, store: Store, split_columns: Sequence[str] = ()
+) -> tuple[pd.DataFrame, Context]:
+    """Return a study's verdicts with the declared columns and `split_columns`, and the context."""
+    rows = read_counted_verdicts(study, store)
+    context = make_study_context(study, store, rows)
+    table = check_verdicts(make_verdict_table(rows))
+    headings = [*context.by, *split_columns]
+    return add_split_columns(study, table, headings, store_pairs.read_pairs(store)), context
+
+
 def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Context:
     """Return the context of a study with these verdicts."""
     settings = study.settings
     pairs = store_pairs.read_pairs(store)
-    used_criteria = _list_asked_criteria(settings)
+    asked = chain(settings.annotation.criteria, *(judge.criteria for judge in settings.judge))
+    used_criteria = select_criteria(list(dict.fromkeys(asked)), settings.rubric)
     runs = settings.generation.runs
     raters_per_pair = settings.annotation.raters_per_pair
     with_excluded = _drop_open_round_verdicts(store, unblind.read_tidy_rows(store, include_excluded=True))
@@ -174,7 +179,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         if study.hand_out_plan.rounds
         else (
             *_describe_missing_pairs(study, pairs),
-            *_describe_missing_ratings(settings, pairs, with_excluded, _read_refused_pairs(store)),
+            *_describe_missing_ratings(store, settings, pairs, with_excluded),
         ),
         contests=_read_comparison_rounds(store, rows),
         planned=_list_declared_results(settings, rows),
@@ -216,13 +221,12 @@ def compare_with_written_plan(study: Study, pairs: Sequence[Pair]) -> tuple[str,
     if verdicts[1] != "0":
         return (f"{PLAN} was written when {verdicts[1]} verdicts existed, so it is no preregistration.",)
     current = hash_plan_parts(study, pairs)
-    parts = []
-    for name, before in planned.items():
-        now = current.get(name, "")
-        same = before == now
-        parts.append(
-            f"the {name} {'are unchanged' if same else f'DIFFER ({before:.16} there, {now:.16} now)'}"
-        )
+    parts = [
+        f"the {name} are unchanged"
+        if before == current.get(name)
+        else f"the {name} DIFFER ({before:.16} there, {current.get(name, ''):.16} now)"
+        for name, before in planned.items()
+    ]
     return (f"Preregistration: compared with {PLAN}, {'; '.join(parts)}.",)
 
 
@@ -287,34 +291,23 @@ def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> Iterator[Exclusio
             )
 
 
-def _list_asked_criteria(settings: Settings) -> tuple[Criterion, ...]:
-    """Return the criteria on which people or judges are asked for a verdict."""
-    lists = [settings.annotation.criteria, *(judge.criteria for judge in settings.judge)]
-    names = list(dict.fromkeys(chain.from_iterable(lists)))
-    return select_criteria(names, settings.rubric)
-
-
 def _describe_missing_pairs(study: Study, pairs: Sequence[Pair]) -> Iterator[str]:
     """Say how many planned pairs were drawn, if a comparison or prompts were added after the draw."""
     if missing := count_missing_pairs(study, pairs):
         yield f"{len(pairs)} of {len(pairs) + missing} planned pairs were drawn"
 
 
-def _read_refused_pairs(store: Store) -> set[tuple[str, str]]:
-    """Return the judge and the id of each pair whose failure is final, such as a refusal."""
-    with store.begin_read() as db:
-        failures = read_question_failures(db)
-    return {(judge, pair) for (judge, pair, _), (kind, _) in failures.items() if kind not in OF_THE_SERVER}
-
-
 def _describe_missing_ratings(
-    settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow], refused: set[tuple[str, str]]
+    store: Store, settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow]
 ) -> Iterator[str]:
     """Say how many of the planned ratings people and each judge have given, if some are missing.
 
-    Ratings of excluded raters and `refused` pairs do not count as missing, because the report names them
-    elsewhere.
+    Ratings of excluded raters, and pairs whose failure is final, such as a refusal, do not count as missing,
+    because the report names them elsewhere.
     """
+    with store.begin_read() as db:
+        failures = read_question_failures(db)
+    refused = {(judge, pair) for (judge, pair, _), (kind, _) in failures.items() if kind not in OF_THE_SERVER}
     ratings = sum(pair.for_people for pair in pairs) * settings.annotation.raters_per_pair
     rated: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for row in rows:

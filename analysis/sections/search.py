@@ -113,8 +113,8 @@ def describe_search(evidence: Evidence) -> Iterator[str]:
     choice = evidence.context.choice
     if choice is not None:
         raters = [*dict.fromkeys(name_raters(row) for row in evidence.rows(select_rows_for_report_answer))]
-        tested = f"tested by {join_with_and(raters)}"
-        yield f"{choice.tuning_budgets_in_words} · {choice.selection_in_words} · {tested}"
+        how = f"{choice.tuning_budgets_in_words} · {choice.selection_in_words}"
+        yield f"{how} · tested by {join_with_and(raters)}"
     for name in evidence.context.unknown_searches:
         yield f"How {name} was chosen is not known: its search is unknown"
 

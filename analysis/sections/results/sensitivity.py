@@ -105,12 +105,13 @@ def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
                     note=share.note,
                 )
             )
-    corrected = []
-    for ways in group_by(rows, lambda row: row.analysis).values():
-        corrected += correct_p_values(ways, evidence)
+    corrected = [
+        row.withhold_unreachable_p(evidence.plan.alpha)
+        for same_way in group_by(rows, lambda row: row.analysis).values()
+        for row in correct_p_values(same_way, evidence)
+    ]
     in_plan = make_plan_sort_key(evidence.context.planned)
-    reachable = [row.withhold_unreachable_p(evidence.plan.alpha) for row in corrected]
-    return sorted(reachable, key=lambda row: (in_plan(row), not row.default))
+    return sorted(corrected, key=lambda row: (in_plan(row), not row.default))
 
 
 def _estimate_share_in_all_ways(
