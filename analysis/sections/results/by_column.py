@@ -43,7 +43,7 @@ from guard_eval.reporting.words import (
 MAX_VALUES = 12
 """If a column has more distinct values, numbers are split into thirds and a column of texts is refused."""
 _THIRDS = 3
-PAIR = ("dataset", "pair_id")
+PAIR = ["dataset", "pair_id"]
 SPLITTING = frozenset({"dataset", "rater", "shown_first", "length_a", "length_b"})
 """Columns of every table of verdicts that can split results."""
 RATED_COLUMNS = (KNOWN | STORED) - SPLITTING
@@ -115,9 +115,9 @@ def find_split_column(frame: pd.DataFrame, heading: str) -> str:
     return name
 
 
-def _varies_within_equal_keys(frame: pd.DataFrame, column: str, keys: Sequence[str]) -> bool:
+def _varies_within_equal_keys(frame: pd.DataFrame, column: str, keys: list[str]) -> bool:
     """Return whether rows with the same keys have different values in a column."""
-    return bool(frame.groupby(list(keys), observed=True)[column].nunique().gt(1).any())
+    return bool(frame.groupby(keys, observed=True)[column].nunique().gt(1).any())
 
 
 def list_split_columns(evidence: Evidence) -> tuple[str, ...]:
@@ -199,9 +199,9 @@ def _join_scores_with_value_numbers(
         all_scores: The scores of the result, with the units of the whole table.
         scores_by_value: The scores for each value of the column.
     """
-    unit_of = all_scores.groupby(list(PAIR), observed=True)["unit"].first()
+    unit_of = all_scores.groupby(PAIR, observed=True)["unit"].first()
     scores = pd.concat([group.assign(value=number) for number, group in enumerate(scores_by_value)])
-    return scores.assign(unit=unit_of.loc[pd.MultiIndex.from_frame(scores[list(PAIR)])].to_numpy())
+    return scores.drop(columns="unit").join(unit_of, on=PAIR)
 
 
 def _test_exchange_of_prompts(scores: pd.DataFrame, seed: int) -> Estimate:
