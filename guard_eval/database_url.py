@@ -1,7 +1,5 @@
 """Check the URL of a study's database: no password, and no server but the user's own."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

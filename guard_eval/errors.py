@@ -1,7 +1,5 @@
 """Errors that a user can fix. Each message names the object, the value and the remedy."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

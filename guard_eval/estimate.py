@@ -6,14 +6,12 @@ parts, `[units, m]`. A function maps the sums of the parts, `[..., m]`, to value
 where the statistic is undefined. The parts of one unit may depend on each other.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -69,14 +67,14 @@ class Estimate:
             object.__setattr__(self, "p", sys.float_info.min)
             object.__setattr__(self, "note", join_notes(self.note, "p is less than the number shown"))
 
-    def with_note(self, note: str) -> Estimate:
+    def with_note(self, note: str) -> Self:
         """Return the estimate with one more note. The note may name the estimate's unit."""
         note = note.format(unit=self.unit)
         return self if note in self.note else replace(self, note=join_notes(self.note, note))
 
     def add_t_interval_and_test(
         self, standard_error: float, df: float, *, null: float | None = None, bounds: Bounds = UNBOUNDED
-    ) -> Estimate:
+    ) -> Self:
         """Return a value with its t interval, cut at `bounds`, and its t test against `null`."""
         value = self.value or 0.0
         half = float(special.stdtrit(df, 0.5 + self.level / 2)) * standard_error

@@ -1,7 +1,5 @@
 """Test several results with the same sign flips: all scores of a unit change their signs together."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,11 +28,8 @@ class SignFlipSums:
 
     def compute_p(self, is_as_extreme: NDArray[np.bool_]) -> float:
         """Return the share of flips whose statistic is as extreme as the observed one, [flips]."""
-        return (
-            float(is_as_extreme.mean())
-            if not self.drawn
-            else (1 + int(is_as_extreme.sum())) / (1 + len(is_as_extreme))
-        )
+        unflipped = bool(self.drawn)  # the observed signs are one pattern more than the drawn ones
+        return (unflipped + int(is_as_extreme.sum())) / (unflipped + len(is_as_extreme))
 
     @property
     def smallest_p(self) -> float:

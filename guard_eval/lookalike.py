@@ -1,7 +1,5 @@
 """Find names that look the same to a reader, and names in texts."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

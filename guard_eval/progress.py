@@ -1,7 +1,5 @@
 """Messages from functions during their work. Messages are shown only after a command attaches a reporter."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol

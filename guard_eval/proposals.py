@@ -1,7 +1,5 @@
 """Complete the commands and page names in messages, so that users can paste them into a shell."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

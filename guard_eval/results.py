@@ -1,13 +1,10 @@
 """Results of commands: lines and tables for people, and data for `--json`."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
+from guard_eval.records import record
 from guard_eval.reporting.tables import Table
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Result:
     """The result of a command. A subclass adds its data as fields; `--json` prints these.
 

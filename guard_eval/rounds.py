@@ -12,8 +12,6 @@ at any round in which a couple stops. The power ¼ comes from Wang and Tsiatis (
 shortens a couple's series of leads, so Holm's correction over all couples is valid, too.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

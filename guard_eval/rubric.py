@@ -5,8 +5,6 @@ human evaluation is a figure (`fig:human_evaluation_form`), and the paper's sour
 Therefore, people see the same definitions as judges.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

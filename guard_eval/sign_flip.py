@@ -4,8 +4,6 @@ If neither of two methods is better, a unit's score is as likely as its negative
 the sum of the scores with the sums for all 2ⁿ patterns of signs.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from dataclasses import dataclass, replace

@@ -1,13 +1,10 @@
 """The command `guard-eval judge`: let language models rate pairs."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -15,7 +12,7 @@ from guard_eval.records import BILLION, JsonObject, record
 from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
-from guard_eval.servers.price import REMEDY, check_budget, format_usd
+from guard_eval.servers.price import REMEDY, Price, check_budget, format_usd
 from guard_eval.servers.server import Server, confirm_sending_keys, make_server, parse_send_key_option
 from guard_eval.store import Store, pairs
 from guard_eval.store.judging import usage
@@ -26,13 +23,11 @@ from guard_eval.study.judge_settings import Judge
 from guard_eval.study.tuning import TUNING_DATABASE
 from judge.calibration import read_unanswered_calibration_questions
 from judge.decide import REMEDIES
+from judge.journal import RunCounts
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
 from judge.questions import make_judge_hand_out_plan, read_unjudged_questions, split_questions_into_rounds
 from judge.recheck import draw_requests_to_recheck, preview_recheck, resend_requests
 from judge.viewer import write_judge_exchanges_page
-
-if TYPE_CHECKING:
-    from judge.journal import RunCounts
 
 _REASONS = 5
 """The summary prints at most this number of different reasons for each kind of failure."""
@@ -128,7 +123,7 @@ def judge(
         previews = command.preview_judges(judges)
         is_sent = not dry_run and command.confirm_requests(previews, yes=yes)
         if is_sent:
-            command.ask_judges(previews)
+            command.ask_judges()
             result = command.summarize_run()
         else:
             result = command.show_previews(previews, example=dry_run)
@@ -164,7 +159,7 @@ class JudgeCommand:
         calibrate: Whether to ask about pairs whose answer is known.
         recheck: The number of stored requests to send again, if any.
         tune: Whether the judges compare settings for [tuning]. These runs have another database and budget.
-        servers: The judges' servers, by the judges' names.
+        ready: The judges that can be asked: the preview, the server and the price of the tokens.
         counts: The counts of the judges' runs, by the judges' names.
         errors: The errors that stopped judges, by the judges' names.
         rechecked: For each judge, the result of sending stored requests again, in words.
@@ -178,7 +173,7 @@ class JudgeCommand:
     calibrate: bool
     recheck: int | None
     tune: bool
-    servers: dict[str, Server] = field(default_factory=dict)
+    ready: list[tuple[Preview, Server, Price]] = field(default_factory=list)
     counts: dict[str, RunCounts] = field(default_factory=dict)
     errors: dict[str, StudyError] = field(default_factory=dict)
     rechecked: list[str] = field(default_factory=list)
@@ -204,11 +199,8 @@ class JudgeCommand:
         if self.recheck is not None:
             attempts = draw_requests_to_recheck(self.store, judge, self.recheck, seed=seed)
             return preview_recheck(judge, attempts)
-        if self.calibrate:
-            questions = read_unanswered_calibration_questions(self.store, judge, seed=seed)
-        else:
-            questions = read_unjudged_questions(self.store, judge, seed=seed)
-        return preview_judge(self.store, judge, questions, seed=seed)
+        list_questions = read_unanswered_calibration_questions if self.calibrate else read_unjudged_questions
+        return preview_judge(self.store, judge, list_questions(self.store, judge, seed=seed), seed=seed)
 
     def show_previews(self, previews: Sequence[Preview], *, example: bool) -> JudgeResult:
         """Return the previews as a result to print. With `example`, also print the first request in full."""
@@ -221,9 +213,9 @@ class JudgeCommand:
         rows = tuple(row for preview in previews for row in preview.make_cost_rows())
         table = Table(columns=("cost", "expected", "at worst"), rows=rows, caption="")
         return JudgeResult(
-            lines=tuple(lines),
+            lines=tuple(map(escape_invisible_characters, lines)),
             tables=(table,) if rows else (),
-            warnings=tuple(warning for preview in previews for warning in preview.warnings),
+            warnings=tuple(escape_invisible_characters(text) for item in previews for text in item.warnings),
             previews=tuple(preview.to_json() for preview in previews),
         )
 
@@ -241,10 +233,10 @@ class JudgeCommand:
                     server = make_server(preview.judge, plain_http={url for url, _ in self.allowed})
                     if preview.price is None:
                         raise StudyError(f"the price of {preview.judge.model!r} is unknown; {REMEDY}")
-                    self.servers[preview.judge.rater_name] = server
-        if not confirm_sending_keys(self.servers.values(), self.allowed):
+                    self.ready.append((preview, server, preview.price))
+        if not confirm_sending_keys([server for _, server, _ in self.ready], self.allowed):
             return False
-        confirmed = [preview for preview in previews if preview.judge.rater_name in self.servers]
+        confirmed = [preview for preview, _, _ in self.ready]
         if yes or not any(worst for preview in confirmed for _, worst in preview.costs.values()):
             return True
         if not sys.stdin.isatty():
@@ -258,15 +250,12 @@ class JudgeCommand:
         count = sum(preview.requests for preview in confirmed)
         return progress.confirm(f"Send {count:,} requests, for {cost}?")
 
-    def ask_judges(self, previews: Sequence[Preview]) -> None:
+    def ask_judges(self) -> None:
         """Ask the judges, one after the other."""
         from judge.batches import BatchRun  # noqa: PLC0415 (a preview needs no extra)
         from judge.run import OnlineRun  # noqa: PLC0415 (a preview needs no extra)
 
-        for preview in previews:
-            server = self.servers.get(preview.judge.rater_name)
-            if server is None or preview.price is None:
-                continue
+        for preview, server, price in self.ready:
             with (
                 self._store_judge_error(preview.judge),
                 progress.show_task(preview.name, total=len(preview.questions), unit="judgments") as advance,
@@ -276,7 +265,7 @@ class JudgeCommand:
                     preview.judge,
                     seed=self.study.settings.seed,
                     server=server,
-                    price=preview.price,
+                    price=price,
                     budget_usd=self.budget,
                     advance=advance,
                 )

@@ -8,7 +8,8 @@ parameters that reasoning models do not support.
 """
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from guard_eval.records import record
 from guard_eval.servers.failures import (
@@ -72,6 +73,11 @@ class Reply:
     is_new: bool = False
     reasoned: bool = False
     alone: bool = False
+
+    @property
+    def error(self) -> RequestFailure | None:
+        """Return the failure, or None for a verdict."""
+        return self.result if isinstance(self.result, RequestFailure) else None
 
 
 @record
@@ -138,16 +144,14 @@ class History:
     has_other_questions: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(NamedTuple):
     """The decision to send a request in this form. Each further sample of an answer has another number."""
 
     form: Form
     sample: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RetryLater:
+class RetryLater(NamedTuple):
     """The decision to send the same request again after a pause, or to ask another question first.
 
     Attributes:
@@ -161,22 +165,19 @@ class RetryLater:
     another_first: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The decision that a question is finished because it has a verdict."""
 
     choices: Choices
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """The decision to leave a question without a verdict in this run."""
 
     error: RequestFailure
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(NamedTuple):
     """The decision to end the run, with a message for the user."""
 
     reason: str
@@ -189,8 +190,7 @@ def record_reply(history: History, reply: Reply) -> History:
     """Return the history with a new reply and with the updated state of the run."""
     run = history.run
     history = replace(history, replies=(*history.replies, reply))
-    error = reply.result
-    if not isinstance(error, RequestFailure):
+    if reply.error is None:
         run = replace(run, unjudged_pairs=())
         is_accepted = (
             reply.form == run.form
@@ -205,7 +205,7 @@ def record_reply(history: History, reply: Reply) -> History:
         if reply.answered and reply.is_new:
             run = replace(run, unjudged_pairs=(*run.unjudged_pairs, history.pair_id))
         is_first = [answer.form for answer in history.replies].count(run.preferred_form) == 1
-        blames_form = error.change not in (None, "fewer_tokens")
+        blames_form = reply.error.change not in (None, "fewer_tokens")
         if blames_form and reply.is_new and reply.form == run.preferred_form and is_first:
             run = replace(run, refused_questions=run.refused_questions + 1)
     if run.judge.max_output_tokens is None:
@@ -219,15 +219,15 @@ def _adjust_token_limit(run: RunState, reply: Reply) -> RunState:
     If an answer is cut off while the model reasons, the temperature of 0 is also left out, because some
     reasoning models repeat themselves without end at temperature 0.
     """
-    error = reply.result if isinstance(reply.result, RequestFailure) else None
-    is_cut = error is not None and error.kind == "truncated"
+    change = reply.error and reply.error.change
+    is_cut = reply.error is not None and reply.error.kind == "truncated"
     if reply.answered:
         run = replace(run, highest_answered_limit=max(run.highest_answered_limit, reply.max_output_tokens))
-    if error is not None and error.change == "fewer_tokens":
+    if change == "fewer_tokens":
         lower = max(USUAL_TOKENS, reply.max_output_tokens // 4)
         if run.highest_answered_limit < reply.max_output_tokens:  # otherwise, only this question is too long
             run = replace(run, max_output_tokens=lower, highest_token_limit=lower)
-    elif reply.reasoned or is_cut or (error is not None and error.change in ("limit", "temperature")):
+    elif reply.reasoned or is_cut or change in ("limit", "temperature"):
         run = replace(run, max_output_tokens=run.highest_token_limit)
     if is_cut and reply.reasoned and not run.is_settled and run.judge.temperature is None:
         run = replace(run, preferred_form=run.preferred_form.omit_parts("temperature"))
@@ -308,12 +308,7 @@ def _choose_untried_request_form(history: History, form: Form, error: RequestFai
         )
     candidates = iter([form.apply_change(error.change)])
     if error.change == "guess":
-        failures = ((reply.form, reply.result) for reply in history.replies)
-        base = next(
-            tried_form
-            for tried_form, result in failures
-            if isinstance(result, RequestFailure) and result.change == "guess"
-        )
+        base = next(reply.form for reply in history.replies if reply.error and reply.error.change == "guess")
         candidates = list_simpler_request_forms(base, run.judge)
     return next((Send(other) for other in candidates if other not in tried), None)
 
@@ -360,9 +355,9 @@ def _count_failures_since_answer(history: History) -> Counter[FailureKind]:
     """Count the failed requests after the last answer, by kind of failure."""
     failed: Counter[FailureKind] = Counter()
     for reply in reversed(history.replies):
-        if reply.answered or not isinstance(reply.result, RequestFailure):
+        if reply.answered or reply.error is None:
             break
-        failed[reply.result.kind] += 1
+        failed[reply.error.kind] += 1
     return failed
 
 

@@ -23,7 +23,6 @@ from guard_eval.store.judging.group_commit import GroupCommit
 from guard_eval.store.judging.requests import LEASE, PlannedRequest, Question, RequestResult, Reservation
 from guard_eval.store.verdicts import save_judged_verdicts
 from guard_eval.study.judge_settings import Judge
-from judge.decide import Verdict
 from judge.prompts.parsing import Choices
 
 
@@ -140,12 +139,11 @@ class Journal:
         if error.row is not None:
             await self.write(requests.store_answer_failures, (error.row, error.kind, error.detail))
 
-    async def save_verdict(self, question: Question, verdict: Verdict) -> None:
-        """Save the judge's verdict on a pair of the study, or the answer to a calibration question."""
-        await self.write(self._save_verdicts, (question, verdict.choices))
+    def save_verdicts(self, db: Connection, now: datetime, verdicts: list[tuple[Question, Choices]]) -> None:
+        """Save verdicts on pairs of the study, or answers to calibration questions.
 
-    def _save_verdicts(self, db: Connection, now: datetime, verdicts: list[tuple[Question, Choices]]) -> None:
-        """Save verdicts. All questions of a run are of one kind: about the study, or a calibration."""
+        All questions of a run are of one kind.
+        """
         if verdicts[0][0].check is None:
             save_judged_verdicts(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
         else:

@@ -105,11 +105,9 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     for question, step, _ in builder.replay_stored_answers(store, questions, run):
         if not isinstance(step, Send):
             continue
-        if builder.make_request_key(question, step.form, step.sample) not in in_batches:
-            tokens = run.max_output_tokens
-            bodies.append(
-                builder.build_request_body(question, step.form, step.sample, max_output_tokens=tokens)
-            )
+        about = question, step.form, step.sample
+        if builder.make_request_key(*about) not in in_batches:
+            bodies.append(builder.build_request_body(*about, max_output_tokens=run.max_output_tokens))
     sizes = [len(body) for body in bodies]
     longest = judge.max_output_tokens or REASONING_TOKENS
     has_reasoning = run.max_output_tokens == REASONING_TOKENS
@@ -149,9 +147,9 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         requests=len(sizes),
         price=price,
         costs=costs,
-        lines=tuple(map(escape_invisible_characters, lines)),
-        warnings=tuple(map(escape_invisible_characters, warnings)),
-        example=example and escape_invisible_characters(example),
+        lines=tuple(lines),
+        warnings=tuple(warnings),
+        example=example,
     )
 
 

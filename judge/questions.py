@@ -42,8 +42,9 @@ PLACEHOLDERS = BlindPair(
 
 def make_judge_hand_out_plan(judge: Judge, *, seed: int) -> HandOutPlan:
     """Return the rules by which pairs are given to a judge: seed, orders, number of samples, and lease."""
-    one_order = judge.orders == "one"
-    return HandOutPlan(seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=one_order)
+    return HandOutPlan(
+        seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=judge.orders == "one"
+    )
 
 
 def read_unjudged_questions(store: Store, judge: Judge, *, seed: int) -> list[Question]:
@@ -59,14 +60,14 @@ def split_questions_into_rounds(
     store: Store, judge: Judge, plan: HandOutPlan, unanswered: Sequence[Question]
 ) -> Iterator[list[Question]]:
     """Yield the unanswered questions of each round. A round begins after all earlier rounds are over."""
-    waiting = {(question.pair_id, question.number) for question in unanswered}
+    waiting = set(unanswered)
     while True:
         with store.begin_write() as (db, now):
             due = requests.read_due_questions(db, now, judge.rater_name, plan)
-        questions = [question for question in due if (question.pair_id, question.number) in waiting]
+        questions = [question for question in due if question in waiting]
         if not questions:
             return
-        waiting.difference_update((question.pair_id, question.number) for question in questions)
+        waiting.difference_update(questions)
         yield questions
 
 
@@ -196,24 +197,22 @@ class RequestBuilder:
         steps: list[Step] = [Send(run.form)] * len(questions)
         samples = dict.fromkeys(range(len(questions)), 0)  # which sample of an undecided question is next
         while samples:
-            keys = {
-                index: self.make_request_key(questions[index], run.form, sample)
+            indices = {
+                self.make_request_key(questions[index], run.form, sample): index
                 for index, sample in samples.items()
             }
             with store.begin_read() as db:
-                answers = requests.read_answers_by_key(db, list(keys.values()))
+                answers = requests.read_answers_by_key(db, list(indices))
             samples = {}
-            for index, key in keys.items():
-                if key not in answers:
-                    continue
-                reply = self.read_answer(questions[index], run.form, answers[key])
-                histories[index] = record_reply(histories[index], reply)
-                step = steps[index] = decide_next_step(histories[index], run.form)
+            for key, answer in answers.items():
+                index = indices[key]
+                reply = self.read_answer(questions[index], run.form, answer)
+                history = histories[index] = record_reply(histories[index], reply)
+                step = steps[index] = decide_next_step(history, run.form)
                 if isinstance(step, Send):
                     samples[index] = step.sample
-        results = [history.replies[-1].result if history.replies else None for history in histories]
-        failures = [result if isinstance(result, RequestFailure) else None for result in results]
-        return list(zip(questions, steps, failures, strict=True))
+        errors = [history.replies[-1].error if history.replies else None for history in histories]
+        return list(zip(questions, steps, errors, strict=True))
 
 
 def _hash_as_json(*parts: object) -> str:

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Literal
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BILLION, make_content_id
-from guard_eval.reporting.escaping import escape_invisible_characters
-from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.form import Form
 from guard_eval.servers.price import find_price
 from guard_eval.servers.server import find_server_url
@@ -130,7 +128,7 @@ def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
         requests=len(attempts),
         price=price,
         costs=costs,
-        lines=tuple(map(escape_invisible_characters, lines)),
+        lines=lines,
     )
 
 
@@ -157,20 +155,20 @@ async def _resend_queued_requests(run: OnlineRun, queue: deque[Attempt], outcome
         attempt = queue.popleft()
         form = Form.parse(attempt.form)
         plan = partial(_plan_recheck_request, run, attempt)
-        exchange = await run.send_request_until_answered(plan, form, History(run=run.state))
-        if isinstance(exchange, UnavailableRequest):
+        history, step = await run.send_request_until_answered(plan, form, History(run=run.state))
+        if isinstance(step, UnavailableRequest):
             queue.append(attempt)
             await run.wait_for_open_requests()
             continue
-        reply = exchange[0].replies[-1]
+        reply = history.replies[-1]
         tokens = attempt.max_output_tokens
         stored = AnsweredRequest(row=0, response=attempt.response or b"", max_output_tokens=tokens)
-        before = run.builder.read_answer(attempt.question, form, stored).result
+        before = run.builder.read_answer(attempt.question, form, stored)
         outcomes["stored"] += not reply.is_new
-        if isinstance(reply.result, RequestFailure) or isinstance(before, RequestFailure):
+        if reply.error or before.error:
             outcomes["failed"] += 1
         else:
-            outcomes["same" if reply.result == before else "changed"] += 1
+            outcomes["same" if reply.result == before.result else "changed"] += 1
 
 
 def _plan_recheck_request(run: OnlineRun, attempt: Attempt) -> PlannedRequest:

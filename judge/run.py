@@ -215,24 +215,23 @@ class OnlineRun:
             StudyError: The run ends here.
         """
         history = History(run=self.state, pair_id=question.pair_id, has_other_questions=has_other_questions)
-        step: Send | RetryLater | Verdict | Failure = Send(self.state.form)
+        step: Send | RetryLater | Verdict | Failure | UnavailableRequest = Send(self.state.form)
         while isinstance(step, Send):
             send = step
-            exchange = await self.send_request_until_answered(
-                partial(self.plan_request, question, send), send.form, history
-            )
-            if isinstance(exchange, UnavailableRequest):
-                return exchange
-            history, step = exchange
-            error = history.replies[-1].result
-            if isinstance(step, Send) and step.form != send.form and isinstance(error, RequestFailure):
-                progress.show_notice(f"the next request asks for {step.form.describe()} ({error.detail})")
+            plan = partial(self.plan_request, question, send)
+            history, step = await self.send_request_until_answered(plan, send.form, history)
+            if isinstance(step, Send) and step.form != send.form:
+                error = history.replies[-1].error
+                if error is not None:
+                    progress.show_notice(f"the next request asks for {step.form.describe()} ({error.detail})")
         return step
 
     async def send_request_until_answered(
         self, plan: Callable[[], PlannedRequest], form: Form, history: History
-    ) -> tuple[History, Send | RetryLater | Verdict | Failure] | UnavailableRequest:
+    ) -> tuple[History, Send | RetryLater | Verdict | Failure | UnavailableRequest]:
         """Repeat a request until there is an answer or a final failure. Return the history and the next step.
+
+        If the request may not be sent now, the reason is returned as the next step.
 
         Raises:
             StudyError: The run ends here.
@@ -240,12 +239,12 @@ class OnlineRun:
         while True:
             reply = await self._send_request_unless_answered(plan, form)
             if isinstance(reply, UnavailableRequest):
-                return reply
+                return history, reply
             history = record_reply(replace(history, run=self.state), reply)
             self.state = history.run
             step = decide_next_step(history, form)
-            if isinstance(reply.result, RequestFailure):
-                await self.journal.store_failure_reason(reply.result)
+            if reply.error is not None:
+                await self.journal.store_failure_reason(reply.error)
             if isinstance(step, Stop):
                 raise StudyError(step.reason)
             if not isinstance(step, RetryLater) or step.another_first:
@@ -258,7 +257,7 @@ class OnlineRun:
             await self.journal.store_failure_reason(outcome.error)
             self.counts.failures[outcome.error.kind, outcome.error.detail] += 1
         else:
-            await self.journal.save_verdict(question, outcome)
+            await self.journal.write(self.journal.save_verdicts, (question, outcome.choices))
             self.counts.verdicts += 1
         if self._advance:
             cost = self.counts.cost / BILLION

@@ -8,7 +8,6 @@ import base64
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from statistics import fmean, pvariance
 
@@ -23,11 +22,11 @@ from guard_eval.store import Store, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.judging import requests
 from guard_eval.store.judging.requests import Attempt
+from guard_eval.store.schema import split_into_sql_chunks
 from guard_eval.study.judge_settings import Judge
 from judge.prompts.forms import format_request
 
 _HERE = Path(__file__).parent
-_PAIRS_AT_ONCE = 100
 
 
 def write_judge_exchanges_page(
@@ -40,8 +39,7 @@ def write_judge_exchanges_page(
     """
     if path.is_dir():
         raise StudyError(f"{path} is a folder; name the file to write, such as {path / 'exchanges.html'}")
-    rubrics = chain.from_iterable(judge.rubric for judge in judges)
-    titles = {criterion.name: criterion.title for criterion in rubrics}
+    titles = {criterion.name: criterion.title for judge in judges for criterion in judge.rubric}
     comparisons = list(read_judged_comparisons(store, seed=seed, only_judges=only_judges))
     if not comparisons:
         missing_judges = " and ".join(map(repr, sorted(only_judges or ()))) or "a judge"
@@ -50,12 +48,11 @@ def write_judge_exchanges_page(
             "STUDY"
         )
     script = (_HERE / "view.js").read_text(encoding="utf-8")
-    digest = hashlib.sha256(script.encode()).digest()
     page = render(
         _HERE / "view.html.j2",
         title="What the judges were asked and answered",
         script=Escaped(script),
-        digest=base64.b64encode(digest).decode(),
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         own_style=Escaped((_HERE / "view.css").read_text(encoding="utf-8")),
         comparisons=comparisons,
         criteria=titles,
@@ -69,8 +66,8 @@ def write_judge_exchanges_page(
     return sum(len(comparison["orders"]) for comparison in comparisons)
 
 
-_Groups = dict[tuple[int, str, int], dict[int, list[Attempt]]]
-"""Requests by comparison (position of the pair, judge and sample), and then by number of the question."""
+_Groups = dict[tuple[str, str, int], dict[int, list[Attempt]]]
+"""Requests by comparison (id of the pair, judge and sample), and then by number of the question."""
 
 
 def read_judged_comparisons(
@@ -84,18 +81,16 @@ def read_judged_comparisons(
         if row.rater_kind not in PEOPLE_OF and not row.excluded:
             side = {row.method_a: "a", row.method_b: "b"}.get(row.verdict, TIE)
             votes[row.pair_id][row.criterion].append(side)
-    pairs = store_pairs.read_pairs(store)
-    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-        pairs_by_id = {pair.id: pair for pair in pairs[start : start + _PAIRS_AT_ONCE]}
-        by_position = {pair.position: pair for pair in pairs_by_id.values()}
+    for some_pairs in split_into_sql_chunks(store_pairs.read_pairs(store)):
+        pairs_by_id = {pair.id: pair for pair in some_pairs}
         groups = _group_attempts_by_comparison(store, pairs_by_id, only_judges)
-        for (position, judge, sample), orders in sorted(groups.items()):
-            pair = by_position[position]
+        for (pair_id, judge, sample), orders in groups.items():
+            pair = pairs_by_id[pair_id]
             drawn = "ba" if int(make_content_id(seed, "view", pair.id), 16) % 2 else "ab"
             names = {drawn[0]: "text 1", drawn[1]: "text 2"}
             described = [
                 _describe_judgment_in_order(attempts, choices[pair.id, judge, number], names)
-                for number, attempts in sorted(orders.items())
+                for number, attempts in orders.items()
             ]
             verdicts = [order["better"] for order in described]
             people = {
@@ -118,16 +113,18 @@ def read_judged_comparisons(
 def _group_attempts_by_comparison(
     store: Store, pairs: Mapping[str, Pair], only_judges: set[str] | None
 ) -> _Groups:
-    """Return the requests about these pairs to all judges, or only to the judges in `only_judges`."""
+    """Return the requests about these pairs to all judges, or only to the judges in `only_judges`.
+
+    They are sorted by the position of the pair, and then by judge and question.
+    """
     with store.begin_read() as db:
         attempts = requests.read_requests_about_pairs(db, list(pairs))
+    attempts.sort(key=lambda a: (pairs[a.question.pair_id].position, a.judge, a.question.number))
     groups: _Groups = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
         if only_judges is None or attempt.judge in only_judges:
             question = attempt.question
-            sample = question.number // 2
-            position = pairs[question.pair_id].position
-            groups[position, attempt.judge, sample][question.number].append(attempt)
+            groups[question.pair_id, attempt.judge, question.number // 2][question.number].append(attempt)
     return groups
 
 

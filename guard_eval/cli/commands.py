@@ -5,8 +5,6 @@ from guard_eval.cli.commands import load_command
 result = load_command("new")(Path("my-study"))
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pkgutil import resolve_name
 from typing import Any, NamedTuple

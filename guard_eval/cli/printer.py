@@ -1,7 +1,5 @@
 """The only code that prints: results, progress, warnings, questions and errors."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The parts of `guard-eval demo`: bundled model (model/README.md), prompts, study.toml, simulated raters."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 PROMPTS = Path(__file__).parent / "prompts.jsonl"

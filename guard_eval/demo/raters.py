@@ -6,8 +6,6 @@ texts (repetition and very short texts are bad) plus noise, so their verdicts sa
 strategy or model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

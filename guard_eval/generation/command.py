@@ -1,7 +1,5 @@
 """The command `generate`: write a continuation of each prompt of a study with each of its systems."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack

@@ -3,11 +3,8 @@
 A study with the same seed and settings writes the same text for a prompt with the same id.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -27,7 +24,7 @@ from guard_eval.generation.strategies import (
     is_stochastic,
     parse,
 )
-from guard_eval.records import Continuation, Prompt, make_content_id
+from guard_eval.records import Continuation, Prompt, make_content_id, record
 from guard_eval.results import Result
 from guard_eval.study.system_settings import BUNDLED, GenerationSettings, locate_model
 from guard_eval.study.toml import validate_toml_tables
@@ -210,7 +207,7 @@ def load_model(
         return load_pretrained(location, name=name, device=device, dtype=dtype)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class ShownText(Result):
     """A text with the entropy and probability of each token.
 

@@ -1,7 +1,5 @@
 """Plan the texts of a study's local models: find existing and missing texts. Torch is not imported."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +9,7 @@ from typing import NamedTuple
 from guard_eval.errors import StudyError
 from guard_eval.generation import FinishedBatch, PlannedText
 from guard_eval.generation.strategies import LogitStrategy, parse
-from guard_eval.records import Prompt
+from guard_eval.records import Prompt, record
 from guard_eval.results import Result
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import WHOLE, Shard
@@ -22,7 +20,7 @@ Problems = dict[str, list[str]]
 """For each reason, the names of the systems that could not write all their texts."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class GenerationResult(Result):
     """The numbers of existing, newly written and missing texts.
 

@@ -4,8 +4,6 @@ Names of strategies and datasets, notes and settings are data: every format esca
 markup, and CSV escapes text that a spreadsheet could read as a formula.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path

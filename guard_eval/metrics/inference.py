@@ -5,8 +5,6 @@ one contribution from each prompt: the jackknife's pseudo-values. Means over dat
 strategies are means of the same contributions, so all of them use the same interval and the same test.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,8 +32,8 @@ from guard_eval.estimate import (
 from guard_eval.joint_flips import REPLICATES, compute_max_t_p
 from guard_eval.metrics.outcomes import Outcome
 from guard_eval.metrics.scores import METRICS, OVERALL, Difference, Score
+from guard_eval.records import HUMAN
 from guard_eval.sign_flip import sign_flip
-from guard_eval.texts.generations import HUMAN
 
 EQUAL_SCORES = "both scores are equal on every prompt. Measure more prompts"
 

@@ -3,8 +3,6 @@
 The module of a metric that uses a model is imported only for this metric, so other metrics do not need torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,7 +22,7 @@ from guard_eval.metrics.outcomes import (
 )
 from guard_eval.metrics.scores import METRICS, MeasurementResult
 from guard_eval.metrics.scoring_models import MetricTools
-from guard_eval.texts.generations import HUMAN, Generation
+from guard_eval.records import HUMAN, Generation
 
 FEW_TEXTS_FOR_MAUVE = 1000
 """The smallest number of texts without a warning. MAUVE's authors advise a few thousand texts."""

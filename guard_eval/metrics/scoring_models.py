@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.records import make_content_id
+from guard_eval.records import make_content_id, record
 from guard_eval.reporting.writing import check_database_file
 from guard_eval.study import Study
 from guard_eval.study.settings import MetricSettings
@@ -32,7 +32,7 @@ BATCH_TEXTS = 256
 """The number of texts whose values are saved in one transaction."""
 TABLE = "CREATE TABLE IF NOT EXISTS scores (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID"
 
-Value: TypeAlias = Any
+Value = Any
 """A value that a model computes: JSON, or an array of float32."""
 ScoringInput = tuple[str, ...]
 """A text, or a text with its prompt or its reference."""
@@ -187,7 +187,7 @@ def _decode_value(value: bytes | str) -> Value:
     return np.frombuffer(value, dtype=np.float32) if isinstance(value, bytes) else json.loads(value)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class MetricTools:
     """The settings, models and stored values that metrics use.
 

@@ -4,12 +4,10 @@ A score is a function of sums over prompts, so a score can be computed for resam
 the prompts. A bad choice does not make the comparison invalid, because the comparison uses other prompts.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from statistics import fmean
 
@@ -21,14 +19,13 @@ from guard_eval.estimate import Floats
 from guard_eval.metrics.inference import Outcomes
 from guard_eval.metrics.outcomes import group_texts, make_outcome_from_text_values
 from guard_eval.metrics.scores import MeasurementResult
-from guard_eval.records import TIE, Prompt, make_content_id
+from guard_eval.records import TIE, Generation, Prompt, make_content_id, record
 from guard_eval.reporting.escaping import Cell, make_csv
 from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.store import Store, settings
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
 from guard_eval.study.tuning import FILE, JUDGE, LESS_IS_BETTER, Choice, Search, TriedSetting, Tuning
-from guard_eval.texts.generations import Generation
 from guard_eval.texts.pairing import make_pairs
 from guard_eval.texts.tuning import hash_tuning_choice, read_tuning_verdicts
 
@@ -168,7 +165,7 @@ def _refuse_changed_choice(study: Study, choice: str) -> None:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class TriedSettings:
     """The settings of one strategy, with their scores on the tuning prompts.
 

@@ -1,7 +1,5 @@
 """Write results for other programs: any value as JSON, and a data frame as CSV."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -55,14 +53,14 @@ def make_csv_from_records(record_class: type, records: Iterable[object]) -> str:
     return join_escaped_csv([names, *rows])
 
 
-def make_csv_from_frame(frame: pd.DataFrame) -> bytes:
+def make_csv_from_frame(frame: "pd.DataFrame") -> bytes:
     """Return a data frame as CSV without spreadsheet formulas. The function is fast for a million rows."""
     columns = [_escape_csv_column(frame[name]) for name in frame.columns]
     names = [escape_csv(str(name)) for name in frame.columns]
     return join_escaped_csv(chain([names], zip(*columns, strict=True))).encode()
 
 
-def _escape_csv_column(column: pd.Series) -> list[str]:
+def _escape_csv_column(column: "pd.Series") -> list[str]:
     """Return the column's cells, escaped for CSV. Each distinct value is escaped only once."""
     import numpy as np  # noqa: PLC0415 (commands that write no frame start without them)
     import pandas as pd  # noqa: PLC0415

@@ -4,8 +4,6 @@ The same figure has the same bytes every time. Names in figures come from files,
 formulas (matplotlib's `parse_math`) or markup, and characters that are invalid in XML are replaced.
 """
 
-from __future__ import annotations
-
 import html
 import io
 import os
@@ -14,10 +12,11 @@ import textwrap
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, Unpack
 
+from guard_eval.records import record
 from guard_eval.reporting.escaping import Escaped, join_lines
 
 # matplotlib obeys a file `matplotlibrc` in the current folder, which may be anybody's. So it is loaded
@@ -67,7 +66,7 @@ _METADATA = {
 LINES = "stroke-linejoin: round; stroke-linecap: butt"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Drawing:
     """A figure with its text alternative.
 

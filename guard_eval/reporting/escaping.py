@@ -3,8 +3,6 @@
 Names, notes and continuations are data. This module has one escaping function for each format.
 """
 
-from __future__ import annotations
-
 import csv
 import html
 import io
@@ -21,6 +19,10 @@ NOTHING = "–"
 """The sign for a missing value."""
 
 
+_NONCHARACTERS = "".join(f"{chr(end)}{chr(end + 1)}" for end in range(0xFFFE, 0x110000, 0x10000))
+_UNWRITABLE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{_NONCHARACTERS}]")
+
+
 class Escaped(str):
     """Markup that is already escaped for its format."""
 
@@ -32,15 +34,8 @@ def replace_unwritable_characters(text: str) -> str:
 
     The replaced characters are control characters, lone surrogates, and noncharacters of Unicode.
     """
-    return "".join(
-        "\N{REPLACEMENT CHARACTER}" if _is_unwritable(character) else character
-        for character in text.replace("\r\n", "\n").replace("\r", "\n")
-    )
-
-
-def _is_unwritable(character: str) -> bool:
-    control = character not in "\n\t" and unicodedata.category(character) in {"Cc", "Cs"}
-    return control or ord(character) & 0xFFFE == 0xFFFE
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", lines)
 
 
 def join_lines(text: str) -> str:

@@ -1,12 +1,11 @@
 """Make pages and documents from templates. Every printed value is escaped for the format."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 
 import jinja2
 
+from guard_eval.reporting import words
 from guard_eval.reporting.escaping import (
     Escaped,
     escape_html,
@@ -15,28 +14,7 @@ from guard_eval.reporting.escaping import (
     replace_unwritable_characters,
 )
 from guard_eval.reporting.tables import to_html, to_latex, to_markdown
-from guard_eval.reporting.words import (
-    capitalise,
-    count_in_words,
-    find_criterion_title,
-    format_p_in_sentence,
-    format_percent,
-    format_share_limits,
-    join_first_parts,
-    join_with_and,
-)
 
-WORDS = (
-    join_with_and,
-    capitalise,
-    format_p_in_sentence,
-    format_percent,
-    count_in_words,
-    format_share_limits,
-    join_first_parts,
-    find_criterion_title,
-)
-"""The functions that a template can call."""
 _OWN = Path(__file__).parent / "templates"
 
 
@@ -91,7 +69,8 @@ def _make_jinja_environment(folder: Path, ending: str) -> jinja2.Environment:
         environment.variable_end_string = ">>"
         environment.comment_start_string = "<#"
         environment.comment_end_string = "#>"
-    environment.globals |= {word.__name__: word for word in WORDS}
+    # a template can call every function of `words`
+    environment.globals |= {name: word for name, word in vars(words).items() if callable(word)}
     environment.filters["table"] = table
     environment.filters["fence"] = _make_markdown_code_block
     environment.filters["file"] = Escaped  # our code chooses figures' names, and a path must not be escaped

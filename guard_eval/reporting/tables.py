@@ -1,11 +1,9 @@
 """Print a table as HTML, Markdown, LaTeX or CSV, with the escaping of each format."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
+from guard_eval.records import record
 from guard_eval.reporting.escaping import (
     NOTHING,
     Cell,
@@ -25,7 +23,7 @@ LONG_CELL = 26
 """The text of a cell with more characters than this may wrap."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Table:
     """A table to print: headings, rows of cells, a caption above and a note below.
 
@@ -70,7 +68,6 @@ def make_table(
     *,
     caption: str = "",
     note: str = "",
-    text_columns: int = 1,
     strong: Callable[[Row], bool] = lambda _: False,
 ) -> Table:
     """Return a table with a line for each row. Rows for which `strong` is true are bold."""
@@ -80,7 +77,6 @@ def make_table(
         rows=tuple(tuple(cell(row) for cell in columns.values()) for row in all_rows),
         caption=caption,
         note=note,
-        text_columns=text_columns,
         strong=frozenset(index for index, row in enumerate(all_rows) if strong(row)),
     )
 

@@ -1,7 +1,5 @@
 """Format numbers and names in the same way in every table and sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -64,7 +62,7 @@ def format_number(value: float | None, decimals: int = 2, *, scale: float = 1, s
     return text.lstrip("+-") if float(text) == 0 else text.replace("-", "−")
 
 
-def format_limits(interval: Estimate, decimals: int = 2, *, scale: float = 1) -> str:
+def format_limits(interval: "Estimate", decimals: int = 2, *, scale: float = 1) -> str:
     """Return the limits of an interval, each times `scale`. For shares, use `format_share_limits`.
 
     >>> from types import SimpleNamespace
@@ -77,7 +75,7 @@ def format_limits(interval: Estimate, decimals: int = 2, *, scale: float = 1) ->
     return f"{low} to {high}"
 
 
-def format_share_limits(share: Estimate, decimals: int = 1) -> str:
+def format_share_limits(share: "Estimate", decimals: int = 1) -> str:
     """Return the limits of a share in percent. An interval of width zero is left out."""
     if share.low is None or share.high is None or share.high - share.low < NO_WIDTH:
         return NOTHING

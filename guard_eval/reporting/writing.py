@@ -4,8 +4,6 @@ A study's folder and the links in it come from other people. Therefore, no file 
 through a link, and no file that a command did not make is overwritten.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets
@@ -52,8 +50,7 @@ def write_atomically(
     Raises:
         StudyError: The file cannot be written, or `resolve_write_target` refuses it. The old content stays.
     """
-    with _open_parent_folder(path, within, make=make_folder) as (folder, name), _convert_write_errors(path):
-        _check_file_missing_or_regular(path, folder, name)
+    with _open_parent_folder(path, within, make=make_folder) as (folder, name):
         temporary = f".{name[:100]}.{secrets.token_hex(6)}"
         try:
             mode = 0o600 if private else 0o666
@@ -98,8 +95,7 @@ def open_to_append(path: Path) -> Iterator[FileIO]:
     Raises:
         StudyError: The file cannot be opened, or `resolve_write_target` refuses it.
     """
-    with _open_parent_folder(path, make=True) as (folder, name), _convert_write_errors(path):
-        _check_file_missing_or_regular(path, folder, name, refuse_hard_link=True)
+    with _open_parent_folder(path, make=True, refuse_hard_link=True) as (folder, name):
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         handle = os.open(name, flags, 0o666, dir_fd=folder)
     with os.fdopen(handle, "ab", buffering=0) as file:
@@ -179,10 +175,8 @@ def _remove_file(path: Path, within: Path) -> None:
     """Remove a file of earlier results, if the file still exists."""
     if not path.exists():
         return
-    with _open_parent_folder(path, within, make=False) as (folder, name), _convert_write_errors(path):
-        _check_file_missing_or_regular(path, folder, name)
-        with suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder)
+    with _open_parent_folder(path, within) as (folder, name), suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
 
 
 def resolve_write_target(path: Path, within: Path | None = None) -> tuple[Path, Path]:
@@ -219,13 +213,18 @@ def check_database_file(path: Path) -> None:
         beside = path.with_name(path.name + ending)
         _, target = resolve_write_target(beside)
         if target.parent.is_dir():
-            with _open_parent_folder(beside, make=False) as (folder, name):
-                _check_file_missing_or_regular(beside, folder, name, refuse_hard_link=True)
+            with _open_parent_folder(beside, refuse_hard_link=True):
+                pass
 
 
 @contextmanager
-def _open_parent_folder(path: Path, within: Path | None = None, *, make: bool) -> Iterator[tuple[int, str]]:
-    """Open the folder of a file. Yield its handle and the file's name; no link is followed later."""
+def _open_parent_folder(
+    path: Path, within: Path | None = None, *, make: bool = False, refuse_hard_link: bool = False
+) -> Iterator[tuple[int, str]]:
+    """Open the folder of a file that is missing or regular. Yield the folder's handle and the file's name.
+
+    No link is followed later. An `OSError` in the block becomes a `StudyError`.
+    """
     root, target = resolve_write_target(path, within)
     with _convert_write_errors(path):
         if make:
@@ -239,14 +238,13 @@ def _open_parent_folder(path: Path, within: Path | None = None, *, make: bool) -
                 inner = os.open(name, _FOLDER, dir_fd=folder)
                 os.close(folder)
                 folder = inner
+            _check_file_missing_or_regular(path, folder, target.name, refuse_hard_link=refuse_hard_link)
             yield folder, target.name
         finally:
             os.close(folder)
 
 
-def _check_file_missing_or_regular(
-    path: Path, folder: int, name: str, *, refuse_hard_link: bool = False
-) -> None:
+def _check_file_missing_or_regular(path: Path, folder: int, name: str, *, refuse_hard_link: bool) -> None:
     """Check that a file is missing or regular and, with `refuse_hard_link`, that it has no second name."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)

@@ -3,8 +3,6 @@
 People and judges rate a study's own criteria.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections import Counter
 from itertools import chain

@@ -6,8 +6,6 @@ as JSON, with the first verdict of the part's raters. If a comparison or a syste
 settings of the others do not change.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ The user writes study.toml before the data exist. The declared settings are stor
 the report names the settings that changed later.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -16,6 +14,7 @@ from datetime import timedelta
 from functools import cached_property
 from itertools import chain, product
 from pathlib import Path
+from typing import Self
 
 from guard_eval.database_url import check_database_location, make_sqlite_url
 from guard_eval.errors import StudyError, get_first_line
@@ -57,7 +56,7 @@ class Study:
     choice: Choice | None = None
 
     @classmethod
-    def open(cls, folder: str | Path, overrides: Sequence[str] = ()) -> Study:
+    def open(cls, folder: str | Path, overrides: Sequence[str] = ()) -> Self:
         """Read `folder`/study.toml, and replace settings by those of `--set`.
 
         Raises:
@@ -121,7 +120,7 @@ class Study:
         except StudyError as error:
             raise StudyError(f"prompts.file: {name!r}: {error}") from None
 
-    def split_by_model(self) -> list[Study]:
+    def split_by_model(self) -> list[Self]:
         """Return a study for each local model, with this model as [model] and its strategies.
 
         Code that writes and finds a model's texts therefore handles only one model and no other systems.
@@ -133,7 +132,7 @@ class Study:
                 models.append(model)
         return [self.restrict_to_model(model) for model in models]
 
-    def restrict_to_model(self, model: Model) -> Study:
+    def restrict_to_model(self, model: Model) -> Self:
         """Return a study with `model` as [model], and only the strategies of this model."""
         settings = self.settings
         systems = [
@@ -144,7 +143,7 @@ class Study:
         values = {"model": model, "generation": generation, "system": []}
         return replace(self, settings=settings.model_copy(update=values))
 
-    def make_tuning_study(self) -> Study:
+    def make_tuning_study(self) -> Self:
         """Return a study in which judges compare all settings with the baseline, with its own database.
 
         Raises:

@@ -1,7 +1,5 @@
 """The `[[judge]]` tables of study.toml: the models that judge, and the form of their requests."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import lru_cache, partial

@@ -1,7 +1,5 @@
 """JSON Schemas of study.toml and report.toml, for editors that complete and check these files."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

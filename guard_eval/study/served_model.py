@@ -3,8 +3,6 @@
 A study.toml may come from a stranger and is passed on to others, so it must not contain secrets.
 """
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The tables of study.toml. All of them are checked at once."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -3,8 +3,6 @@
 A system is a file of texts, a local model with a strategy, or a model behind a server.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from functools import partial

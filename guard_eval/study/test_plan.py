@@ -1,7 +1,5 @@
 """The plan for testing verdicts: one class for study.toml, for report.toml and for every analysis."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator

@@ -1,7 +1,5 @@
 """Read TOML files, change them for one run by `--set`, and check them. A file may come from a stranger."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """The wording that a rater reads, from a TOML file for each language. All have the keys of en.toml."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache, partial

@@ -10,8 +10,6 @@ skip this line, and the next append removes it. The hash of a prompt's id decide
 machine divides the prompts in the same way.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json
@@ -26,7 +24,7 @@ from io import FileIO
 from itertools import chain, groupby
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import LARGEST_TEXT, open_regular_file, read_bytes
@@ -46,7 +44,7 @@ class Shard:
     count: int = 1
 
     @classmethod
-    def parse(cls, text: str) -> Shard:
+    def parse(cls, text: str) -> Self:
         """Return the shard that a text such as `1/4` means.
 
         Raises:

@@ -1,7 +1,5 @@
 """Find the texts of a study's local model: those of the run whose recipe matches study.toml."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 

@@ -6,8 +6,6 @@ of `guard-eval generate` have no prompts, so prompts are looked up by their ids.
 not UTF-8 are refused, or become U+FFFD.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re
@@ -15,14 +13,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from guard_eval.errors import StudyError
 from guard_eval.files.rows import Encoding
-from guard_eval.records import Prompt
-from guard_eval.texts.generations import Finish, Generation
+from guard_eval.records import Finish, Generation, Prompt
 from guard_eval.texts.rows import (
     KEYS,
     NO_TEXT,
@@ -121,7 +118,7 @@ class TextTable:
         source: Path | Any,  # noqa: ANN401 (or a data frame, of whatever library)
         *,
         errors: Encoding = "strict",
-    ) -> TextTable:
+    ) -> Self:
         """Read a file or a data frame. `errors` says how to treat bytes that are not UTF-8.
 
         Raises:

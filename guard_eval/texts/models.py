@@ -1,19 +1,17 @@
 """Identify models, and find them on this machine or the Hugging Face Hub, without importing torch."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import open_regular_file, read_bytes
+from guard_eval.records import record
 
 TIMEOUT_SECONDS = 8.0
 """Seconds to wait for the Hugging Face Hub's answer about a model."""
@@ -130,7 +128,7 @@ def check_model_name(name: str, location: str) -> None:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class HubModels:
     """The Hub models that are on this machine, and the Hub models that must be downloaded.
 

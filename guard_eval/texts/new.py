@@ -1,11 +1,9 @@
 """Make a study's folder: study.toml to edit, its schema for editors, and prompts."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +14,7 @@ from cyclopts import Parameter
 from guard_eval.errors import StudyError, format_count
 from guard_eval.files.opening import read_bytes
 from guard_eval.lookalike import are_lookalikes
-from guard_eval.records import Prompt, clean_for_raters
+from guard_eval.records import Prompt, clean_for_raters, record
 from guard_eval.reporting.escaping import join_lines
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.results import Result
@@ -81,7 +79,7 @@ texts = "texts"   # what raters and judges call them: continuations, answers, su
 # task = "Answer the question in at most three sentences."   # what the systems were asked to do"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class NewStudy(Result):
     """A study that was just made.
 

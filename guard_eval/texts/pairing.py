@@ -5,16 +5,21 @@ The draw depends only on the seed and on each prompt's id. A larger sample there
 every comparison has the same prompts, and new prompts in the file do not change the order of the others.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from guard_eval.errors import StudyError
-from guard_eval.records import MESSAGE_BYTES, Gold, Pair, Prompt, clean_for_raters, make_content_id
+from guard_eval.records import (
+    MESSAGE_BYTES,
+    Generation,
+    Gold,
+    Pair,
+    Prompt,
+    clean_for_raters,
+    make_content_id,
+)
 from guard_eval.study.criteria_settings import StudyFile
-from guard_eval.texts.generations import Generation
 from guard_eval.texts.rows import Record, read_json_lines
 
 

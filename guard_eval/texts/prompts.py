@@ -5,8 +5,6 @@ A row of a file (JSONL, JSON, CSV, TSV, XLSX, Parquet) has `prompt`, and optiona
 one prompt per line.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Divide a study's prompts into those for tuning and those for the comparison of systems."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 

@@ -16,7 +16,6 @@ from guard_eval.study.judge_settings import (
     Judge,
     JudgedExample,
     fill_template,
-    read_judged_examples,
 )
 from judge.prompts.sanitize import RULES, neutralise_markup
 
@@ -164,7 +163,7 @@ class JudgePrompt:
         template: The instructions, with the placeholders of `guard_eval.study.judge_settings`.
         texts: The word for the texts in the plural, such as "continuations".
         task: The task that the writers of the texts were given, if study.toml states a task.
-        examples: Pairs with their verdicts, as the text of a file.
+        examples: Pairs with their verdicts.
         rationale: Whether a rationale is asked for before the verdict.
         as_verdict_block: Whether the answer is a verdict block instead of JSON.
         seed: The study's seed.
@@ -174,7 +173,7 @@ class JudgePrompt:
     template: str = APPENDIX_F
     texts: str = CONTINUATIONS
     task: str | None = None
-    examples: str | None = None
+    examples: tuple[JudgedExample, ...] = ()
     rationale: bool = False
     as_verdict_block: bool = False
     seed: int = 0
@@ -252,7 +251,7 @@ class JudgePrompt:
                 "definition"
             )
         turns = [{"role": "system", "content": system}]
-        for example in read_judged_examples(self.examples) if self.examples else ():
+        for example in self.examples:
             question = self.write_user_message(make_blind_example(example))
             turns.append({"role": "user", "content": question})
             turns.append({"role": "assistant", "content": self.write_example_answer(example)})
@@ -286,7 +285,7 @@ def make_prompt(judge: Judge) -> JudgePrompt:
         template=stock if judge.prompt is None else judge.prompt.text.strip(),
         texts=judge.name_of_texts,
         task=judge.task,
-        examples=None if judge.examples is None else judge.examples.text,
+        examples=judge.judged_examples,
         rationale=judge.rationale,
     )
 

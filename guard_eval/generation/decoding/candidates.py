@@ -3,8 +3,6 @@
 Equal logits are common: in bfloat16 nearly every step has some. `torch.topk` gives them in any order.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

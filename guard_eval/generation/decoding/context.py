@@ -1,7 +1,5 @@
 """The input of a strategy besides the logits: the texts so far, random keys and the state."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor

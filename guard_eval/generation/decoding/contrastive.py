@@ -12,8 +12,6 @@ step's deviation is 0. There are two differences from that program: each text ha
 argument of arctanh is clamped, so that the result is finite.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

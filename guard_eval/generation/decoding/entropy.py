@@ -4,8 +4,6 @@ The paper names the winsorized mean and the logarithmic map (`tab:median_selecti
 formulas here are our interpretation of these names.
 """
 
-from __future__ import annotations
-
 from typing import assert_never
 
 import torch

@@ -4,8 +4,6 @@ No generator has a state: each number is computed from these five (SplitMix64; S
 a prompt gets the same numbers in any batch, at any position of the batch, and on any device.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Penalties for repeated tokens. A row's penalties depend only on its own tokens."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -3,8 +3,6 @@
 Every engine calls `choose_tokens`. Engines differ only in where they keep tokens and state.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace

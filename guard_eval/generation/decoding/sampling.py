@@ -4,8 +4,6 @@ A token whose logit is already −inf cannot be chosen. At least one token of ea
 next to the names in `strategies/values.py`.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

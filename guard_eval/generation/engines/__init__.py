@@ -2,7 +2,7 @@
 
 import os
 from importlib.util import find_spec
-from typing import Any, TypeAlias
+from typing import Any
 
 from guard_eval.errors import MissingExtraError
 
@@ -14,9 +14,9 @@ for _package in ("torch", "transformers"):
 # for, and a step takes 9 to 16 times as long. PyTorch reads this variable when it is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-Model: TypeAlias = Any
+Model = Any
 """A model of transformers, whose classes are untyped."""
-Tokenizer: TypeAlias = Any
+Tokenizer = Any
 """A tokenizer of transformers."""
-Output: TypeAlias = Any
+Output = Any
 """The result of a model's forward pass or of `generate`."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import torch
@@ -22,6 +21,7 @@ from guard_eval.generation.engines import Model, Output, Tokenizer
 from guard_eval.generation.engines.encoding import ends_with_stop_string
 from guard_eval.generation.engines.loading import SMALL
 from guard_eval.generation.strategies import Strategy
+from guard_eval.records import record
 
 Row = TypeVar("Row")
 Result = TypeVar("Result")
@@ -110,7 +110,7 @@ def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Batch:
     """Prompts that are continued together.
 
@@ -158,7 +158,7 @@ class Batch:
         return torch.tensor(stopped, device=ids.device)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class DecodedBatch:
     """The new tokens of a batch, in the order of the prompts.
 

@@ -5,8 +5,6 @@ changes the scores of the beam search. Contrastive search and ACS need the hidde
 so this module writes their texts in a separate loop.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

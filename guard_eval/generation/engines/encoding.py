@@ -1,7 +1,5 @@
 """Convert prompts to token ids, and generated tokens to continuations."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import math

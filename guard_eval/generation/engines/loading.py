@@ -23,7 +23,7 @@ from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.generation.engines.packed import pack_linear_layers
 from guard_eval.generation.strategies import Strategy, signature
 from guard_eval.generation.strategies.own import hash_own_strategy_source
-from guard_eval.records import Recipe
+from guard_eval.records import Recipe, record
 from guard_eval.study.system_settings import GenerationSettings
 from guard_eval.texts.models import has_weights, hash_model_folder
 
@@ -37,7 +37,7 @@ ModelKind = Literal["AutoModelForCausalLM", "AutoModel"]
 """The transformers class that loads a model: with the head that predicts tokens, or without a head."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class LoadedModel:
     """A model that is ready to generate, with the facts that `Recipe` and `Continuation` record.
 
@@ -84,8 +84,8 @@ class LoadedModel:
             strategy=signature(strategy),
             seed=seed,
             dtype=self.dtype,
-            amateur=amateur and amateur.name,
-            amateur_revision=amateur and amateur.revision,
+            amateur=amateur.name if amateur else None,
+            amateur_revision=amateur.revision if amateur else None,
             engine=engine,
             source=hash_own_strategy_source(strategy),
             **settings.recipe_fields,

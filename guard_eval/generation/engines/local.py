@@ -1,7 +1,5 @@
 """The engine that runs a study's models in this process, with transformers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial

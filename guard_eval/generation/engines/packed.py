@@ -5,8 +5,6 @@ candidate. Torch uses MKL, which rearranges the weights at every call. Packed we
 once, so a step with AVX-512 takes about half the time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 

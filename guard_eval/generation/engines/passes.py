@@ -8,8 +8,6 @@ There are three kinds of passes. `probe.py` finds out by trials which kinds a mo
 - `PlainPasses`: there is no cache, and each text is read from the beginning at every step.
 """
 
-from __future__ import annotations
-
 import inspect
 from functools import cached_property
 

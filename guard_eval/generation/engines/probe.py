@@ -195,6 +195,7 @@ class Abilities:
             texts[:, :-_STEPS],
             mask[:, :-_STEPS],
             force_text_tokens,
+            stop_criteria=(),
             pad_token_id=0,
             output_logits=True,
             return_dict_in_generate=True,

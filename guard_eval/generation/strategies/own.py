@@ -3,8 +3,6 @@
 A study.toml never names a file of code, because a study may come from a stranger. It names only strategies.
 """
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import os

@@ -1,7 +1,5 @@
 """Parse the signatures of strategies."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import fields

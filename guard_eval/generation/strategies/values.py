@@ -12,13 +12,13 @@ import re
 from dataclasses import MISSING, dataclass, fields
 from dataclasses import Field as DataclassField
 from functools import cache, singledispatch
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast, dataclass_transform, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, cast, dataclass_transform, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from guard_eval.errors import StudyError, suggest_nearest_word
 
-_Tensor: TypeAlias = Any
+_Tensor = Any
 """The type of PyTorch's tensors. This module works without PyTorch."""
 Formulation = Literal["equations", "algorithm1", "released"]
 Aggregation = Literal["median", "mean", "winsorized"]

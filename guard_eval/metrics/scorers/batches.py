@@ -1,7 +1,5 @@
 """Put rows of token ids into batches for a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 

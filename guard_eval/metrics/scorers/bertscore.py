@@ -5,8 +5,6 @@ numbers are equal to those of the authors' package bert-score 0.3.13, without in
 without rescaling.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial

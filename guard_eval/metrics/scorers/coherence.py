@@ -4,8 +4,6 @@ Any causal language model can score texts. If the model that wrote the texts als
 wins by construction, so a table always names the scoring model. Perplexity is computed from the same numbers.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Iterable, Iterator, Sequence

@@ -6,13 +6,10 @@ number of buckets and on the number of texts. Only scores with equal numbers of 
 compared.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import Literal
@@ -28,6 +25,7 @@ from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.metrics.outcomes import Group, Outcome, make_outcome_from_run_values
 from guard_eval.metrics.scorers.batches import compute_values_in_batches, pad_rows
 from guard_eval.metrics.scoring_models import MetricTools, ScoringInput
+from guard_eval.records import record
 from guard_eval.study.settings import MetricSettings
 
 SEEDS = (25, 26, 27, 28, 29)
@@ -51,7 +49,7 @@ Features = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record
 class Mauve:
     """MAUVE of one set of texts.
 

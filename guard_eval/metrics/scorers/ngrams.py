@@ -5,12 +5,10 @@ work). N-grams are counted per text and summed over texts, and the last n-gram o
 repetition rate is rounded to two decimals of a percent before the product is computed.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -24,6 +22,7 @@ from guard_eval.metrics.outcomes import (
     make_outcome_from_sums,
 )
 from guard_eval.metrics.scoring_models import MetricTools
+from guard_eval.records import record
 
 Gram = tuple[str, ...]
 ORDERS = (2, 3, 4)
@@ -37,7 +36,7 @@ def list_ngrams(words: Sequence[str], n: int) -> Iterable[Gram]:
     return zip(*(words[start:] for start in range(n)), strict=False)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Diversity:
     """The diversity of a set of texts and its repetition rates, in percent.
 

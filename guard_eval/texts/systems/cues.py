@@ -4,8 +4,6 @@ Raters never see the names of systems. But a text can reveal its system if it co
 the system's usual opening, has Markdown, or stops in mid-sentence.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -3,20 +3,17 @@
 Ambiguous files are refused. Assumptions are reported in `ImportedSystem.line` and the notes.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError, format_count
-from guard_eval.records import Prompt, clean_for_raters
+from guard_eval.records import Generation, Prompt, clean_for_raters, record
 from guard_eval.texts.generation_files import ECHO, FURTHER, TextTable
-from guard_eval.texts.generations import Generation
 from guard_eval.texts.systems.matching import MatchedTexts, PromptIndex
 from guard_eval.texts.systems.served_files import make_system_file_name
 
@@ -24,7 +21,7 @@ Source = Path | Any
 """A file, or a data frame with the columns prompt, system and text."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class ImportedSystem:
     """A system whose texts come from a file.
 

@@ -5,17 +5,14 @@ decide. If a file has neither ids nor prompts, and has one text per prompt, the 
 not enough: two files of one data set can have the same ids for prompts that were cut at different places.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 
-from guard_eval.records import Prompt, clean_for_raters, make_content_id
+from guard_eval.records import Generation, Prompt, clean_for_raters, make_content_id
 from guard_eval.texts.generation_files import ECHO
-from guard_eval.texts.generations import Generation
 
 SystemTexts = Mapping[tuple[str, int], Generation]
 """A system's texts, by the prompt's id and the number of the text: 1, 2, …."""

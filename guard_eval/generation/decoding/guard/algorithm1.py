@@ -12,8 +12,6 @@ The algorithm does not define some details. This module defines them as follows:
 - k_t is rounded down before its logarithm. arctanh's argument is clamped as in the equations.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -13,8 +13,6 @@ The equations do not define some details. This module defines them as follows:
 Scalars are float64. No function waits for the device, so a GPU always has work in its queue.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

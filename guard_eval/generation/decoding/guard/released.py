@@ -17,8 +17,6 @@ There are four differences from the authors' program: padding is not counted, ea
 history, scalars are float64, and scores are logarithms.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -4,8 +4,6 @@ A step is a pure function of the logits, the earlier entropies and the tokens so
 ln p + count · ln α_t, so they do not underflow.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

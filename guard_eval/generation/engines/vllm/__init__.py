@@ -3,7 +3,7 @@
 Only these two modules import vLLM. If this package is installed, vLLM finds `plugin.py`.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
-VllmObject: TypeAlias = Any
+VllmObject = Any
 """An object of vLLM. vLLM's classes are imported only when they are needed."""

@@ -1,7 +1,5 @@
 """Write a study's texts with vLLM, chunk by chunk."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator, Sequence

@@ -13,8 +13,6 @@ reason. So removed requests are remembered for some time. If a request comes bac
 strategy, key and prompt, because these three determine the text.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence

@@ -10,8 +10,6 @@
 The plug-in ignores requests without these arguments.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from guard_eval.errors import StudyError
