@@ -1,7 +1,5 @@
 """The command `check`: do a paper's printed counts support the paper's claim? No study is needed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """The input of every analysis: the scored verdicts, and the declarations about them."""
 
-from __future__ import annotations
-
 import json
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +8,7 @@ from functools import cached_property, wraps
 from importlib.metadata import version
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast
 
 import pandas as pd
 
@@ -269,7 +267,7 @@ class Evidence:
     _rows: dict[object, object] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def from_verdicts(cls, table: pd.DataFrame, context: Context) -> Evidence:
+    def from_verdicts(cls, table: pd.DataFrame, context: Context) -> Self:
         """Score a validated table according to the declarations in `context`.
 
         Raises:
@@ -282,7 +280,7 @@ class Evidence:
             raise StudyError(UNNAMED_RATERS)
         return evidence
 
-    def rows(self, analyse: Callable[[Evidence], Sequence[R]]) -> Sequence[R]:
+    def rows(self, analyse: Callable[["Evidence"], Sequence[R]]) -> Sequence[R]:
         """Run an analysis once, and return its rows. Example: `evidence.rows(measure_agreement)`.
 
         The argument is the function itself, so that mypy knows the class of the rows.

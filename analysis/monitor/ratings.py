@@ -4,8 +4,6 @@ This module never shows which method is ahead. Owners who watch the result, and 
 differences that do not exist.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field

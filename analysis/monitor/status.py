@@ -3,8 +3,6 @@
 The state has the completed and missing steps, the raters, and the next commands.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

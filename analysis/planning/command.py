@@ -3,8 +3,6 @@
 A pilot gives the share of ties and the correlation of ratings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
@@ -335,7 +333,7 @@ def _make_needed_items_table(
     )
 
 
-def _draw_power_curve(design: Design, curve: Mapping[int, Mapping[int, float]], axes: Axes) -> None:
+def _draw_power_curve(design: Design, curve: Mapping[int, Mapping[int, float]], axes: "Axes") -> None:
     """Draw the power against the number of items, with one line for each number of raters."""
     for (raters, powers), marker in zip(curve.items(), cycle(MARKERS), strict=False):
         percentages = [100 * power for power in powers.values()]

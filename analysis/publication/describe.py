@@ -4,8 +4,6 @@ A page from before the first verdict is a preregistration: `compare_with_written
 differences.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command `guard-eval export`: write a table of the study, and the study's record beside the verdicts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Publish a study: the verdicts without the raters' identities, the pairs, a dataset card and the report."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Replicate a table or a figure of the paper, and show the paper's figures and ours together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import field, replace
 from pathlib import Path

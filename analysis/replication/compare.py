@@ -6,8 +6,6 @@ Each row is a figure: its key (`dataset`, `strategy`, `versus`, `metric`), the v
 the number. `is_exact` means that our figure must equal the paper's, because both come from the same counts.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from io import BytesIO

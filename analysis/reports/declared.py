@@ -1,7 +1,5 @@
 """Declarations about a table of verdicts without a study: in a report.toml beside it, and with `--set`."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The first screen of a report: the raters, the answer in plain sentences, and a line for each result."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain

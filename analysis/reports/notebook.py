@@ -1,7 +1,5 @@
 """Analyses for notebooks: they take a table of verdicts and return data frames or matplotlib figures."""
 
-from __future__ import annotations
-
 import warnings
 from inspect import getdoc
 from pathlib import Path
@@ -89,7 +87,7 @@ ranking = wrap_analysis(
 )
 
 
-def figures(verdicts: Source, /, **declared: object) -> dict[str, Figure]:
+def figures(verdicts: Source, /, **declared: object) -> dict[str, "Figure"]:
     """Return matplotlib figures of shares or rankings, by name. Arguments: see `shares`."""
     from analysis.reports.paper import draw_figures  # noqa: PLC0415  matplotlib, which only figures need
 

@@ -3,8 +3,6 @@
 Notebooks show figures of all comparisons and rankings.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -412,7 +410,7 @@ def _draw_share_intervals(
         remarks: A text on the right of each line.
     """
 
-    def draw(axes: Axes) -> None:
+    def draw(axes: "Axes") -> None:
         for index, share in enumerate(shares):
             is_strong = index in strong
             draw_interval(axes, share.low, share.high, index, color=FIRST, width=2.6 if is_strong else 1.6)

@@ -1,7 +1,5 @@
 """Sentences about raters, rankings, methods and limits. Most of them come from templates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path

@@ -4,8 +4,6 @@ The record has the plan of the study and all facts that change or weaken its ans
 published or exported table says what the report of the study says.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace

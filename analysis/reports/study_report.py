@@ -3,8 +3,6 @@
 The written plan of the study is compared with its present state.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

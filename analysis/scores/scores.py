@@ -4,13 +4,11 @@ Scores of several criteria form a composite, and those of several judges a panel
 `[composite]` and `[panel]` declare the rule.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -104,13 +102,13 @@ class ScoredVerdicts:
         planned: Planned | None = None,
         panel: PanelRule | None = None,
         composite: Weights | None = None,
-    ) -> ScoredVerdicts:
+    ) -> Self:
         """Score a validated table. `planned` decides the order of the methods in each comparison."""
         return cls(
             frame=sort_verdicts(unify_method_order(verdicts, planned)), panel=panel, composite=composite
         )
 
-    def restrict_to_comparisons(self, comparisons: Collection[tuple[str, str]]) -> ScoredVerdicts:
+    def restrict_to_comparisons(self, comparisons: Collection[tuple[str, str]]) -> Self:
         """Keep only the verdicts on these comparisons. Return `self` if there are no other comparisons."""
         groups = self.frame.groupby(["method_a", "method_b"], sort=False)
         is_included = np.array([pair in set(comparisons) for pair in groups.groups])
@@ -425,7 +423,7 @@ class UnitScores:
     strata: Integers
 
     @classmethod
-    def from_items(cls, items: pd.DataFrame) -> UnitScores:
+    def from_items(cls, items: pd.DataFrame) -> Self:
         """Create the units from a table of items, which must be sorted by item number."""
         codes, units = pd.factorize(items["unit"].to_numpy())
         strata = np.zeros(len(units), dtype=np.int64)

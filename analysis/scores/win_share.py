@@ -4,8 +4,6 @@ The unit is the prompt if it is known, otherwise the pair. Pairs of one prompt d
 ratings of one pair. The test therefore flips the signs of a unit together, and a variance is over units.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

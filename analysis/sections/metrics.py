@@ -1,7 +1,5 @@
 """The scores of the texts by automatic metrics; `guard-eval measure` computes them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from analysis.evidence import ALL, Evidence, MetricRow, declare_plan_keys

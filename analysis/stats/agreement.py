@@ -4,8 +4,6 @@ Verdicts are counts of an item's ratings in each category, [items, categories]. 
 units. The argument `unit` gives the unit of each item, [items]; without it every item is a unit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

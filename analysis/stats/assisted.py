@@ -6,12 +6,10 @@ The method is prediction-powered inference (Angelopoulos, Bates, Fannjiang, Jord
 judge's mean on the part).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -151,7 +149,7 @@ class _Moments(NamedTuple):
     people_squares: Floats
 
     @classmethod
-    def from_sums(cls, sums: Floats) -> _Moments:
+    def from_sums(cls, sums: Floats) -> Self:
         """Compute the moments from sums, `[..., strata · 8]` (`_sum_by_unit_and_stratum`)."""
         by_stratum = sums.reshape(*sums.shape[:-1], -1, 8)
         n, y, f, ff, yf, yy, total, f_on_all = np.moveaxis(by_stratum, -1, 0)

@@ -1,6 +1,6 @@
 """Fit Davidson's model of comparisons with ties."""
 
-from __future__ import annotations
+from typing import Self
 
 import numpy as np
 from scipy import special
@@ -40,7 +40,7 @@ class ComparedPairs:
         parameters: Floats,
         first: Integers,
         second: Integers,
-    ) -> ComparedPairs:
+    ) -> Self:
         """Apply the model to comparisons of the methods numbered `first` and `second`, [n] each."""
         log_nu = np.full(len(first), len(parameters) - 1)
         places = np.stack([first, second, log_nu], axis=-1)

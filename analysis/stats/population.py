@@ -13,8 +13,6 @@ residual. Then the variance between raters follows Paule and Mandel (1982), whic
 numbers of items per rater, and items are clusters (Cameron, Gelbach and Miller 2011).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

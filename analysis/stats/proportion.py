@@ -1,7 +1,5 @@
 """Estimate proportions, run the paper's binomial test, and find the smallest share that a study detects."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,10 +1,9 @@
 """Find the possible ranks of each method, valid for all methods at once, and test for any difference."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy import special
@@ -102,7 +101,7 @@ class Comparisons:
         shrunk[:-1] *= factor
         return shrunk
 
-    def estimate_errors(self, parameters: Floats, rater: Integers | None = None) -> ShareErrors:
+    def estimate_errors(self, parameters: Floats, rater: Integers | None = None) -> "ShareErrors":
         """Return the errors of the expected win shares for these raters, or for raters in general.
 
         For raters in general, raters and units are crossed clusters: a variance is the variance over units,
@@ -138,7 +137,7 @@ class Comparisons:
             df=df,
         )
 
-    def _replace_units(self, cluster: Integers) -> Comparisons:
+    def _replace_units(self, cluster: Integers) -> Self:
         """Return a copy of the comparisons with other units: the cluster of each comparison."""
         clusters, unit = np.unique(cluster, return_inverse=True)
         return replace(self, unit=unit, strata=np.zeros(len(clusters), dtype=np.int64))

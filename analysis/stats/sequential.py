@@ -13,8 +13,6 @@ and Ramdas 2024, betting on a grid): the shares for which the fortune has not re
 excludes one half exactly when the test rejects.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

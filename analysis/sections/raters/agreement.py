@@ -1,7 +1,5 @@
 """Agreement of raters of one kind: raw agreement, Fleiss' κ, Krippendorff's α, Gwet's AC1 and ICC(1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

@@ -3,8 +3,6 @@
 Comparisons are never pooled. People, models and simulated raters are never pooled either.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, cast

@@ -1,7 +1,5 @@
 """On which pairs do people disagree most, with each other and with a judge?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """Excluded raters: their number, the reasons and dates, and the results with their verdicts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

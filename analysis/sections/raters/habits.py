@@ -1,7 +1,5 @@
 """Each rater compared with the others: agreement, ties, preference for a place, and speed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated
 

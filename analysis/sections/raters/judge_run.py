@@ -1,7 +1,5 @@
 """The runs of judges: tokens, money, failures, models that answered, and calibration."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 

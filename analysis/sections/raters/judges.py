@@ -1,7 +1,5 @@
 """Compare a judge with people: does the judge agree with them, and can the judge replace one of them?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Did models answer for people? Agreement with each judge, and the events that the app counted."""
 
-from __future__ import annotations
-
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.likeness import (
     BY_TASTE,

@@ -1,7 +1,5 @@
 """Does the first text win more often? Does the longer text win more often?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Select the results for the report's answer, with the declared test."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ People rate a random part of the pairs that a judge judges. The estimate is peop
 agrees with people makes the interval narrower; a judge that does not agree leaves the result unchanged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

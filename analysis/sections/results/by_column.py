@@ -1,7 +1,5 @@
 """Does the result depend on a column of the table, such as the genre, the language or the length?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 

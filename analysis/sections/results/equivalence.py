@@ -1,7 +1,5 @@
 """Is a win share within a declared margin of one half?"""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Rank several methods: strengths, ranks, and their uncertainty."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Comparisons that stop after a round of prompts: the decided comparisons and the eliminated systems."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

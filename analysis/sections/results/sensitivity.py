@@ -1,7 +1,5 @@
 """Does the conclusion depend on the analysis? Analyse each result in other common ways, too."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial

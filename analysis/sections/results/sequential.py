@@ -1,7 +1,5 @@
 """Tests and intervals that stay valid if results are viewed before all verdicts are in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Win shares: how often each method was preferred, with interval, test and corrected p."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Self, TypeVar
