@@ -27,7 +27,7 @@ ALLOWED = {
     "guard_eval/cli/start.py": {"open"},  # the null device
     "guard_eval/generation/engines/encoding.py": {"read_text"},  # the size of this process
     "guard_eval/reporting/drawing.py": {"open", "savefig"},  # into memory
-    "guard_eval/files/sheets.py": {"load_workbook"},  # from memory
+    "guard_eval/files/rows.py": {"load_workbook"},  # from memory
     "guard_eval/store/database.py": {"copyfile"},  # into a folder that was just made
     # After a check of the same folder by a door.
     "analysis/publication/publish.py": {"rmtree"},  # a folder that was just made
