@@ -14,16 +14,17 @@ _PACE_SECONDS = 0.03
 def main() -> None:
     """Show this visitor's current page."""
     if "visit" in st.session_state:
-        _show_current_page(state.app)
+        _show_current_page()
         return
     # Visitors who are not signed in are served one by one with pauses, so that they cannot slow down raters.
     with state.ENTRANCE:
         time.sleep(_PACE_SECONDS)
-        _show_current_page(state.app)
+        _show_current_page()
 
 
-def _show_current_page(app: App) -> None:
+def _show_current_page() -> None:
     """Show the page that is due, or a reassuring page if the study cannot be used."""
+    app = state.app
     st.set_page_config(page_title=app.words.instructions.title, layout="wide")
     st.html(f"<style>{markup.read_asset('page.css')}</style>")
     try:

@@ -16,7 +16,6 @@ A code is sent to the browser only with the page of its ending.
 """
 
 import time
-from collections.abc import Sequence
 from typing import Literal
 
 import streamlit as st
@@ -39,7 +38,7 @@ from annotation_app.state import App, Visit, store_progress_note
 from guard_eval.records import BlindPair, make_content_id
 from guard_eval.store import handout, raters
 from guard_eval.store.notes import CHECK_ATTEMPTS
-from guard_eval.study.wording import FormQuestion, PracticePair, fill_placeholders
+from guard_eval.study.wording import PracticePair, Wording, fill_placeholders
 
 Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined", "ended"]
 
@@ -101,31 +100,32 @@ def _show_background_questions(app: App, visit: Visit) -> str:
     """Show the questions about the rater."""
     texts = app.words.background
     with show_narrow_page(texts.title, texts.lead):
-        answers = _show_question_form("background", texts.questions, texts.button)
+        answers = _show_question_form("background", texts)
     if answers is not None:
         store_progress_note(app, visit, "background", answers)
         st.rerun()
     return "background"
 
 
-def _show_question_form(key: str, questions: Sequence[FormQuestion], button: str) -> dict[str, str] | None:
-    """Ask questions. After the button is pressed, return the answers that are not empty, by name.
+def _show_question_form(key: str, words: Wording) -> dict[str, str] | None:
+    """Ask a page's questions. After the button is pressed, return the answers that are not empty, by name.
 
     The names of options stay on the server; the browser gets only their words.
     """
     answers: dict[str, str] = {}
     with st.form(key, border=False):
-        for question in questions:
+        for question in words.questions:
             text = escape_label(question.ask)
             name = f"{key}-{question.name}"
             if question.answers:
-                words = {answer: escape_label(text) for answer, text in question.answers.items()}
-                answer = st.radio(text, list(words), format_func=words.__getitem__, key=name, index=None)
+                labels = {answer: escape_label(text) for answer, text in question.answers.items()}
+                answer = st.radio(text, list(labels), format_func=labels.__getitem__, key=name, index=None)
             else:
                 answer = st.text_input(text, key=name, max_chars=ANSWER_LENGTH)
             answers[question.name] = (answer or "").strip()
         name = f"{key}-send"
-        pressed = st.form_submit_button(escape_label(button), key=name, type="primary", shortcut="Ctrl+Enter")
+        button = escape_label(words.button)
+        pressed = st.form_submit_button(button, key=name, type="primary", shortcut="Ctrl+Enter")
     return {name: answer for name, answer in answers.items() if answer} if pressed else None
 
 
@@ -236,7 +236,7 @@ def _show_comprehension_check(app: App, visit: Visit) -> str:
             args=("instructions",),
         )
         # Each attempt gets a new form, in which nothing is chosen yet.
-        answers = _show_question_form(name, texts.questions, texts.button)
+        answers = _show_question_form(name, texts)
         if answers is not None and len(answers) < len(texts.questions):
             show_problem_message(texts.missing)
         elif answers is not None:

@@ -254,9 +254,8 @@ def _read_stored_answers(app: App, visit: Visit, number: int) -> JsonObject:
 
 def _replaces_newer_answers(visit: Visit, submission: Submission, answers: JsonObject) -> bool:
     """Return whether a submission would replace newer answers from another tab or browser."""
-    if not answers or submission.base in {None, answers["base"]}:
-        return False
-    if visit.acknowledged == (submission.pair, submission.after):
+    follows_own_press = visit.acknowledged == (submission.pair, submission.after)
+    if not answers or submission.base in {None, answers["base"]} or follows_own_press:
         return False
     changes = {
         "chosen": submission.choices,

@@ -8,7 +8,8 @@ parameters that reasoning models do not support.
 """
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from guard_eval.records import record
 from guard_eval.servers.failures import (
@@ -143,16 +144,14 @@ class History:
     has_other_questions: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(NamedTuple):
     """The decision to send a request in this form. Each further sample of an answer has another number."""
 
     form: Form
     sample: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RetryLater:
+class RetryLater(NamedTuple):
     """The decision to send the same request again after a pause, or to ask another question first.
 
     Attributes:
@@ -166,22 +165,19 @@ class RetryLater:
     another_first: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The decision that a question is finished because it has a verdict."""
 
     choices: Choices
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """The decision to leave a question without a verdict in this run."""
 
     error: RequestFailure
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(NamedTuple):
     """The decision to end the run, with a message for the user."""
 
     reason: str

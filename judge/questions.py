@@ -42,8 +42,9 @@ PLACEHOLDERS = BlindPair(
 
 def make_judge_hand_out_plan(judge: Judge, *, seed: int) -> HandOutPlan:
     """Return the rules by which pairs are given to a judge: seed, orders, number of samples, and lease."""
-    one_order = judge.orders == "one"
-    return HandOutPlan(seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=one_order)
+    return HandOutPlan(
+        seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=judge.orders == "one"
+    )
 
 
 def read_unjudged_questions(store: Store, judge: Judge, *, seed: int) -> list[Question]:

@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Floats, Statistic, divide_sums, join_notes
-from guard_eval.records import clean_for_raters
-from guard_eval.texts.generations import HUMAN, Generation
+from guard_eval.records import HUMAN, Generation, clean_for_raters
 
 DIFFERING = "reference differs between strategies"
 """The flaw of a reference if a prompt has several references."""

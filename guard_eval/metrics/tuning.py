@@ -19,14 +19,13 @@ from guard_eval.estimate import Floats
 from guard_eval.metrics.inference import Outcomes
 from guard_eval.metrics.outcomes import group_texts, make_outcome_from_text_values
 from guard_eval.metrics.scores import MeasurementResult
-from guard_eval.records import TIE, Prompt, make_content_id, record
+from guard_eval.records import TIE, Generation, Prompt, make_content_id, record
 from guard_eval.reporting.escaping import Cell, make_csv
 from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.store import Store, settings
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
 from guard_eval.study.tuning import FILE, JUDGE, LESS_IS_BETTER, Choice, Search, TriedSetting, Tuning
-from guard_eval.texts.generations import Generation
 from guard_eval.texts.pairing import make_pairs
 from guard_eval.texts.tuning import hash_tuning_choice, read_tuning_verdicts
 

@@ -19,8 +19,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from guard_eval.errors import StudyError
 from guard_eval.files.rows import Encoding
-from guard_eval.records import Prompt
-from guard_eval.texts.generations import Finish, Generation
+from guard_eval.records import Finish, Generation, Prompt
 from guard_eval.texts.rows import (
     KEYS,
     NO_TEXT,

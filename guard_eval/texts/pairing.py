@@ -10,9 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from guard_eval.errors import StudyError
-from guard_eval.records import MESSAGE_BYTES, Gold, Pair, Prompt, clean_for_raters, make_content_id
+from guard_eval.records import (
+    MESSAGE_BYTES,
+    Generation,
+    Gold,
+    Pair,
+    Prompt,
+    clean_for_raters,
+    make_content_id,
+)
 from guard_eval.study.criteria_settings import StudyFile
-from guard_eval.texts.generations import Generation
 from guard_eval.texts.rows import Record, read_json_lines
 
 

@@ -10,7 +10,7 @@ from guard_eval.metrics.outcomes import (
     make_outcome_from_text_values,
 )
 from guard_eval.metrics.scoring_models import MetricTools
-from guard_eval.texts.generations import HUMAN
+from guard_eval.records import HUMAN
 
 SHARED_TIME = "texts of one batch share its time, so there is no interval over prompts"
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError, format_count
-from guard_eval.records import Prompt, clean_for_raters, record
+from guard_eval.records import Generation, Prompt, clean_for_raters, record
 from guard_eval.texts.generation_files import ECHO, FURTHER, TextTable
-from guard_eval.texts.generations import Generation
 from guard_eval.texts.systems.matching import MatchedTexts, PromptIndex
 from guard_eval.texts.systems.served_files import make_system_file_name
 
