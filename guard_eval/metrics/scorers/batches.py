@@ -46,7 +46,11 @@ def compute_values_in_batches(
     return values
 
 
-def pad_rows(rows: Sequence[Sequence[int]], model: Model, padding: int = 0) -> tuple[Tensor, Tensor]:
+def pad_rows(
+    rows: Sequence[Sequence[int]],
+    model: Model,
+    padding: int = 0,
+) -> tuple[Tensor, Tensor]:
     """Pad rows on the right. Return the ids and a mask that is true for tokens, `[rows, longest]` each.
 
     Args:
