@@ -260,7 +260,7 @@ class JudgeCommand:
                 self._store_judge_error(preview.judge),
                 progress.show_task(preview.name, total=len(preview.questions), unit="judgments") as advance,
             ):
-                run = (BatchRun if self.batch else OnlineRun)(
+                online = OnlineRun(
                     self.store,
                     preview.judge,
                     seed=self.study.settings.seed,
@@ -269,11 +269,12 @@ class JudgeCommand:
                     budget_usd=self.budget,
                     advance=advance,
                 )
-                self.counts[preview.name] = run.counts
+                self.counts[preview.name] = online.counts
                 if preview.attempts:
-                    compared = resend_requests(run, preview.attempts)
+                    compared = resend_requests(online, preview.attempts)
                     self.rechecked.append(f"{preview.name}: {compared}")
                 else:
+                    run = BatchRun(online) if self.batch else online
                     run.judge_questions(self._plan_question_rounds(preview))
 
     def _plan_question_rounds(self, preview: Preview) -> Iterable[Sequence[Question]]:

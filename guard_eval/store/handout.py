@@ -77,7 +77,9 @@ _LAST_ACT = query("""
 """)
 
 _TEXTS = query("""
-    SELECT presentation.id, presentation.first, pair.prompt, pair.text_a, pair.text_b
+    SELECT presentation.id, pair.prompt,
+        CASE presentation.first WHEN 'a' THEN pair.text_a ELSE pair.text_b END AS text_a,
+        CASE presentation.first WHEN 'a' THEN pair.text_b ELSE pair.text_a END AS text_b
     FROM presentation JOIN pair ON pair.id = presentation.pair_id
     WHERE presentation.id IN :numbers
 """)
@@ -115,12 +117,8 @@ def claim_pairs(store: Store, rater: Rater, plan: HandOutPlan, limit: int = 1) -
 
 def read_blind_pairs(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
     """Return the prompt and the texts A and B of each presentation, as the rater sees them."""
-    blind_pairs = {}
-    for row in _TEXTS(db, numbers=list(numbers)):
-        texts = (row.text_a, row.text_b)
-        if row.first == "b":
-            texts = (row.text_b, row.text_a)
-        blind_pairs[row.id] = BlindPair.from_texts(row.id, row.prompt, *texts)
+    rows = _TEXTS(db, numbers=list(numbers))
+    blind_pairs = {row.id: BlindPair.from_texts(*row) for row in rows}
     return [blind_pairs[number] for number in numbers]
 
 
