@@ -310,14 +310,12 @@ class _HandOut:
 
     def count_remaining_gold_and_repeats(self, pairs: int) -> int:
         """Return the number of remaining gold pairs and repeats for a rater who will see `pairs` pairs."""
-        turns = [
-            self._draw_gold_or_repeat_position("gold", index) for index in range(len(self._draw_gold_sides()))
-        ]
-        gold = sum(turn <= pairs for turn in turns)
-        repeats = min(self.plan.repeats, pairs // 2)
-        gold_left = max(0, gold - len(self.checks["gold"]))
-        repeats_left = max(0, repeats - len(self.checks["repeat"]))
-        return gold_left + repeats_left
+        gold = sum(
+            self._draw_gold_or_repeat_position("gold", index) <= pairs
+            for index in range(len(self._draw_gold_sides()))
+        )
+        due = {"gold": gold, "repeat": min(self.plan.repeats, pairs // 2)}
+        return sum(max(0, due[role] - len(pair_ids)) for role, pair_ids in self.checks.items())
 
     def _draw_gold_or_repeat_position(self, role: Role, index: int) -> int:
         """Return the number of pairs before the gold pair or repeat with this index: each block has one."""
