@@ -10,7 +10,7 @@ A batch that is too large for the account is halved. After that, only one batch 
 import asyncio
 import secrets
 import tempfile
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -52,6 +52,9 @@ REQUESTS_AT_ONCE = 200
 POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 60.0
 """Seconds between two checks of a batch: the first pause, and the longest pause."""
 
+LATE_FILE_POLLS = 8
+"""The number of further checks of an ended batch whose files have fewer answers than are counted."""
+
 GIVEN_UP_AFTER = timedelta(days=3)
 """The age of a batch after which answers that are counted, but in no file, are lost."""
 
@@ -74,6 +77,7 @@ class BatchRun:
         self.journal = online.journal
         self.server = online.server
         self._errors: dict[str, RequestFailure] = {}  # by the request's key
+        self._late_file_polls: Counter[str] = Counter()  # by our name for the batch
         self._most_requests = MOST_REQUESTS  # in one batch; lower after a batch was too large
         # Our names for batches, by the request's key; empty if the answer comes after this run.
         self._batch_of: dict[str, str] = {}
@@ -284,6 +288,8 @@ class BatchRun:
     async def _poll_batch(self, batch: Batch) -> bool:
         """Ask the provider for a batch's status. If the batch has ended, store the results and return True.
 
+        If results that the provider counts are in no file yet, the batch is checked some more times.
+
         Raises:
             StudyError: The provider does not know the batch, or only the user can fix a request's problem.
         """
@@ -306,6 +312,9 @@ class BatchRun:
         answers_in_no_file = 0 if status.unanswered is None else size - status.unanswered
         is_recent = any(row.sent_at > now - GIVEN_UP_AFTER for row in missing.values())
         if answers_in_no_file > 0 and is_recent:  # a provider may update its files later
+            self._late_file_polls[batch.name] += 1
+            if self._late_file_polls[batch.name] <= LATE_FILE_POLLS:
+                return False
             progress.warn(
                 f"the provider has counted {answers_in_no_file} more answers to the batch "
                 f"{batch.provider_id} than its result files have. Run the command again later"

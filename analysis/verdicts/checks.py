@@ -3,8 +3,6 @@
 Each check names the lines, the value and the remedy.
 """
 
-from __future__ import annotations
-
 import re
 from itertools import combinations
 from typing import get_args

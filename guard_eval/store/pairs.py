@@ -137,10 +137,9 @@ def _select_new_pairs(db: Connection, rows: Sequence[JsonObject]) -> list[JsonOb
                     f"the {name} {row[name][:40]!r}… has {len(row[name])} characters; shorten this name to "
                     f"at most {LONGEST_ID} characters"
                 )
-        methods = {row["method_a"], row["method_b"]}
-        if len(methods) == 1 or TIE in methods:
-            a = row["method_a"]
-            b = row["method_b"]
+        a = row["method_a"]
+        b = row["method_b"]
+        if a == b or TIE in {a, b}:
             raise StudyError(f"pair {row['id']} compares {a!r} with {b!r}; name two methods, not {TIE!r}")
         before = rows_by_id.setdefault(row["id"], row)
         changed = [name for name in row if name != "position" and row[name] != before[name]]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from guard_eval.errors import StudyError, format_count
-from guard_eval.records import Pair, record
+from guard_eval.records import Generation, Pair, record
 from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
@@ -13,7 +13,6 @@ from guard_eval.study import Study
 from guard_eval.study.folder import record_own_strategies
 from guard_eval.study.settings import Settings
 from guard_eval.texts.generation_files import ECHO
-from guard_eval.texts.generations import Generation
 from guard_eval.texts.pairing import draw_prompts, drop_repeated_prompts, make_pairs, parse_gold_pairs
 from guard_eval.texts.systems import find_first_texts_of_systems
 from guard_eval.texts.systems.cues import describe_revealing_cues, describe_unfinished_texts

@@ -1,7 +1,5 @@
 """Read the rows of files of texts and prompts: tables of different shapes, JSON, or one prompt per line."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
