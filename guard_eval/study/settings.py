@@ -420,8 +420,7 @@ class Settings(SettingsTable):
         design = self.pairs.design
         if design == "fixed":
             return None
-        alpha = self.analysis.alpha
-        return RoundPlan(design=design, criterion=criteria[0], alpha=alpha, showings=showings)
+        return RoundPlan(design=design, criterion=criteria[0], alpha=self.analysis.alpha, showings=showings)
 
     def _list_tuning_problems(self) -> Iterator[str]:
         """Yield the problems of grids and of the rule that chooses a setting."""
