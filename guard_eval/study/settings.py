@@ -198,7 +198,7 @@ class Annotation(SettingsTable):
         recruitment: The ways to take part without an invitation by name.
     """
 
-    criteria: CriteriaNames = Field(default=list(HUMAN_CRITERIA))
+    criteria: CriteriaNames = list(HUMAN_CRITERIA)
     raters_per_pair: SmallCount = 4
     lease_minutes: float = Field(default=30, gt=0, le=525_600)
     pairs_per_rater: Count | None = None
@@ -267,7 +267,7 @@ class Settings(SettingsTable):
     system: list[System] = Field(default=[], max_length=1000)
     metrics: MetricSettings = MetricSettings()
     pairs: Pairs
-    criteria: OwnCriteria = Field(default={})
+    criteria: OwnCriteria = {}
     annotation: Annotation = Annotation()
     people: People = Field(default=People(), exclude=True)
     judge: list[Judge] = Field(default=[], max_length=100)
