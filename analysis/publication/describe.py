@@ -4,16 +4,13 @@ A page from before the first verdict is a preregistration: `compare_with_written
 differences.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.evidence import Evidence
 from analysis.reports.checklist import FILE_NAME, collect_rater_facts, write_reviewer_checklist
-from analysis.reports.preregistration import HASH, PLAN, hash_plan_parts
-from analysis.reports.study_report import make_study_context, make_verdict_table
+from analysis.reports.study_report import HASH, PLAN, hash_plan_parts, make_study_context, make_verdict_table
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text

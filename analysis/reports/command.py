@@ -1,7 +1,5 @@
 """The command `report`: write a page that answers the question of a study, or of tables of verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

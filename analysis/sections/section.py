@@ -8,8 +8,6 @@ A module of `analysis.sections` has
 `analysis/sections/__init__.py` lists the sections in the order of the page, and the analyses by CSV file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeVar, get_origin, get_type_hints
@@ -128,7 +126,7 @@ class Section:
 
 
 def make_frame_from_rows(
-    rows: Sequence[DataclassInstance], row_type: type[DataclassInstance] | None = None
+    rows: "Sequence[DataclassInstance]", row_type: "type[DataclassInstance] | None" = None
 ) -> pd.DataFrame:
     """Return rows as a frame of Python objects: a column for each field.
 

@@ -4,8 +4,6 @@ Verdicts are counts of an item's ratings in each category, [items, categories]. 
 units. The argument `unit` gives the unit of each item, [items]; without it every item is a unit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -102,7 +100,7 @@ def _estimate_chance_corrected_agreement(
 
 def _compute_agreement_beyond_chance(agreed: Floats, by_chance: Floats) -> Floats:
     """Return the agreement beyond chance, divided by the largest possible agreement beyond chance."""
-    return np.asarray((agreed - by_chance) / (1 - by_chance))
+    return (agreed - by_chance) / (1 - by_chance)
 
 
 def compute_agreement_by_item(counts: Floats) -> Floats:

@@ -1,14 +1,13 @@
 """Fit Davidson's model of comparisons with ties."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from scipy import special
 from scipy.sparse import csgraph
 
 from guard_eval.estimate import Floats, Integers
+from guard_eval.records import record
 
 UTILITIES = np.array([[0.5, -0.5, 0.0], [0.0, 0.0, 1.0], [-0.5, 0.5, 0.0]])
 """Rows: a win, a tie and a loss of the first method. Columns: the factors of both log-strengths and log ν."""
@@ -19,7 +18,7 @@ CONVERGED = 1e-14
 """The Newton decrement per comparison at which the iteration ends. Smaller steps are rounding errors."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@record
 class ComparedPairs:
     """The probabilities, expectations and information of comparisons in Davidson's model.
 
@@ -41,7 +40,7 @@ class ComparedPairs:
         parameters: Floats,
         first: Integers,
         second: Integers,
-    ) -> ComparedPairs:
+    ) -> Self:
         """Apply the model to comparisons of the methods numbered `first` and `second`, [n] each."""
         log_nu = np.full(len(first), len(parameters) - 1)
         places = np.stack([first, second, log_nu], axis=-1)

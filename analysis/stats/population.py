@@ -13,8 +13,6 @@ residual. Then the variance between raters follows Paule and Mandel (1982), whic
 numbers of items per rater, and items are clusters (Cameron, Gelbach and Miller 2011).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -158,7 +156,7 @@ class TwoWayDesign:
         totals = np.bincount(self._score_strata, weights=self.weight * scores)
         weights = np.bincount(self._score_strata, weights=self.weight)
         means = totals / weights
-        return np.asarray(means[self._score_strata])
+        return means[self._score_strata]
 
     def _estimate_two_way_variance(self, squares: Floats) -> tuple[float, float, float]:
         """Return the variance of the mean, its degrees of freedom, and the variance between raters."""

@@ -13,17 +13,16 @@ and Ramdas 2024, betting on a grid): the shares for which the fortune has not re
 excludes one half exactly when the test rejects.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from guard_eval.estimate import NO_DATA, Estimate, Floats
+from guard_eval.records import record
 
 FRACTIONS = tuple(step / 20 for step in range(1, 20))
 """The stakes, .05 to .95, as fractions of the stake with which one item could lose the whole fortune.
@@ -39,7 +38,7 @@ _TOLERANCE = 1e-9
 """The numerical tolerance of the limits."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@record
 class SequentialTest:
     """A two-sided test that is valid at any stopping time.
 

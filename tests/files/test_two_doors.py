@@ -20,7 +20,7 @@ ALLOWED = {
     "judge/viewer.py": {"read_text"},
     "annotation_app/server.py": {"read_text"},
     # Bytes that a door has read.
-    "analysis/replication/measured.py": {"read_csv"},
+    "analysis/replication/compare.py": {"read_csv"},
     "analysis/reports/study_report.py": {"read_csv"},
     # Not files of a study.
     "guard_eval/cli/frame.py": {"open"},  # the null device
