@@ -149,8 +149,8 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     """Return the context of a study with these verdicts."""
     settings = study.settings
     pairs = store_pairs.read_pairs(store)
-    asked = chain(settings.annotation.criteria, *(judge.criteria for judge in settings.judge))
-    used_criteria = select_criteria(list(dict.fromkeys(asked)), settings.rubric)
+    criteria = chain(settings.annotation.criteria, *(judge.criteria for judge in settings.judge))
+    used_criteria = select_criteria(list(dict.fromkeys(criteria)), settings.rubric)
     runs = settings.generation.runs
     raters_per_pair = settings.annotation.raters_per_pair
     with_excluded = _drop_open_round_verdicts(store, unblind.read_tidy_rows(store, include_excluded=True))
