@@ -35,7 +35,6 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging.requests import read_question_failures
 from guard_eval.store.judging.usage import read_judge_usage
-from guard_eval.store.notes import count_suspicious_presentations
 from guard_eval.store.showings.rounds import count_closed_rounds, read_round_scores
 from guard_eval.study import Study
 from guard_eval.study.declared import hash_declared_part
@@ -199,7 +198,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         unknown_searches=_find_systems_with_unknown_search(study, rows),
         exclusions=tuple(_read_exclusions(store, with_excluded)),
         with_excluded=check_verdicts(make_verdict_table(with_excluded)) if is_any_excluded else None,
-        conduct=count_suspicious_presentations(store),
+        conduct=store_notes.count_suspicious_presentations(store),
         settings=read_text(study.folder / "study.toml"),
         command=study.format_command("report"),
     )
