@@ -16,7 +16,7 @@ from statistics import fmean
 import pandas as pd
 
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
-from analysis.scores.scores import add_composite_results
+from analysis.scores.scores import Planned, add_composite_results
 from analysis.sections.results.by_column import SPLITTING
 from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.reading import add_reading_notes
@@ -317,7 +317,7 @@ def _describe_missing_ratings(
             yield f"{format_rater_kind(kind, judge)} gave {len(counts)} of {planned} ratings"
 
 
-def _list_declared_results(settings: Settings, rows: Sequence[TidyRow]) -> tuple[tuple[str, str, str], ...]:
+def _list_declared_results(settings: Settings, rows: Sequence[TidyRow]) -> Planned:
     """Return the results that study.toml declares for the kinds of raters that have rated.
 
     People and judges may rate different criteria. The p-values of people and of each judge are corrected

@@ -17,7 +17,7 @@ import pandas as pd
 from analysis.evidence import Evidence
 from analysis.scores.scores import ResultKey
 from guard_eval.estimate import Estimate
-from guard_eval.records import SIMULATED, record
+from guard_eval.records import SIMULATED, Couple, record
 from guard_eval.reporting.escaping import NOTHING, Cell, Escaped
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
@@ -94,7 +94,7 @@ class ComparisonRow:
         return self.rater_kind, self.judge
 
     @property
-    def methods(self) -> tuple[str, str]:
+    def methods(self) -> Couple:
         """Return the two methods."""
         return self.method_a, self.method_b
 
