@@ -123,6 +123,7 @@ class StudyFacts:
         parts: The settings for people and for each judge, with the changes after the first verdict.
         criteria: The study's own criteria, and the criteria of the paper that the study rewords.
         reworded: The changes in the words of criteria after the first verdicts on them.
+        has_late_pairs: Pairs were added to a comparison after the comparison's first verdict.
         declared: Sentences that say what was declared, and where.
         unfinished: Sentences about the planned ratings that are missing.
         raters_per_item: The planned number of raters of each kind for a complete item.
@@ -140,6 +141,7 @@ class StudyFacts:
     parts: tuple[DeclaredPart, ...] = ()
     criteria: tuple[Criterion, ...] = ()
     reworded: tuple[str, ...] = ()
+    has_late_pairs: bool = False
     declared: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
@@ -235,7 +237,10 @@ class Context(StudyFacts):
             for people in self.parts
             if people.name == PEOPLE and people.changes
         )
-        return (*settings, *(f"a criterion was reworded: {what}" for what in self.reworded))
+        reworded = (f"a criterion was reworded: {what}" for what in self.reworded)
+        is_larger = self.has_late_pairs and not self.plan.sequential
+        late_pairs = ("pairs were added to a comparison after its first verdict",) if is_larger else ()
+        return (*settings, *reworded, *late_pairs)
 
 
 PLAN_KEYS = tuple(TestPlan.model_fields)

@@ -163,6 +163,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         parts=store_settings.compare_with_first_verdicts(store, *study.declared),
         criteria=tuple(criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion),
         reworded=tuple(store_settings.describe_reworded_criteria(store, used_criteria)),
+        has_late_pairs=store_settings.read_setting(store, store_settings.PAIRS_ADDED_LATE) is not None,
         declared=(
             *(
                 [f"Of up to {runs} texts a prompt by each strategy the first was compared."]

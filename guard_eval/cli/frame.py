@@ -135,7 +135,10 @@ def _prepare_standard_output() -> None:
 
 def _call_command(arguments: Sequence[str], printer: Printer) -> int:
     """Call a command, print its result, and return the exit code."""
-    _check_current_folder_exists()
+    try:
+        Path.cwd()  # relative names need the current folder
+    except FileNotFoundError:
+        raise StudyError("the current folder was deleted; go to another folder with cd") from None
     line = build_app(printer)
     if any(word.partition(" ")[0] in arguments for word in COMMANDS):  # also for the help of a command
         register_study_argument()
@@ -148,14 +151,6 @@ def _call_command(arguments: Sequence[str], printer: Printer) -> int:
         raise StudyError("no command was given; guard-eval --help lists the commands")
     sys.stdout.flush()
     return result.exit_code if isinstance(result, Result) else 0
-
-
-def _check_current_folder_exists() -> None:
-    """Check that the current folder exists, because relative names need it."""
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        raise StudyError("the current folder was deleted; go to another folder with cd") from None
 
 
 def _explain_error(error: BaseException) -> str | None:

@@ -129,7 +129,12 @@ def _separate_prompts_with_one_id(generations: Sequence[Generation]) -> Sequence
     ]
 
 
-def _make_group(dataset: str, strategy: str, texts: Iterable[Generation], units: Mapping[str, str]) -> Group:
+def _make_group(
+    dataset: str,
+    strategy: str,
+    texts: Iterable[Generation],
+    units: Mapping[str, str],
+) -> Group:
     """Return texts as a group, sorted by prompt and run."""
     ordered = tuple(sorted(texts, key=lambda text: (text.prompt_id, text.run)))
     return Group(dataset, strategy, ordered, tuple(sorted(set(units.values()))), units)

@@ -122,7 +122,11 @@ def choose_settings(
     )
 
 
-def _compute_win_shares(study: Study, texts: FirstTexts, prompts: Sequence[Prompt]) -> tuple[Outcomes, int]:
+def _compute_win_shares(
+    study: Study,
+    texts: FirstTexts,
+    prompts: Sequence[Prompt],
+) -> tuple[Outcomes, int]:
     """Return each setting's win share against the baseline, and the number 0.
 
     If too many verdicts of the judge are missing, return no win shares, and the number of missing verdicts.
@@ -192,10 +196,10 @@ class TriedSettings:
         """
         rng = np.random.default_rng(seed)
         # The first weights are those of the prompts as they are, and the others are those of resamples.
-        weights = {
-            dataset: np.vstack([np.ones(n), rng.multinomial(n, np.full(n, 1 / n), RESAMPLES)])
-            for dataset, n in self.sizes.items()
-        }
+        weights = {}
+        for dataset, n in self.sizes.items():
+            resamples = rng.multinomial(n, np.full(n, 1 / n), RESAMPLES)
+            weights[dataset] = np.vstack([np.ones(n), resamples])
         ratings = self.compute_ratings(weights)
         best = find_best_settings(ratings)
         chosen = 0 if len(self.names) == 1 else best[0]

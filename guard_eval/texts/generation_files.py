@@ -159,9 +159,9 @@ class TextTable:
         refuse_ambiguous_columns(self.records, columns, systems, self.name)
         for position, record in enumerate(self.records, start=1):
             for column in columns or ("",):
-                fields = Fields(record, column)
                 stem = str(record.row[systems]) if systems else self.stem
-                text = fields.read_generation(prompts, column if len(columns) > 1 else stem)
+                name = column if len(columns) > 1 else stem
+                text = Fields(record, column).read_generation(prompts, name)
                 if len(columns) > 1 and text.strategy != column:  # the record names its strategy, too
                     text = replace(text, strategy=f"{text.strategy} {column}")
                 if NOT_UTF8 in text.flaws and self.errors == "strict":

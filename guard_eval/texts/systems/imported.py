@@ -123,9 +123,8 @@ def _explain_missing_texts(systems: Mapping[str, ImportedSystem], name: str, mat
     return f"{causes}Add these texts"
 
 
-def _refuse_ambiguous_ids(systems: Iterable[ImportedSystem]) -> None:
+def _refuse_ambiguous_ids(systems: Collection[ImportedSystem]) -> None:
     """Raise a `StudyError` if a text has no prompt, only an id that stands for several prompts."""
-    systems = list(systems)
     ambiguous = _find_ambiguous_ids(systems)
     for system in systems:
         unclear = [text for text in system.texts if text.prompt is None and text.prompt_id in ambiguous]
