@@ -238,6 +238,8 @@ class JudgeCommand:
             return False
         confirmed = [preview for preview, _, _ in self.ready]
         if yes or not any(worst for preview in confirmed for _, worst in preview.costs.values()):
+            for warning in self.show_previews(previews, example=False).warnings:
+                progress.warn(warning)
             return True
         if not sys.stdin.isatty():
             raise StudyError("the cost must be confirmed, but there is no terminal. To confirm, add --yes")

@@ -387,7 +387,7 @@ def _list_criteria_with_shares(rows: Sequence[ShareRow]) -> str:
 
 
 def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence) -> str:
-    """Describe the result of a judge: the preferred methods, or that no difference was found."""
+    """Describe the result of a judge: the preferred methods, no difference, or why there is no answer."""
     is_single = len(evidence.comparisons) == 1
     preferred = [
         f"{row.leader if is_single else f'{row.leader} to {row.other_method}'} "
@@ -395,7 +395,13 @@ def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence) -> s
         for row in rows
         if row.is_significant(evidence.plan.alpha)
     ]
-    outcome = f"preferred {join_with_and(preferred[:MAX_SPELT_OUT])}" if preferred else "found no difference"
+    conclusions = dict.fromkeys(describe_conclusion(row, evidence.plan.alpha) for row in rows)
+    if preferred:
+        outcome = f"preferred {join_with_and(preferred[:MAX_SPELT_OUT])}"
+    elif NO_EVIDENCE in conclusions:
+        outcome = "found no difference"
+    else:
+        outcome = f"gives no answer: {join_with_and(list(conclusions))}"
     judge = capitalise(name_judge_in_sentence(rows[0].judge))
     return f"{judge} {outcome}."
 
