@@ -1,6 +1,7 @@
 """`measure --tune` chooses settings of texts from a file on tuning prompts, and compares on other prompts."""
 
 import csv
+import json
 import re
 
 import pytest
@@ -117,6 +118,23 @@ def test_added_prompts_do_not_change_the_tuning_prompts(study):
     path.write_text(more + path.read_text())
     assert before
     assert {prompt.id for prompt in split_prompts_for_tuning(opened(folder))[0]} == set(chose)
+
+
+@pytest.mark.parametrize(("number", "chosen", "count"), [(30, 30, 10), (0, 40, 40)])
+def test_a_repeated_prompt_counts_once_in_tuning(study, number, chosen, count):
+    folder, _ = study(RULE.replace("30", str(number)))
+    path = folder / "prompts.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    repeats = [
+        row | {"id": f"{name}{row['id']}", "prompt": f"{row['prompt']} "} for name in "ab" for row in rows
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in [*rows, *repeats]))
+    measure(opened(folder), tune=True)
+    choosing, compared = split_prompts_for_tuning(opened(folder))
+    words = {prompt.text.strip() for prompt in choosing}
+    assert len(choosing) == len(words) == chosen
+    assert number == 0 or not words & {prompt.text.strip() for prompt in compared}
+    assert pair(opened(folder)).count == count
 
 
 def test_a_strategy_without_a_valid_setting_is_named(study):
