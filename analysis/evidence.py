@@ -13,11 +13,11 @@ from typing import Any, Literal, Self, TypeVar, cast
 import pandas as pd
 
 from analysis.scores.likeness import Conduct
-from analysis.scores.scores import CELL, ScoredVerdicts, describe_composite, group_connected_methods
+from analysis.scores.scores import CELL, Planned, ScoredVerdicts, describe_composite, group_connected_methods
 from analysis.verdicts.table import has_named_raters
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
-from guard_eval.records import PEOPLE, Contest, DeclaredPart, Pair, record
+from guard_eval.records import PEOPLE, Contest, Couple, DeclaredPart, Pair, record
 from guard_eval.rubric import COMPOSITE, Criterion
 from guard_eval.study.test_plan import TestPlan
 from guard_eval.study.tuning import Choice
@@ -185,9 +185,9 @@ class Context(StudyFacts):
     seed: int | None = None
     texts: str = "continuations"
     ties: bool | None = None
-    planned: tuple[tuple[str, str, str], ...] | None = None
+    planned: Planned | None = None
     plan: TestPlan = field(default_factory=TestPlan)
-    compare: tuple[tuple[str, str], ...] = ()
+    compare: tuple[Couple, ...] = ()
     by: tuple[str, ...] = ()
     explored: tuple[str, ...] = ()
     contests: Mapping[tuple[str, str], Contest] = field(default_factory=dict)
@@ -330,7 +330,7 @@ class Evidence:
         return self.context.seed or 0
 
     @cached_property
-    def comparisons(self) -> tuple[tuple[str, str], ...]:
+    def comparisons(self) -> tuple[Couple, ...]:
         """Return the two methods of each comparison."""
         pairs = self.scored.scores[CELL[:2]].drop_duplicates()
         return tuple(sorted(pairs.itertuples(index=False, name=None)))
@@ -346,7 +346,7 @@ class Evidence:
         return any(len(methods) >= MIN_RANKED for methods in chain(*groups))
 
     @cached_property
-    def detailed_comparisons(self) -> tuple[tuple[str, str], ...]:
+    def detailed_comparisons(self) -> tuple[Couple, ...]:
         """Return the comparisons that are analysed in every way: the requested ones, or all if they are few.
 
         Raises:
@@ -363,7 +363,7 @@ class Evidence:
         """Return the scored verdicts on the comparisons to analyse in full, or all if there are none."""
         return self.scored.restrict_to_comparisons(self.detailed_comparisons or self.comparisons)
 
-    def _find_comparison_of_methods(self, a: str, b: str) -> tuple[str, str]:
+    def _find_comparison_of_methods(self, a: str, b: str) -> Couple:
         """Return the comparison of two methods, with the methods in the order of the table."""
         for pair in self.comparisons:
             if set(pair) == {a, b}:

@@ -20,7 +20,6 @@ from guard_eval.estimate import Estimate
 from guard_eval.records import RaterKind, record
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.notes import count_suspicious_presentations
 from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.store.unblind import NamedRows, read_choice_revisions, read_pairs, read_presentations
 
@@ -382,7 +381,7 @@ def _describe_signs_of_model_use(
     compared = make_judge_likeness_rows(
         rater_kind, _encode_choices_by_rater(last_choices), _encode_choices_by_rater(judged)
     )
-    return describe_signs_of_llm_use(compared, count_suspicious_presentations(store))
+    return describe_signs_of_llm_use(compared, notes.count_suspicious_presentations(store))
 
 
 def _encode_choices_by_rater(choices: pd.DataFrame) -> pd.DataFrame:

@@ -23,10 +23,8 @@ from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import capitalise, format_limits, format_number, replace_underscores
 from guard_eval.results import Result
 from guard_eval.store import RaterProgress, Store, manage, pairs, raters, settings
-from guard_eval.store.manage import Raters
 from guard_eval.store.showings import slots
 from guard_eval.store.showings.rounds import count_active_pairs, count_closed_rounds, read_stopping_rounds
-from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.study import Study
 from guard_eval.texts.pair import count_missing_pairs
 from guard_eval.texts.prompts import read_study_prompts
@@ -131,9 +129,8 @@ def _read_status_with_pairs(
         replacing=sorted(set().union(*replaced)),
         changes=people.changes,
         redraw=study.format_command("pair", "--redraw"),
-        most_skips=MOST_SKIPS,
+        most_skips=slots.MOST_SKIPS,
         count=format_count,
-        spaced=replace_underscores,
     )
     tables = tuple(_make_rating_tables(ratings, study.format_command("export", "--table", "notes")))
     return _make_status(study.folder, steps, ratings, warnings, tables)
@@ -177,9 +174,7 @@ def _make_status(
 def _describe_step_state(step: str, **values: object) -> str:
     """Describe the state of a step in the words of the template."""
     template = _TEMPLATES / "steps.txt.j2"
-    (line,) = render_template_lines(
-        template, step=step, count=format_count, spaced=replace_underscores, **values
-    )
+    (line,) = render_template_lines(template, step=step, count=format_count, **values)
     return line
 
 
@@ -348,7 +343,7 @@ def _read_steps_after_texts(
 ) -> Iterator[Step]:
     """Yield the states of pairs, rounds, ratings, judges and the report."""
     kinds = Counter(rater.kind for rater in everybody)
-    rounds = list(_read_round_steps(study, store, drawn, POOLS[ratings.rater_kind]))
+    rounds = list(_read_round_steps(study, store, drawn, slots.POOLS[ratings.rater_kind]))
     yield _make_pairs_step(study, drawn)
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
@@ -522,7 +517,7 @@ def format_duration(seconds: float) -> str:
 
 
 @record
-class ListedRaters(Raters):
+class ListedRaters(manage.Raters):
     """All raters of a study, and the flags of each rater by name, with figures."""
 
     flags: Mapping[str, str]

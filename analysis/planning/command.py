@@ -49,6 +49,8 @@ LARGEST_FIGURE = 10_000_000
 """The number of bytes that are read of an earlier figure."""
 MARKERS = "osD^vP*X<>"
 HEIGHT_INCHES = 3.9
+PowerCurve = Mapping[int, Mapping[int, float]]
+"""The power by the number of raters per item, then by the number of items."""
 POINTS = 24
 """The number of points at which a curve of power is computed."""
 
@@ -110,7 +112,7 @@ class Plan(Result):
 
     design: Design
     needs: tuple[Need, ...]
-    curve: Mapping[int, Mapping[int, float]]
+    curve: PowerCurve
     drawing: Drawing = field(metadata={"json": False})
 
 
@@ -309,7 +311,7 @@ def _describe_needed_items(design: Design, needs: Sequence[Need]) -> str:
 
 
 def _make_needed_items_table(
-    design: Design, needs: Sequence[Need], curve: Mapping[int, Mapping[int, float]], items: Sequence[int]
+    design: Design, needs: Sequence[Need], curve: PowerCurve, items: Sequence[int]
 ) -> Table:
     """Make a table of the items needed, and of the power for the requested numbers of items."""
     heads = ["Raters", "Items", "Verdicts"]
@@ -333,7 +335,7 @@ def _make_needed_items_table(
     )
 
 
-def _draw_power_curve(design: Design, curve: Mapping[int, Mapping[int, float]], axes: "Axes") -> None:
+def _draw_power_curve(design: Design, curve: PowerCurve, axes: "Axes") -> None:
     """Draw the power against the number of items, with one line for each number of raters."""
     for (raters, powers), marker in zip(curve.items(), cycle(MARKERS), strict=False):
         percentages = [100 * power for power in powers.values()]

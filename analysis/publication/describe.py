@@ -16,7 +16,6 @@ from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.records import Pair, record
 from guard_eval.reporting.rendering import render
-from guard_eval.reporting.words import count_in_words, format_percent
 from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.results import Result
 from guard_eval.rubric import select_criteria
@@ -101,8 +100,6 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
             raters=Counter(rater.kind for rater in raters if rater.name in rated),
             excluded=sum(rater.state == "excluded" for rater in raters),
             criteria=select_criteria(settings.annotation.criteria, settings.rubric),
-            percent=format_percent,
-            plural=count_in_words,
         )
         files[path] = page
     checklist = path.with_name(FILE_NAME)

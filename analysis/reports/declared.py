@@ -11,12 +11,12 @@ import pandas as pd
 from pydantic import AfterValidator, Field
 
 from analysis.evidence import Context
-from analysis.scores.scores import PROMPT, UnitScores, add_composite_results, add_unit_column
+from analysis.scores.scores import PROMPT, Planned, UnitScores, add_composite_results, add_unit_column
 from analysis.sections.results.by_column import find_split_column
 from analysis.verdicts.reading import add_reading_notes
 from analysis.verdicts.table import Declarations
 from guard_eval.errors import StudyError
-from guard_eval.records import PEOPLE_OF, RaterKind
+from guard_eval.records import PEOPLE_OF, Couple, RaterKind
 from guard_eval.reporting.words import join_with_and
 from guard_eval.rubric import COMPOSITE, Weights
 from guard_eval.study.test_plan import SplitPlan
@@ -170,9 +170,7 @@ def apply_table_settings(
     )
 
 
-def find_named_results(
-    verdicts: pd.DataFrame, result_names: Sequence[str]
-) -> tuple[tuple[str, str, str], ...]:
+def find_named_results(verdicts: pd.DataFrame, result_names: Sequence[str]) -> Planned:
     """Find the results that the entries name, without repeats: (method_a, method_b, criterion).
 
     Args:
@@ -191,7 +189,7 @@ def find_named_results(
             for words in (comparison, f"{comparison}: {c}"):
                 named.setdefault(words, []).append((first, second, c))
     result: dict[tuple[str, str, str], None] = {}
-    way_round: dict[frozenset[str], tuple[str, str]] = {}  # each comparison keeps its first order of methods
+    way_round: dict[frozenset[str], Couple] = {}  # each comparison keeps its first order of methods
     for entry in result_names:
         if entry not in named:
             raise StudyError(

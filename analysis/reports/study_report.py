@@ -16,7 +16,7 @@ from statistics import fmean
 import pandas as pd
 
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
-from analysis.scores.scores import add_composite_results
+from analysis.scores.scores import Planned, add_composite_results
 from analysis.sections.results.by_column import SPLITTING
 from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.reading import add_reading_notes
@@ -35,7 +35,6 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging.requests import read_question_failures
 from guard_eval.store.judging.usage import read_judge_usage
-from guard_eval.store.notes import count_suspicious_presentations
 from guard_eval.store.showings.rounds import count_closed_rounds, read_round_scores
 from guard_eval.study import Study
 from guard_eval.study.declared import hash_declared_part
@@ -149,8 +148,8 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     """Return the context of a study with these verdicts."""
     settings = study.settings
     pairs = store_pairs.read_pairs(store)
-    asked = chain(settings.annotation.criteria, *(judge.criteria for judge in settings.judge))
-    used_criteria = select_criteria(list(dict.fromkeys(asked)), settings.rubric)
+    criteria = chain(settings.annotation.criteria, *(judge.criteria for judge in settings.judge))
+    used_criteria = select_criteria(list(dict.fromkeys(criteria)), settings.rubric)
     runs = settings.generation.runs
     raters_per_pair = settings.annotation.raters_per_pair
     with_excluded = _drop_open_round_verdicts(store, unblind.read_tidy_rows(store, include_excluded=True))
@@ -200,7 +199,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         unknown_searches=_find_systems_with_unknown_search(study, rows),
         exclusions=tuple(_read_exclusions(store, with_excluded)),
         with_excluded=check_verdicts(make_verdict_table(with_excluded)) if is_any_excluded else None,
-        conduct=count_suspicious_presentations(store),
+        conduct=store_notes.count_suspicious_presentations(store),
         settings=read_text(study.folder / "study.toml"),
         command=study.format_command("report"),
     )
@@ -319,7 +318,7 @@ def _describe_missing_ratings(
             yield f"{format_rater_kind(kind, judge)} gave {len(counts)} of {planned} ratings"
 
 
-def _list_declared_results(settings: Settings, rows: Sequence[TidyRow]) -> tuple[tuple[str, str, str], ...]:
+def _list_declared_results(settings: Settings, rows: Sequence[TidyRow]) -> Planned:
     """Return the results that study.toml declares for the kinds of raters that have rated.
 
     People and judges may rate different criteria. The p-values of people and of each judge are corrected

@@ -5,7 +5,7 @@ Scores of several criteria form a composite, and those of several judges a panel
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, Self
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from analysis.verdicts.checks import unify_method_order
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Floats, Integers, sum_columns_by_unit
-from guard_eval.records import PEOPLE_OF, SIMULATED, record
+from guard_eval.records import PEOPLE_OF, SIMULATED, Couple, record
 from guard_eval.reporting.words import KIND_PLACE, find_criterion_title, join_with_and
 from guard_eval.rubric import COMPOSITE, Weights
 from guard_eval.study.test_plan import PanelRule
@@ -108,7 +108,7 @@ class ScoredVerdicts:
             frame=sort_verdicts(unify_method_order(verdicts, planned)), panel=panel, composite=composite
         )
 
-    def restrict_to_comparisons(self, comparisons: Collection[tuple[str, str]]) -> Self:
+    def restrict_to_comparisons(self, comparisons: Collection[Couple]) -> Self:
         """Keep only the verdicts on these comparisons. Return `self` if there are no other comparisons."""
         groups = self.frame.groupby(["method_a", "method_b"], sort=False)
         is_included = np.array([pair in set(comparisons) for pair in groups.groups])
@@ -260,7 +260,7 @@ def _append_score_rows(
     return pd.concat([scores, new[columns]], ignore_index=True)
 
 
-def add_composite_results(results: Sequence[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
+def add_composite_results(results: Planned) -> Planned:
     """Add a result on the composite for each comparison in a family of results."""
     return (*dict.fromkeys((a, b, COMPOSITE) for a, b, _ in results), *results)
 
@@ -358,7 +358,7 @@ def pair_people_with_judges(scores: pd.DataFrame) -> Iterator[tuple[ResultKey, p
             yield key, people, judged
 
 
-def group_connected_methods(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
+def group_connected_methods(pairs: Iterable[Couple]) -> list[tuple[str, ...]]:
     """Return the groups of methods that are connected by comparisons. Each group is sorted.
 
     >>> group_connected_methods([("b", "a"), ("x", "y"), ("c", "b")])

@@ -7,7 +7,7 @@ judge's mean on the part).
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, Self
 
@@ -25,8 +25,7 @@ failures to the interval of a proportion for a similar reason.
 """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AssistedShare:
+class AssistedShare(NamedTuple):
     """People's mean, assisted by a judge.
 
     Attributes:

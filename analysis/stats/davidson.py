@@ -1,13 +1,12 @@
 """Fit Davidson's model of comparisons with ties."""
 
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import special
 from scipy.sparse import csgraph
 
 from guard_eval.estimate import Floats, Integers
-from guard_eval.records import record
 
 UTILITIES = np.array([[0.5, -0.5, 0.0], [0.0, 0.0, 1.0], [-0.5, 0.5, 0.0]])
 """Rows: a win, a tie and a loss of the first method. Columns: the factors of both log-strengths and log ν."""
@@ -18,8 +17,7 @@ CONVERGED = 1e-14
 """The Newton decrement per comparison at which the iteration ends. Smaller steps are rounding errors."""
 
 
-@record
-class ComparedPairs:
+class ComparedPairs(NamedTuple):
     """The probabilities, expectations and information of comparisons in Davidson's model.
 
     Attributes:
@@ -50,12 +48,7 @@ class ComparedPairs:
         products = UTILITIES[:, :, None] * UTILITIES[:, None, :]
         mean_products = np.tensordot(chances, products, 1)
         information = mean_products - expected[:, :, None] * expected[:, None, :]
-        return cls(
-            places=places,
-            chances=chances,
-            expected=expected,
-            information=information,
-        )
+        return cls(places, chances, expected, information)
 
     def sum_fisher_information(self, weights: Floats) -> Floats:
         """Return the weighted sum of all information as an invertible matrix, `[K + 1, K + 1]`.

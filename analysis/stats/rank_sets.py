@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import special
@@ -11,7 +11,6 @@ from scipy import special
 from analysis.stats.davidson import UTILITIES, ComparedPairs, make_parameter_matrix_indices
 from guard_eval.estimate import ROUNDING, Estimate, Floats, Integers
 from guard_eval.joint_flips import compute_covariance_root, compute_joint_flip_sums, draw_signs
-from guard_eval.records import record
 from guard_eval.sign_flip import sign_flip
 
 DRAWS = 20_000
@@ -130,12 +129,7 @@ class Comparisons:
             covariance = covariance + over_raters - over_cells
             variances = np.maximum(variances, compute_difference_variances(covariance))
             df = np.clip(variances**2 / spread, 1.0, freedom)
-        return ShareErrors(
-            influence=influence,
-            covariance=covariance,
-            variances=variances,
-            df=df,
-        )
+        return ShareErrors(influence, covariance, variances, df)
 
     def _replace_units(self, cluster: Integers) -> Self:
         """Return a copy of the comparisons with other units: the cluster of each comparison."""
@@ -195,8 +189,7 @@ class Comparisons:
         return influence
 
 
-@record
-class ShareErrors:
+class ShareErrors(NamedTuple):
     """The errors of expected win shares and of their differences.
 
     Attributes:

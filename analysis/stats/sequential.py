@@ -16,13 +16,13 @@ excludes one half exactly when the test rejects.
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from guard_eval.estimate import NO_DATA, Estimate, Floats
-from guard_eval.records import record
 
 FRACTIONS = tuple(step / 20 for step in range(1, 20))
 """The stakes, .05 to .95, as fractions of the stake with which one item could lose the whole fortune.
@@ -38,8 +38,7 @@ _TOLERANCE = 1e-9
 """The numerical tolerance of the limits."""
 
 
-@record
-class SequentialTest:
+class SequentialTest(NamedTuple):
     """A two-sided test that is valid at any stopping time.
 
     Attributes:

@@ -418,7 +418,7 @@ def assign_raters(table: Table) -> None:
         refuse_wrong_rows(table.frame, is_empty, message, heading=table.get_heading("rater", "rater"))
         aggregates = list(filter(is_name_of_aggregate, table.list_values("rater")))
         if 0 < len(aggregates) < len(table.list_values("rater")):
-            is_left_out = table["rater"].isin(aggregates).to_numpy()
+            is_left_out = table["rater"].isin(aggregates)
             table.leave_out_rows(is_left_out, f"the raters' verdicts together ({join_with_and(aggregates)})")
         _refuse_row_numbers_as_raters(table, keys)
         if "presentation" not in table:

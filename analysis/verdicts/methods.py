@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations, permutations
+from itertools import combinations, filterfalse, product
 
 import pandas as pd
 
@@ -142,8 +142,8 @@ def _find_methods_in_cells(table: Table, columns: Sequence[str]) -> Couple | Non
 
 def _find_two_method_names(table: Table, columns: Sequence[str]) -> Couple | None:
     """Return the names in these columns, without ties, if there are exactly two."""
-    cells = (text.strip() for text in table.list_values(*columns) if not means_no_verdict(text))
-    names = sorted({text for text in cells if find_word_meaning(text) is None and len(text) <= LONGEST_NAME})
+    cells = map(str.strip, filterfalse(means_no_verdict, table.list_values(*columns)))
+    names = sorted({text for text in filterfalse(find_word_meaning, cells) if len(text) <= LONGEST_NAME})
     if len(names) != 2 or any(map(_NUMBER.fullmatch, names)) or differ_only_in_side(*names):
         return None
     if YES.union(NO).issuperset(map(str.casefold, names)):
@@ -204,12 +204,9 @@ def _use_method_columns(table: Table, nouns: str) -> bool:
 
 def _use_winner_and_loser_columns(table: Table) -> bool:
     """Use columns of a winner and a loser: sort both methods by name, and use the winner as the verdict."""
-    couples = [
-        (name, other)
-        for name, other in permutations(table.names, 2)
-        if names_worse_text(other) and differ_only_in_side(name, other)
-    ]
-    couples = [couple for couple in couples if _WINNER.fullmatch(simplify_heading(couple[0]))]
+    winners = [name for name in table.names if _WINNER.fullmatch(simplify_heading(name))]
+    losers = filter(names_worse_text, table.names)
+    couples = [couple for couple in product(winners, losers) if differ_only_in_side(*couple)]
     if not couples:
         return False
     columns = max(couples, key=lambda couple: len(couple[0]))
@@ -329,9 +326,8 @@ def refuse_methods_of_several_settings(table: Table) -> None:
     Raises:
         StudyError: A method has several settings, so its name may mean several methods.
     """
-    columns = table.columns_without_role if table.has_methods else []
-    columns = [name for name in columns if has_word(name, "settings")]
-    for name, other in combinations(sorted(columns), 2):
+    columns = sorted(name for name in table.columns_without_role if has_word(name, "settings"))
+    for name, other in combinations(columns, 2) if table.has_methods else ():
         is_condition = table[name].equals(table[other])
         if is_condition or not differ_only_in_side(name, other):
             continue

@@ -79,7 +79,8 @@ def find_verdicts(table: Table) -> list[str]:
     Raises:
         StudyError: More than one column can be the verdict.
     """
-    columns = find_verdict_columns(table)
+    columns = [name for name in table.columns_without_role if _is_verdict_column(table, name)]
+    columns = list(filterfalse(is_name_of_aggregate, columns)) or columns
     if HEADS in table.declared_columns:
         items = set() if table.items is None else set(table.items.index)
         return [name for name in columns if name in items] or columns
@@ -344,12 +345,6 @@ def _use_tie_columns(table: Table) -> None:
             )
         verdict = table["verdict"].mask(table[name].isin(tied), TIE)
         table.use_columns("verdict", [name], "it marks ties", verdict=verdict)
-
-
-def find_verdict_columns(table: Table) -> list[str]:
-    """Return the free columns whose cells are verdicts: methods, sides or ties."""
-    names = [name for name in table.columns_without_role if _is_verdict_column(table, name)]
-    return list(filterfalse(is_name_of_aggregate, names)) or names
 
 
 def _is_verdict_column(table: Table, name: str) -> bool:

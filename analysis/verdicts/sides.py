@@ -125,7 +125,7 @@ def replace_words_by_winners(table: Table) -> None:
     side_columns = {name: sides for name, sides in all_sides.items() if sides.any()}
     certain = {name: sides for name, sides in side_columns.items() if sides.all()}
     if not certain and not table.shows_sides:
-        _refuse_incomplete_sides(table, side_columns, words["kind"].isin(["letter", "place"]))
+        _refuse_incomplete_sides(table, side_columns, words["is_sided"])
     first = np.full(len(words), A)
     if table.shows_sides:
         first = np.where(words["meaning"].isin(["letter", "place", "declared"]), _read_left(table, words), A)
@@ -142,9 +142,8 @@ def replace_words_by_winners(table: Table) -> None:
     _refuse_changed_sides(table, words, side_columns, first)
     are_known = table.shows_sides or certain
     columns = _find_columns_of_first_side(table, words, list(certain))
-    if not are_known and not table.get_heading("sides"):
-        sided = words["kind"].isin(["letter", "place"])
-        table.side_options = offer_word_settings(words["verdict"][sided]) if sided.any() else ""
+    if words["is_sided"].any() and not are_known and not table.get_heading("sides"):
+        table.side_options = offer_word_settings(words["verdict"][words["is_sided"]])
     _record_word_meanings(table, words, columns)
     table.set_frame(table.frame.assign(verdict=words["winner"]))
     if are_known and "shown_first" not in table:
@@ -155,7 +154,7 @@ def _read_words(table: Table) -> pd.DataFrame:
     """Return the word of each row, its meaning (`Word`), and the row's methods `a` and `b`.
 
     The kind of a word that is the name of one of the row's methods is empty, unless the word is declared;
-    `meaning` is its other kind.
+    `meaning` is its other kind. A letter or a place, such as A or left, `is_sided`.
     """
     verdict = table["verdict"].str.strip()
     a, b = (table[name] for name in METHODS)
@@ -166,6 +165,7 @@ def _read_words(table: Table) -> pd.DataFrame:
     words["meaning"] = words["kind"].fillna("")
     is_name = ((verdict == a) | (verdict == b)) & ~verdict.isin(table.declared_words)
     words["kind"] = words["meaning"].mask(is_name | (verdict == TIE), "")
+    words["is_sided"] = words["kind"].isin(["letter", "place"])
     return words
 
 
@@ -314,7 +314,7 @@ def _refuse_changed_sides(
     Words that the user has declared as method_a and method_b are sides only beside a clear column.
     """
     kind = words["kind"]
-    sided = kind.isin(["letter", "place"])
+    sided = words["is_sided"]
     is_declared = (kind == "declared") & ~words["verdict"].isin(
         find_word_meanings(table.list_values("verdict"))
     )

@@ -240,8 +240,12 @@ def _use_column_with_common_heading(table: Table, role: str) -> None:
     if role == "rater" and role not in table.declared_columns and _may_hold_verdicts(table, "rater"):
         raise StudyError("the cells of 'rater' are verdicts, such as A, and not names; rename the column")
     if role == "criterion":  # numbers are ratings, and words such as A are verdicts
-        named = [name for name in named if not all(map(_NUMBER.fullmatch, table.list_values(name)))]
-        named = [name for name in named if not any(map(find_word_meaning, table.list_values(name)))]
+        cells = {name: table.list_values(name) for name in named}
+        named = [
+            name
+            for name, texts in cells.items()
+            if not all(map(_NUMBER.fullmatch, texts)) and not any(map(find_word_meaning, texts))
+        ]
     else:
         named = [name for name in named if not _may_hold_verdicts(table, name)]
     varying = list(filter(table.is_varying, named))
@@ -269,19 +273,19 @@ def _may_hold_verdicts(table: Table, name: str) -> bool:
 def _leave_out_invalid_votes(table: Table) -> None:
     """Leave out votes that were not blind, rejected answers, and rows without a real answer."""
     for why in table.list_values(LEFT_OUT):
-        table.leave_out_rows((table[LEFT_OUT] == why).to_numpy(), why)
+        table.leave_out_rows(table[LEFT_OUT] == why, why)
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
     for name in table.list_existing(*_list_declared_exclusion_columns(table)):
         cells = _find_exclusion_words(table, name) or list(filter(_is_reason, table.list_values(name)))
         table.record_role("filter", name, "declared")
-        table.leave_out_rows(table[name].isin(cells).to_numpy(), f"declared by the column {name}")
+        table.leave_out_rows(table[name].isin(cells), f"declared by the column {name}")
         table.set_frame(table.frame.drop(columns=name))
     for rule in HEADINGS["left_out"]:
         for name in table.columns_without_role:
             cells = _find_cells_that_exclude_rows(table, name, rule)
             if cells:
                 table.record_role("filter", name, f"it says what is left out: {rule['why']}")
-                table.leave_out_rows(table[name].isin(cells).to_numpy(), rule["why"])
+                table.leave_out_rows(table[name].isin(cells), rule["why"])
 
 
 def _list_declared_exclusion_columns(table: Table) -> list[str]:
@@ -397,7 +401,7 @@ def _leave_out_rows_of_other_screens(table: Table) -> None:
     """Leave out rows with neither methods nor a verdict, such as instructions in an experiment's file."""
     if table.has_methods and "verdict" in table:
         is_other = table.get_texts("verdict", *METHODS).isna().all(axis=1)
-        table.leave_out_rows(is_other.to_numpy(), "no verdict")
+        table.leave_out_rows(is_other, "no verdict")
 
 
 def _refuse_counted_votes(table: Table) -> None:
@@ -428,11 +432,11 @@ def _refuse_counted_votes(table: Table) -> None:
 def _complete_rows(table: Table) -> None:
     """Replace words by methods, leave out other answers, and fill in missing columns."""
     a, b = (table[name] for name in METHODS)
-    table.leave_out_rows((a == b).to_numpy(), "a method compared with itself")
+    table.leave_out_rows(a == b, "a method compared with itself")
     replace_words_by_winners(table)
     a, b = (table[name] for name in METHODS)
     is_named = a.notna() & b.notna()  # a row without a method is refused later
-    table.leave_out_rows((table.frame["verdict"].isna() & is_named).to_numpy(), "no verdict")
+    table.leave_out_rows(table.frame["verdict"].isna() & is_named, "no verdict")
     if "pair_id" not in table:
         return
     for role, value in _DEFAULTS.items():

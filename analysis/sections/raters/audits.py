@@ -18,7 +18,7 @@ from analysis.scores.scores import convert_methods_to_signs
 from analysis.sections.raters.likeness import measure_likeness_to_judges
 from analysis.sections.section import Section, make_table_section, remove_word_simulated
 from guard_eval.estimate import Floats
-from guard_eval.records import TIE, record
+from guard_eval.records import TIE, Couple, record
 from guard_eval.reporting.words import (
     KIND_PLACE,
     RATERS,
@@ -163,7 +163,7 @@ def _compute_kappa_of_criteria(first: Floats, second: Floats) -> float:
     return float(cohens_kappa(table, return_results=False))
 
 
-def find_unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterator[FindingRow]:
+def find_unbalanced_sides(showings: pd.DataFrame, methods: Couple) -> Iterator[FindingRow]:
     """Find comparisons in which one method was shown first more often than chance explains.
 
     Most designs decide the sides by pair (one side for all raters, or slots that balance each other), so the
@@ -193,7 +193,7 @@ def find_unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> I
 
 
 def find_unvarying_raters(
-    rows: pd.DataFrame, showings: pd.DataFrame, methods: tuple[str, str]
+    rows: pd.DataFrame, showings: pd.DataFrame, methods: Couple
 ) -> Iterator[FindingRow]:
     """Find raters whose verdicts hardly depend on the texts, among raters with at least `FEWEST` verdicts.
 
@@ -224,7 +224,7 @@ def find_unvarying_raters(
             yield FindingRow(kind=kind, where=f"rater {rater}, ", what=what, severity=severity)
 
 
-def _find_rater_habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:
+def _find_rater_habits(counts: pd.Series, methods: Couple) -> Iterator[tuple[str, str]]:
     """Yield each habit of a rater as its kind and a sentence."""
     verdicts = counts["verdicts"]
     low = counts["low"]

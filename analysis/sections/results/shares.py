@@ -37,7 +37,7 @@ from analysis.sections.section import (
 from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.estimate import Estimate, adjust_p_values, explain_unreachable_alpha, join_notes
 from guard_eval.joint_flips import compute_max_t_p
-from guard_eval.records import PEOPLE_OF, record
+from guard_eval.records import PEOPLE_OF, Couple, record
 from guard_eval.reporting.words import (
     KIND_PLACE,
     count_in_words,
@@ -266,9 +266,7 @@ def measure_all_shares(evidence: Evidence) -> Iterator[WinShareRow]:
     return _measure_shares_by_dataset(evidence, evidence.comparisons)
 
 
-def _measure_shares_by_dataset(
-    evidence: Evidence, comparisons: Collection[tuple[str, str]]
-) -> Iterator[WinShareRow]:
+def _measure_shares_by_dataset(evidence: Evidence, comparisons: Collection[Couple]) -> Iterator[WinShareRow]:
     """Yield win shares over all datasets, and for each of `comparisons` also the share in each dataset."""
     scores = dict(group_by_result(evidence.scored.scores))
     items = group_items_with_plan_weights(evidence)
