@@ -262,7 +262,8 @@ def _read_metrics_step(study: Study, *, has_texts: bool) -> Step:
     files = [study.folder / system.file for system in systems if system.file is not None]
     files += [locate_served_texts(study, system) for system in systems if system.source == "server"]
     texts = [*study.continuations_folder.glob("*/*.jsonl"), *(path for path in files if path.exists())]
-    measure = (study.format_command("measure"),) if has_texts else ()
+    is_tuned = not study.settings.grids or study.valid_tuning_choice is not None
+    measure = (study.format_command("measure"),) if has_texts and is_tuned else ()
     page = study.metrics_folder / "metrics.html"
     return _make_page_step(
         "metrics",

@@ -84,7 +84,10 @@ def test_tuning_chooses_settings_of_texts_in_a_file(study):
         pair(opened(folder))
     with pytest.raises(StudyError, match="no setting is chosen yet"):
         measure(opened(folder))
-    assert "nothing is chosen" in str(read_status(folder, ()).lines)
+    status = read_status(folder, ())
+    assert "nothing is chosen" in str(status.lines)
+    assert [command for command in status.next if " measure " in command] == [status.next[0]]
+    assert status.next[0].endswith(" --tune")
     result = measure(opened(folder), tune=True)
     assert result.lines[0] == "top_p: top_p(0.9) was chosen"
     assert any("value 1 = 0.9 was the largest tried" in line for line in result.warnings)
