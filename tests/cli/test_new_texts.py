@@ -259,6 +259,16 @@ def test_prompts_that_differ_in_case_or_spaces_are_named(run, tmp_path, change):
     )
 
 
+def test_an_invalid_name_is_traced_to_the_file_of_its_texts(run, tmp_path):
+    rows = [
+        {"prompt": q, "text": f"{name} {q}", "system": name} for q in QUESTIONS for name in ("tie", "GPT")
+    ]
+    message = run("new", "s", "--texts", write(tmp_path, "both.jsonl", rows)).refused()
+    assert "'tie': this word means a side" in message
+    assert "Nothing was written. Systems get their names from both.jsonl" in message
+    assert not (tmp_path / "s").exists()
+
+
 @pytest.mark.parametrize("option", ["--prompts", "--texts"])
 def test_half_a_character_is_refused_with_its_remedy(run, tmp_path, option):
     path = tmp_path / "half.jsonl"
