@@ -80,7 +80,7 @@ def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[R
         # Contrastive decoding's authors publish such lines.
         first, *further = row if isinstance(row, list) and row else [row]
         if not isinstance(first, dict):
-            raise StudyError(f'{where}: {str(row)[:40]!r} is not a JSON object; write {{"text": "…"}}')
+            raise StudyError(f'{where}: {str(row)[:40]!r} is not a JSON object; write {{"prompt": "…"}}')
         yield Record(where=where, number=number, row=rename_known_keys(first), further=len(further))
 
 
