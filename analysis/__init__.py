@@ -5,8 +5,6 @@ from analysis import agreement, check_claim, figures, judges, position, ranking,
 Each function is loaded when it is used.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING
 

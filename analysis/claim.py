@@ -1,9 +1,7 @@
 """The command `check`: do a paper's printed counts support the paper's claim? No study is needed."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from analysis.stats.printed import (
     are_percentages_possible,
@@ -306,9 +304,9 @@ def _describe_possible_rating_counts(totals: Sequence[int], ratings: int) -> str
     return f"The percentages {verb} be shares of {ratings:,} ratings. Up to that number they fit {listed}."
 
 
-def _tabulate_claims(claims: Sequence[Claim], icc: float) -> tuple[Table, ...]:
+def _tabulate_claims(claims: Sequence[Claim], icc: float) -> Iterator[Table]:
     if not claims:
-        return ()
+        return
     columns: Columns[Claim] = {
         "Won/tied/lost": lambda claim: f"{claim.wins}/{claim.ties}/{claim.losses}",
         "Share": lambda claim: format_percent(claim.win_share, 2),
@@ -324,7 +322,7 @@ def _tabulate_claims(claims: Sequence[Claim], icc: float) -> tuple[Table, ...]:
             f"ICC {icc:g}, Holm": lambda claim: _format_p(claim.p_adjusted),
         }
     note = "ICC: the correlation of ratings of a pair."
-    return (make_table(claims, {**columns, **holm}, caption="What the counts support", note=note),)
+    yield make_table(claims, {**columns, **holm}, caption="What the counts support", note=note)
 
 
 def _format_p(p: float | None) -> str:
@@ -332,18 +330,16 @@ def _format_p(p: float | None) -> str:
     return NOTHING if p is None else f"{p:.4g}"
 
 
-def _tabulate_percentages(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
+def _tabulate_percentages(rows: Sequence[PrintedRow]) -> Iterator[Table]:
     if not rows:
-        return ()
+        return
     columns: Columns[PrintedRow] = {
         "Percentages": lambda row: row.percentages,
         "Ratings": lambda row: row.n,
         "Possible": _describe_percentages_possibility,
-        "Pooled p": lambda row: (
-            NOTHING if row.lowest_p is None else _format_p_range(row.lowest_p, row.highest_p)
-        ),
+        "Pooled p": lambda row: _format_p_range(row.lowest_p, row.highest_p),
     }
-    return (make_table(rows, columns, caption="What the percentages can be shares of"),)
+    yield make_table(rows, columns, caption="What the percentages can be shares of")
 
 
 def _describe_percentages_possibility(row: PrintedRow) -> str:

@@ -1,7 +1,5 @@
 """A complete small study, from prompts to a report, with simulated raters."""
 
-from __future__ import annotations
-
 import textwrap
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The input of every analysis: the scored verdicts, and the declarations about them."""
 
-from __future__ import annotations
-
 import json
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,17 +8,16 @@ from functools import cached_property, wraps
 from importlib.metadata import version
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast
 
 import pandas as pd
 
-from analysis.scores.combined import Composite
 from analysis.scores.likeness import Conduct
-from analysis.scores.scores import CELL, ScoredVerdicts, group_connected_methods
+from analysis.scores.scores import CELL, Planned, ScoredVerdicts, describe_composite, group_connected_methods
 from analysis.verdicts.table import has_named_raters
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
-from guard_eval.records import PEOPLE, Contest, DeclaredPart, Pair, record
+from guard_eval.records import PEOPLE, Contest, Couple, DeclaredPart, Pair, record
 from guard_eval.rubric import COMPOSITE, Criterion
 from guard_eval.study.test_plan import TestPlan
 from guard_eval.study.tuning import Choice
@@ -126,6 +123,7 @@ class StudyFacts:
         parts: The settings for people and for each judge, with the changes after the first verdict.
         criteria: The study's own criteria, and the criteria of the paper that the study rewords.
         reworded: The changes in the words of criteria after the first verdicts on them.
+        has_late_pairs: Pairs were added to a comparison after the comparison's first verdict.
         declared: Sentences that say what was declared, and where.
         unfinished: Sentences about the planned ratings that are missing.
         raters_per_item: The planned number of raters of each kind for a complete item.
@@ -143,6 +141,7 @@ class StudyFacts:
     parts: tuple[DeclaredPart, ...] = ()
     criteria: tuple[Criterion, ...] = ()
     reworded: tuple[str, ...] = ()
+    has_late_pairs: bool = False
     declared: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
@@ -186,9 +185,9 @@ class Context(StudyFacts):
     seed: int | None = None
     texts: str = "continuations"
     ties: bool | None = None
-    planned: tuple[tuple[str, str, str], ...] | None = None
+    planned: Planned | None = None
     plan: TestPlan = field(default_factory=TestPlan)
-    compare: tuple[tuple[str, str], ...] = ()
+    compare: tuple[Couple, ...] = ()
     by: tuple[str, ...] = ()
     explored: tuple[str, ...] = ()
     contests: Mapping[tuple[str, str], Contest] = field(default_factory=dict)
@@ -202,10 +201,9 @@ class Context(StudyFacts):
     command: str = ""
 
     @property
-    def composite(self) -> Composite | None:
-        """Return the declared composite of criteria, if there is one."""
-        weights = self.plan.composite
-        return None if weights is None else Composite(weights=weights)
+    def composite(self) -> str:
+        """Describe the declared composite of criteria; empty without a composite."""
+        return "" if self.plan.composite is None else describe_composite(self.plan.composite)
 
     @property
     def titles(self) -> dict[str, str]:
@@ -218,8 +216,11 @@ class Context(StudyFacts):
     @property
     def changed_judge_settings(self) -> tuple[str, ...]:
         """Describe the settings of judges that changed after the first verdict, one text for each judge."""
-        changed = [judge for judge in self.parts if judge.name != PEOPLE and judge.changes]
-        return tuple(f"{judge.name}: {'; '.join(judge.changes)}" for judge in changed)
+        return tuple(
+            f"{judge.name}: {'; '.join(judge.changes)}"
+            for judge in self.parts
+            if judge.name != PEOPLE and judge.changes
+        )
 
     @property
     def exploratory_reasons(self) -> tuple[str, ...]:
@@ -231,13 +232,15 @@ class Context(StudyFacts):
     @property
     def late_changes(self) -> tuple[str, ...]:
         """Return the changes after the first verdict that make the results exploratory."""
-        reasons = [
+        settings = (
             f"settings were changed after the first verdict: {'; '.join(people.changes)}"
             for people in self.parts
             if people.name == PEOPLE and people.changes
-        ]
-        reasons += [f"a criterion was reworded: {what}" for what in self.reworded]
-        return tuple(reasons)
+        )
+        reworded = (f"a criterion was reworded: {what}" for what in self.reworded)
+        is_larger = self.has_late_pairs and not self.plan.sequential
+        late_pairs = ("pairs were added to a comparison after its first verdict",) if is_larger else ()
+        return (*settings, *reworded, *late_pairs)
 
 
 PLAN_KEYS = tuple(TestPlan.model_fields)
@@ -269,19 +272,20 @@ class Evidence:
     _rows: dict[object, object] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def from_verdicts(cls, table: pd.DataFrame, context: Context) -> Evidence:
+    def from_verdicts(cls, table: pd.DataFrame, context: Context) -> Self:
         """Score a validated table according to the declarations in `context`.
 
         Raises:
             StudyError: Raters are declared to be a sample, but the table does not identify the raters.
         """
-        scored = ScoredVerdicts.from_verdicts(table, context.planned, context.plan.panel, context.composite)
+        plan = context.plan
+        scored = ScoredVerdicts.from_verdicts(table, context.planned, plan.panel, plan.composite)
         evidence = cls(scored=scored, context=context)
-        if context.plan.raters == "random" and not evidence.are_raters_known:
+        if plan.raters == "random" and not evidence.are_raters_known:
             raise StudyError(UNNAMED_RATERS)
         return evidence
 
-    def rows(self, analyse: Callable[[Evidence], Sequence[R]]) -> Sequence[R]:
+    def rows(self, analyse: Callable[["Evidence"], Sequence[R]]) -> Sequence[R]:
         """Run an analysis once, and return its rows. Example: `evidence.rows(measure_agreement)`.
 
         The argument is the function itself, so that mypy knows the class of the rows.
@@ -326,7 +330,7 @@ class Evidence:
         return self.context.seed or 0
 
     @cached_property
-    def comparisons(self) -> tuple[tuple[str, str], ...]:
+    def comparisons(self) -> tuple[Couple, ...]:
         """Return the two methods of each comparison."""
         pairs = self.scored.scores[CELL[:2]].drop_duplicates()
         return tuple(sorted(pairs.itertuples(index=False, name=None)))
@@ -334,8 +338,6 @@ class Evidence:
     @cached_property
     def is_ranked(self) -> bool:
         """Return whether raters of one kind compared three connected methods or more on one criterion."""
-        if len({name for pair in self.comparisons for name in pair}) < MIN_RANKED:
-            return False
         compared = self.scored.scores[CELL].drop_duplicates()
         groups = [
             group_connected_methods(result[CELL[:2]].itertuples(index=False, name=None))
@@ -344,7 +346,7 @@ class Evidence:
         return any(len(methods) >= MIN_RANKED for methods in chain(*groups))
 
     @cached_property
-    def detailed_comparisons(self) -> tuple[tuple[str, str], ...]:
+    def detailed_comparisons(self) -> tuple[Couple, ...]:
         """Return the comparisons that are analysed in every way: the requested ones, or all if they are few.
 
         Raises:
@@ -357,11 +359,11 @@ class Evidence:
         return self.comparisons if results <= MAX_IN_FULL else ()
 
     @cached_property
-    def detailed_evidence(self) -> Evidence:
-        """Return the evidence on the comparisons to analyse in full, or all evidence if there are none."""
-        return self.restrict_to_comparisons(self.detailed_comparisons) if self.detailed_comparisons else self
+    def detailed_verdicts(self) -> ScoredVerdicts:
+        """Return the scored verdicts on the comparisons to analyse in full, or all if there are none."""
+        return self.scored.restrict_to_comparisons(self.detailed_comparisons or self.comparisons)
 
-    def _find_comparison_of_methods(self, a: str, b: str) -> tuple[str, str]:
+    def _find_comparison_of_methods(self, a: str, b: str) -> Couple:
         """Return the comparison of two methods, with the methods in the order of the table."""
         for pair in self.comparisons:
             if set(pair) == {a, b}:
@@ -371,18 +373,15 @@ class Evidence:
             f"{a!r} and {b!r} are not compared with each other; name two of these methods: {names}"
         )
 
-    def restrict_to_comparisons(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
-        """Return a copy of the evidence with only the given comparisons."""
-        scored = self.scored.restrict_to_comparisons(tuple(comparisons))
-        return self if scored is self.scored else Evidence(scored=scored, context=self.context)
-
 
 def declare_plan_keys(
     *uses: str,
     refuses: Mapping[str, str] = MappingProxyType({}),
     needs: Callable[[Evidence], object] = lambda _: True,
-) -> Callable[[Callable[[Evidence], list[R]]], Callable[[Evidence], list[R]]]:
+) -> Callable[[Callable[[Evidence], Iterable[R]]], Callable[[Evidence], list[R]]]:
     """Declare the keys of the plan that an analysis uses. The other keys in `DECIDED` do not change the rows.
+
+    The declared analysis returns a list, even if the analysis itself yields its rows.
 
     Args:
         uses: The keys that change the rows.
@@ -392,7 +391,7 @@ def declare_plan_keys(
     if unknown := {*uses, *refuses}.difference(PLAN_KEYS):
         raise ValueError(f"{', '.join(sorted(unknown))}: not a key of the plan; use {', '.join(PLAN_KEYS)}")
 
-    def wrap(analyse: Callable[[Evidence], list[R]]) -> Callable[[Evidence], list[R]]:
+    def wrap(analyse: Callable[[Evidence], Iterable[R]]) -> Callable[[Evidence], list[R]]:
         @wraps(analyse)
         def analyse_after_checks(evidence: Evidence) -> list[R]:
             if not needs(evidence):
@@ -401,7 +400,7 @@ def declare_plan_keys(
                 if key in refuses or key not in DECIDED.union(uses):
                     why = refuses.get(key, f"{analyse.__name__} does not use this setting; leave it out")
                     raise StudyError(f"{key} = {json.dumps(getattr(evidence.plan, key))}: {why}")
-            return analyse(evidence)
+            return list(analyse(evidence))
 
         USED_PLAN_KEYS[analyse_after_checks] = frozenset(uses)
         return analyse_after_checks

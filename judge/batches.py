@@ -10,7 +10,7 @@ A batch that is too large for the account is halved. After that, only one batch 
 import asyncio
 import secrets
 import tempfile
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -43,6 +43,7 @@ from guard_eval.store.judging.requests import (
     UnavailableRequest,
 )
 from judge.decide import MOST_USELESS_ANSWERS, Failure, stop_after_unreadable_answers
+from judge.journal import RunCounts
 from judge.run import OnlineRun, PendingQuestion, make_failed_request_result
 
 REQUESTS_AT_ONCE = 200
@@ -50,6 +51,9 @@ REQUESTS_AT_ONCE = 200
 
 POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 60.0
 """Seconds between two checks of a batch: the first pause, and the longest pause."""
+
+LATE_FILE_POLLS = 8
+"""The number of further checks of an ended batch whose files have fewer answers than are counted."""
 
 GIVEN_UP_AFTER = timedelta(days=3)
 """The age of a batch after which answers that are counted, but in no file, are lost."""
@@ -59,26 +63,46 @@ _NEW_NAME = 'give the judge a new name (name = "…")'
 NO_ANSWER = RequestFailure(kind="server_error", detail="the batch has neither an answer nor an error")
 
 
-class BatchRun(OnlineRun):
+class BatchRun:
     """One run of one judge in batches.
 
-    The batches of earlier runs are collected first. Then the first questions are asked online, and all others
-    in batches, after an answer could be read.
+    Attributes:
+        online: The online run that asks the first questions and reads all answers.
+        journal: Saves requests, answers and verdicts in the study's database.
+        server: The judge's server.
     """
 
-    async def _ask_questions_by_round(self, rounds: Iterable[Sequence[Question]]) -> None:
+    def __init__(self, online: OnlineRun) -> None:
+        self.online = online
+        self.journal = online.journal
+        self.server = online.server
         self._errors: dict[str, RequestFailure] = {}  # by the request's key
+        self._late_file_polls: Counter[str] = Counter()  # by our name for the batch
         self._most_requests = MOST_REQUESTS  # in one batch; lower after a batch was too large
         # Our names for batches, by the request's key; empty if the answer comes after this run.
         self._batch_of: dict[str, str] = {}
-        async with self.connect_to_server():
-            self._api = BatchApi(self.client, pace=self.workers.pace)
+
+    def judge_questions(self, rounds: Iterable[Sequence[Question]]) -> RunCounts:
+        """Collect the batches of earlier runs, and then ask all other questions, round by round.
+
+        The first questions are asked online. A batch is sent only after an answer could be read.
+
+        Raises:
+            StudyError: Only the user can fix the problem. Earlier answers are saved.
+        """
+        asyncio.run(self._ask_questions_by_round(rounds))
+        return self.journal.counts
+
+    async def _ask_questions_by_round(self, rounds: Iterable[Sequence[Question]]) -> None:
+        online = self.online
+        async with online.connect_to_server():
+            self._api = BatchApi(online.client, pace=online.workers.pace)
             await self._collect_batches(await self._take_over_unfinished_batches())
             for questions in rounds:
-                unanswered = await self.record_outcomes_of_stored_answers(
-                    await self.ask_until_first_answer(questions)
+                unanswered = await online.record_outcomes_of_stored_answers(
+                    await online.ask_until_first_answer(questions)
                 )
-                while unanswered and self.state.is_settled and not self.workers.is_stopped:
+                while unanswered and online.state.is_settled and not online.workers.is_stopped:
                     unanswered = await self._ask_questions_in_batches(unanswered)
 
     async def _ask_questions_in_batches(self, questions: Sequence[PendingQuestion]) -> list[PendingQuestion]:
@@ -90,7 +114,9 @@ class BatchRun(OnlineRun):
         Raises:
             StudyError: The budget is used up, no answer could be read, or the provider refused a batch.
         """
-        verdicts = self.counts.verdicts
+        online = self.online
+        counts = self.journal.counts
+        verdicts = counts.verdicts
         most_requests = self._most_requests
         self._batch_of = {}
         queue = deque(questions)
@@ -98,23 +124,23 @@ class BatchRun(OnlineRun):
         while queue and self._most_requests == MOST_REQUESTS:
             batches.append(await self._send_batch(queue))
         if not any(batches) and self._most_requests == most_requests:  # another process asks these questions
-            await self.workers.pause(self.workers.pace * LONGEST_POLL_SECONDS)
+            await online.workers.pause(online.workers.pace * LONGEST_POLL_SECONDS)
         await self._collect_batches([batch for batch in batches if batch is not None])
         unsettled: list[PendingQuestion] = []
-        for pending in await self.record_outcomes_of_stored_answers(
+        for pending in await online.record_outcomes_of_stored_answers(
             pending.question for pending in questions
         ):
-            key = self.builder.make_request_key(pending.question, pending.send.form, pending.send.sample)
+            key = online.builder.make_request_key(pending.question, pending.send.form, pending.send.sample)
             match self._batch_of.get(key):
                 case None:
                     unsettled.append(pending)
                 case "":
-                    self.counts.in_batches += 1
+                    counts.in_batches += 1
                 case _:
-                    await self.record_outcome(pending.question, Failure(self._errors.get(key, NO_ANSWER)))
+                    await online.record_outcome(pending.question, Failure(self._errors.get(key, NO_ANSWER)))
         useless = [pending.error for pending in unsettled if pending.error is not None]
-        if len(useless) >= MOST_USELESS_ANSWERS and self.counts.verdicts == verdicts:
-            raise StudyError(stop_after_unreadable_answers(self.state, useless[-1], len(useless)).reason)
+        if len(useless) >= MOST_USELESS_ANSWERS and counts.verdicts == verdicts:
+            raise StudyError(stop_after_unreadable_answers(online.state, useless[-1], len(useless)).reason)
         return unsettled
 
     def _halve_batch_size(self, batch_name: str, size: int, refusal: str) -> None:
@@ -164,7 +190,7 @@ class BatchRun(OnlineRun):
         """Remove questions from the queue, and yield their requests, until the batch is full."""
         size = 0
         for count in range(min(len(queue), self._most_requests)):
-            request = self.plan_request(queue[0].question, queue[0].send, batch=True)
+            request = self.online.plan_request(queue[0].question, queue[0].send, batch=True)
             size += len(self._format_request_line(request))
             if count and size > MOST_BYTES:
                 return
@@ -173,7 +199,7 @@ class BatchRun(OnlineRun):
 
     @property
     def _endpoint(self) -> str:
-        return f"/v1{PATHS[self.state.form.interface]}"
+        return f"/v1{PATHS[self.online.state.form.interface]}"
 
     def _format_request_line(self, request: PlannedRequest) -> bytes:
         """Return a request as one line of a batch's file."""
@@ -241,7 +267,7 @@ class BatchRun(OnlineRun):
                 "without --batch"
             ) from None
         self._update_batch_requests(batch_name, provider_id=provider_id)
-        self.counts.requests += size
+        self.journal.counts.requests += size
         progress.show_notice(f"the batch {provider_id} with {size} requests was sent")
         return Batch(name=batch_name, provider_id=provider_id)
 
@@ -256,11 +282,13 @@ class BatchRun(OnlineRun):
                     raise error
             unfinished = [batch for batch, is_over in zip(unfinished, ended, strict=True) if not is_over]
             if unfinished:
-                await asyncio.sleep(self.workers.pace * pause)
+                await asyncio.sleep(self.online.workers.pace * pause)
                 pause = min(LONGEST_POLL_SECONDS, pause * 1.5)
 
     async def _poll_batch(self, batch: Batch) -> bool:
         """Ask the provider for a batch's status. If the batch has ended, store the results and return True.
+
+        If results that the provider counts are in no file yet, the batch is checked some more times.
 
         Raises:
             StudyError: The provider does not know the batch, or only the user can fix a request's problem.
@@ -284,6 +312,9 @@ class BatchRun(OnlineRun):
         answers_in_no_file = 0 if status.unanswered is None else size - status.unanswered
         is_recent = any(row.sent_at > now - GIVEN_UP_AFTER for row in missing.values())
         if answers_in_no_file > 0 and is_recent:  # a provider may update its files later
+            self._late_file_polls[batch.name] += 1
+            if self._late_file_polls[batch.name] <= LATE_FILE_POLLS:
+                return False
             progress.warn(
                 f"the provider has counted {answers_in_no_file} more answers to the batch "
                 f"{batch.provider_id} than its result files have. Run the command again later"

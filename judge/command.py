@@ -238,6 +238,8 @@ class JudgeCommand:
             return False
         confirmed = [preview for preview, _, _ in self.ready]
         if yes or not any(worst for preview in confirmed for _, worst in preview.costs.values()):
+            for warning in self.show_previews(previews, example=False).warnings:
+                progress.warn(warning)
             return True
         if not sys.stdin.isatty():
             raise StudyError("the cost must be confirmed, but there is no terminal. To confirm, add --yes")
@@ -260,7 +262,7 @@ class JudgeCommand:
                 self._store_judge_error(preview.judge),
                 progress.show_task(preview.name, total=len(preview.questions), unit="judgments") as advance,
             ):
-                run = (BatchRun if self.batch else OnlineRun)(
+                online = OnlineRun(
                     self.store,
                     preview.judge,
                     seed=self.study.settings.seed,
@@ -269,11 +271,12 @@ class JudgeCommand:
                     budget_usd=self.budget,
                     advance=advance,
                 )
-                self.counts[preview.name] = run.counts
+                self.counts[preview.name] = online.counts
                 if preview.attempts:
-                    compared = resend_requests(run, preview.attempts)
+                    compared = resend_requests(online, preview.attempts)
                     self.rechecked.append(f"{preview.name}: {compared}")
                 else:
+                    run = BatchRun(online) if self.batch else online
                     run.judge_questions(self._plan_question_rounds(preview))
 
     def _plan_question_rounds(self, preview: Preview) -> Iterable[Sequence[Question]]:

@@ -126,7 +126,7 @@ class Journal:
         """Return the error that the budget does not allow the planned request."""
         return StudyError(
             f"the budget of ${(self._limit or 0) / BILLION:g} is used up: the next request can cost "
-            f"${(planned.cost or 0) / BILLION:.4f}, which is more than the rest. All answers are saved. To "
+            f"${planned.cost / BILLION:.4f}, which is more than the rest. All answers are saved. To "
             "continue, run the command again with a larger --budget"
         )
 

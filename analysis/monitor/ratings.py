@@ -4,10 +4,8 @@ This module never shows which method is ahead. Owners who watch the result, and 
 differences that do not exist.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -22,7 +20,6 @@ from guard_eval.estimate import Estimate
 from guard_eval.records import RaterKind, record
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.notes import count_suspicious_presentations
 from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.store.unblind import NamedRows, read_choice_revisions, read_pairs, read_presentations
 
@@ -234,16 +231,18 @@ def read_ratings(
         excluded=int((~study["surplus"] & study["excluded"]).sum()),
         filled=tuple(np.bincount(per_pair.clip(upper=slots), minlength=slots + 1).tolist()),
         seconds=_replace_nan_with_none(study["seconds"].median()),
-        criteria=_make_criterion_states(of_counted),
+        criteria=tuple(_make_criterion_states(of_counted)),
         lacking={name: count for name, count in lacking.items() if count},
-        raters=_make_rater_states(
-            raters,
-            sums=_sum_answers_by_rater(
-                last[last["role"] == "study"], presentations, _list_check_answers(store, last)
+        raters=tuple(
+            _make_rater_states(
+                raters,
+                sums=_sum_answers_by_rater(
+                    last[last["role"] == "study"], presentations, _list_check_answers(store, last)
+                ),
+                least_probable_answers=_find_least_probable_answers(placed.drop_duplicates(_CHOICE)),
+                remark_counts=Counter((note.rater, note.kind) for note in remarks),
+                model_use_signs=_describe_signs_of_model_use(store, kind, letters, last),
             ),
-            least_probable_answers=_find_least_probable_answers(placed.drop_duplicates(_CHOICE)),
-            remark_counts=Counter((note.rater, note.kind) for note in remarks),
-            model_use_signs=_describe_signs_of_model_use(store, kind, letters, last),
         ),
         remarks=tuple(
             Remark(
@@ -284,30 +283,26 @@ def _read_valid_remarks(store: Store, rater_names: set[str]) -> list[notes.Note]
     return [note for note in last.values() if note.detail]
 
 
-def _make_criterion_states(counted_choices: pd.DataFrame) -> tuple[CriterionState, ...]:
-    """Return agreement, and preference for a side, by comparison and criterion.
+def _make_criterion_states(counted_choices: pd.DataFrame) -> Iterator[CriterionState]:
+    """Yield agreement, and preference for a side, by comparison and criterion.
 
     The categories of agreement are the first method, a tie and the second method. Two raters who saw the
     texts on different sides thus agree if they choose the same text.
     """
-    states = []
     keys = ["method_a", "method_b", "criterion"]
     for (method_a, method_b, criterion), group in counted_choices.groupby(keys, observed=True):
         sides = pd.crosstab(group["pair_id"], group["side"])
         counts = sides.reindex(columns=list(LETTERS), fill_value=0).to_numpy()
         hits = (group.loc[group["letter"] != 0, "letter"] == 1).to_numpy()
-        states.append(
-            CriterionState(
-                comparison=f"{method_a} / {method_b}",
-                criterion=str(criterion),
-                verdicts=len(group),
-                ties=1 - len(hits) / len(group),
-                same=raw_agreement(counts),
-                kappa=fleiss_kappa(counts, level=LEVEL),
-                first=estimate_proportion(hits, np.arange(len(hits)), level=LEVEL),
-            )
+        yield CriterionState(
+            comparison=f"{method_a} / {method_b}",
+            criterion=str(criterion),
+            verdicts=len(group),
+            ties=1 - len(hits) / len(group),
+            same=raw_agreement(counts),
+            kappa=fleiss_kappa(counts, level=LEVEL),
+            first=estimate_proportion(hits, np.arange(len(hits)), level=LEVEL),
         )
-    return tuple(states)
 
 
 def _make_rater_states(
@@ -317,8 +312,8 @@ def _make_rater_states(
     least_probable_answers: Mapping[str, tuple[str, float]],
     remark_counts: Counter[tuple[str, str]],
     model_use_signs: Mapping[str, str],
-) -> tuple[RaterState, ...]:
-    """Return the state of each rater.
+) -> Iterator[RaterState]:
+    """Yield the state of each rater.
 
     Args:
         raters: The raters.
@@ -329,7 +324,6 @@ def _make_rater_states(
         model_use_signs: The signs that a model answered for a rater.
     """
     totals = sums.reindex([rater.name for rater in raters]).to_dict("index")
-    states = []
     for rater in raters:
         total = totals[rater.name]
         pace = _replace_nan_with_none(total.pop("pace"))
@@ -346,28 +340,25 @@ def _make_rater_states(
             "failed the check": rater.state == "failed the check",
             "like a model": rater.name in model_use_signs,
         }
-        states.append(
-            RaterState(
-                rater=rater.name,
-                rated=rater.rated,
-                seconds=float(np.nan_to_num(total["seconds"])),
-                pace=pace,
-                ties=_divide(count["ties"], count["choices"]),
-                same=_divide(count["same"], count["compared"]),
-                first=_divide(to_a, leaning),
-                gold=count["gold"],
-                gold_failed=count["gold_failed"],
-                repeats=count["repeats"],
-                repeats_changed=count["repeats_changed"],
-                favourite=favourite,
-                signs=model_use_signs.get(rater.name, ""),
-                flags=tuple(flag for flag, is_raised in flags.items() if is_raised),
-                remarks=remark_counts[rater.name, "comment"] + remark_counts[rater.name, "problem"],
-                skipped=remark_counts[rater.name, "skip"],
-                state=rater.state,
-            )
+        yield RaterState(
+            rater=rater.name,
+            rated=rater.rated,
+            seconds=float(np.nan_to_num(total["seconds"])),
+            pace=pace,
+            ties=_divide(count["ties"], count["choices"]),
+            same=_divide(count["same"], count["compared"]),
+            first=_divide(to_a, leaning),
+            gold=count["gold"],
+            gold_failed=count["gold_failed"],
+            repeats=count["repeats"],
+            repeats_changed=count["repeats_changed"],
+            favourite=favourite,
+            signs=model_use_signs.get(rater.name, ""),
+            flags=tuple(flag for flag, is_raised in flags.items() if is_raised),
+            remarks=remark_counts[rater.name, "comment"] + remark_counts[rater.name, "problem"],
+            skipped=remark_counts[rater.name, "skip"],
+            state=rater.state,
         )
-    return tuple(states)
 
 
 def _divide(count: int, total: int) -> float | None:
@@ -390,7 +381,7 @@ def _describe_signs_of_model_use(
     compared = make_judge_likeness_rows(
         rater_kind, _encode_choices_by_rater(last_choices), _encode_choices_by_rater(judged)
     )
-    return describe_signs_of_llm_use(compared, count_suspicious_presentations(store))
+    return describe_signs_of_llm_use(compared, notes.count_suspicious_presentations(store))
 
 
 def _encode_choices_by_rater(choices: pd.DataFrame) -> pd.DataFrame:

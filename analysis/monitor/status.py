@@ -1,6 +1,7 @@
-"""`guard-eval status`: show the completed and missing steps, the raters, and the next commands."""
+"""Show the state of a study for `guard-eval status`, and its raters for `guard-eval raters list`.
 
-from __future__ import annotations
+The state has the completed and missing steps, the raters, and the next commands.
+"""
 
 import time
 from collections import Counter
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from analysis.monitor.ratings import MEANINGS, CriterionState, RaterState, Ratings, read_ratings
-from analysis.sections.section import Cells
+from analysis.sections.section import Cells, group_by, make_labelled_table
 from guard_eval import progress
 from guard_eval.errors import StudyError, format_count
 from guard_eval.records import PEOPLE, Pair, Prompt, find_declared_part_of_rater, record
@@ -21,10 +22,9 @@ from guard_eval.reporting.rendering import render_template_lines
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import capitalise, format_limits, format_number, replace_underscores
 from guard_eval.results import Result
-from guard_eval.store import RaterProgress, Store, pairs, raters, settings
+from guard_eval.store import RaterProgress, Store, manage, pairs, raters, settings
 from guard_eval.store.showings import slots
 from guard_eval.store.showings.rounds import count_active_pairs, count_closed_rounds, read_stopping_rounds
-from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
 from guard_eval.study import Study
 from guard_eval.texts.pair import count_missing_pairs
 from guard_eval.texts.prompts import read_study_prompts
@@ -129,9 +129,8 @@ def _read_status_with_pairs(
         replacing=sorted(set().union(*replaced)),
         changes=people.changes,
         redraw=study.format_command("pair", "--redraw"),
-        most_skips=MOST_SKIPS,
+        most_skips=slots.MOST_SKIPS,
         count=format_count,
-        spaced=replace_underscores,
     )
     tables = tuple(_make_rating_tables(ratings, study.format_command("export", "--table", "notes")))
     return _make_status(study.folder, steps, ratings, warnings, tables)
@@ -175,9 +174,7 @@ def _make_status(
 def _describe_step_state(step: str, **values: object) -> str:
     """Describe the state of a step in the words of the template."""
     template = _TEMPLATES / "steps.txt.j2"
-    (line,) = render_template_lines(
-        template, step=step, count=format_count, spaced=replace_underscores, **values
-    )
+    (line,) = render_template_lines(template, step=step, count=format_count, **values)
     return line
 
 
@@ -265,7 +262,8 @@ def _read_metrics_step(study: Study, *, has_texts: bool) -> Step:
     files = [study.folder / system.file for system in systems if system.file is not None]
     files += [locate_served_texts(study, system) for system in systems if system.source == "server"]
     texts = [*study.continuations_folder.glob("*/*.jsonl"), *(path for path in files if path.exists())]
-    measure = (study.format_command("measure"),) if has_texts else ()
+    is_tuned = not study.settings.grids or study.valid_tuning_choice is not None
+    measure = (study.format_command("measure"),) if has_texts and is_tuned else ()
     page = study.metrics_folder / "metrics.html"
     return _make_page_step(
         "metrics",
@@ -314,10 +312,12 @@ def _read_round_steps(
             unrated = slots.count_unrated_slots(db, settings_name)
         eliminated = sorted({*chain(*couples)} - {*chain(*playing)}) if playing else []
         is_over = not playing or done >= last
-        values = {"who": who, "done": done, "last": last, "unrated": unrated}
         text = _describe_step_state(
             "rounds",
-            **values,
+            who=who,
+            done=done,
+            last=last,
+            unrated=unrated,
             eliminated=eliminated,
             is_over=is_over,
         )
@@ -343,7 +343,7 @@ def _read_steps_after_texts(
 ) -> Iterator[Step]:
     """Yield the states of pairs, rounds, ratings, judges and the report."""
     kinds = Counter(rater.kind for rater in everybody)
-    rounds = list(_read_round_steps(study, store, drawn, POOLS[ratings.rater_kind]))
+    rounds = list(_read_round_steps(study, store, drawn, slots.POOLS[ratings.rater_kind]))
     yield _make_pairs_step(study, drawn)
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
@@ -437,28 +437,33 @@ def _make_rating_tables(ratings: Ratings, export_command: str) -> Iterator[Table
 
 def _make_criteria_table(rows: Sequence[CriterionState]) -> Table:
     """Return a table with a row per criterion, and with the comparison if there are several comparisons."""
-    is_mixed = len({row.comparison for row in rows}) > 1
-    lines = []
-    for row in rows:
-        label = {"comparison": row.comparison} if is_mixed else {}
-        figures = {
-            "criterion": replace_underscores(row.criterion),
+    labels = [{"comparison": row.comparison, "criterion": replace_underscores(row.criterion)} for row in rows]
+    noted = group_by((row for row in rows if row.kappa.note), lambda row: row.kappa.note)
+    if len({row.comparison for row in rows}) == 1:
+        labels = [{"criterion": label["criterion"]} for label in labels]
+    figures = [
+        {
             "verdicts": str(row.verdicts),
             "ties %": format_number(row.ties, 0, scale=100),
             "same %": format_number(row.same, 0, scale=100),
             "κ (95 %)": format_limits(row.kappa),
             "chose A, % (95 %)": format_limits(row.first, 0, scale=100),
         }
-        lines.append(label | figures)
-    notes = {row.kappa.note: replace_underscores(row.criterion) for row in rows if row.kappa.note}
-    return Table(
-        columns=tuple(lines[0]),
-        rows=tuple(tuple(line.values()) for line in lines),
+        for row in rows
+    ]
+    return make_labelled_table(
+        labels,
+        figures,
         caption="Agreement, and preference for a side",
         note="same: two raters of a pair who say the same; κ: Fleiss; A: verdicts for the text shown as A, "
-        "of those that are no ties." + "".join(f" {name}: {note}." for note, name in notes.items()),
-        text_columns=1 + is_mixed,
+        "of those that are no ties."
+        + "".join(f" {', '.join(_name_criteria(rows))}: {note}." for note, rows in noted.items()),
     )
+
+
+def _name_criteria(rows: Iterable[CriterionState]) -> dict[str, None]:
+    """Return the names of the rows' criteria, each once."""
+    return dict.fromkeys(replace_underscores(row.criterion) for row in rows)
 
 
 def _make_raters_table(raters: Sequence[RaterState]) -> Table:
@@ -515,3 +520,33 @@ def format_duration(seconds: float) -> str:
         return f"{minutes:.1f} min" if minutes < 9.95 else f"{minutes:.0f} min"
     hours, minutes_over = divmod(round(minutes), 60)
     return f"{hours} h {minutes_over} min" if minutes_over and hours < 100 else f"{hours} h"
+
+
+@record
+class ListedRaters(manage.Raters):
+    """All raters of a study, and the flags of each rater by name, with figures."""
+
+    flags: Mapping[str, str]
+
+
+def list_raters(study: Study, /) -> ListedRaters:
+    """List the raters with their source, progress and state.
+
+    `guard-eval status` shows how long they take and how they rate.
+
+    Args:
+        study: The study's folder.
+    """
+    with Store.open(study.database) as store:
+        listed = manage.tabulate_raters(store)
+        ratings = read_ratings(store, listed.raters, slots=study.hand_out_plan.slots)
+    flags = {rater.rater: ", ".join(list_flag_names(rater)) for rater in ratings.raters if rater.flags}
+    table = Table(
+        caption="Raters to look at",
+        columns=("rater", "look at"),
+        rows=tuple((join_lines(name), words) for name, words in flags.items()),
+        text_columns=2,
+        note="A flag is a reason to check a rater, not a reason to exclude one.",
+    )
+    tables = (*listed.tables, table) if flags else listed.tables
+    return ListedRaters(raters=listed.raters, tables=tables, flags=flags)

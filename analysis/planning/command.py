@@ -1,6 +1,7 @@
-"""The command `power`: show how many items and raters a study needs, as a table, a figure and JSON."""
+"""The command `power`: show how many items and raters a study needs, as a table, a figure and JSON.
 
-from __future__ import annotations
+A pilot gives the share of ties and the correlation of ratings.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -10,15 +11,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, compute_power, find_items_needed
-from analysis.planning.pilot import read_pilot
+from analysis.reports.command import read_table_evidence
+from analysis.scores.scores import (
+    ResultKey,
+    ScoredVerdicts,
+    compute_mean_scores,
+    find_item_numbers,
+    group_by_result,
+)
+from analysis.sections.section import group_by
+from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
-from guard_eval.records import JsonObject, record
+from guard_eval.records import SIMULATED, JsonObject, record
 from guard_eval.reporting.drawing import GUIDE, INK, PROGRAM, Drawing, draw_figure
-from guard_eval.reporting.escaping import Cell
+from guard_eval.reporting.escaping import Cell, join_lines
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import count_in_words, format_percent
+from guard_eval.reporting.words import (
+    KIND_PLACE,
+    count_in_words,
+    find_criterion_title,
+    format_limits,
+    format_number,
+    format_percent,
+)
 from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.results import Result
 from guard_eval.study.test_plan import TestPlan
@@ -31,8 +49,37 @@ LARGEST_FIGURE = 10_000_000
 """The number of bytes that are read of an earlier figure."""
 MARKERS = "osD^vP*X<>"
 HEIGHT_INCHES = 3.9
+PowerCurve = Mapping[int, Mapping[int, float]]
+"""The power by the number of raters per item, then by the number of items."""
 POINTS = 24
 """The number of points at which a curve of power is computed."""
+
+
+@record
+class Pilot:
+    """A pilot's figures for the criterion that needs the largest study. All comparisons are pooled.
+
+    The win share of the pilot is left out on purpose, because chance has a large effect on it. Plan for the
+    smallest share that is worth finding.
+
+    Attributes:
+        line: A line that describes the pilot and its figures.
+        ties: The share of ties among the ratings.
+        icc: ICC(1), at least 0; None if no item was rated twice.
+        results: The number of results in the report's correction: comparisons on criteria.
+        plan: The plan for the tests that the pilot declares.
+    """
+
+    line: str
+    ties: float
+    icc: float | None
+    results: int
+    plan: TestPlan = field(default_factory=TestPlan)
+
+    @property
+    def relative_items_needed(self) -> float:
+        """Return a number proportional to the items that 5 raters need: (1 − ties) (1 + 4 ICC)."""
+        return (1 - self.ties) * (1 + 4 * (self.icc or 0.0))
 
 
 @record
@@ -65,7 +112,7 @@ class Plan(Result):
 
     design: Design
     needs: tuple[Need, ...]
-    curve: Mapping[int, Mapping[int, float]]
+    curve: PowerCurve
     drawing: Drawing = field(metadata={"json": False})
 
 
@@ -264,7 +311,7 @@ def _describe_needed_items(design: Design, needs: Sequence[Need]) -> str:
 
 
 def _make_needed_items_table(
-    design: Design, needs: Sequence[Need], curve: Mapping[int, Mapping[int, float]], items: Sequence[int]
+    design: Design, needs: Sequence[Need], curve: PowerCurve, items: Sequence[int]
 ) -> Table:
     """Make a table of the items needed, and of the power for the requested numbers of items."""
     heads = ["Raters", "Items", "Verdicts"]
@@ -288,7 +335,7 @@ def _make_needed_items_table(
     )
 
 
-def _draw_power_curve(design: Design, curve: Mapping[int, Mapping[int, float]], axes: Axes) -> None:
+def _draw_power_curve(design: Design, curve: PowerCurve, axes: "Axes") -> None:
     """Draw the power against the number of items, with one line for each number of raters."""
     for (raters, powers), marker in zip(curve.items(), cycle(MARKERS), strict=False):
         percentages = [100 * power for power in powers.values()]
@@ -304,3 +351,77 @@ def _draw_power_curve(design: Design, curve: Mapping[int, Mapping[int, float]], 
     axes.set_xlim(left=0)
     axes.grid(visible=True, color=INK, alpha=0.12, linewidth=0.6)
     axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=1.6)
+
+
+def read_pilot(source: Path, overrides: Sequence[str] = ()) -> Pilot:
+    """Read a pilot in the same way as `report`. Use people's verdicts, or models' verdicts without people.
+
+    Args:
+        source: A study, or a table of verdicts with its report.toml.
+        overrides: Settings for this run.
+
+    Raises:
+        StudyError: The pilot cannot be read, or has only simulated raters.
+    """
+    if source.is_dir():
+        from analysis.reports.study_report import read_study_verdicts  # noqa: PLC0415 (a table needs no database)
+        from guard_eval.study import Study  # noqa: PLC0415
+
+        study = Study.open(source, overrides)
+        pilot = find_most_demanding_criterion(read_study_verdicts(study))
+        return replace(pilot, plan=study.settings.analysis)
+    evidence = read_table_evidence([source], overrides=overrides)
+    return replace(find_most_demanding_criterion(evidence.frame), plan=evidence.plan)
+
+
+def find_most_demanding_criterion(verdicts: pd.DataFrame) -> Pilot:
+    """Find the criterion of a validated table whose items vary the most.
+
+    The variance of the mean of m raters is proportional to (1 − ties) (1 + (m − 1) ICC) / m, with m = 5. If
+    there is no ICC, the number of ties decides. The ICC is the mean over comparisons, weighted by pairs,
+    because the largest ICC is often large by chance.
+
+    Raises:
+        StudyError: All raters are simulated.
+    """
+    frame = verdicts[~verdicts["rater_kind"].isin(SIMULATED)]
+    if frame.empty:
+        raise StudyError("all raters of the pilot are simulated. Name a pilot with people or judges")
+    kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)
+    scored = ScoredVerdicts.from_verdicts(frame[frame["rater_kind"] == kind])
+    cells = list(group_by_result(scored.scores_by_kind))
+    by_criterion = group_by(cells, lambda cell: cell[0].criterion)
+    pilots = [_summarise_pilot_criterion(rows, len(cells)) for rows in by_criterion.values()]
+    return max(pilots, key=lambda pilot: pilot.relative_items_needed)
+
+
+def _summarise_pilot_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:
+    """Return the share of ties and the ICC of a pilot on one criterion, over all comparisons."""
+    scores = pd.concat([rows for _, rows in cells])
+    estimates = []
+    values = []
+    pairs_rated_twice = []
+    pairs = 0
+    for _, rows in cells:
+        item, first = find_item_numbers(rows)
+        pairs += len(first)
+        estimate = intraclass_correlation(item, compute_mean_scores(rows), rows["unit"].iloc[first])
+        if estimate.value is not None:
+            estimates.append(estimate)
+            values.append(estimate.value)
+            pairs_rated_twice.append((np.bincount(item) >= 2).sum())
+    ties = float((scores["net"] == 0).mean())
+    icc = None
+    agreed = f"{estimate.note}, so the plan uses --icc or its default"
+    if estimates:
+        icc = float(np.clip(np.average(values, weights=pairs_rated_twice), 0, 1))
+        source = f"the mean of {len(estimates)}, by their pairs"
+        if len(estimates) == 1:
+            source = format_limits(estimates[0])
+        agreed = f"ICC {format_number(icc)} ({source})"
+    cell = cells[0][0]
+    compared = f"{cell.method_a} against {cell.method_b}" if len(cells) == 1 else f"{len(cells)} comparisons"
+    counts = f"{count_in_words(pairs, 'pair')}, {count_in_words(scores['rater'].nunique(), 'rater')}"
+    name = join_lines(f"{find_criterion_title(cell.criterion)}, {compared}")
+    line = f"{name}: {format_percent(ties, 0)} ties, {agreed}; {counts}"
+    return Pilot(line=line, ties=ties, icc=icc, results=results)

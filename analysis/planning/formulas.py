@@ -5,11 +5,10 @@ raters' ratings of an item have the correlation ICC, the mean of m ratings has t
 s² (1 + (m − 1) ICC) / m. This holds for any process that makes the ratings.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from dataclasses import replace
+from typing import Self
 
 from scipy import special, stats
 from statsmodels.stats.power import normal_power_het
@@ -95,7 +94,7 @@ class Design:
         """
         return self.rating_variance * (1 + (raters - 1) * self.icc) / raters
 
-    def restrict_to_these_raters(self) -> Design:
+    def restrict_to_these_raters(self) -> Self:
         """Return the same design for a result about these raters only, without a judge."""
         return replace(self, rater_sd=None, judge_r=None)
 

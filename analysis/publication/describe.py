@@ -4,22 +4,18 @@ A page from before the first verdict is a preregistration: `compare_with_written
 differences.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.evidence import Evidence
 from analysis.reports.checklist import FILE_NAME, collect_rater_facts, write_reviewer_checklist
-from analysis.reports.preregistration import HASH, PLAN, hash_plan_parts
-from analysis.reports.study_report import make_study_context, make_verdict_table
+from analysis.reports.study_report import HASH, PLAN, hash_plan_parts, make_study_context, make_verdict_table
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.records import Pair, record
 from guard_eval.reporting.rendering import render
-from guard_eval.reporting.words import count_in_words, format_percent
 from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.results import Result
 from guard_eval.rubric import select_criteria
@@ -104,8 +100,6 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
             raters=Counter(rater.kind for rater in raters if rater.name in rated),
             excluded=sum(rater.state == "excluded" for rater in raters),
             criteria=select_criteria(settings.annotation.criteria, settings.rubric),
-            percent=format_percent,
-            plural=count_in_words,
         )
         files[path] = page
     checklist = path.with_name(FILE_NAME)

@@ -1,7 +1,5 @@
 """The command `guard-eval export`: write a table of the study, and the study's record beside the verdicts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,19 +9,12 @@ from analysis.reports.study_record import (
     list_added_split_columns,
     make_table_settings,
 )
-from analysis.reports.study_report import (
-    add_split_columns,
-    make_study_context,
-    make_verdict_table,
-    read_counted_verdicts,
-)
-from analysis.verdicts.checks import check_verdicts
+from analysis.reports.study_report import read_table_and_context
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes
 from guard_eval.files.rows import MOST_BYTES
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.store import Store
-from guard_eval.store import pairs as store_pairs
 from guard_eval.store.export import ExportResult, TableName, write_table
 from guard_eval.study import Study
 
@@ -49,10 +40,7 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
         return write_table(study, output=output, table=table)
     try:
         with Store.open(study.database, declared=study.declared) as store:
-            rows = read_counted_verdicts(study, store)
-            context = make_study_context(study, store, rows)
-            pairs = store_pairs.read_pairs(store)
-        verdicts = add_split_columns(study, check_verdicts(make_verdict_table(rows)), context.by, pairs)
+            verdicts, context = read_table_and_context(study, store)
     except StudyError as error:
         # The verdicts are written even if no report of the study is possible yet.
         result = write_table(study, output=output)

@@ -1,7 +1,5 @@
 """Publish a study: the verdicts without the raters' identities, the pairs, a dataset card and the report."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -19,9 +17,9 @@ import tomli_w
 from analysis.evidence import Context, Evidence, StudyFacts
 from analysis.reports.command import report
 from analysis.reports.declared import FILE_NAME, TableSettings
-from analysis.reports.preregistration import hash_plan_parts
 from analysis.reports.study_record import encode_study_record, list_added_split_columns, make_table_settings
 from analysis.reports.study_report import (
+    hash_plan_parts,
     make_verdict_table,
     read_counted_verdicts,
     read_study_verdicts_and_context,

@@ -1,7 +1,5 @@
 """Replicate a table or a figure of the paper, and show the paper's figures and ours together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import field, replace
 from pathlib import Path
@@ -10,12 +8,10 @@ import pandas as pd
 
 from analysis.replication.compare import (
     compare_figures_with_paper,
-    explain_comparison_marks,
-    make_comparison_tables,
-)
-from analysis.replication.measured import (
     compute_figures_of_verdicts,
     convert_scores_to_figures,
+    explain_comparison_marks,
+    make_comparison_tables,
     read_shares_from_counts,
 )
 from analysis.replication.paper import (

@@ -1,7 +1,5 @@
 """Describe the paper: its tables and figures, their experiments, and every printed figure."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import tomllib

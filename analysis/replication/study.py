@@ -1,7 +1,5 @@
 """Plan and write the study of a table of the paper, with its prompts, and find differences in the setting."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Write the page that answers reviewers' questions about the people who rated."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The command `report`: write a page that answers the question of a study, or of tables of verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +17,6 @@ from analysis.reports.study_record import (
     remove_file_extensions,
 )
 from analysis.sections.results import by_column
-from analysis.sections.results.by_column import find_split_column
 from analysis.verdicts.reading import Reading, get_reading
 from analysis.verdicts.sources import read_verdicts
 from guard_eval.errors import StudyError
@@ -105,7 +102,7 @@ def report(
         evidence = read_table_evidence(paths, overrides=overrides, split_columns=by)
     folder = output or folder
     reading = get_reading(evidence.frame)
-    columns = dict.fromkeys(find_split_column(evidence.frame, name) for name in by)
+    columns = dict.fromkeys(by_column.find_split_column(evidence.frame, name) for name in by)
     if dry_run:
         return Report(
             folder=folder,

@@ -1,7 +1,5 @@
 """Declarations about a table of verdicts without a study: in a report.toml beside it, and with `--set`."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Mapping, Sequence
@@ -13,13 +11,14 @@ import pandas as pd
 from pydantic import AfterValidator, Field
 
 from analysis.evidence import Context
-from analysis.scores.combined import Composite, find_declared_results
-from analysis.scores.scores import PROMPT, UnitScores, add_unit_column
+from analysis.scores.scores import PROMPT, Planned, UnitScores, add_composite_results, add_unit_column
 from analysis.sections.results.by_column import find_split_column
-from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
+from analysis.verdicts.reading import add_reading_notes
 from analysis.verdicts.table import Declarations
 from guard_eval.errors import StudyError
-from guard_eval.records import PEOPLE_OF, RaterKind
+from guard_eval.records import PEOPLE_OF, Couple, RaterKind
+from guard_eval.reporting.words import join_with_and
+from guard_eval.rubric import COMPOSITE, Weights
 from guard_eval.study.test_plan import SplitPlan
 from guard_eval.study.toml import apply_overrides, read_toml, validate_toml_tables
 
@@ -143,7 +142,6 @@ def apply_table_settings(
     """
     _check_assisting_judge(verdicts, settings)
     verdicts = _drop_prompts_if_unit_is_pair(verdicts, settings.unit)
-    composite = None if settings.composite is None else Composite(weights=settings.composite)
     values = settings.model_dump(exclude_unset=True)
     words = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items())
     declared = [f"Declared {source}: {words}."] if values and source else []
@@ -151,19 +149,79 @@ def apply_table_settings(
         declared.append(
             "That the family was declared before the verdicts were collected is its author's word."
         )
+    by = tuple(find_split_column(verdicts, heading) for heading in settings.by)
+    if settings.composite is not None:
+        check_composite_verdicts(settings.composite, verdicts)
+    planned = None if settings.family is None else find_named_results(verdicts, settings.family)
+    if planned is not None and settings.composite is not None:
+        planned = add_composite_results(planned)
     return verdicts, Context(
         name=settings.title or name,
         question=settings.question,
-        by=tuple(find_split_column(verdicts, name) for name in settings.by),
+        by=by,
         texts=settings.texts,
         seed=settings.seed,
         plan=settings,
-        planned=find_declared_results(verdicts, settings.family, composite),
+        planned=planned,
         random_part=settings.random_part,
         ties=settings.ties,
         declared=tuple(declared),
         command=command,
     )
+
+
+def find_named_results(verdicts: pd.DataFrame, result_names: Sequence[str]) -> Planned:
+    """Find the results that the entries name, without repeats: (method_a, method_b, criterion).
+
+    Args:
+        verdicts: A validated table.
+        result_names: Each entry is a criterion, `A against B` or `A against B: CRITERION`.
+
+    Raises:
+        StudyError: The table lacks the results of an entry.
+    """
+    compared = verdicts[["criterion", "method_a", "method_b"]].drop_duplicates()
+    named: dict[str, list[tuple[str, str, str]]] = {}
+    for c, a, b in sorted(compared.astype(str).itertuples(index=False, name=None)):
+        named.setdefault(c, []).append((a, b, c))
+        for first, second in ((a, b), (b, a)):
+            comparison = f"{first} against {second}"
+            for words in (comparison, f"{comparison}: {c}"):
+                named.setdefault(words, []).append((first, second, c))
+    result: dict[tuple[str, str, str], None] = {}
+    way_round: dict[frozenset[str], Couple] = {}  # each comparison keeps its first order of methods
+    for entry in result_names:
+        if entry not in named:
+            raise StudyError(
+                f"the family contains {entry!r}, which the table does not compare; write CRITERION, METHOD "
+                f"against METHOD or METHOD against METHOD: CRITERION, such as {next(reversed(named))}"
+            )
+        for a, b, c in named[entry]:
+            first, second = way_round.setdefault(frozenset((a, b)), (a, b))
+            result[first, second, c] = None
+    return tuple(result)
+
+
+def check_composite_verdicts(weights: Weights, verdicts: pd.DataFrame) -> None:
+    """Check that a validated table has verdicts for the composite of these criteria.
+
+    Raises:
+        StudyError: A criterion has the name of the composite, or no rater has judged a pair on all of the
+            criteria.
+    """
+    criteria = sorted(map(str, verdicts["criterion"].unique()))
+    if COMPOSITE in criteria:
+        raise StudyError(
+            f"a criterion of the table and the declared composite are both called {COMPOSITE!r}; give "
+            "the criterion another name"
+        )
+    judged = verdicts[verdicts["criterion"].isin(weights)]
+    rated = judged.groupby(["method_a", "method_b", "pair_id", "rater"], sort=False)["criterion"]
+    if not rated.nunique().eq(len(weights)).any():
+        raise StudyError(
+            f"composite: no rater has judged a pair on all of {join_with_and(list(weights))}; leave "
+            f"out some of these criteria, or choose from: {', '.join(criteria)}"
+        )
 
 
 def format_command_line(tables: Sequence[Path], overrides: Sequence[str]) -> str:
@@ -193,6 +251,5 @@ def _drop_prompts_if_unit_is_pair(verdicts: pd.DataFrame, unit: ReportUnit | Non
     pairs = add_unit_column(verdicts).drop_duplicates(["method_a", "method_b", "pair_id"])
     without = verdicts.drop(columns=PROMPT)
     if UnitScores.from_items(pairs).n < len(pairs):
-        warning = Reading(notes=(_PAIR_DESPITE_PROMPTS,))
-        without.attrs[READING] = join_readings([get_reading(verdicts), warning])
+        add_reading_notes(without, _PAIR_DESPITE_PROMPTS)
     return without

@@ -1,7 +1,5 @@
 """Write a report into a folder: a page with the answer, the same page in Markdown, and all numbers."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, field
 from pathlib import Path
 

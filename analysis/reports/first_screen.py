@@ -1,7 +1,5 @@
 """The first screen of a report: the raters, the answer in plain sentences, and a line for each result."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -11,6 +9,7 @@ from analysis.reports.sentences import (
     MAX_CRITERIA,
     describe_coverage,
     describe_rater_count,
+    is_answer_ranking,
     name_judge_in_sentence,
     write_sentences_from_template,
 )
@@ -55,8 +54,6 @@ MAX_LINES = 12
 """The largest number of lines with bars on the first screen."""
 MAX_SPELT_OUT = 6
 """The largest number of results that a sentence names; the rest are counted."""
-MAX_DECLARED = 6
-"""The answer gives declared results before the ranking if there are at most this number of results."""
 MAX_FACTS = 4
 """The largest number of lines about raters."""
 MAX_NAMED = 3
@@ -170,8 +167,7 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
         ).values()
     ]
     first = groups[0]
-    is_declared = evidence.context.planned is not None and 0 < first[0].family <= MAX_DECLARED
-    answer_is_ranking = evidence.is_ranked and not is_declared
+    answer_is_ranking = is_answer_ranking(evidence)
     # If a ranking comes first, it also covers the comparisons of the ranked methods.
     ranked = {
         (*row.rater_group, row.criterion, row.method)
@@ -186,19 +182,19 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
     return FirstScreen(
         warning=" ".join(write_sentences_from_template("warning", evidence)),
         facts=tuple(_describe_raters(evidence)),
-        answer=" ".join(_write_answer_sentences(evidence, answered, answer_is_ranking=answer_is_ranking)),
-        more=" ".join(_write_answer_remarks(evidence, groups, answered, answer_is_ranking=answer_is_ranking)),
-        bars=_select_bars_for_screen(sorted(bars, key=lambda block: block.is_ranking != answer_is_ranking)),
-        foot=" ".join(_describe_test_of_answer(evidence, first, answer_is_ranking=answer_is_ranking)),
+        answer=" ".join(_write_answer_sentences(evidence, answered)),
+        more=" ".join(_write_answer_remarks(evidence, groups, answered)),
+        bars=tuple(
+            _select_bars_for_screen(sorted(bars, key=lambda block: block.is_ranking != answer_is_ranking))
+        ),
+        foot=" ".join(_describe_test_of_answer(evidence, first)),
     )
 
 
 def _describe_raters(evidence: Evidence) -> Iterator[str]:
     """Describe the raters: a line for people, and a line for each of the first judges."""
-    panels = {panel.name for panel in evidence.scored.panels}
-    covered = sorted(
-        evidence.rows(count_pairs_and_ratings), key=lambda row: row.judge != "" and row.judge not in panels
-    )
+    first = {"", *evidence.scored.panel_names}
+    covered = sorted(evidence.rows(count_pairs_and_ratings), key=lambda row: row.judge not in first)
     for row in covered[:MAX_FACTS]:
         yield describe_coverage(row, evidence)
     if len(covered) > MAX_FACTS:
@@ -207,9 +203,7 @@ def _describe_raters(evidence: Evidence) -> Iterator[str]:
     yield from describe_search(evidence)
 
 
-def _write_answer_sentences(
-    evidence: Evidence, rows: Sequence[WinShareRow], *, answer_is_ranking: bool
-) -> tuple[str, ...]:
+def _write_answer_sentences(evidence: Evidence, rows: Sequence[WinShareRow]) -> tuple[str, ...]:
     """Name the first method of each ranking, and the preferred method of each comparison."""
     alpha = evidence.plan.alpha
     # If comparisons stop early, only one criterion has tests; a sentence covers all other criteria.
@@ -225,7 +219,6 @@ def _write_answer_sentences(
     return write_sentences_from_template(
         "answer",
         evidence,
-        answer_is_ranking=answer_is_ranking,
         comparisons=clear[:MAX_SPELT_OUT],
         further=len(clear) - MAX_SPELT_OUT,
         unclear=join_first_parts(unclear, MAX_NAMED, join=" or between "),
@@ -252,8 +245,6 @@ def _write_answer_remarks(
     evidence: Evidence,
     groups: Sequence[Sequence[WinShareRow]],
     answered: Sequence[WinShareRow],
-    *,
-    answer_is_ranking: bool,
 ) -> tuple[str, ...]:
     """Return the sentences that follow the answer, such as a judge's result or the detectable share.
 
@@ -261,7 +252,6 @@ def _write_answer_remarks(
         evidence: The evidence.
         groups: The results of people and of each judge.
         answered: The results in the first group that the answer is about.
-        answer_is_ranking: Whether the answer is a ranking.
     """
     first, *others = groups
     alpha = evidence.plan.alpha
@@ -275,12 +265,11 @@ def _write_answer_remarks(
         row for row in evidence.rows(run_data_audits) if row.kind == UNBALANCED and row.severity == "warning"
     ]
     judges = [] if evidence.is_ranked else [rows for rows in others if rows[0].judge]
-    panels = {panel.name for panel in evidence.scored.panels}
+    panels = evidence.scored.panel_names
     judges.sort(key=lambda rows: rows[0].judge not in panels)  # a panel was declared, so it comes first
     return write_sentences_from_template(
         "remarks",
         evidence,
-        answer_is_ranking=answer_is_ranking,
         rounds=describe_rounds(evidence),
         results=first,
         different=sum(row.is_significant(alpha) for row in first),
@@ -295,15 +284,13 @@ def _write_answer_remarks(
     )
 
 
-def _select_bars_for_screen(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
-    """Return the bars of the first comparisons and rankings, up to `MAX_LINES` lines."""
-    blocks = []
+def _select_bars_for_screen(bars: Iterable[ResultBars]) -> Iterator[ResultBars]:
+    """Yield the bars of the first comparisons and rankings, up to `MAX_LINES` lines."""
     room = MAX_LINES
     for block in bars:
         if room > 0:
-            blocks.append(replace(block, lines=block.lines[:room]))
+            yield replace(block, lines=block.lines[:room])
         room -= len(block.lines)
-    return tuple(blocks)
 
 
 def _make_share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultBars:
@@ -400,7 +387,7 @@ def _list_criteria_with_shares(rows: Sequence[ShareRow]) -> str:
 
 
 def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence) -> str:
-    """Describe the result of a judge: the preferred methods, or that no difference was found."""
+    """Describe the result of a judge: the preferred methods, no difference, or why there is no answer."""
     is_single = len(evidence.comparisons) == 1
     preferred = [
         f"{row.leader if is_single else f'{row.leader} to {row.other_method}'} "
@@ -408,7 +395,13 @@ def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence) -> s
         for row in rows
         if row.is_significant(evidence.plan.alpha)
     ]
-    outcome = f"preferred {join_with_and(preferred[:MAX_SPELT_OUT])}" if preferred else "found no difference"
+    conclusions = dict.fromkeys(describe_conclusion(row, evidence.plan.alpha) for row in rows)
+    if preferred:
+        outcome = f"preferred {join_with_and(preferred[:MAX_SPELT_OUT])}"
+    elif NO_EVIDENCE in conclusions:
+        outcome = "found no difference"
+    else:
+        outcome = f"gives no answer: {join_with_and(list(conclusions))}"
     judge = capitalise(name_judge_in_sentence(rows[0].judge))
     return f"{judge} {outcome}."
 
@@ -429,9 +422,7 @@ def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:
     return failed
 
 
-def _describe_test_of_answer(
-    evidence: Evidence, rows: Sequence[WinShareRow], *, answer_is_ranking: bool
-) -> tuple[str, ...]:
+def _describe_test_of_answer(evidence: Evidence, rows: Sequence[WinShareRow]) -> tuple[str, ...]:
     """Describe the unit, the test, the correction, and the raters that the answer is about."""
     covered = next(
         row for row in evidence.rows(count_pairs_and_ratings) if row.rater_group == rows[0].rater_group
@@ -443,7 +434,8 @@ def _describe_test_of_answer(
         first=rows[0],
         covered=covered,
         results=rows,
-        answer_is_ranking=answer_is_ranking and not (evidence.has_early_stopping or evidence.plan.sequential),
+        has_ranks=is_answer_ranking(evidence)
+        and not (evidence.has_early_stopping or evidence.plan.sequential),
         judge=remove_word_simulated(covered.judge),
         raters=describe_rater_count(covered.raters, covered.rater_kind),
         excludes_half=any(

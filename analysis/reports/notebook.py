@@ -1,7 +1,5 @@
 """Analyses for notebooks: they take a table of verdicts and return data frames or matplotlib figures."""
 
-from __future__ import annotations
-
 import warnings
 from inspect import getdoc
 from pathlib import Path
@@ -12,11 +10,11 @@ import pandas as pd
 from analysis.evidence import Evidence
 from analysis.reports.declared import TableSettings, apply_table_settings, check_table_settings
 from analysis.reports.files import WrittenReport, write_report
-from analysis.sections.raters import agreement as agreement_section
-from analysis.sections.raters import judges as judge_section
-from analysis.sections.raters import order_and_length
-from analysis.sections.results import ranking as ranking_section
-from analysis.sections.results import shares as share_section
+from analysis.sections.raters.agreement import measure_agreement
+from analysis.sections.raters.judges import compare_judges_with_people
+from analysis.sections.raters.order_and_length import measure_position_effect
+from analysis.sections.results.ranking import rank_methods
+from analysis.sections.results.shares import measure_all_shares
 from analysis.sections.section import Analyse, make_frame_from_rows
 from analysis.verdicts.reading import Reading, get_reading, warn_about_reading
 from analysis.verdicts.sources import Source, read_verdicts
@@ -66,32 +64,32 @@ def wrap_analysis(name: str, analyse: Analyse, *, why_empty: str = "") -> TableA
     return analyse_verdicts
 
 
-shares = wrap_analysis("shares", share_section.measure_all_shares)
+shares = wrap_analysis("shares", measure_all_shares)
 agreement = wrap_analysis(
     "agreement",
-    agreement_section.measure_agreement,
+    measure_agreement,
     why_empty="no criterion was judged by two raters of the same kind",
 )
 position = wrap_analysis(
     "position",
-    order_and_length.measure_position_effect,
+    measure_position_effect,
     why_empty="the table does not say which text was shown first (the column shown_first)",
 )
 judges = wrap_analysis(
     "judges",
-    judge_section.compare_judges_with_people,
+    compare_judges_with_people,
     why_empty="no pair was judged by people and by a model (the column rater_kind)",
 )
 ranking = wrap_analysis(
     "ranking",
-    ranking_section.rank_methods,
+    rank_methods,
     why_empty="fewer than three methods are compared with each other; see shares for two",
 )
 
 
-def figures(verdicts: Source, /, **declared: object) -> dict[str, Figure]:
+def figures(verdicts: Source, /, **declared: object) -> dict[str, "Figure"]:
     """Return matplotlib figures of shares or rankings, by name. Arguments: see `shares`."""
-    from analysis.reports.figures import draw_figures  # noqa: PLC0415  matplotlib, which only figures need
+    from analysis.reports.paper import draw_figures  # noqa: PLC0415  matplotlib, which only figures need
 
     evidence = make_evidence(verdicts, **declared)
     with use_criterion_titles(evidence.context.titles):

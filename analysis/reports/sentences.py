@@ -1,7 +1,5 @@
 """Sentences about raters, rankings, methods and limits. Most of them come from templates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,6 +18,7 @@ from analysis.sections.section import (
     group_by,
     name_raters,
     remove_word_simulated,
+    select_rows_of_first_raters,
 )
 from analysis.verdicts.reading import get_reading
 from guard_eval.records import SIMULATED
@@ -35,6 +34,8 @@ from guard_eval.reporting.words import (
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_CRITERIA = 6
 """The largest number of criteria that a sentence names; the rest are counted."""
+MAX_DECLARED = 6
+"""The answer gives declared results before the ranking if there are at most this number of results."""
 MAX_NOTES = 4
 """The largest number of results' notes that are repeated in the report's list of limits."""
 
@@ -60,12 +61,21 @@ def write_sentences_from_template(name: str, evidence: Evidence, **facts: object
         together=together,
         find_methods_in_cycle=partial(find_methods_in_cycle, evidence),
         is_mixed=is_mixed,
+        answer_is_ranking=is_answer_ranking(evidence),
         no_rank=NO_RANK,
         name_raters=name_raters,
         join_criterion_names=join_criterion_names,
         is_simulated=has_simulated_verdicts(evidence),
         **facts,
     )
+
+
+def is_answer_ranking(evidence: Evidence) -> bool:
+    """Return whether the answer is a ranking, and not a few results that were declared beforehand."""
+    rows = evidence.rows(select_rows_for_report_answer)
+    family = max(row.family for row in select_rows_of_first_raters(rows))
+    is_declared = evidence.context.planned is not None and 0 < family <= MAX_DECLARED
+    return evidence.is_ranked and not is_declared
 
 
 def find_methods_in_cycle(evidence: Evidence, ranking_row: RankingRow) -> list[str]:

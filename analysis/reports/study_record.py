@@ -4,8 +4,6 @@ The record has the plan of the study and all facts that change or weaken its ans
 published or exported table says what the report of the study says.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -17,8 +15,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from analysis.evidence import Context, StudyFacts
 from analysis.reports.declared import TableSettings
+from analysis.scores.scores import convert_methods_to_signs
 from analysis.sections.results.by_column import SPLITTING
-from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
+from analysis.verdicts.reading import add_reading_notes
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes
 from guard_eval.files.rows import MOST_BYTES
@@ -190,7 +189,7 @@ def add_study_facts(
         notes.append(f"{name} describes only the study of {paths[0].name}, and not the other tables")
     if notes:
         verdicts = verdicts.copy()
-        verdicts.attrs[READING] = join_readings([get_reading(verdicts), Reading(notes=tuple(notes))])
+        add_reading_notes(verdicts, *notes)
     return verdicts, context
 
 
@@ -218,10 +217,9 @@ def _restore_contest(rounds: RoundRecord, verdicts: pd.DataFrame) -> Contest:
     if rounds.judge:
         is_theirs &= verdicts["rater"] == rounds.judge
     rated = verdicts[is_theirs].astype(object)
-    scores = (rated["verdict"] == rated["method_a"]).astype(int) - (rated["verdict"] == rated["method_b"])
-    couples = scores.groupby(
-        [rated[name] for name in ("prompt_round", "dataset", "prompt_id", "method_a", "method_b")]
-    ).agg(["mean", "size"])
+    rated = rated.assign(score=convert_methods_to_signs(rated, "verdict"))
+    keys = ["prompt_round", "dataset", "prompt_id", "method_a", "method_b"]
+    couples = rated.groupby(keys)["score"].agg(["mean", "size"])
     prompts: dict[tuple[object, ...], tuple[int, dict[Couple, float]]] = {}
     for (number, dataset, prompt, a, b), mean, size in couples.itertuples(name=None):
         _, leads = prompts.setdefault((number, dataset, prompt), (int(number), {}))

@@ -1,8 +1,10 @@
-"""Read a study's verdicts, columns, plan, metrics, examples and exclusions for the report."""
+"""Read a study's verdicts, columns, plan, metrics, examples and exclusions for the report.
 
-from __future__ import annotations
+The written plan of the study is compared with its present state.
+"""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -14,18 +16,18 @@ from statistics import fmean
 import pandas as pd
 
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
-from analysis.reports.preregistration import compare_with_written_plan
-from analysis.scores.combined import add_composite_results
+from analysis.scores.scores import Planned, add_composite_results
 from analysis.sections.results.by_column import SPLITTING
 from analysis.verdicts.checks import check_verdicts
-from analysis.verdicts.reading import READING, Reading, get_reading, join_readings
+from analysis.verdicts.reading import add_reading_notes
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
 from guard_eval.records import PEOPLE_OF, Contest, Pair, find_deciding_group
+from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.words import KIND_PLACE, format_rater_kind
 from guard_eval.reporting.writing import resolve_write_target
-from guard_eval.rubric import CRITERIA, Criterion, select_criteria
+from guard_eval.rubric import CRITERIA, select_criteria
 from guard_eval.servers.failures import OF_THE_SERVER
 from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
@@ -33,9 +35,9 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging.requests import read_question_failures
 from guard_eval.store.judging.usage import read_judge_usage
-from guard_eval.store.notes import count_suspicious_presentations
 from guard_eval.store.showings.rounds import count_closed_rounds, read_round_scores
 from guard_eval.study import Study
+from guard_eval.study.declared import hash_declared_part
 from guard_eval.study.settings import Settings
 from guard_eval.study.tuning import FILE as CHOICE_FILE
 from guard_eval.study.tuning import remove_parameters
@@ -54,6 +56,12 @@ UNRECORDED = (
     "it could not be recorded that the results were seen, so raters who are excluded from now on would count "
     "as excluded before"
 )
+
+PLAN = "plan.md"
+"""The page in the study's folder that is written before the first verdict."""
+
+HASH = re.compile(r"^\* SHA-256 of the (.+): ([0-9a-f]{64})$", re.MULTILINE)
+_VERDICTS = re.compile(r"^\* Verdicts when this page was written: (\d+)$", re.MULTILINE)
 
 
 def make_verdict_table(rows: Sequence[TidyRow]) -> pd.DataFrame:
@@ -116,28 +124,33 @@ def read_study_verdicts_and_context(
         StudyError: There are no verdicts, a column is unknown, or the tables of metrics cannot be read.
     """
     with Store.open(study.database, declared=study.declared) as store:
-        rows = read_counted_verdicts(study, store)
-        context = make_study_context(study, store, rows)
-        table = add_split_columns(
-            study,
-            check_verdicts(make_verdict_table(rows)),
-            [*context.by, *split_columns],
-            store_pairs.read_pairs(store),
-        )
+        table, context = read_table_and_context(study, store, split_columns)
         try:
             store_settings.store_setting(store, store_settings.RESULTS_SEEN, keep=True)
         except StudyError as error:
             # The study may be on a read-only disk, and the results can be shown all the same.
-            unrecorded = Reading(notes=(f"{UNRECORDED}: {error}",))
-            table.attrs[READING] = join_readings([get_reading(table), unrecorded])
+            add_reading_notes(table, f"{UNRECORDED}: {error}")
     return table, context
+
+
+def read_table_and_context(
+    study: Study, store: Store, split_columns: Sequence[str] = ()
+) -> tuple[pd.DataFrame, Context]:
+    """Return a study's verdicts with the declared columns and `split_columns`, and the context."""
+    rows = read_counted_verdicts(study, store)
+    context = make_study_context(study, store, rows)
+    table = check_verdicts(make_verdict_table(rows))
+    headings = [*context.by, *split_columns]
+    return add_split_columns(study, table, headings, store_pairs.read_pairs(store)), context
 
 
 def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Context:
     """Return the context of a study with these verdicts."""
     settings = study.settings
     pairs = store_pairs.read_pairs(store)
-    used_criteria = _list_asked_criteria(settings)
+    criteria = chain(settings.annotation.criteria, *(judge.criteria for judge in settings.judge))
+    used_criteria = select_criteria(list(dict.fromkeys(criteria)), settings.rubric)
+    runs = settings.generation.runs
     raters_per_pair = settings.annotation.raters_per_pair
     with_excluded = _drop_open_round_verdicts(store, unblind.read_tidy_rows(store, include_excluded=True))
     is_any_excluded = any(row.excluded for row in with_excluded)
@@ -150,8 +163,13 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         parts=store_settings.compare_with_first_verdicts(store, *study.declared),
         criteria=tuple(criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion),
         reworded=tuple(store_settings.describe_reworded_criteria(store, used_criteria)),
+        has_late_pairs=store_settings.read_setting(store, store_settings.PAIRS_ADDED_LATE) is not None,
         declared=(
-            *_note_only_first_run_compared(settings),
+            *(
+                [f"Of up to {runs} texts a prompt by each strategy the first was compared."]
+                if runs > 1
+                else []
+            ),
             *compare_with_written_plan(study, pairs),
             *([MISSING_CHOICE] if settings.tuning is not None and study.choice is None else []),
         ),
@@ -159,7 +177,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         if study.hand_out_plan.rounds
         else (
             *_describe_missing_pairs(study, pairs),
-            *_describe_missing_ratings(settings, pairs, with_excluded, _read_refused_pairs(store)),
+            *_describe_missing_ratings(store, settings, pairs, with_excluded),
         ),
         contests=_read_comparison_rounds(store, rows),
         planned=_list_declared_results(settings, rows),
@@ -174,17 +192,53 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         },
         random_part=settings.pairs.human_pairs is not None,
         ties=True,
-        metrics=_read_metric_scores(study.metrics_folder),
+        metrics=tuple(_read_metric_scores(study.metrics_folder)),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
         judging=JudgeUsage(**read_judge_usage(store)),
         choice=study.choice,
         unknown_searches=_find_systems_with_unknown_search(study, rows),
-        exclusions=_read_exclusions(store, with_excluded),
+        exclusions=tuple(_read_exclusions(store, with_excluded)),
         with_excluded=check_verdicts(make_verdict_table(with_excluded)) if is_any_excluded else None,
-        conduct=count_suspicious_presentations(store),
+        conduct=store_notes.count_suspicious_presentations(store),
         settings=read_text(study.folder / "study.toml"),
         command=study.format_command("report"),
     )
+
+
+def compare_with_written_plan(study: Study, pairs: Sequence[Pair]) -> tuple[str, ...]:
+    """Compare the study with its written plan, and return sentences. Without a plan, return none."""
+    path = study.folder / PLAN
+    if not path.exists():
+        return ()
+    resolve_write_target(path)
+    text = read_text(path)
+    planned = dict(HASH.findall(text))
+    verdicts = _VERDICTS.search(text)
+    if not planned or verdicts is None:
+        return (f"{PLAN} holds no hash of settings, so it cannot be compared with the study.",)
+    if verdicts[1] != "0":
+        return (f"{PLAN} was written when {verdicts[1]} verdicts existed, so it is no preregistration.",)
+    current = hash_plan_parts(study, pairs)
+    parts = [
+        f"the {name} are unchanged"
+        if before == current.get(name)
+        else f"the {name} DIFFER ({before:.16} there, {current.get(name, ''):.16} now)"
+        for name, before in planned.items()
+    ]
+    return (f"Preregistration: compared with {PLAN}, {'; '.join(parts)}.",)
+
+
+def hash_plan_parts(study: Study, pairs: Sequence[Pair]) -> dict[str, str]:
+    """Return the hash of each part of the settings and the hash of the pairs, by their names on the page.
+
+    The hash of the pairs is made from the sorted ids of the pairs. An id is a hash of the methods and both
+    texts.
+    """
+    declared = study.declared.items()
+    hashes = {f"settings of {escape_markdown(name)}": hash_declared_part(text) for name, text in declared}
+    if pairs:
+        hashes["pairs"] = hash_declared_part("\n".join(sorted(pair.id for pair in pairs)))
+    return hashes
 
 
 def _read_comparison_rounds(store: Store, rows: Sequence[TidyRow]) -> dict[tuple[str, str], Contest]:
@@ -216,17 +270,16 @@ def _find_systems_with_unknown_search(study: Study, rows: Sequence[TidyRow]) -> 
     )
 
 
-def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> tuple[Exclusion, ...]:
-    """Return the excluded raters, each with the latest reason. `rows` include their verdicts."""
+def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> Iterator[Exclusion]:
+    """Yield the excluded raters, each with the latest reason. `rows` include their verdicts."""
     seen = store_settings.read_setting(store, store_settings.RESULTS_SEEN)
     excluded_verdicts = Counter(row.rater for row in rows if row.excluded)
     notes = {note.rater: note for note in store_notes.read_notes(store, kind="exclude")}
-    exclusions = []
     for rater in raters.read_rater_progress(store):
         note = notes.get(rater.name)
         if rater.state == "excluded" and note is not None:
             at = note.at.isoformat()
-            exclusion = Exclusion(
+            yield Exclusion(
                 rater=rater.name,
                 rater_kind=rater.kind,
                 reason=json.loads(note.detail)["reason"],
@@ -234,21 +287,6 @@ def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> tuple[Exclusion, 
                 results="after" if seen is not None and at > seen else "before",
                 verdicts=excluded_verdicts[rater.name],
             )
-            exclusions.append(exclusion)
-    return tuple(exclusions)
-
-
-def _list_asked_criteria(settings: Settings) -> tuple[Criterion, ...]:
-    """Return the criteria on which people or judges are asked for a verdict."""
-    lists = [settings.annotation.criteria, *(judge.criteria for judge in settings.judge)]
-    names = list(dict.fromkeys(chain.from_iterable(lists)))
-    return select_criteria(names, settings.rubric)
-
-
-def _note_only_first_run_compared(settings: Settings) -> tuple[str, ...]:
-    """Return a note if only the first of several texts of each prompt was compared."""
-    runs = settings.generation.runs
-    return () if runs == 1 else (f"Of up to {runs} texts a prompt by each strategy the first was compared.",)
 
 
 def _describe_missing_pairs(study: Study, pairs: Sequence[Pair]) -> Iterator[str]:
@@ -257,36 +295,30 @@ def _describe_missing_pairs(study: Study, pairs: Sequence[Pair]) -> Iterator[str
         yield f"{len(pairs)} of {len(pairs) + missing} planned pairs were drawn"
 
 
-def _read_refused_pairs(store: Store) -> set[tuple[str, str]]:
-    """Return the judge and the id of each pair whose failure is final, such as a refusal."""
-    with store.begin_read() as db:
-        failures = read_question_failures(db)
-    return {(judge, pair) for (judge, pair, _), (kind, _) in failures.items() if kind not in OF_THE_SERVER}
-
-
 def _describe_missing_ratings(
-    settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow], refused: set[tuple[str, str]]
-) -> tuple[str, ...]:
+    store: Store, settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow]
+) -> Iterator[str]:
     """Say how many of the planned ratings people and each judge have given, if some are missing.
 
-    Ratings of excluded raters and `refused` pairs do not count as missing, because the report names them
-    elsewhere.
+    Ratings of excluded raters, and pairs whose failure is final, such as a refusal, do not count as missing,
+    because the report names them elsewhere.
     """
+    with store.begin_read() as db:
+        failures = read_question_failures(db)
+    refused = {(judge, pair) for (judge, pair, _), (kind, _) in failures.items() if kind not in OF_THE_SERVER}
     ratings = sum(pair.for_people for pair in pairs) * settings.annotation.raters_per_pair
     rated: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for row in rows:
         judge = row.rater if row.rater_kind in PEOPLE_OF else ""
         rated.setdefault((row.rater_kind, judge), set()).add((row.pair_id, row.rater))
-    sentences = []
     for (kind, judge), counts in sorted(rated.items()):
         final = {(pair, name) for name, pair in refused if name == judge} - counts
         planned = len(pairs) - len(final) if judge else ratings
         if len(counts) < planned:
-            sentences.append(f"{format_rater_kind(kind, judge)} gave {len(counts)} of {planned} ratings")
-    return tuple(sentences)
+            yield f"{format_rater_kind(kind, judge)} gave {len(counts)} of {planned} ratings"
 
 
-def _list_declared_results(settings: Settings, rows: Sequence[TidyRow]) -> tuple[tuple[str, str, str], ...]:
+def _list_declared_results(settings: Settings, rows: Sequence[TidyRow]) -> Planned:
     """Return the results that study.toml declares for the kinds of raters that have rated.
 
     People and judges may rate different criteria. The p-values of people and of each judge are corrected
@@ -294,23 +326,23 @@ def _list_declared_results(settings: Settings, rows: Sequence[TidyRow]) -> tuple
     so that no change after the verdicts makes the correction smaller.
     """
     kinds = {row.rater_kind for row in rows}
-    names: dict[str, None] = {}
+    names: list[str] = []
     if kinds - {"model"}:
-        names |= dict.fromkeys(settings.annotation.criteria)
+        names += settings.annotation.criteria
     if "model" in kinds:
-        names |= dict.fromkeys(criterion for judge in settings.judge for criterion in judge.criteria)
-    names |= dict.fromkeys(sorted({row.criterion for row in rows}))
+        names += chain.from_iterable(judge.criteria for judge in settings.judge)
+    names += sorted({row.criterion for row in rows})
     rated = sorted({(row.method_a, row.method_b) for row in rows})
     couples = dict.fromkeys([*((a, b) for a, b in settings.pairs.compare), *rated])
-    cells = tuple((a, b, criterion) for a, b in couples for criterion in names)
+    cells = tuple((a, b, criterion) for a, b in couples for criterion in dict.fromkeys(names))
     return cells if settings.analysis.composite is None else add_composite_results(cells)
 
 
-def _read_metric_scores(folder: Path) -> tuple[MetricRow, ...]:
-    """Return the scores for the report, each with its meaning. Return no scores if nothing was measured."""
+def _read_metric_scores(folder: Path) -> Iterator[MetricRow]:
+    """Yield the scores for the report, each with its meaning. There are none if nothing was measured."""
     path = folder / "scores.csv"
     if not path.exists():
-        return ()
+        return
     resolve_write_target(path)
     try:
         scores = pd.read_csv(BytesIO(read_bytes(path, limit=_LARGEST_SCORES)))
@@ -319,12 +351,10 @@ def _read_metric_scores(folder: Path) -> tuple[MetricRow, ...]:
         raise StudyError(
             f"cannot read the scores in {folder} ({error}); run: guard-eval measure STUDY"
         ) from error
-    rows = []
     for values in described.where(described.notna(), None).itertuples(index=False, name=None):
         row = dict(zip(METRIC_COLUMNS, values, strict=True))
         metric = METRICS[row["metric"]]
-        rows.append(MetricRow(**row, title=metric.title, meaning=metric.meaning))
-    return tuple(rows)
+        yield MetricRow(**row, title=metric.title, meaning=metric.meaning)
 
 
 Cells = Mapping[str, Mapping[str, object]]

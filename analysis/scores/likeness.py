@@ -1,7 +1,5 @@
 """Find signs that a model answered for a person: agreement with a judge, and the use of the page."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 

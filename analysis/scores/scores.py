@@ -1,31 +1,26 @@
-"""Compute scores from verdicts: one per rater and pair, then one per item."""
+"""Compute scores from verdicts: one per rater and pair, then one per item.
 
-from __future__ import annotations
+Scores of several criteria form a composite, and those of several judges a panel, only if the tables
+`[composite]` and `[panel]` declare the rule.
+"""
 
+import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from analysis.scores.combined import (
-    ROUNDING,
-    Composite,
-    JudgePanel,
-    add_composite_scores,
-    add_panel_scores,
-)
 from analysis.verdicts.checks import unify_method_order
+from guard_eval.errors import StudyError
 from guard_eval.estimate import Floats, Integers, sum_columns_by_unit
-from guard_eval.records import PEOPLE_OF, record
-from guard_eval.reporting.words import KIND_PLACE
+from guard_eval.records import PEOPLE_OF, SIMULATED, Couple, record
+from guard_eval.reporting.words import KIND_PLACE, find_criterion_title, join_with_and
+from guard_eval.rubric import COMPOSITE, Weights
 from guard_eval.study.test_plan import PanelRule
-
-CELL = ["method_a", "method_b", "rater_kind", "judge", "criterion"]
-"""The columns that identify a result: one comparison, one criterion, and people or one judge."""
 
 
 class ResultKey(NamedTuple):
@@ -38,6 +33,8 @@ class ResultKey(NamedTuple):
     criterion: str
 
 
+CELL = [*ResultKey._fields]
+"""The columns that identify a result: one comparison, one criterion, and people or one judge."""
 ITEM = [*CELL, "dataset", "pair_id"]
 """The columns that identify an item: one pair in one result."""
 PROMPT = "prompt_id"
@@ -45,9 +42,43 @@ PROMPT = "prompt_id"
 
 Planned = tuple[tuple[str, str, str], ...]
 """The results declared beforehand: (method_a, method_b, criterion)."""
+PANEL_OF = "panel of"
+"""The beginning of the name of each panel."""
+FEWEST_JUDGES = 2
+TOO_FEW_JUDGES = (
+    "a panel needs two judges or more that have judged the pairs; remove the setting panel, or let another "
+    "judge judge the pairs"
+)
+ROUNDING = 1e-12
+"""A mean score with a smaller absolute value is a rounding error and counts as 0."""
+_RATED = [*CELL[:4], "dataset", "pair_id", "rater"]
+"""The columns that identify one rater's scores of one pair. A composite combines these scores."""
+_JUDGED = ["method_a", "method_b", "rater_kind", "criterion", "dataset", "pair_id"]
+"""The columns that identify the scores of one pair on one criterion. A panel combines these scores."""
 
 _ORDER = ["pair_id", "method_a", "method_b", "criterion", "rater_kind", "rater", "presentation"]
 """The columns that together identify a verdict of a validated table."""
+
+
+@record
+class JudgePanel:
+    """A panel of judges.
+
+    Attributes:
+        rater_kind: The kind of the judges.
+        name: The name of the panel in the column of judges.
+        members: The names of the judges.
+        without: The number of pairs, counted on each criterion, that only some of the judges have judged.
+    """
+
+    rater_kind: str
+    name: str
+    members: tuple[str, ...]
+    without: int
+
+    def select_member_verdicts(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Select the verdicts of the panel's judges. The panel itself gives no verdicts."""
+        return frame[frame["rater"].isin(self.members) & (frame["rater_kind"] == self.rater_kind)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,12 +88,12 @@ class ScoredVerdicts:
     Attributes:
         frame: The table. Both methods of a comparison are always in the same order.
         panel: The rule that combines all judges into one more judge; None if no panel was declared.
-        composite: Criteria whose weighted mean is one more criterion; None if none was declared.
+        composite: The weights of criteria whose mean is one more criterion; None if none was declared.
     """
 
     frame: pd.DataFrame
     panel: PanelRule | None = None
-    composite: Composite | None = None
+    composite: Weights | None = None
 
     @classmethod
     def from_verdicts(
@@ -70,14 +101,14 @@ class ScoredVerdicts:
         verdicts: pd.DataFrame,
         planned: Planned | None = None,
         panel: PanelRule | None = None,
-        composite: Composite | None = None,
-    ) -> ScoredVerdicts:
+        composite: Weights | None = None,
+    ) -> Self:
         """Score a validated table. `planned` decides the order of the methods in each comparison."""
         return cls(
             frame=sort_verdicts(unify_method_order(verdicts, planned)), panel=panel, composite=composite
         )
 
-    def restrict_to_comparisons(self, comparisons: Collection[tuple[str, str]]) -> ScoredVerdicts:
+    def restrict_to_comparisons(self, comparisons: Collection[Couple]) -> Self:
         """Keep only the verdicts on these comparisons. Return `self` if there are no other comparisons."""
         groups = self.frame.groupby(["method_a", "method_b"], sort=False)
         is_included = np.array([pair in set(comparisons) for pair in groups.groups])
@@ -114,6 +145,11 @@ class ScoredVerdicts:
         """Return the declared panel, if any. Simulated judges form a second panel."""
         return self._scores_and_panels[1]
 
+    @property
+    def panel_names(self) -> list[str]:
+        """Return the names of the panels, as in the column `judge`."""
+        return [panel.name for panel in self.panels]
+
     @cached_property
     def scores_by_kind(self) -> pd.DataFrame:
         """Return raters' scores with all judges of one kind in one result, to compare the judges."""
@@ -125,6 +161,108 @@ class ScoredVerdicts:
     def items(self) -> pd.DataFrame:
         """Return one row per item (`score_items`), computed when first needed."""
         return score_items(self.scores)
+
+
+def describe_composite(weights: Weights) -> str:
+    """Describe the composite, which is a weighted mean of criteria, in words."""
+    if len({*weights.values()}) == 1:
+        return f"the mean of {join_with_and([*map(find_criterion_title, weights)])}"
+    weighed = [f"{find_criterion_title(name)} ({weight:g})" for name, weight in weights.items()]
+    return f"the weighted mean of {join_with_and(weighed)}"
+
+
+def add_composite_scores(scores: pd.DataFrame, weights: Weights) -> pd.DataFrame:
+    """Add the composite to raters' scores as a new criterion, for raters who judged all of the criteria.
+
+    The composite is the weighted mean of one rater's scores of one pair, each from −1 to 1.
+
+    Args:
+        scores: One row per rater, pair and criterion.
+        weights: The weight of each criterion, above 0, in any unit.
+    """
+    group = scores[scores["criterion"].isin(weights)]
+    weight = group["criterion"].astype(object).map(weights).astype(float)
+    rows = _sum_scores_by_group(
+        group, _RATED, score=weight / math.fsum(weights.values()) * compute_mean_scores(group)
+    )
+    rows = rows[rows["size"] == len(weights)]
+    return _append_score_rows(scores, rows, rows["score"], criterion=COMPOSITE)
+
+
+def add_panel_scores(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tuple[JudgePanel, ...]]:
+    """Add the panel to raters' scores as a new judge. Simulated judges form a separate panel.
+
+    The score of a judge on a pair is the mean of the verdicts in all orders and samples, from −1 to 1. The
+    sign of the score is the judge's vote. If a verdict changes with the order, the vote is a tie. The panel
+    scores only pairs that every judge has judged. A single simulated judge beside real judges is in no panel.
+
+    Raises:
+        StudyError: There are fewer than two judges, or a judge has the name of the panel.
+    """
+    formed: list[JudgePanel] = []
+    table = scores
+    for kind, group in scores[scores["rater_kind"].isin(PEOPLE_OF)].groupby("rater_kind", sort=True):
+        members = sorted(map(str, group["rater"].unique()))
+        votes = compute_mean_scores(group)
+        name = f"{PANEL_OF} {len(members)} judges, {rule}"
+        if len(members) < FEWEST_JUDGES:
+            if kind in SIMULATED:
+                continue  # one simulated judge beside real judges needs no panel
+            raise StudyError(TOO_FEW_JUDGES)
+        if name in members:
+            raise StudyError(f"a judge and the panel are both called {name!r}; give the judge another name")
+        rows = _sum_scores_by_group(
+            group,
+            _JUDGED,
+            score=votes / len(members),
+            for_b=votes < 0,
+            tied=votes == 0,
+            for_a=votes > 0,
+        )
+        is_whole = rows["size"] == len(members)
+        rows = rows[is_whole]
+        net = rows["score"]
+        if rule == "majority":
+            labels = find_majority_labels(rows[["for_b", "tied", "for_a"]].to_numpy())
+            net = pd.Series(labels - 1, rows.index)
+        table = _append_score_rows(table, rows, net, rater=name, judge=name)
+        without = int((~is_whole).sum())
+        formed.append(JudgePanel(rater_kind=str(kind), name=name, members=tuple(members), without=without))
+    if not formed:
+        raise StudyError(TOO_FEW_JUDGES)
+    return table, tuple(formed)
+
+
+def find_majority_labels(counts: Floats) -> Integers:
+    """Return the most frequent label of each item, or a tie (1) if two are equal; `counts` is [items, 3]."""
+    is_single = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) == 1
+    return np.where(is_single, counts.argmax(axis=1), 1)
+
+
+def compute_mean_scores(scores: pd.DataFrame) -> pd.Series:
+    """Return the mean of each rater's verdicts on a pair over all showings, from −1 to 1."""
+    return scores["net"] / scores["showings"]
+
+
+def _sum_scores_by_group(scores: pd.DataFrame, keys: list[str], **parts: pd.Series) -> pd.DataFrame:
+    """Return a row per group of scores: its unit, number of scores, and sums of verdicts and `parts`."""
+    groups = scores.assign(size=1, **parts).groupby(keys, sort=True)
+    sums = groups[["size", "verdicts", *parts]].sum()
+    return sums.assign(unit=groups["unit"].first()).reset_index()
+
+
+def _append_score_rows(
+    scores: pd.DataFrame, rows: pd.DataFrame, net: pd.Series, **names: str
+) -> pd.DataFrame:
+    """Append the rows of a composite or a panel to raters' scores, with `net` as the score of each row."""
+    new = rows.assign(net=net.where(net.abs() > ROUNDING, 0.0), showings=1, **names)
+    columns = [name for name in scores.columns if name in new.columns]
+    return pd.concat([scores, new[columns]], ignore_index=True)
+
+
+def add_composite_results(results: Planned) -> Planned:
+    """Add a result on the composite for each comparison in a family of results."""
+    return (*dict.fromkeys((a, b, COMPOSITE) for a, b, _ in results), *results)
 
 
 def sort_verdicts(frame: pd.DataFrame) -> pd.DataFrame:
@@ -150,20 +288,16 @@ def score_raters(frame: pd.DataFrame) -> pd.DataFrame:
     judged = add_unit_column(frame)
     groups = judged.groupby(keys, sort=True).ngroup().to_numpy()
     index, first = _rank_numbers(groups)
-    count = len(first)
-    showings = np.bincount(index, minlength=count)
-    net = np.bincount(index, weights=convert_methods_to_signs(frame, "verdict"), minlength=count).astype(
-        np.int64
-    )
+    showings = np.bincount(index)
+    net = np.bincount(index, weights=convert_methods_to_signs(frame, "verdict")).astype(np.int64)
     scores = judged[[*keys, "unit"]].iloc[first].reset_index(drop=True)
     return _add_item_numbers(scores.assign(net=net, showings=showings, verdicts=showings))
 
 
 def convert_methods_to_signs(frame: pd.DataFrame, column: str) -> Integers:
     """Return 1 for method_a, −1 for method_b and 0 for other values of a column."""
-    is_a = (frame[column] == frame["method_a"]).to_numpy(dtype=np.int64)
-    is_b = (frame[column] == frame["method_b"]).to_numpy(dtype=np.int64)
-    return np.asarray(is_a - is_b)
+    is_a, is_b = ((frame[column] == frame[method]).to_numpy(dtype=np.int64) for method in CELL[:2])
+    return is_a - is_b
 
 
 def _rank_numbers(numbers: Integers) -> tuple[Integers, Integers]:
@@ -174,8 +308,7 @@ def _rank_numbers(numbers: Integers) -> tuple[Integers, Integers]:
 
 def _add_item_numbers(scores: pd.DataFrame) -> pd.DataFrame:
     """Add the number of the item to each score. Items are numbered in the order of their keys."""
-    numbers = scores.groupby(ITEM, sort=True).ngroup().to_numpy()
-    return scores.assign(item=numbers)
+    return scores.assign(item=scores.groupby(ITEM, sort=True).ngroup())
 
 
 def add_judge_column(frame: pd.DataFrame) -> pd.DataFrame:
@@ -225,7 +358,7 @@ def pair_people_with_judges(scores: pd.DataFrame) -> Iterator[tuple[ResultKey, p
             yield key, people, judged
 
 
-def group_connected_methods(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
+def group_connected_methods(pairs: Iterable[Couple]) -> list[tuple[str, ...]]:
     """Return the groups of methods that are connected by comparisons. Each group is sorted.
 
     >>> group_connected_methods([("b", "a"), ("x", "y"), ("c", "b")])
@@ -244,9 +377,8 @@ def score_items(scores: pd.DataFrame) -> pd.DataFrame:
     The share is (1 + mean score) / 2, so a tie counts half. All raters of an item have the same weight.
     """
     index, first = find_item_numbers(scores)
-    count = len(first)
-    raters = np.bincount(index, minlength=count)
-    total = np.bincount(index, weights=scores["net"] / scores["showings"], minlength=count)
+    raters = np.bincount(index)
+    total = np.bincount(index, weights=compute_mean_scores(scores))
     total = np.where(np.abs(total) < ROUNDING, 0.0, total)
     mean = total / raters
     items = scores[[*ITEM, "unit"]].iloc[first].reset_index(drop=True)
@@ -260,20 +392,20 @@ def find_item_numbers(scores: pd.DataFrame) -> tuple[Integers, Integers]:
 
 def count_wins_ties_losses(scores: pd.DataFrame) -> tuple[int, int, int]:
     """Return the numbers of wins, ties and losses of method_a."""
-    wins, ties, losses = np.bincount(_convert_scores_to_outcomes(scores), minlength=3).tolist()
+    losses, ties, wins = np.bincount(convert_scores_to_labels(scores), minlength=3).tolist()
     return wins, ties, losses
 
 
 def count_verdicts_by_item(scores: pd.DataFrame) -> Integers:
     """Count the raters of each item for method_a, for a tie, and for method_b, [items, 3]."""
     item, first = find_item_numbers(scores)
-    counts = np.bincount(3 * item + _convert_scores_to_outcomes(scores), minlength=3 * len(first))
+    counts = np.bincount(3 * item + 2 - convert_scores_to_labels(scores), minlength=3 * len(first))
     return counts.astype(np.int64).reshape(-1, 3)
 
 
-def _convert_scores_to_outcomes(scores: pd.DataFrame) -> Integers:
-    """Return 0 for a score in favour of method_a, 1 for a tie and 2 for method_b."""
-    return np.asarray(1 - np.sign(scores["net"].to_numpy()), dtype=np.int64)
+def convert_scores_to_labels(scores: pd.DataFrame) -> Integers:
+    """Return 0 for a score in favour of method_b, 1 for a tie and 2 for method_a."""
+    return np.asarray(np.sign(scores["net"].to_numpy()) + 1, dtype=np.int64)
 
 
 @record
@@ -291,7 +423,7 @@ class UnitScores:
     strata: Integers
 
     @classmethod
-    def from_items(cls, items: pd.DataFrame) -> UnitScores:
+    def from_items(cls, items: pd.DataFrame) -> Self:
         """Create the units from a table of items, which must be sorted by item number."""
         codes, units = pd.factorize(items["unit"].to_numpy())
         strata = np.zeros(len(units), dtype=np.int64)

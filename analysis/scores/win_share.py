@@ -4,15 +4,13 @@ The unit is the prompt if it is known, otherwise the pair. Pairs of one prompt d
 ratings of one pair. The test therefore flips the signs of a unit together, and a variance is over units.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from analysis.scores.scores import UnitScores, find_item_numbers
+from analysis.scores.scores import UnitScores, compute_mean_scores, find_item_numbers
 from analysis.stats.population import FEWEST_RATERS, TwoWayDesign, explain_too_few_raters
 from guard_eval.estimate import Estimate, Floats, divide_sums, jackknife, join_notes
 from guard_eval.reporting.words import format_percent
@@ -64,7 +62,7 @@ def weigh_items_by_precision(items: pd.DataFrame, scores: pd.DataFrame) -> pd.Da
     the test stays exact.
     """
     item, _ = find_item_numbers(scores)
-    score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
+    score = compute_mean_scores(scores).to_numpy(dtype=float)
     count = np.bincount(item)
     total = np.bincount(item, weights=score)
     squares = float((score**2).sum())
@@ -149,7 +147,7 @@ def warn_if_rater_weights_matter(scores: pd.DataFrame, share: Estimate) -> str:
 
 def _convert_scores_to_shares(scores: pd.DataFrame) -> Floats:
     """Convert each score to a share: 1 if the rater preferred method_a, 0 if method_b."""
-    return np.asarray(0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy()))
+    return (0.5 + compute_mean_scores(scores) / 2).to_numpy(dtype=float)
 
 
 def _average_shares_by_unit_and_rater(scores: pd.DataFrame, weight: Floats) -> tuple[TwoWayDesign, Floats]:
@@ -169,4 +167,4 @@ def _average_shares_by_unit_and_rater(scores: pd.DataFrame, weight: Floats) -> t
     # A dataset with a single unit has no variance within it.
     strata = dataset[first] if units_by_dataset.min() > 1 else None
     design = TwoWayDesign(unit[first], rater[first], weights, strata)
-    return design, np.asarray(means)
+    return design, means

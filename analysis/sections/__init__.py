@@ -3,8 +3,6 @@
 To add a section, write one module and list its names here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from analysis.evidence import Evidence

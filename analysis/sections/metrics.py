@@ -1,7 +1,5 @@
 """The scores of the texts by automatic metrics; `guard-eval measure` computes them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from analysis.evidence import ALL, Evidence, MetricRow, declare_plan_keys
@@ -16,9 +14,9 @@ MAX_NAMED = 2
 
 
 @declare_plan_keys()
-def list_metric_scores(evidence: Evidence) -> list[MetricRow]:
+def list_metric_scores(evidence: Evidence) -> Sequence[MetricRow]:
     """Return the measured scores, over all datasets and in each dataset."""
-    return list(evidence.context.metrics)
+    return evidence.context.metrics
 
 
 def make_section(evidence: Evidence) -> Section | None:

@@ -1,7 +1,5 @@
 """Describe how one setting of each strategy was chosen, from how many, and how much the choice improves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +13,7 @@ from analysis.sections.section import (
     name_raters,
 )
 from guard_eval.records import record
-from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.escaping import NOTHING, Escaped
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
     capitalise,
@@ -27,8 +25,6 @@ from guard_eval.reporting.words import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from guard_eval.reporting.escaping import Escaped
 
 CURVE = (
     "Settings are tried in random order. Nine tenths of the prompts choose the best one, and the others "
@@ -113,8 +109,8 @@ def describe_search(evidence: Evidence) -> Iterator[str]:
     choice = evidence.context.choice
     if choice is not None:
         raters = [*dict.fromkeys(name_raters(row) for row in evidence.rows(select_rows_for_report_answer))]
-        tested = f"tested by {join_with_and(raters)}"
-        yield f"{choice.tuning_budgets_in_words} · {choice.selection_in_words} · {tested}"
+        how = f"{choice.tuning_budgets_in_words} · {choice.selection_in_words}"
+        yield f"{how} · tested by {join_with_and(raters)}"
     for name in evidence.context.unknown_searches:
         yield f"How {name} was chosen is not known: its search is unknown"
 
@@ -179,7 +175,7 @@ def _draw_score_by_diversity(rows: Sequence[SettingRow], score: str) -> Escaped:
         (row, row.diversity, row.score) for row in rows if row.diversity is not None and row.score is not None
     ]
 
-    def draw(axes: Axes) -> None:
+    def draw(axes: "Axes") -> None:
         for strategy, tried in group_by(points, lambda point: point[0].strategy).items():
             axes.plot([x for _, x, _ in tried], [y for _, _, y in tried], "o-", color=FIRST, linewidth=0.6)
             for row, x, y in tried:

@@ -8,18 +8,16 @@ A module of `analysis.sections` has
 `analysis/sections/__init__.py` lists the sections in the order of the page, and the analyses by CSV file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, TypeVar, get_origin, get_type_hints
+from typing import Annotated, TypeVar, get_origin, get_type_hints
 
 import pandas as pd
 
 from analysis.evidence import Evidence
 from analysis.scores.scores import ResultKey
 from guard_eval.estimate import Estimate
-from guard_eval.records import SIMULATED, record
+from guard_eval.records import SIMULATED, Couple, record
 from guard_eval.reporting.escaping import NOTHING, Cell, Escaped
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
@@ -30,9 +28,6 @@ from guard_eval.reporting.words import (
     format_share_limits,
     to_sentence,
 )
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 MAX_ROWS = 60
 """The largest number of rows of a table on the page. The CSV file has all rows."""
@@ -46,7 +41,7 @@ K = TypeVar("K")
 J = TypeVar("J", bound="JudgedRow | ComparisonRow")
 Cells = Mapping[str, Cell]
 """The cells of a row, by column heading."""
-Analyse = Callable[[Evidence], "Sequence[DataclassInstance]"]
+Analyse = Callable[[Evidence], Sequence[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +94,7 @@ class ComparisonRow:
         return self.rater_kind, self.judge
 
     @property
-    def methods(self) -> tuple[str, str]:
+    def methods(self) -> Couple:
         """Return the two methods."""
         return self.method_a, self.method_b
 
@@ -127,9 +122,7 @@ class Section:
     figures: tuple[Escaped, ...] = ()
 
 
-def make_frame_from_rows(
-    rows: Sequence[DataclassInstance], row_type: type[DataclassInstance] | None = None
-) -> pd.DataFrame:
+def make_frame_from_rows(rows: Sequence[object], row_type: type | None = None) -> pd.DataFrame:
     """Return rows as a frame of Python objects: a column for each field.
 
     `Annotated[Estimate, "lead_"]` has three columns, the others with the names `lead_low` and `lead_high`.
@@ -147,8 +140,8 @@ def make_frame_from_rows(
         if get_origin(hint) is Annotated:
             (prefix,) = hint.__metadata__
             columns[name] = [estimate.value for estimate in values]
-            columns[f"{prefix}low"] = [estimate.low for estimate in values]
-            columns[f"{prefix}high"] = [estimate.high for estimate in values]
+            for end in ("low", "high"):
+                columns[f"{prefix}{end}"] = [getattr(estimate, end) for estimate in values]
         else:
             columns[name] = values
     if "rater_kind" in columns:

@@ -4,15 +4,13 @@ Verdicts are counts of an item's ratings in each category, [items, categories]. 
 units. The argument `unit` gives the unit of each item, [items]; without it every item is a unit.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from guard_eval.estimate import ROUNDING, Estimate, Floats, jackknife, sum_columns_by_unit
+from guard_eval.estimate import ROUNDING, Estimate, Floats, Statistic, jackknife, sum_columns_by_unit
 
 FEWEST_OFF = 5
 """An interval needs at least this number of items with a verdict other than the most frequent verdict.
@@ -76,7 +74,7 @@ def _sum_squares(shares: Floats) -> Floats:
 def _estimate_chance_corrected_agreement(
     counts: ArrayLike,
     unit: ArrayLike | None,
-    chance_agreement: Callable[[Floats], Floats],
+    chance_agreement: Statistic,
     *,
     name: str,
     level: float,
@@ -102,7 +100,7 @@ def _estimate_chance_corrected_agreement(
 
 def _compute_agreement_beyond_chance(agreed: Floats, by_chance: Floats) -> Floats:
     """Return the agreement beyond chance, divided by the largest possible agreement beyond chance."""
-    return np.asarray((agreed - by_chance) / (1 - by_chance))
+    return (agreed - by_chance) / (1 - by_chance)
 
 
 def compute_agreement_by_item(counts: Floats) -> Floats:
@@ -173,7 +171,7 @@ def _estimate_agreement_coefficient(
     counts: Floats,
     unit: ArrayLike | None,
     columns: Sequence[ArrayLike],
-    function: Callable[[Floats], Floats],
+    function: Statistic,
     *,
     name: str,
     level: float,
@@ -201,7 +199,7 @@ def _estimate_agreement_coefficient(
 def _jackknife_coefficient(
     unit: ArrayLike,
     columns: Sequence[ArrayLike],
-    function: Callable[[Floats], Floats],
+    function: Statistic,
     *,
     name: str,
     level: float,

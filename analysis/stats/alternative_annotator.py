@@ -1,7 +1,5 @@
 """Run the alternative-annotator test: may a judge replace an annotator (Calderon, Reichart and Dror 2025)?"""
 
-from __future__ import annotations
-
 import numpy as np
 
 from guard_eval.estimate import Integers, adjust_p_values, divide_sums, jackknife, sum_columns_by_unit

@@ -6,12 +6,10 @@ The method is prediction-powered inference (Angelopoulos, Bates, Fannjiang, Jord
 judge's mean on the part).
 """
 
-from __future__ import annotations
-
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,8 +25,7 @@ failures to the interval of a proportion for a similar reason.
 """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AssistedShare:
+class AssistedShare(NamedTuple):
     """People's mean, assisted by a judge.
 
     Attributes:
@@ -78,9 +75,8 @@ def estimate_assisted_share(
     predictions = np.asarray(judge, dtype=float)
     is_rated = ~np.isnan(scores)
     stratum = np.asarray(strata, dtype=np.int64)
-    _, index = np.unique(unit, return_inverse=True)
-    stratum_of = np.zeros(int(index.max()) + 1, dtype=np.int64)
-    stratum_of[index] = stratum
+    _, first, index = np.unique(unit, return_index=True, return_inverse=True)
+    stratum_of = stratum[first]
     is_unrated = np.ones_like(stratum_of)
     is_unrated[index[is_rated]] = 0
     note = ""
@@ -152,7 +148,7 @@ class _Moments(NamedTuple):
     people_squares: Floats
 
     @classmethod
-    def from_sums(cls, sums: Floats) -> _Moments:
+    def from_sums(cls, sums: Floats) -> Self:
         """Compute the moments from sums, `[..., strata · 8]` (`_sum_by_unit_and_stratum`)."""
         by_stratum = sums.reshape(*sums.shape[:-1], -1, 8)
         n, y, f, ff, yf, yy, total, f_on_all = np.moveaxis(by_stratum, -1, 0)
@@ -162,7 +158,7 @@ class _Moments(NamedTuple):
     def _weigh_strata(self, weights: Floats) -> Floats:
         """Return the weight of each stratum in the variance that λ minimises."""
         spread = 1 / self.rated - 1 / self.judged
-        return np.asarray(weights**2 * spread / np.maximum(1, self.rated - 1))
+        return weights**2 * spread / np.maximum(1, self.rated - 1)
 
     def fit_slope(self, weights: Floats) -> Floats:
         """Return λ, the slope with the smallest variance: at least 0, and 0 if the judge is constant."""

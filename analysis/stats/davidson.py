@@ -1,8 +1,6 @@
 """Fit Davidson's model of comparisons with ties."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import special
@@ -19,8 +17,7 @@ CONVERGED = 1e-14
 """The Newton decrement per comparison at which the iteration ends. Smaller steps are rounding errors."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class ComparedPairs:
+class ComparedPairs(NamedTuple):
     """The probabilities, expectations and information of comparisons in Davidson's model.
 
     Attributes:
@@ -41,7 +38,7 @@ class ComparedPairs:
         parameters: Floats,
         first: Integers,
         second: Integers,
-    ) -> ComparedPairs:
+    ) -> Self:
         """Apply the model to comparisons of the methods numbered `first` and `second`, [n] each."""
         log_nu = np.full(len(first), len(parameters) - 1)
         places = np.stack([first, second, log_nu], axis=-1)
@@ -51,12 +48,7 @@ class ComparedPairs:
         products = UTILITIES[:, :, None] * UTILITIES[:, None, :]
         mean_products = np.tensordot(chances, products, 1)
         information = mean_products - expected[:, :, None] * expected[:, None, :]
-        return cls(
-            places=places,
-            chances=chances,
-            expected=expected,
-            information=information,
-        )
+        return cls(places, chances, expected, information)
 
     def sum_fisher_information(self, weights: Floats) -> Floats:
         """Return the weighted sum of all information as an invertible matrix, `[K + 1, K + 1]`.

@@ -1,7 +1,5 @@
 """Estimate the win share at equal length with a linear model on the ratio of lengths."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Test whether a share is near one half, with two one-sided t tests (Schuirmann 1987)."""
 
-from __future__ import annotations
-
 import math
 
 from scipy import special

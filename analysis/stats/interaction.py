@@ -6,8 +6,6 @@ the values within units. In both cases the items of one unit may depend on each 
 sum of squares between the values (Pitman 1938, on the analysis of variance).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -13,11 +13,10 @@ residual. Then the variance between raters follows Paule and Mandel (1982), whic
 numbers of items per rater, and items are clusters (Cameron, Gelbach and Miller 2011).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
@@ -56,8 +55,7 @@ TWO_WAY_T = "items and raters as random effects, t with Satterthwaite's degrees 
 CLUSTERS_T = "raters as random effects, items as clusters, t with Satterthwaite's degrees of freedom"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TwoWayMean:
+class TwoWayMean(NamedTuple):
     """A mean over items and raters, with its error.
 
     Attributes:
@@ -147,18 +145,17 @@ class TwoWayDesign:
         sums = [np.bincount(group, weights=self.weight * deviations) for group in self._score_groupings]
         squares = np.array([(total**2).sum() for total in sums])
         if self._is_crossed:
-            variance, df, raters = self._estimate_two_way_variance(squares)
+            estimates = self._estimate_two_way_variance(squares)
         else:
-            variance, df, raters = self._estimate_clustered_variance(deviations, squares)
-        value = float(scores @ self.weight)
-        return TwoWayMean(value=value, variance=variance, df=df, raters=raters)
+            estimates = self._estimate_clustered_variance(deviations, squares)
+        return TwoWayMean(float(scores @ self.weight), *estimates)
 
     def _average_by_stratum(self, scores: Floats) -> Floats:
         """Return the weighted mean of each score's stratum, [n]."""
         totals = np.bincount(self._score_strata, weights=self.weight * scores)
         weights = np.bincount(self._score_strata, weights=self.weight)
         means = totals / weights
-        return np.asarray(means[self._score_strata])
+        return means[self._score_strata]
 
     def _estimate_two_way_variance(self, squares: Floats) -> tuple[float, float, float]:
         """Return the variance of the mean, its degrees of freedom, and the variance between raters."""

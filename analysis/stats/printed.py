@@ -9,8 +9,6 @@ variance of the mean of all ratings is multiplied by the design effect 1 + (m âˆ
 pair (Kish 1965).
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Sequence

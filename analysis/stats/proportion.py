@@ -1,7 +1,5 @@
 """Estimate proportions, run the paper's binomial test, and find the smallest share that a study detects."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,6 +13,8 @@ from statsmodels.stats.proportion import proportion_confint
 from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate, Integers, sum_columns_by_unit
 
 _confidence_limits = cache(proportion_confint)  # different raters often have the same numbers
+POWER = 0.8
+"""The probability with which a study should detect a share."""
 BINOMIAL = "exact two-sided binomial test on non-tied ratings, taken as independent"
 
 
@@ -91,9 +91,8 @@ def find_detectable_share(
     units: int,
     *,
     alpha: float,
-    power: float = 0.8,
 ) -> float:
-    """Return the smallest share above one half that a two-sided sign-flip test finds with this power.
+    """Return the smallest share above one half that a two-sided sign-flip test finds with a power of .8.
 
     The function solves d = z_(α/2) √(e² + d²/n) + z_power e for d = share − ½. The variance of the flipped
     scores of n units comes from the variance of the scores and the square of their mean.
@@ -102,13 +101,12 @@ def find_detectable_share(
         error: The standard error of the share.
         units: The number of independent units.
         alpha: The error rate of the test, already divided by the number of tests in the correction.
-        power: The probability to find the share.
 
     >>> round(find_detectable_share(0.05, 100, alpha=0.05), 3)  # without d²/n: .5 + 2.80 · .05 = .640
     0.644
     """
     rejects = float(special.ndtri(1 - alpha / 2))
-    finds = float(special.ndtri(power))
+    finds = float(special.ndtri(POWER))
 
     def compute_power_gap(distance: float) -> float:
         return distance - rejects * math.sqrt(error**2 + distance**2 / units) - finds * error

@@ -1,10 +1,9 @@
 """Find the possible ranks of each method, valid for all methods at once, and test for any difference."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import special
@@ -101,7 +100,7 @@ class Comparisons:
         shrunk[:-1] *= factor
         return shrunk
 
-    def estimate_errors(self, parameters: Floats, rater: Integers | None = None) -> ShareErrors:
+    def estimate_errors(self, parameters: Floats, rater: Integers | None = None) -> "ShareErrors":
         """Return the errors of the expected win shares for these raters, or for raters in general.
 
         For raters in general, raters and units are crossed clusters: a variance is the variance over units,
@@ -130,14 +129,9 @@ class Comparisons:
             covariance = covariance + over_raters - over_cells
             variances = np.maximum(variances, compute_difference_variances(covariance))
             df = np.clip(variances**2 / spread, 1.0, freedom)
-        return ShareErrors(
-            influence=influence,
-            covariance=covariance,
-            variances=variances,
-            df=df,
-        )
+        return ShareErrors(influence, covariance, variances, df)
 
-    def _replace_units(self, cluster: Integers) -> Comparisons:
+    def _replace_units(self, cluster: Integers) -> Self:
         """Return a copy of the comparisons with other units: the cluster of each comparison."""
         clusters, unit = np.unique(cluster, return_inverse=True)
         return replace(self, unit=unit, strata=np.zeros(len(clusters), dtype=np.int64))
@@ -195,8 +189,7 @@ class Comparisons:
         return influence
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ShareErrors:
+class ShareErrors(NamedTuple):
     """The errors of expected win shares and of their differences.
 
     Attributes:
@@ -262,14 +255,13 @@ def find_rank_sets(
     methods = len(scores)
     differences = methods * (methods - 1) / 2
     is_above = (scores[:, None] - scores) > half_width * widths + 1e-12
-    np.fill_diagonal(is_above, val=False)
     is_constant = widths**2 < NO_VARIANCE
     for above, below in zip(*np.nonzero(is_above & is_constant), strict=True):
         p = sign_flip(net_wins[:, above] - net_wins[:, below]).p
         is_above[above, below] = p is not None and p * differences <= 1 - level
     best = 1 + is_above.sum(axis=0)
     worst = methods - is_above.sum(axis=1)
-    return tuple((int(low), int(high)) for low, high in zip(best, worst, strict=True))
+    return tuple(zip(best.tolist(), worst.tolist(), strict=True))
 
 
 def draw_largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
@@ -283,22 +275,18 @@ def draw_largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
     influence = errors.influence
     units = len(influence)
     df = max(1.0, units - 1.0)
-    first, second = np.triu_indices(influence.shape[1], 1)
-    variances = errors.variances[first, second]
     largest_variance = max(TINY, float(errors.variances.max(initial=0.0)))
-    varies = variances > 1e-24 * largest_variance
-    if not varies.any():
+    first, second = np.nonzero(np.triu(errors.variances > 1e-24 * largest_variance, 1))
+    if not len(first):
         return np.zeros((1, 1))
-    first = first[varies]
-    second = second[varies]
-    variances = variances[varies]
+    variances = errors.variances[first, second]
     over_units = compute_difference_variances(influence.T @ influence)[first, second]
     over_units = np.maximum(over_units, TINY)
     rng = np.random.default_rng(seed)
     root = compute_covariance_root(errors.covariance)
 
     def square_share_differences(drawn: Floats) -> Floats:
-        return np.asarray((drawn[:, first] - drawn[:, second]) ** 2)
+        return (drawn[:, first] - drawn[:, second]) ** 2
 
     def draw_student_errors() -> Floats:
         drawn = rng.standard_normal((DRAWS_AT_ONCE, len(root))) @ root.T
@@ -328,10 +316,8 @@ def find_simultaneous_half_width(largest_errors: Floats, *, level: float = 0.95)
 
 def compute_any_difference_p(scores: Floats, widths: Floats, largest_errors: Floats) -> float:
     """Return the p of the hypothesis that no methods differ, from the random draws for the rank sets."""
-    first, second = np.triu_indices(len(scores), 1)
-    differences = np.abs(scores[first] - scores[second])
-    errors = np.maximum(widths[first, second], TINY)
-    observed = float((differences / errors).max())
+    differences = np.abs(scores[:, None] - scores)
+    observed = float((differences / np.maximum(widths, TINY)).max())
     above = int((largest_errors >= observed * (1 - ROUNDING)).sum(axis=1).max())
     return (1 + above) / (1 + int(largest_errors.shape[1]))
 
@@ -339,7 +325,7 @@ def compute_any_difference_p(scores: Floats, widths: Floats, largest_errors: Flo
 def compute_difference_variances(covariance: Floats) -> Floats:
     """Compute the variance of each difference of scores, [K, K], from the covariance of the scores."""
     variances = np.diag(covariance)
-    return np.asarray(variances[:, None] + variances - 2 * covariance)
+    return variances[:, None] + variances - 2 * covariance
 
 
 SIGN_FLIP_TEST = "sign-flip test of all comparisons together"
@@ -383,4 +369,4 @@ def _sort_net_wins(net_wins: Floats) -> Floats:
     methods = np.lexsort((squares, net_wins.sum(axis=0)))
     sorted_columns = net_wins[:, methods]
     units = np.lexsort(sorted_columns.T[::-1])
-    return np.asarray(sorted_columns[units])
+    return sorted_columns[units]

@@ -13,11 +13,10 @@ and Ramdas 2024, betting on a grid): the shares for which the fortune has not re
 excludes one half exactly when the test rejects.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,8 +38,7 @@ _TOLERANCE = 1e-9
 """The numerical tolerance of the limits."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class SequentialTest:
+class SequentialTest(NamedTuple):
     """A two-sided test that is valid at any stopping time.
 
     Attributes:

@@ -4,8 +4,6 @@ The number of prompts is the number of independent units, so a wrong guess must 
 several columns can name the prompt, the one with the fewest values is used. An uncertain column is refused.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -29,6 +27,7 @@ from analysis.verdicts.table import (
     Table,
     format_column_options,
     format_line_numbers,
+    is_called,
     is_metadata_heading,
     is_name_of_aggregate,
     refuse_wrong_rows,
@@ -64,6 +63,10 @@ class ItemColumns(NamedTuple):
     prompt: str = ""
     why: str = NO_PAIR
 
+    def count_pairs(self, table: Table) -> int:
+        """Return the number of pairs."""
+        return table.count_distinct_rows(*self.pair) if self.pair else table.size
+
 
 def add_pair_and_prompt_columns(
     table: Table, verdict_columns: Sequence[str], form: VerdictFormat | None
@@ -80,13 +83,13 @@ def add_pair_and_prompt_columns(
     """
     items = find_item_columns(table, verdict_columns, form)
     is_program = form is not None
-    name = items.pair[0] if items.pair else ""
+    name = next(iter(items.pair), "")
     if name and not is_program:
         message = "{name} is empty on {where}, and names what was compared; fill in every cell, or "
         message += "write --set columns.pair_id= if each row is a separate pair"
         refuse_wrong_rows(table.frame, table.find_empty_cells(name), message, name=name)
     prompt = table.frame[items.prompt] if items.prompt else None
-    pairs: pd.Series | NDArray[Any] = np.arange(1, len(table.frame) + 1)
+    pairs: pd.Series | NDArray[Any] = np.arange(1, table.size + 1)
     if len(items.pair) == 1:
         pairs = table.frame[name]
     elif name:
@@ -98,13 +101,13 @@ def add_pair_and_prompt_columns(
     if items.prompt not in {"", "prompt_id"}:
         why = "pairs with the same cell share a prompt"
         table.use_columns("prompt_id", [items.prompt], why, prompt_id=prompt)
-    if name and not is_program and "pair_id" not in table.declared.columns:
+    if name and not is_program and "pair_id" not in table.declared_columns:
         _refuse_ids_that_restart_in_groups(table, name)
-    if not table.has_columns("prompt_id") and not is_program and "prompt_id" not in table.declared.columns:
+    if "prompt_id" not in table and not is_program and "prompt_id" not in table.declared_columns:
         _refuse_prompts_that_differ_within_pairs(table)
-    datasets = [name for name in table.find_common_headings("dataset") if name in table.columns_without_role]
-    datasets = [name for name in datasets if table.is_determined_by(name, ["pair_id"])]
-    if datasets and not table.has_columns("dataset"):
+    datasets = table.find_common_headings("dataset")
+    datasets = [name for name in datasets if table.is_determined_by(name, "pair_id")]
+    if datasets and "dataset" not in table:
         table.use_columns("dataset", datasets[:1], "its name", dataset=table.frame[datasets[0]])
 
 
@@ -114,11 +117,11 @@ def _refuse_prompts_that_differ_within_pairs(table: Table) -> None:
     Raises:
         StudyError: A column of prompts would be the unit without these cells.
     """
-    keys = ["pair_id", *filter(table.has_columns, ("rater", "criterion"))]
-    names = [name for name in table.find_headings(HEADINGS["prompt"]) if name in table.columns_without_role]
-    # A column that tells the verdicts of one rater on a pair apart is asked about later.
-    for name in [name for name in names if table.is_determined_by(name, keys)]:
-        cells = table.get_cells(name)
+    keys = ["pair_id", *table.list_existing("rater", "criterion")]
+    for name in table.find_headings(HEADINGS["prompt"]):
+        if not table.is_determined_by(name, *keys):
+            continue  # it tells the verdicts of one rater on a pair apart, and is asked about later
+        cells = table[name]
         counts = cells.groupby(table.number_rows("pair_id")).transform("nunique")
         is_shared = counts.max() > 1 or cells.nunique() < table.count_distinct_rows("pair_id")
         is_wrong = is_shared & ((counts > 1) | (cells.isna() & (counts > 0)))
@@ -154,44 +157,52 @@ def find_item_columns(
     table: Table, verdict_columns: Sequence[str], form: VerdictFormat | None
 ) -> ItemColumns:
     """Find the columns that name the pair and the prompt of each row; see `add_pair_and_prompt_columns`."""
-    declared = table.declared.columns
     is_program = form is not None
-    columns = [*table.columns_without_role, *filter(table.has_columns, ["presentation", "slot"])]
-    free = [name for name in columns if name not in verdict_columns and not read_sides(table, name).any()]
-    free = [name for name in free if table.list_values(name) and not table.has_only_verdicts(name)]
-    named = table.find_headings(ITEMS)
-    named = [name for name in named if name in {*free, "prompt_id"} or not table.list_values(name)]
-    named = [name for name in named if name not in table.joined]
-    prompts = [] if is_program else list(filter(table.is_filled, table.find_headings(HEADINGS["prompt"])))
-    if any(table.count_distinct_rows(name) > 1 for name in prompts):
+    free = [
+        name
+        for name in (*table.columns_without_role, *table.list_existing("presentation", "slot"))
+        if name not in verdict_columns and table.list_values(name) and not _is_about_verdict(table, name)
+    ]
+    named = [
+        name
+        for name in table.find_headings(ITEMS)
+        if name not in table.joined and (name in {*free, "prompt_id"} or not table.list_values(name))
+    ]
+    prompts = list(filter(table.is_filled, table.find_headings(HEADINGS["prompt"])))
+    if is_program or any(map(table.is_varying, prompts)):
         prompts = []  # if another prompt column varies, a constant one is an instruction
-    varying = [name for name in named if table.count_distinct_rows(name) > 1 or name in prompts]
+    varying = [name for name in named if table.is_varying(name) or name in prompts]
     named = varying if varying or is_program else named
     filled = list(filter(table.is_filled, named))
-    if any(table.count_distinct_rows(name) < len(table.frame) for name in filled):
+    if any(map(table.has_repeats, filled)):
         named = filled
-    if table.has_columns("pair_id"):
+    if "pair_id" in table:
         items = _use_pair_column(table, "pair_id", named, "its name")
-    elif "pair_id" in declared:
+    elif "pair_id" in table.declared_columns:
         items = ItemColumns(why=DECLARED_PAIR)
     else:
         items = _find_items_by_heading(table, named, free)
-    if table.has_columns("prompt_id"):
-        coarser = [name for name in named if table.groups_rows_more_coarsely(name, ["prompt_id"])]
-        coarser = [name for name in coarser if table.count_distinct_rows(name) > 1]
-        if not coarser or "prompt_id" in declared:
+    is_declared = "prompt_id" in table.declared_columns
+    if "prompt_id" in table:
+        coarser = [name for name in named if table.groups_rows_more_coarsely(name, "prompt_id")]
+        coarser = list(filter(table.is_varying, coarser))
+        if not coarser or is_declared:
             coarser = ["prompt_id"]
         items = items._replace(prompt=min(coarser, key=table.count_distinct_rows))
-        pairs = table.count_distinct_rows(*items.pair) if items.pair else len(table.frame)
         # Ids that differ in every pair group none, so another column may be the prompt.
-        if items.prompt != "prompt_id" or table.count_distinct_rows("prompt_id") < pairs:
+        if items.prompt != "prompt_id" or table.count_distinct_rows("prompt_id") < items.count_pairs(table):
             return items
-    if table.joined and "prompt_id" not in declared:
+    if table.joined and not is_declared:
         return items._replace(prompt=_find_prompt_in_joined_columns(table))
-    is_unsure = items.prompt in {"", "prompt_id"} and "prompt_id" not in declared
+    is_unsure = items.prompt in {"", "prompt_id"} and not is_declared
     if is_unsure and (form is None or form.asks):
         return _use_or_refuse_possible_item(table, items, free)
     return items
+
+
+def _is_about_verdict(table: Table, name: str) -> bool:
+    """Return whether a column says which method was first, or has only verdicts."""
+    return bool(read_sides(table, name).any()) or table.has_only_verdicts(name)
 
 
 def _find_items_by_heading(table: Table, named: Sequence[str], free: Sequence[str]) -> ItemColumns:
@@ -199,28 +210,26 @@ def _find_items_by_heading(table: Table, named: Sequence[str], free: Sequence[st
 
     If a rater has judged a prompt more than once, a `free` column with any heading may name its pairs.
     """
-    rows = len(table.frame)
-    repeated = [name for name in named if table.count_distinct_rows(name) < rows]
-    numbers = [name for name in named if name not in repeated]
+    repeated = list(filter(table.has_repeats, named))
+    numbers = list(filterfalse(table.has_repeats, named))
+    # An id or a prompt that differs in every row tells pairs apart that share a prompt.
+    texts = [name for name in numbers if is_called(name, "prompt")]
     if not repeated:
-        prompts = [name for name in numbers if simplify_heading(name) in HEADINGS["prompt"]]
         why = "it differs in every row" if numbers else NO_PAIR
-        return ItemColumns(pair=tuple(numbers[:1]), prompt=next(iter(prompts), ""), why=why)
+        return ItemColumns(tuple(numbers[:1]), next(iter(texts), ""), why)
     finest = max(repeated, key=table.count_distinct_rows)
     for other in repeated:
-        if not table.is_determined_by(other, [finest]):
+        if not table.is_determined_by(other, finest):
             offers = format_column_options("pair_id", [f"{other},{finest}", finest, other])
             raise StudyError(
                 f"rows with the same {finest} differ in {other}. Say what names the pair: {offers}. If "
                 f"{other} is what raters were asked, write {format_column_options('criterion', [other])}"
             )
-    # An id or a prompt that differs in every row tells pairs apart that share a prompt.
-    texts = [name for name in numbers if simplify_heading(name) in HEADINGS["prompt"]]
-    has_raters = table.has_columns("rater") or table.has_columns("criterion")
+    has_raters = "rater" in table or "criterion" in table
     if texts or (numbers and has_raters and not table.is_judged_once(finest)):
         return _use_pair_column(table, [*texts, *numbers][0], repeated, "it differs in every row")
     has_own_methods = table.count_distinct_rows(finest) == table.count_pairs(finest)
-    if has_own_methods and simplify_heading(finest) not in HEADINGS["prompt"]:
+    if has_own_methods and not is_called(finest, "prompt"):
         return _use_pair_column(table, finest, [name for name in repeated if name != finest], "it repeats")
     for name in free:
         if name not in named and _names_pairs_of_prompt(table, name, finest):
@@ -234,10 +243,10 @@ def _find_items_by_heading(table: Table, named: Sequence[str], free: Sequence[st
 
 def _names_pairs_of_prompt(table: Table, name: str, prompt: str) -> bool:
     """Return whether a column's cells are the pairs of a prompt: raters share them, and judge each once."""
-    if is_metadata_heading(name) or table.has_columns("presentation") or not table.has_columns("rater"):
+    if is_metadata_heading(name) or "presentation" in table or "rater" not in table:
         return False
-    is_shared = table.is_filled(name) and table.count_distinct_rows(name) < len(table.frame)
-    is_nested = table.is_determined_by(prompt, [name])
+    is_shared = table.is_filled(name) and table.has_repeats(name)
+    is_nested = table.is_determined_by(prompt, name)
     return is_shared and is_nested and table.is_judged_once(name) and not table.is_judged_once(prompt)
 
 
@@ -251,7 +260,7 @@ def _find_prompt_in_joined_columns(table: Table) -> str:
     """
     parts = list(table.joined)
     for number, name in enumerate(parts[:-1], start=1):
-        if simplify_heading(name) in {*HEADINGS["prompt"], *HEADINGS["prompt_ids"]}:
+        if is_called(name, "prompt", "prompt_ids"):
             heading = ",".join(parts[:number])
             if number > 1:
                 table.join_columns(heading)
@@ -281,13 +290,13 @@ def _use_pair_column(table: Table, pair: str, others: Sequence[str], why: str) -
 
     A column with another value for each pair is the prompt only if its heading says so: it may count rows.
     """
-    prompts = [name for name in others if table.is_determined_by(name, [pair])]
-    pairs = table.count_distinct_rows(pair)
-    prompt_headings = {*HEADINGS["prompt"], *HEADINGS["prompt_ids"]}
     prompts = [
-        n for n in prompts if simplify_heading(n) in prompt_headings or table.count_distinct_rows(n) < pairs
+        name
+        for name in others
+        if table.groups_rows_more_coarsely(name, pair)
+        or (is_called(name, "prompt", "prompt_ids") and table.is_determined_by(name, pair))
     ]
-    return ItemColumns(pair=(pair,), prompt=min(prompts, key=table.count_distinct_rows, default=""), why=why)
+    return ItemColumns((pair,), min(prompts, key=table.count_distinct_rows, default=""), why)
 
 
 def _may_column_name_item(table: Table, name: str, items: ItemColumns, *, is_named: bool) -> bool:
@@ -297,25 +306,30 @@ def _may_column_name_item(table: Table, name: str, items: ItemColumns, *, is_nam
     can be an item only if no rater has judged the group twice. If another column names the pair, a property
     of the raters or of the comparisons is not an item.
     """
-    is_repeated = table.get_cells(name).dropna().duplicated(keep=False)
-    if is_metadata_heading(name) or table.count_distinct_rows(name) == 1 or not is_repeated.any():
+    is_repeated = table[name].dropna().duplicated(keep=False)
+    if is_metadata_heading(name) or not table.is_varying(name) or not is_repeated.any():
         return False
     # In a measurement, some values occur only once.
-    if not is_repeated.all() and any(map(_DECIMAL.fullmatch, table.list_values(name))):
+    if not is_repeated.all() and _has_decimals(table, name):
         return False
-    if items.pair and not table.groups_rows_more_coarsely(name, items.pair):
+    if items.pair and not table.groups_rows_more_coarsely(name, *items.pair):
         return False
     described = [["dataset"], ["criterion"], *([METHODS] if is_named else [])]
     if is_named or table.is_judged_once():
         described.append(["rater"])
-    if any(table.is_property_of(name, *keys) for keys in described if table.has_columns(*keys)):
+    if any(table.is_property_of(name, *keys) for keys in described if set(keys) <= set(table.names)):
         return False
-    has_raters = table.has_columns("rater") or table.has_columns("criterion")
+    has_raters = "rater" in table or "criterion" in table
     if has_raters and table.is_judged_once(name):
         return True
     values = table.list_values(name)
     are_prompts = len(values) > 2 or all(len(text.split()) >= FEWEST_WORDS for text in values)
     return are_prompts and simplify_heading(name) not in GROUPS
+
+
+def _has_decimals(table: Table, name: str) -> bool:
+    """Return whether a column has a number that is not whole."""
+    return any(map(_DECIMAL.fullmatch, table.list_values(name)))
 
 
 def _may_column_group_rows(table: Table, name: str) -> bool:
@@ -324,12 +338,12 @@ def _may_column_group_rows(table: Table, name: str) -> bool:
     There are two cases. Each rater has judged each value once, and the column is constant or needed to tell
     a rater's verdicts apart. Or only the first row of each item has a value, as with merged cells.
     """
-    rows = len(table.frame)
+    rows = table.size
     count = table.count_distinct_rows(name)
-    is_filled = table.get_cells(name).notna()
+    is_filled = table[name].notna()
     if is_filled.iloc[0] and 1 < 2 * is_filled.sum() <= rows:
         return True
-    is_judged_once = table.has_columns("rater") and table.is_judged_once(name)
+    is_judged_once = "rater" in table and table.is_judged_once(name)
     return is_judged_once and 2 * count <= rows and (count == 1 or not table.is_judged_once())
 
 
@@ -339,7 +353,7 @@ def _find_columns_that_group_rows(table: Table, names: Sequence[str]) -> tuple[s
     Rows with the same cells may be one item, such as the second trial of the first block, or a genre in one
     language. The headings do not count, because no column names the item otherwise.
     """
-    if not table.has_columns("rater"):
+    if "rater" not in table:
         return ()
     shared = [
         name
@@ -347,7 +361,7 @@ def _find_columns_that_group_rows(table: Table, names: Sequence[str]) -> tuple[s
         if 1 < 2 * table.count_distinct_rows(name) <= table.count_distinct_rows(name, "rater")
     ]
     groups = [*combinations(shared, 2), *combinations(shared[:MOST_PARTS], 3)]
-    groups = [group for group in groups if 2 * table.count_distinct_rows(*group) <= len(table.frame)]
+    groups = [group for group in groups if 2 * table.count_distinct_rows(*group) <= table.size]
     return next((group for group in groups if table.is_judged_once(*group)), ())
 
 
@@ -358,15 +372,13 @@ def _use_or_refuse_possible_item(table: Table, items: ItemColumns, free: Sequenc
     only make the result less certain.
     """
     explained = {*items.pair, *table.joined, *(table.declared.groups if items.pair else ())}
-    pairs = table.count_distinct_rows(*items.pair) if items.pair else len(table.frame)
-    is_own_pair = items.pair == ("pair_id",) or "pair_id" in table.declared.columns
-    is_row = pairs == len(table.frame) and not is_own_pair
-    is_named = not set(map(simplify_heading, items.pair)) <= set(HEADINGS["row_numbers"])
-    free = [name for name in free if name not in explained and not table.has_heading_of_other_side(name)]
-    free = [name for name in free if not table.is_boolean(name)]
-    if not set(HEADINGS["prompt_ids"]).isdisjoint(map(simplify_heading, items.pair)):
-        attributes = GROUPS.union(HEADINGS["attributes"])
-        free = [name for name in free if simplify_heading(name) not in attributes]
+    is_own_pair = items.pair == ("pair_id",) or "pair_id" in table.declared_columns
+    is_row = items.count_pairs(table) == table.size and not is_own_pair
+    is_named = not all(is_called(name, "row_numbers") for name in items.pair)
+    free = [name for name in filterfalse(table.is_boolean, free) if name not in explained]
+    free = list(filterfalse(table.has_heading_of_other_side, free))
+    if any(is_called(name, "prompt_ids") for name in items.pair):
+        free = [name for name in free if not is_called(name, "collections", "groups", "attributes")]
     likely = [name for name in free if _may_column_name_item(table, name, items, is_named=is_named)]
     groups_rows = is_row and not is_named
     unknown = [n for n in free if n in likely or (groups_rows and _may_column_group_rows(table, n))]
@@ -379,7 +391,7 @@ def _use_or_refuse_possible_item(table: Table, items: ItemColumns, free: Sequenc
         return items
     if not is_row:
         raise StudyError(_describe_shared_cells(unknown))
-    is_alone = groups_rows and table.has_columns("rater") and pair_columns == unknown == likely[:1]
+    is_alone = groups_rows and "rater" in table and pair_columns == unknown == likely[:1]
     if is_alone and simplify_heading(unknown[0]) not in GROUPS:
         return _find_items_by_heading(table, likely, ())
     listed = join_with_and(list(map(repr, unknown[:MAX_OFFERS])))
@@ -401,21 +413,19 @@ def _find_possible_pair_columns(table: Table, names: Sequence[str], free: Sequen
         names: The columns that may name the pair, alone or as a part of a couple.
         free: More columns, which may be the other part of a couple.
     """
-    if not table.has_columns("rater"):
+    if "rater" not in table:
         return list(names)
     ordered = sorted(filterfalse(is_metadata_heading, free), key=table.count_distinct_rows)
     couples = [couple for couple in combinations(ordered, 2) if not set(couple).isdisjoint(names)]
-    once = [name for name in names if table.is_judged_once(name)]
+    once = list(filter(table.is_judged_once, names))
     return once or [",".join(couple) for couple in couples if table.is_judged_once(*couple)]
 
 
 def recognise_model_judges(table: Table) -> None:
     """Set `rater_kind` to models if the raters' heading begins with "judge" and all are names of models."""
     heading = table.get_heading("rater")
-    is_said = table.has_columns("rater_kind") or table.declared.rater_kind is not None
-    if is_said or not simplify_heading(heading).startswith("judge"):
-        return
-    if all(map(is_model_name, table.list_values("rater"))):
+    is_judge = simplify_heading(heading).startswith("judge")
+    if is_judge and not table.has_rater_kinds and all(map(is_model_name, table.list_values("rater"))):
         table.use_columns("rater_kind", (heading,), "judges with names of models", rater_kind="model")
 
 
@@ -426,18 +436,18 @@ def assign_raters(table: Table) -> None:
         StudyError: A pair has several verdicts, and the table does not say who gave them.
     """
     keys = ["pair_id", "criterion"]
-    if table.has_columns("rater"):
+    if "rater" in table:
         message = "{heading} is empty on {where}; name the rater in every row"
         is_empty = table.find_empty_cells("rater")
         refuse_wrong_rows(table.frame, is_empty, message, heading=table.get_heading("rater", "rater"))
         aggregates = list(filter(is_name_of_aggregate, table.list_values("rater")))
         if 0 < len(aggregates) < len(table.list_values("rater")):
-            is_left_out = table.get_cells("rater").isin(aggregates).to_numpy()
+            is_left_out = table["rater"].isin(aggregates)
             table.leave_out_rows(is_left_out, f"the raters' verdicts together ({join_with_and(aggregates)})")
         _refuse_row_numbers_as_raters(table, keys)
-        if not table.has_columns("presentation"):
+        if "presentation" not in table:
             _use_repeated_verdicts_as_showings(table, [*keys, "rater"])
-    elif "rater" in table.declared.columns:
+    elif "rater" in table.declared_columns:
         raters = name_unknown_raters(pd.Series(table.number_pairs(*keys)))
         why = "declared: each verdict on a pair is by another, unnamed rater"
         table.use_columns("rater", (), why, rater=raters)
@@ -454,10 +464,10 @@ def refuse_showings_with_changed_sides(table: Table) -> None:
         StudyError: All pairs were shown twice, and more than a tenth of the verdicts are opposite; or some
             pairs were, and most verdicts are opposite.
     """
-    are_unnamed = table.declared.columns.get("rater") == ""
-    if are_unnamed or not table.side_options or not table.has_columns("presentation"):
+    are_unnamed = table.declared_columns.get("rater") == ""
+    if are_unnamed or not table.side_options or "presentation" not in table:
         return
-    a, b, verdict = map(table.get_cells, (*METHODS, "verdict"))
+    a, b, verdict = (table[name] for name in (*METHODS, "verdict"))
     sides = pd.Series((verdict == a).to_numpy(int) - (verdict == b).to_numpy(int))
     showings = sides.groupby(table.number_rows("pair_id", "criterion", "rater", *METHODS))
     is_twice = showings.size() == 2
@@ -482,16 +492,15 @@ def _refuse_row_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
 
     A `response_id` is often a row number, so it is refused without another column, too.
     """
-    rows = len(table.frame)
+    rows = table.size
     heading = table.get_heading("rater", "rater")
-    are_rows = table.count_distinct_rows("rater") == rows > table.count_distinct_rows("pair_id")
-    if not are_rows or "rater" in table.declared.columns:
+    are_rows = not table.has_repeats("rater") and table.has_repeats("pair_id")
+    if not are_rows or "rater" in table.declared_columns:
         return
     others = [
-        name for name in table.columns_without_role if name not in STORED and not is_metadata_heading(name)
-    ]
-    others = [
-        name for name in filter(table.is_filled, others) if 1 < table.count_distinct_rows(name) <= rows / 2
+        name
+        for name in filterfalse(is_metadata_heading, filter(table.is_filled, table.columns_without_role))
+        if name not in STORED and 1 < table.count_distinct_rows(name) <= rows / 2
     ]
     others = [name for name in others if table.count_pairs(*keys, name) == rows]
     if others or simplify_heading(heading) == "responseid":
@@ -509,22 +518,21 @@ def _use_repeated_verdicts_as_showings(table: Table, keys: Sequence[str]) -> Non
     """
 
     def separates_verdicts(*names: str) -> bool:
-        return table.count_pairs(*keys, *names) == len(table.frame)
+        return table.count_pairs(*keys, *names) == table.size
 
     # Ids that repeat in several datasets are refused later.
-    if separates_verdicts() or (table.has_columns("dataset") and separates_verdicts("dataset")):
+    if separates_verdicts() or ("dataset" in table and separates_verdicts("dataset")):
         return
-    others = [name for name in table.columns_without_role if not is_metadata_heading(name)]
-    others = [name for name in others if table.count_distinct_rows(name) > 1]
-    may_have_rater = not table.has_columns("rater") and any(map(separates_verdicts, others))
+    others = filter(table.is_varying, filterfalse(is_metadata_heading, table.columns_without_role))
+    may_have_rater = "rater" not in table and any(map(separates_verdicts, others))
     named = list(filter(separates_verdicts, table.find_common_headings("presentation")))
-    first = table.get_cells("method_a") + " first"
+    first = table["method_a"] + " first"
     if named and not may_have_rater:
         why = "it tells apart the showings of a pair"
         table.use_columns("presentation", named[:1], why, presentation=table.frame[named[0]])
     elif separates_verdicts("method_a"):
         table.use_columns("presentation", (), "a rater judged both orders of the methods", presentation=first)
-    elif table.has_columns("shown_first") and separates_verdicts("shown_first"):
+    elif "shown_first" in table and separates_verdicts("shown_first"):
         why = "a rater saw the methods in both orders"
         table.use_columns("presentation", (), why, presentation=table.frame["shown_first"])
     else:
@@ -541,22 +549,23 @@ def _describe_repeated_verdicts(
         keys: The columns in which the verdicts are equal.
         separates_verdicts: Returns whether these and other columns distinguish all verdicts.
     """
-    rows = len(table.frame)
     repeated = pd.Series(table.number_pairs(*keys)).duplicated(keep=False).to_numpy()
-    is_survey = table.declared.columns.get("headings") == "pair_id"
+    is_survey = table.declared_columns.get("headings") == "pair_id"
     roles = ["rater"]
     who = "pairs have several verdicts, and no column is known to name the rater"
-    if table.has_columns("rater"):
+    if "rater" in table:
         rater, pair = table.get_texts("rater", "pair_id").iloc[int(repeated.argmax())]
         who = f"rater {rater!r} judged pair {pair!r} more than once"
         # A person who belongs to the item, such as the author of the prompt, is no rater.
-        is_author = table.count_distinct_rows("rater") > 1 and table.is_determined_by("rater", ["pair_id"])
-        is_same_person = is_survey and table.count_distinct_rows("rater") == 1
+        is_author = table.is_varying("rater") and table.is_determined_by("rater", "pair_id")
+        is_same_person = is_survey and not table.is_varying("rater")
         roles = ["rater"] if is_author or is_same_person else ["criterion", "presentation"]
-    names = [name for name in table.columns_without_role if 1 < table.count_distinct_rows(name) < rows]
-    names = [name for name in names if not table.has_only_verdicts(name)]
-    names = [name for name in names if not any(map(_DECIMAL.fullmatch, table.list_values(name)))]
-    turns = [name for name in names if simplify_heading(name) in HEADINGS["turns"]]
+    names = [
+        name
+        for name in filter(table.has_repeats, table.columns_without_role)
+        if table.is_varying(name) and not table.has_only_verdicts(name) and not _has_decimals(table, name)
+    ]
+    turns = [name for name in names if is_called(name, "turns")]
     items = table.find_headings(ITEMS)
     settings: list[str] = []
     for name in filter(separates_verdicts, names):
@@ -569,7 +578,7 @@ def _describe_repeated_verdicts(
     parts = next(filter(lambda parts: separates_verdicts(*parts), [*zip(ids), *combinations(ids, 2)]), ())
     heading = table.get_heading("pair_id")
     if heading and parts and not is_survey:
-        is_prompt = simplify_heading(heading) in {*HEADINGS["prompt"], "promptid"}
+        is_prompt = is_called(heading, "prompt")
         item = table.get_heading(heading, heading)
         settings.append(f"columns.pair_id={','.join([item, *parts] if is_prompt else [*parts, item])}")
     remedies = []
@@ -581,7 +590,7 @@ def _describe_repeated_verdicts(
     if heading and any(map(table.has_heading_of_other_side, table.columns_without_role)):
         options = format_set_options("columns.pair_id=", f"columns.prompt_id={heading}")
         remedies.append(f"If each row has other texts, write {options}")
-    if not table.has_columns("rater"):
+    if "rater" not in table:
         remedies.append("If the raters were not recorded, write --set columns.rater=")
     where = format_line_numbers(repeated, table.frame.index)
     return f"{who} ({where}). {'. '.join(remedies) or 'Keep the current verdict'}"

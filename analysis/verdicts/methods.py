@@ -1,11 +1,9 @@
 """Find the two methods that each row of a table compares."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations, permutations
+from itertools import combinations, filterfalse, product
 
 import pandas as pd
 
@@ -18,6 +16,7 @@ from analysis.verdicts.table import (
     SHOWN,
     YES,
     Table,
+    has_word,
     means_no_verdict,
     names_worse_text,
     refuse_wrong_rows,
@@ -48,7 +47,6 @@ _COUPLE = (
 )
 _SECOND = {"a": "b", "0": "1", "1": "2", "left": "right", "first": "second"}
 _WINNER = re.compile(rf"({SYSTEMS}|name|id)*({'|'.join(HEADINGS['marking'])})({SYSTEMS}|name|id)*")
-_SETTINGS = frozenset(HEADINGS["settings"])
 _THIRD = {"a": "c", "0": "2", "1": "3", "left": "center"}
 
 
@@ -61,20 +59,20 @@ def find_methods(table: Table) -> None:
     for nouns in (SYSTEMS, "rank"):
         find_method_headings(table.names, nouns)  # refuses three methods, whatever their columns are called
     is_joined = bool(table.get_heading("methods"))
-    are_named = table.has_columns(*METHODS) or find_method_headings(table.names, SYSTEMS)
+    are_named = table.has_methods or find_method_headings(table.names, SYSTEMS)
     if table.items is not None and are_named and not is_joined:
         _join_items_with_same_methods(table, table.items)
-    if table.has_columns(*METHODS):
+    if table.has_methods:
         return
-    if lone := [name for name in METHODS if table.has_columns(name)]:
+    if lone := [name for name in METHODS if name in table]:
         [missing] = set(METHODS).difference(lone)
         raise StudyError(
             f"the table has {lone[0]} but no {missing}; say which column is: --set columns.{missing}=HEADING"
         )
-    named = sorted(set(table.declared.words.values()) - {"a", "b", TIE, ""})
+    named = sorted(set(table.declared_words.values()) - {"a", "b", TIE, ""})
     if _use_method_columns(table, SYSTEMS):
         return
-    if table.declared.columns.get("headings") == "pair_id" and not table.has_columns("pair_id"):
+    if table.declared_columns.get("headings") == "pair_id" and "pair_id" not in table:
         return  # the methods are searched again when each pair has a row
     if table.items is not None:
         _join_items(table, table.items)
@@ -138,11 +136,11 @@ def names_author_of_each_text(table: Table, name: str) -> bool:
     """
     names = table.list_values(name)
     is_other = any(map(find_word_meaning, names)) or any(map(_NUMBER.fullmatch, names))
-    if is_other or len(names) < 2 or len(names) * FEWEST_ROWS > len(table.frame):
+    if is_other or len(names) < 2 or len(names) * FEWEST_ROWS > table.size:
         return False
     items = [other for other in table.find_headings(ITEMS) if other != name and table.is_filled(other)]
     for item in items:
-        counts = pd.crosstab(table.get_cells(item), table.get_cells(name))
+        counts = pd.crosstab(table[item], table[name])
         if len(counts) >= FEWEST_ROWS and counts.min(axis=None) > 0 and len(counts.drop_duplicates()) == 1:
             return True
     return False
@@ -157,8 +155,8 @@ def _may_hold_methods(table: Table, first: str, second: str) -> bool:
     both = names | others
     is_mark = table.is_boolean(first) and not NO.isdisjoint(map(str.casefold, both))
     is_other = is_mark or all(map(str.isdecimal, both)) or any(map(find_word_meaning, both))
-    are_different = not (table.get_cells(first) == table.get_cells(second)).any()
-    repeat = not names.isdisjoint(others) or len(both) * FEWEST_ROWS <= len(table.frame)
+    are_different = not (table[first] == table[second]).any()
+    repeat = not names.isdisjoint(others) or len(both) * FEWEST_ROWS <= table.size
     return bool(names and others) and are_different and repeat and not is_other
 
 
@@ -178,8 +176,8 @@ def _find_methods_in_cells(table: Table, columns: Sequence[str]) -> Couple | Non
 
 def _find_two_method_names(table: Table, columns: Sequence[str]) -> Couple | None:
     """Return the names in these columns, without ties, if there are exactly two."""
-    cells = (text.strip() for text in table.list_values(*columns) if not means_no_verdict(text))
-    names = sorted({text for text in cells if find_word_meaning(text) is None and len(text) <= LONGEST_NAME})
+    cells = map(str.strip, filterfalse(means_no_verdict, table.list_values(*columns)))
+    names = sorted({text for text in filterfalse(find_word_meaning, cells) if len(text) <= LONGEST_NAME})
     if len(names) != 2 or any(map(_NUMBER.fullmatch, names)) or differ_only_in_side(*names):
         return None
     if YES.union(NO).issuperset(map(str.casefold, names)):
@@ -240,16 +238,13 @@ def _use_method_columns(table: Table, nouns: str) -> bool:
 
 def _use_winner_and_loser_columns(table: Table) -> bool:
     """Use columns of a winner and a loser: sort both methods by name, and use the winner as the verdict."""
-    couples = [
-        (name, other)
-        for name, other in permutations(table.names, 2)
-        if names_worse_text(other) and differ_only_in_side(name, other)
-    ]
-    couples = [couple for couple in couples if _WINNER.fullmatch(simplify_heading(couple[0]))]
+    winners = [name for name in table.names if _WINNER.fullmatch(simplify_heading(name))]
+    losers = filter(names_worse_text, table.names)
+    couples = [couple for couple in product(winners, losers) if differ_only_in_side(*couple)]
     if not couples:
         return False
     columns = max(couples, key=lambda couple: len(couple[0]))
-    won, lost = map(table.get_cells, columns)
+    won, lost = (table[name] for name in columns)
     tied = list(filter(is_tie, table.list_values(*columns)))
     refuse_wrong_rows(
         table.frame,
@@ -272,15 +267,13 @@ def _use_winner_and_loser_columns(table: Table) -> bool:
 def _mark_equal_ratings(table: Table) -> pd.Series:
     """Mark the rows in which two columns of ratings, such as chosen_rating and rejected_rating, are equal."""
     are_equal = pd.Series(data=False, index=table.frame.index)
-    words = {name: set(split_heading_words(name)) for name in table.columns_without_role}
-    ratings = [
-        name for name in table.columns_without_role if not words[name].isdisjoint(HEADINGS["measures"])
-    ]
+    ratings = [name for name in table.columns_without_role if has_word(name, "measures")]
     for name, other in combinations(ratings, 2):
         if differ_only_in_side(name, other):
-            are_equal |= table.get_cells(name) == table.get_cells(other)
-    for name in (name for name in table.columns_without_role if "margin" in words[name]):
-        are_equal |= pd.to_numeric(table.get_cells(name), errors="coerce") == 0
+            are_equal |= table[name] == table[other]
+    for name in table.columns_without_role:
+        if "margin" in split_heading_words(name):
+            are_equal |= pd.to_numeric(table[name], errors="coerce") == 0
     return are_equal
 
 
@@ -290,12 +283,12 @@ def _join_items_with_same_methods(table: Table, items: pd.DataFrame) -> None:
     Raises:
         StudyError: The two files do not name the same methods in the same order.
     """
-    if not table.has_columns(*METHODS):
+    if not table.has_methods:
         _use_method_columns(table, SYSTEMS)
     methods = table.get_texts(*METHODS).astype(object)
     table.set_frame(table.frame.drop(columns=list(METHODS)))
     _join_items(table, items)
-    if not table.has_columns(*METHODS) or not methods.equals(table.get_texts(*METHODS).astype(object)):
+    if not table.has_methods or not methods.equals(table.get_texts(*METHODS).astype(object)):
         raise StudyError(
             "these rows have methods, and another file has other methods for the same items. Remove the "
             "methods from the file that does not say which method was A and which was B"
@@ -309,11 +302,11 @@ def _join_items(table: Table, items: pd.DataFrame) -> None:
         texts = table.list_values(name)
         return len(set(items.index).intersection(texts)) / max(1, len(texts))
 
-    names = [*table.columns_without_role, *filter(table.has_columns, ["pair_id"])]
+    names = [*table.columns_without_role, *table.list_existing("pair_id")]
     name = max(names, key=share_of_ids, default="")
     if share_of_ids(name) <= MOSTLY_IDS:
         return
-    ids = table.get_cells(name).fillna("")
+    ids = table[name].fillna("")
     if unknown := sorted(set(ids) - set(items.index)):
         ids_in_file = join_first_parts(sorted(map(repr, items.index)), 3, join=", ")
         raise StudyError(
@@ -331,7 +324,7 @@ def refuse_sides_as_methods(table: Table) -> None:
     Raises:
         StudyError: A method has the name of a side.
     """
-    if called := [name for name in table.list_values(*METHODS) if find_word_meaning(name)]:
+    if called := list(filter(find_word_meaning, table.list_values(*METHODS))):
         raise StudyError(
             f"the method {called[0]!r} has the name of a side or a tie (A, left, tie); rename it"
         )
@@ -343,13 +336,13 @@ def refuse_texts_as_methods(table: Table) -> None:
     Raises:
         StudyError: The methods are texts.
     """
-    if not table.has_columns(*METHODS) or "method_a" in table.declared.columns:
+    if not table.has_methods or "method_a" in table.declared_columns:
         return
     _, couples = table.find_distinct_rows(*METHODS)
     counts = Counter(text for couple in couples for text in couple if text)
     once = sum(count == 1 for count in counts.values())
     long = sum(len(text) > LONGEST_NAME or len(text.split()) > MOST_WORDS for text in counts)
-    is_seen_once = not table.has_columns("rater") or table.is_judged_once()
+    is_seen_once = "rater" not in table or table.is_judged_once()
     are_items = len(couples) >= FEWEST_COUPLES and is_seen_once and once >= MOSTLY_ONCE * len(counts)
     if are_items or long >= max(1, MOSTLY_ONCE * len(counts)):
         headings = [role.column for role in table.roles if role.role in {*METHODS, "methods"}]
@@ -367,13 +360,12 @@ def refuse_methods_of_several_settings(table: Table) -> None:
     Raises:
         StudyError: A method has several settings, so its name may mean several methods.
     """
-    columns = table.columns_without_role if table.has_columns(*METHODS) else []
-    columns = [name for name in columns if not _SETTINGS.isdisjoint(split_heading_words(name))]
-    for name, other in combinations(sorted(columns), 2):
-        is_condition = table.get_cells(name).equals(table.get_cells(other))
+    columns = sorted(name for name in table.columns_without_role if has_word(name, "settings"))
+    for name, other in combinations(columns, 2) if table.has_methods else ():
+        is_condition = table[name].equals(table[other])
         if is_condition or not differ_only_in_side(name, other):
             continue
-        is_by_side = table.has_columns(*SHOWN) and "left" in split_heading_words(name)
+        is_by_side = table.shows_sides and "left" in split_heading_words(name)
         couples = zip(SHOWN if is_by_side else METHODS, (name, other), strict=True)
         rows = [
             table.get_texts(*couple).astype(str).set_axis(["method", "setting"], axis=1) for couple in couples
@@ -381,7 +373,7 @@ def refuse_methods_of_several_settings(table: Table) -> None:
         settings = pd.concat(rows).groupby("method")["setting"].unique()
         divided = str(settings.str.len().idxmax())
         # A setting repeats. A text, or a measurement of a text, hardly ever does.
-        if 1 < len(settings[divided]) <= len(table.frame) / 2:
+        if 1 < len(settings[divided]) <= table.size / 2:
             first, second, *_ = sorted(settings[divided])
             raise StudyError(
                 f"the method {divided!r} has the {name} {first!r} and {second!r}, so it may be several "

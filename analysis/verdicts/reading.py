@@ -111,6 +111,11 @@ def get_reading(frame: pd.DataFrame) -> Reading:
     return reading if isinstance(reading, Reading) else Reading()
 
 
+def add_reading_notes(frame: pd.DataFrame, *notes: str) -> None:
+    """Add notes to the reading of a table, which must not share its `attrs` with another table."""
+    frame.attrs[READING] = join_readings([get_reading(frame), Reading(notes=notes)])
+
+
 def join_readings(readings: Iterable[Reading]) -> Reading:
     """Join several readings, and keep each line only once."""
     listed = list(readings)

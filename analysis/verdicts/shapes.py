@@ -1,17 +1,16 @@
 """Find the verdicts of a table: one column, a column for each winner, counts of wins, or a wide table."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import combinations, filterfalse
 
 import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
-from analysis.verdicts.files import MAX_ROWS
 from analysis.verdicts.methods import explain_how_to_declare_methods
+from analysis.verdicts.programs import MAX_ROWS
 from analysis.verdicts.reading import WIDE
 from analysis.verdicts.sides import read_sides
 from analysis.verdicts.table import (
@@ -24,6 +23,8 @@ from analysis.verdicts.table import (
     Table,
     convert_to_texts,
     format_column_options,
+    has_word,
+    is_called,
     is_metadata_heading,
     is_name_of_aggregate,
     means_no_verdict,
@@ -78,27 +79,26 @@ def find_verdicts(table: Table) -> list[str]:
     Raises:
         StudyError: More than one column can be the verdict.
     """
-    columns = find_verdict_columns(table)
-    if HEADS in table.declared.columns:
+    columns = [name for name in table.columns_without_role if _is_verdict_column(table, name)]
+    columns = list(filterfalse(is_name_of_aggregate, columns)) or columns
+    if HEADS in table.declared_columns:
         items = set() if table.items is None else set(table.items.index)
         return [name for name in columns if name in items] or columns
-    if not table.has_columns("verdict"):
-        named = [name for name in table.find_common_headings("verdict") if name in table.columns_without_role]
+    if "verdict" not in table:
+        named = table.find_common_headings("verdict")
         if not named:
             _refuse_columns_of_worse_texts(table, columns)
             if set(columns) <= set(table.find_headings(HEADINGS["answers"])):
                 named = columns
         if named:
-            table.choose_column(
-                "verdict", named, lambda name, other: _do_columns_have_same_verdicts(table, name, other)
-            )
+            table.choose_column("verdict", named, partial(_do_columns_have_same_verdicts, table))
             table.unused += named[1:]
             table.set_frame(table.frame.drop(columns=named[1:]))
             further = [name for name in columns if name not in named and not names_worse_text(name)]
             _refuse_further_verdict_columns(table, further)
         elif not _use_columns_that_mark_winners(table) and columns:
             is_rater = _RATER.fullmatch(columns[0]) is not None
-            if len(columns) > 1 or is_rater or table.has_columns("criterion") != table.has_columns("rater"):
+            if len(columns) > 1 or is_rater or ("criterion" in table) != ("rater" in table):
                 return columns
             table.use_columns("verdict", columns, "its cells are verdicts", verdict=table.frame[columns[0]])
     _refuse_scores_as_verdicts(table)
@@ -110,8 +110,8 @@ def _refuse_columns_of_worse_texts(table: Table, names: Sequence[str]) -> None:
     """Refuse a column of verdicts whose heading says that it names the worse text."""
     for name in filter(names_worse_text, names):
         option = format_column_options("verdict", [name])
-        words = offer_word_settings(text for text in table.list_values(name) if not means_no_verdict(text))
-        others = [other for other in names if not names_worse_text(other)][:1]
+        words = offer_word_settings(filterfalse(means_no_verdict, table.list_values(name)))
+        others = list(filterfalse(names_worse_text, names))[:1]
         instead = (
             f"To read {others[0]!r} instead, write {format_column_options('verdict', others)}. "
             if others
@@ -125,12 +125,12 @@ def _refuse_columns_of_worse_texts(table: Table, names: Sequence[str]) -> None:
 
 def _refuse_further_verdict_columns(table: Table, names: Sequence[str]) -> None:
     """Refuse other columns that name both sides, because they may hold verdicts on further criteria."""
-    names = [name for name in names if len(set(filter(names_side, table.list_values(name)))) > 1]
-    names = [name for name in names if not _do_columns_have_same_verdicts(table, "verdict", name)]
+    names = [name for name in names if len(list(filter(names_side, table.list_values(name)))) > 1]
+    names = list(filterfalse(partial(_do_columns_have_same_verdicts, table, "verdict"), names))
     heading = table.get_heading("verdict")
     if names:
         _refuse_verdicts_on_two_orders(table, ["verdict", *names])
-        roles = [(role, what) for role, what in _MEANINGS.items() if not table.has_columns(role)]
+        roles = [(role, what) for role, what in _MEANINGS.items() if role not in table]
         remedies = [f"If all are {what}, write --set columns.headings={role}. " for role, what in roles]
         raise StudyError(
             f"{join_with_and(names)} may hold verdicts, too, beside {heading}. {''.join(remedies)}If "
@@ -145,7 +145,7 @@ def _name_sides_in_cells(table: Table, name: str) -> pd.Series:
     texts = table.list_values(name)
     words = find_word_meanings(texts)
     sides = {text: words[text].side if text in words else text for text in texts}
-    return table.get_cells(name).map(sides).astype(object)
+    return table[name].map(sides).astype(object)
 
 
 def _refuse_scores_as_verdicts(table: Table) -> None:
@@ -156,8 +156,8 @@ def _refuse_scores_as_verdicts(table: Table) -> None:
             columns of numbers.
     """
     heading = table.get_heading("verdict")
-    if table.has_columns("verdict"):
-        is_score = not set(HEADINGS["measures"]).isdisjoint(split_heading_words(heading))
+    if "verdict" in table:
+        is_score = has_word(heading, "measures")
         couples = [(heading, name) for name in table.columns_without_role if is_score]
     else:
         names = table.columns_without_role
@@ -173,20 +173,15 @@ def _refuse_scores_as_verdicts(table: Table) -> None:
 
 def _do_columns_have_same_verdicts(table: Table, *names: str) -> bool:
     """Return whether two columns have the same verdict in every row, even if their words differ."""
-    if not table.has_columns(*METHODS):
+    if not table.has_methods:
         return False
     verdicts = []
     for name in names:
         sides = _name_sides_in_cells(table, name)
         for method, side in zip(METHODS, (A, B), strict=True):
-            sides = sides.mask(table.get_cells(name) == table.get_cells(method), side)
+            sides = sides.mask(table[name] == table[method], side)
         verdicts.append(sides.fillna(""))
     return bool((verdicts[0] == verdicts[1]).all())
-
-
-def _is_count_heading(name: str) -> bool:
-    """Return whether a heading has a word for counts, such as wins."""
-    return not set(HEADINGS["counting"]).isdisjoint(split_heading_words(name))
 
 
 def _find_meanings_of_mark_columns(table: Table) -> dict[str, str]:
@@ -194,19 +189,19 @@ def _find_meanings_of_mark_columns(table: Table) -> dict[str, str]:
 
     A number in a heading means a method if the columns of methods have numbers, too; otherwise a place.
     """
-    winning = {*HEADINGS["counting"], *HEADINGS["marking"]}
+    ignored = {*HEADINGS["counting"], *HEADINGS["marking"], *HEADINGS["ignored"]}
     noun = "model" if "1" in table.get_heading("method_a") else "response"
     words = {}
     for name in table.columns_without_role:
         if any(map(find_word_meaning, table.list_values(name))):
             continue
         parts = split_heading_words(name)
-        text = " ".join(token for token in parts if token not in {*winning, *HEADINGS["ignored"]})
+        text = " ".join(token for token in parts if token not in ignored)
         tie = next(filter(is_tie, (text, " ".join(parts[1:]), " ".join(parts))), "")
         word = tie or (f"{noun} {text}" if text in {"1", "2"} else text)
-        is_mark = not winning.isdisjoint(parts) and (_is_count_heading(name) or table.is_boolean(name))
+        is_mark = has_word(name, "counting") or (has_word(name, "marking") and table.is_boolean(name))
         is_number = table.is_boolean(name) or all(map(str.isdecimal, table.list_values(name)))
-        if name in table.declared.words and is_number:
+        if name in table.declared_words and is_number:
             words[name] = name
         elif tie or (is_mark and names_side(word)):
             words[name] = word
@@ -257,10 +252,10 @@ def _refuse_third_counts(table: Table, names: Sequence[str], total: pd.Series) -
     The heading is about votes or ties, or the votes of all rows are equally many only with this column.
     """
     for name in table.columns_without_role:
-        counts = pd.to_numeric(table.get_cells(name).fillna("0"), errors="coerce")
+        counts = pd.to_numeric(table[name].fillna("0"), errors="coerce")
         if name in names or not (counts.between(0, MAX_ROWS) & (counts % 1 == 0)).all():
             continue
-        is_named = _is_count_heading(name) or is_tie(" ".join(split_heading_words(name)))
+        is_named = has_word(name, "counting") or is_tie(" ".join(split_heading_words(name)))
         is_rest = len(total) >= FEWEST_ROWS and total.nunique() > 1 == (total + counts).nunique()
         if (is_named or is_rest) and (counts != total).any():
             raise StudyError(_describe_third_answer(name, names))
@@ -285,11 +280,11 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
         StudyError: The columns do not hold counts, or count too many wins, or another column counts, too.
     """
     listed = join_with_and(list(names))
-    declared = table.declared.words
+    declared = table.declared_words
     are_counts = all(
-        _is_count_heading(name) or is_tie(word) or name in declared for name, word in names.items()
+        has_word(name, "counting") or is_tie(word) or name in declared for name, word in names.items()
     )
-    if not table.has_columns(*METHODS) or not are_counts:
+    if not table.has_methods or not are_counts:
         raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each row")
     _refuse_third_counts(table, list(names), marks.sum(axis=1))
     if (total := marks.sum().sum()) > MAX_ROWS:
@@ -298,14 +293,14 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     row, column = np.divmod(np.repeat(np.arange(marks.size), counts), len(names))
     new: dict[str, object] = {}
     meaning_of_win = "of a separate pair, as declared"
-    if table.declared.columns.get("pair_id") != "":
+    if table.declared_columns.get("pair_id") != "":
         numbers = pd.Series(row).groupby(row).cumcount() + 1
         new = {"pair_id": row + 1, "rater": [f"{UNKNOWN_RATER} {number}" for number in numbers]}
         meaning_of_win = (
             "by another, unnamed rater of the row's pair. If each win is of a separate pair, write --set "
             "columns.pair_id="
         )
-    new = {name: cells for name, cells in new.items() if not table.has_columns(name)}
+    new = {name: cells for name, cells in new.items() if name not in table}
     table.set_frame(table.frame.iloc[row])
     why = f"they count wins, and each win is {meaning_of_win}"
     table.use_columns("verdict", list(names), why, verdict=np.array(list(names.values()))[column], **new)
@@ -313,7 +308,7 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
 
 def _read_counts(table: Table, name: str) -> pd.Series:
     """Convert the cells of a column to whole numbers. No becomes 0, yes 1, and an empty cell NaN."""
-    texts = table.get_cells(name).str.strip().str.casefold()
+    texts = table[name].str.strip().str.casefold()
     numbers = pd.to_numeric(texts.mask(texts.isin(YES), "1").mask(texts.isin(NO), "0"), errors="coerce")
     if (texts.notna() & ~((numbers >= 0) & (numbers % 1 == 0))).any():
         raise StudyError(f"the column {name} counts wins, but a cell is not a whole number; write 0, 1, 2, …")
@@ -328,7 +323,7 @@ def _use_tie_columns(table: Table) -> None:
     Raises:
         StudyError: A column may mark ties, but its cells are not clear.
     """
-    if not table.has_columns("verdict"):
+    if "verdict" not in table:
         return
     has_ties = any(map(is_tie, table.list_values("verdict")))
     for name in table.columns_without_role:
@@ -336,9 +331,10 @@ def _use_tie_columns(table: Table) -> None:
         if len(cells) > MAX_OUTCOMES:
             continue
         parts = [word for word in split_heading_words(name) if word not in HEADINGS["ignored"]]
-        is_flag = is_tie(" ".join(parts)) and not set(parts) <= set(HEADINGS["no_ties"])
+        heading = " ".join(parts)
+        is_flag = is_tie(heading) and not set(parts) <= set(HEADINGS["no_ties"])
         tied = [text for text in cells if is_tie(text) or text in HEADINGS["halves"]]
-        is_outcome = tied and " ".join(parts) in HEADINGS["outcomes"]
+        is_outcome = tied and heading in HEADINGS["outcomes"]
         if is_flag and table.is_boolean(name):
             tied = [text for text in cells if text.strip().casefold() in YES]
         elif has_ties or not (is_flag or is_outcome) or any(map(names_side, cells)):
@@ -347,36 +343,26 @@ def _use_tie_columns(table: Table) -> None:
             raise StudyError(
                 f"{name} may say which verdicts are ties. If so, write 1 for a tie, else 0. If not, remove it"
             )
-        verdict = table.get_cells("verdict").mask(table.get_cells(name).isin(tied), TIE)
+        verdict = table["verdict"].mask(table[name].isin(tied), TIE)
         table.use_columns("verdict", [name], "it marks ties", verdict=verdict)
-
-
-def find_verdict_columns(table: Table) -> list[str]:
-    """Return the free columns whose cells are verdicts: methods, sides or ties."""
-    names = [name for name in table.columns_without_role if _is_verdict_column(table, name)]
-    return [name for name in names if not is_name_of_aggregate(name)] or names
 
 
 def _is_verdict_column(table: Table, name: str) -> bool:
     """Return whether most filled cells of a column are verdicts, and the column is about nothing else."""
     methods = set(table.list_values(*METHODS))
-    counts = table.get_cells(name).value_counts()
+    counts = table[name].value_counts()
     counts = counts[[not means_no_verdict(text) for text in counts.index]]
     texts = set(counts.index)
-    is_other = is_metadata_heading(name) or simplify_heading(name) in HEADINGS["no_verdicts"]
+    is_other = is_metadata_heading(name) or is_called(name, "no_verdicts")
     if is_other or not texts or len(texts - methods) > MAX_WORDS:
         return False
     # Two unknown names beside ties are methods.
     are_methods = not methods and TIE in texts and len(texts) <= 3
-    words = {*methods, *table.declared.words, *map(table.get_heading, METHODS)}
+    words = {*methods, *table.declared_words, *map(table.get_heading, METHODS)}
     is_verdict = [text.strip() in words or find_word_meaning(text) is not None for text in counts.index]
     if not are_methods and counts[is_verdict].sum() < MOSTLY * counts.sum():
         return False
-    if (
-        table.has_columns("rater")
-        and table.count_distinct_rows(name) > 1
-        and table.is_property_of(name, "rater")
-    ):
+    if "rater" in table and table.is_varying(name) and table.is_property_of(name, "rater"):
         return False
     return not methods or not read_sides(table, name).all()
 
@@ -394,12 +380,12 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
     if not names:
         words = offer_word_settings(_list_unknown_words(table) or ["WORD"])
         message = f"no column has verdicts under its heading. Declare what the words mean: {words}"
-        if not table.has_columns(*METHODS) and table.items is None:
+        if not table.has_methods and table.items is None:
             message += f". {explain_how_to_declare_methods(table, table.columns_without_role)}"
         raise StudyError(message)
     raters = find_rater_columns_of_slots(table, names)
     split = {} if raters else _split_headings_into_roles(table, names)
-    if taken := [name for name in ("verdict", *split) if table.has_columns(name)]:
+    if taken := [name for name in ("verdict", *split) if name in table]:
         raise StudyError(
             f"columns.headings={taken[0]}: the table has a column {taken[0]}, too; remove this column, or "
             "the setting"
@@ -425,9 +411,8 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
         table.use_columns(role, names, WIDE)
     if raters:
         table.use_columns("rater", raters, "they name the rater of each column of verdicts")
-    is_said = table.has_columns("rater_kind") or table.declared.rater_kind is not None
-    if "rater" in split and not is_said and any(map(_find_kind_in_heading, names)):
-        kinds = table.get_cells("rater").map(_find_kind_in_heading)
+    if "rater" in split and not table.has_rater_kinds and any(map(_find_kind_in_heading, names)):
+        kinds = table["rater"].map(_find_kind_in_heading)
         table.use_columns("rater_kind", names, "headings that name a model or people", rater_kind=kinds)
 
 
@@ -438,7 +423,7 @@ def _list_words_without_numbers(heading: str) -> list[str]:
 
 def _refuse_doubtful_questions(table: Table, names: Sequence[str]) -> None:
     """Refuse a survey if a question may be about no pair, or if some of its answers have no meaning."""
-    if table.declared.columns.get(HEADS) != "pair_id":
+    if table.declared_columns.get(HEADS) != "pair_id":
         return
     forms = list(map(_list_words_without_numbers, names))
     common = max(forms, key=forms.count)
@@ -453,9 +438,9 @@ def _refuse_doubtful_questions(table: Table, names: Sequence[str]) -> None:
     for name in filterfalse(is_metadata_heading, table.columns_without_role):
         if name in names or (table.items is not None and not table.items.isin([name]).any(axis=None)):
             continue
-        answers = table.get_cells(name).dropna()
+        answers = table[name].dropna()
         answers = answers[[not means_no_verdict(text) for text in answers]]
-        is_known = answers.map(lambda text: text in table.declared.words or bool(find_word_meaning(text)))
+        is_known = answers.map(lambda text: text in table.declared_words or bool(find_word_meaning(text)))
         is_like = count >= FEWEST_ROWS and _list_words_without_numbers(name) == common
         if not is_known.all() and (is_known.mean() >= MOSTLY_KNOWN or (is_like and is_known.any())):
             words = list(answers[~is_known.astype(bool)].unique()[:MAX_WORDS])
@@ -468,8 +453,8 @@ def _refuse_doubtful_questions(table: Table, names: Sequence[str]) -> None:
 def _note_columns_that_are_not_read(table: Table, names: Sequence[str]) -> None:
     """Add a note about each other column that holds some verdicts."""
     for name in table.columns_without_role:
-        cells = table.get_cells(name).dropna()
-        count = int(cells.isin([text for text in table.list_values(name) if find_word_meaning(text)]).sum())
+        cells = table[name].dropna()
+        count = int(cells.isin(list(filter(find_word_meaning, table.list_values(name)))).sum())
         if name in names or is_name_of_aggregate(name) or not count:
             continue
         why = f"only {count} of its {len(cells)} cells are verdicts"
@@ -485,7 +470,7 @@ def find_rater_columns_of_slots(table: Table, names: Sequence[str]) -> list[str]
         table: A table without a column of raters.
         names: The columns of verdicts, each with a number in its heading.
     """
-    if table.has_columns("rater") or len(names) < 2:
+    if "rater" in table or len(names) < 2:
         return []
     others = [name for name in table.columns_without_role if name not in names and _RATER.match(name)]
     by_number = {tuple(re.findall(r"\d+", name)): name for name in others}
@@ -505,8 +490,8 @@ def _list_unknown_words(table: Table) -> list[str]:
     """Return the few unknown words in columns that also have words for sides, such as a second header row."""
     unknown: dict[str, None] = {}
     for name in table.columns_without_role:
-        texts = [text for text in table.list_values(name) if not means_no_verdict(text)]
-        others = [text for text in texts if not find_word_meaning(text) and text not in table.declared.words]
+        texts = list(filterfalse(means_no_verdict, table.list_values(name)))
+        others = [text for text in texts if not find_word_meaning(text) and text not in table.declared_words]
         if len(others) < len(texts) and len(others) <= MAX_OUTCOMES:
             unknown |= dict.fromkeys(others)
     return list(unknown)
@@ -518,15 +503,15 @@ def _split_headings_into_roles(table: Table, names: Sequence[str]) -> Mapping[st
     Raises:
         StudyError: The role of the headings is not clear.
     """
-    if HEADS in table.declared.columns:
+    if HEADS in table.declared_columns:
         if _do_headings_form_grid(names):
             raise StudyError(
                 f"the headings {names[0]!r}, {names[1]!r}, … combine two things, such as questions and "
                 "criteria; write a row for each cell, with columns pair_id, criterion, rater and verdict"
             )
-        return {table.declared.columns[HEADS]: names}
+        return {table.declared_columns[HEADS]: names}
     matches = [match for name in names if (match := _RATER.fullmatch(name))]
-    missing = [name for name in _MEANINGS if not table.has_columns(name)]
+    missing = [name for name in _MEANINGS if name not in table]
     if len(matches) == len(names) and "rater" in missing:
         raters = [match["rater"].strip(" _") for match in matches]
         criteria = [match["criterion"] or "" for match in matches]
@@ -537,7 +522,7 @@ def _split_headings_into_roles(table: Table, names: Sequence[str]) -> Mapping[st
         if words_for_verdicts.issuperset(map(simplify_heading, criteria)):
             return {"rater": raters}
         return {"rater": raters, "criterion": criteria}
-    if len(missing) == 1 and table.has_columns(*METHODS):
+    if len(missing) == 1 and table.has_methods:
         _refuse_verdicts_on_two_orders(table, names)
         return {missing[0]: names}
     raise StudyError(_explain_how_to_declare_headings(table, names))
@@ -552,8 +537,8 @@ def _refuse_verdicts_on_two_orders(table: Table, names: Sequence[str]) -> None:
     """
     for couple in combinations(names, 2):
         first, second = (table.get_heading(name, name) for name in couple)
-        words = {*split_heading_words(first), *split_heading_words(second)}
-        is_named = differ_only_in_side(first, second) or not words.isdisjoint(HEADINGS["orders"])
+        has_order = has_word(first, "orders") or has_word(second, "orders")
+        is_named = has_order or differ_only_in_side(first, second)
         if is_named or _do_columns_contradict(table, *couple):
             raise StudyError(
                 f"{first} and {second} may be verdicts on two orders of the methods. Write a row for each "
@@ -596,7 +581,7 @@ def _refuse_sides_beside_methods(table: Table, names: Sequence[str]) -> None:
         for name in names
         if table.list_values(name) and not any(map(find_word_meaning, table.list_values(name)))
     ]
-    if sided and named and not table.declared.words:
+    if sided and named and not table.declared_words:
         raise StudyError(
             f"the column {sided[0]!r} has sides, and {named[0]!r} has methods. If {named[0]!r} says which "
             "text was first, call it shown_first. If both hold verdicts, write methods in both"
@@ -608,9 +593,9 @@ def _explain_how_to_declare_headings(table: Table, names: Sequence[str]) -> str:
     listed = f"{join_with_and([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
     columns = count_in_words(len(names), "column")
     start = f"verdicts are in {columns} ({listed}), and nothing says what their headings are"
-    roles = [role for role in _MEANINGS if not table.has_columns(role)]
+    roles = [role for role in _MEANINGS if role not in table]
     heads = format_set_options(*(f"columns.headings={role}" for role in (*roles, "pair_id")), join=" or ")
-    if table.has_columns(*METHODS):
+    if table.has_methods:
         return f"{start}: {heads}"
     sides = filter(names_side, dict.fromkeys(table.list_values(*names)))
     parts = ["columns.headings=pair_id", f"columns.rater={table.get_heading('rater', 'HEADING')}"]

@@ -1,9 +1,8 @@
 """Find the method on each side, and the method that a word such as A or "Response 1" means."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import filterfalse
 
 import numpy as np
 import pandas as pd
@@ -18,6 +17,7 @@ from analysis.verdicts.table import (
     YES,
     Numbers,
     Table,
+    has_word,
     is_name_of_aggregate,
     means_no_verdict,
     names_worse_text,
@@ -81,8 +81,7 @@ def is_heading_about_sides(heading: str) -> bool:
     >>> is_heading_about_sides("aisleft"), is_heading_about_sides("Duration (in seconds)")
     (True, False)
     """
-    has_other_subject = not set(HEADINGS["no_sides"]).isdisjoint(split_heading_words(heading))
-    return not has_other_subject and _ABOUT_SIDES.fullmatch(simplify_heading(heading)) is not None
+    return not has_word(heading, "no_sides") and _ABOUT_SIDES.fullmatch(simplify_heading(heading)) is not None
 
 
 def _parse_first_method(heading: str, cell: str, a: str, b: str) -> int:
@@ -108,7 +107,7 @@ def read_sides(table: Table, name: str) -> Numbers:
     """Read from a column the method shown first in each row: `A`, `B`, or 0 if the cell does not say this."""
     heading = simplify_heading(name)
     if not is_heading_about_sides(name):
-        return np.zeros(len(table.frame), dtype=np.int64)
+        return np.zeros(table.size, dtype=np.int64)
     numbers, rows = table.find_distinct_rows(name, *METHODS)
     sides = [_parse_first_method(heading, *map(str, row)) for row in rows]
     return np.array(sides, dtype=np.int64)[numbers]
@@ -121,34 +120,33 @@ def replace_words_by_winners(table: Table) -> None:
         StudyError: A word can mean either method.
     """
     words = _read_words(table)
-    candidates = [name for name in ("shown_first", *table.columns_without_role) if table.has_columns(name)]
+    candidates = (*table.list_existing("shown_first"), *table.columns_without_role)
     all_sides = {name: read_sides(table, name) for name in candidates}
     side_columns = {name: sides for name, sides in all_sides.items() if sides.any()}
     certain = {name: sides for name, sides in side_columns.items() if sides.all()}
-    if not certain and not table.has_columns(*SHOWN):
-        _refuse_incomplete_sides(table, side_columns, words["kind"].isin(["letter", "place"]))
+    if not certain and not table.shows_sides:
+        _refuse_incomplete_sides(table, side_columns, words["is_sided"])
     first = np.full(len(words), A)
-    if table.has_columns(*SHOWN):
+    if table.shows_sides:
         first = np.where(words["meaning"].isin(["letter", "place", "declared"]), _read_left(table, words), A)
     elif certain:
         first = np.where(words["meaning"] == "place", next(iter(certain.values())), A)
     sides = words["side"] * first
     by_side = np.select([sides == A, sides == B], [words["a"], words["b"]], TIE)
     _refuse_ambiguous_words(table, words, by_side)
-    names = words["verdict"].replace(dict(table.declared.words))
+    names = words["verdict"].replace(dict(table.declared_words))
     names = names.mask(
         _mark_rows_by_word(names, means_no_verdict) & (names != words["a"]) & (names != words["b"])
     )
     words["winner"] = np.where(words["kind"] == "", names, by_side)
     _refuse_changed_sides(table, words, side_columns, first)
-    are_known = table.has_columns(*SHOWN) or certain
+    are_known = table.shows_sides or certain
     columns = _find_columns_of_first_side(table, words, list(certain))
-    if not are_known and not table.get_heading("sides"):
-        sided = words["kind"].isin(["letter", "place"])
-        table.side_options = offer_word_settings(words["verdict"][sided]) if sided.any() else ""
+    if words["is_sided"].any() and not are_known and not table.get_heading("sides"):
+        table.side_options = offer_word_settings(words["verdict"][words["is_sided"]])
     _record_word_meanings(table, words, columns)
     table.set_frame(table.frame.assign(verdict=words["winner"]))
-    if are_known and not table.has_columns("shown_first"):
+    if are_known and "shown_first" not in table:
         _add_shown_first_column(table, words, certain)
 
 
@@ -156,17 +154,18 @@ def _read_words(table: Table) -> pd.DataFrame:
     """Return the word of each row, its meaning (`Word`), and the row's methods `a` and `b`.
 
     The kind of a word that is the name of one of the row's methods is empty, unless the word is declared;
-    `meaning` is its other kind.
+    `meaning` is its other kind. A letter or a place, such as A or left, `is_sided`.
     """
-    verdict = table.get_cells("verdict").str.strip()
-    a, b = map(table.get_cells, METHODS)
+    verdict = table["verdict"].str.strip()
+    a, b = (table[name] for name in METHODS)
     meanings = _interpret_words(table, list(verdict.dropna().unique()))
     words = pd.DataFrame(meanings.values(), pd.Index(meanings), Word._fields).reindex(verdict)
     words = words.set_axis(verdict.index).assign(verdict=verdict, a=a, b=b)
     words["side"] = words["side"].fillna(TIED).astype(int)
     words["meaning"] = words["kind"].fillna("")
-    is_name = ((verdict == a) | (verdict == b)) & ~verdict.isin(table.declared.words)
+    is_name = ((verdict == a) | (verdict == b)) & ~verdict.isin(table.declared_words)
     words["kind"] = words["meaning"].mask(is_name | (verdict == TIE), "")
+    words["is_sided"] = words["kind"].isin(["letter", "place"])
     return words
 
 
@@ -175,7 +174,7 @@ def _refuse_incomplete_sides(table: Table, side_columns: Mapping[str, Numbers], 
     for name, sides in side_columns.items():
         if (sides[sided] != 0).any():
             refuse_wrong_rows(
-                table.frame.assign(cell=table.get_cells(name).fillna("")),
+                table.frame.assign(cell=table[name].fillna("")),
                 sided & (sides == 0),
                 "the column {name!r} says which method was first, but not on {where}, where it has {cell!r}. "
                 "Correct the column, since the verdicts name sides",
@@ -208,7 +207,7 @@ def _interpret_words(table: Table, texts: Sequence[str]) -> dict[str, Word]:
     sides = {"a": Word(A, "declared"), "b": Word(B, "declared")}
     if not {"first", "second"}.intersection(table.list_values(*METHODS)):
         sides |= {"first": Word(A, "place"), "second": Word(B, "place")}
-    declared = {text: sides.get(value, Word(TIED, "")) for text, value in table.declared.words.items()}
+    declared = {text: sides.get(value, Word(TIED, "")) for text, value in table.declared_words.items()}
     meanings = dict.fromkeys(texts, Word(TIED, "")) | common | named | declared
     return {text: meanings[text] for text in texts}
 
@@ -223,7 +222,7 @@ def _refuse_ambiguous_words(table: Table, words: pd.DataFrame, by_side: NDArray[
     """
     verdict, kind, meaning = words["verdict"], words["kind"], words["meaning"]
     is_method = (verdict == words["a"]) | (verdict == words["b"])
-    is_declared = verdict.isin(table.declared.words)
+    is_declared = verdict.isin(table.declared_words)
     is_word = ~kind.isin(["", "declared"]) & ~is_declared
     is_missing = verdict.isna() | _mark_rows_by_word(verdict, means_no_verdict)
     unknown = verdict[(meaning == "") & ~is_method & ~is_declared & ~is_missing]
@@ -269,7 +268,7 @@ def _find_columns_of_first_side(table: Table, words: pd.DataFrame, certain: Sequ
     Raises:
         StudyError: Verdicts name sides, and no column says this.
     """
-    if table.has_columns(*SHOWN):
+    if table.shows_sides:
         return SHOWN
     # If only words of the user name the methods, neither method is A.
     are_declared = not table.get_heading("methods", "a column")
@@ -292,7 +291,7 @@ def _read_left(table: Table, words: pd.DataFrame) -> Numbers:
     Raises:
         StudyError: The methods on the sides are not the row's methods, or a word may mean a column or a side.
     """
-    a, b, on_left, on_right = words["a"], words["b"], *map(table.get_cells, SHOWN)
+    a, b, on_left, on_right = words["a"], words["b"], *(table[name] for name in SHOWN)
     is_same = ((on_left == a) & (on_right == b)) | ((on_left == b) & (on_right == a))
     refuse_wrong_rows(
         words,
@@ -315,21 +314,19 @@ def _refuse_changed_sides(
     Words that the user has declared as method_a and method_b are sides only beside a clear column.
     """
     kind = words["kind"]
-    sided = kind.isin(["letter", "place"])
+    sided = words["is_sided"]
     is_declared = (kind == "declared") & ~words["verdict"].isin(
         find_word_meanings(table.list_values("verdict"))
     )
-    if table.has_columns(*SHOWN):
+    if table.shows_sides:
         is_declared[:] = False
-        orders = set(zip(*(table.get_cells(name)[sided] for name in SHOWN), strict=True))
+        orders = set(zip(*(table[name][sided] for name in SHOWN), strict=True))
         if len(orders) == sided.sum() or any(order[::-1] in orders for order in orders):
             return
     if table.get_heading("sides"):  # the format of the file says where the methods stood
         return
-    others = [name for name in table.columns_without_role if not is_name_of_aggregate(name)]
-    others = [name for name in others if not names_worse_text(name)]
-    others += filter(table.has_columns, ["presentation"])
-    for name in dict.fromkeys([*side_columns, *others]):
+    others = filterfalse(is_name_of_aggregate, filterfalse(names_worse_text, table.columns_without_role))
+    for name in dict.fromkeys([*side_columns, *others, *table.list_existing("presentation")]):
         is_swap = _SWAPS.fullmatch(simplify_heading(name)) is not None
         if name in side_columns:
             changed = (sided | is_declared) & (side_columns[name] != first)
@@ -365,13 +362,13 @@ def _mark_possible_swaps(table: Table, name: str, sided: pd.Series, words: pd.Da
     is_about = is_heading_about_sides(heading) or _says_which_method_is_a(table, heading)
     is_about |= _SWAPS.fullmatch(simplify_heading(heading)) is not None
     first = _find_methods_named_in_cells(table, name)
-    cells = table.get_cells(name).fillna("").str.strip().str.casefold()
+    cells = table[name].fillna("").str.strip().str.casefold()
     # One empty or unknown cell must not hide what the other cells say.
     filled = sided & ~cells.map(means_no_verdict)
     texts = list(cells[filled].unique())
     tells_place = len(texts) == 2 and differ_only_in_side(*texts)  # such as alpha_left and alpha_right
     if filled.any() and (first[filled] != 0).all() and not tells_place:
-        names_winner = (table.get_cells(name) == words["winner"])[filled].all()
+        names_winner = (table[name] == words["winner"])[filled].all()
         is_winner = names_winner and not _WINNING.isdisjoint(split_heading_words(heading))
         may_name_first: pd.Series = filled & (first != A)
         return may_name_first & (is_about or not is_winner)
@@ -379,8 +376,8 @@ def _mark_possible_swaps(table: Table, name: str, sided: pd.Series, words: pd.Da
     orders = {"".join(filter(str.isalnum, text)) for text in values}
     letters = {tuple(sorted(order)) for order in orders}
     is_order = orders <= {"ab", "ba"} or len(letters) < len(orders) or any(map(_SWAPS.fullmatch, values))
-    if orders <= {"a", "b"} and table.has_columns("rater"):  # a rater's group says nothing about sides
-        is_order = not table.is_determined_by(name, ["rater"])
+    if orders <= {"a", "b"} and "rater" in table:  # a rater's group says nothing about sides
+        is_order = not table.is_determined_by(name, "rater")
     is_order |= tells_place and (first[filled] != 0).all()
     is_order &= 2 * filled.sum() > sided.sum()  # the right answers of a few check questions are no order
     may_say = len(values) <= 2 and (is_order or is_about)
@@ -427,7 +424,7 @@ def _record_word_meanings(table: Table, words: pd.DataFrame, columns: Sequence[s
 
 def _add_shown_first_column(table: Table, words: pd.DataFrame, certain: Mapping[str, Numbers]) -> None:
     """Add the column shown_first if the table says which method each rater saw first."""
-    if table.has_columns(*SHOWN):
+    if table.shows_sides:
         table.set_frame(table.frame.assign(shown_first=table.frame["left"]))
     elif certain and not (words["kind"] == "letter").any():
         first, *others = certain.values()

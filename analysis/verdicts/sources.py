@@ -1,7 +1,5 @@
 """Read the verdicts of a data frame or of files. The first record of a file shows its format."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -11,10 +9,9 @@ import pandas as pd
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from analysis.verdicts.checks import KINDS, check_verdicts
-from analysis.verdicts.files import Record, VerdictFile, name_file_in_errors
 from analysis.verdicts.items import DECLARED_PAIR, NO_PAIR, name_unknown_raters
 from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings, find_methods
-from analysis.verdicts.programs import FOREIGN, read_program_file
+from analysis.verdicts.programs import FOREIGN, Record, VerdictFile, name_file_in_errors, read_program_file
 from analysis.verdicts.reading import READING, get_reading, join_readings, warn_about_reading
 from analysis.verdicts.sides import is_heading_about_sides
 from analysis.verdicts.table import (
@@ -30,6 +27,8 @@ from analysis.verdicts.table import (
     Declarations,
     Table,
     format_column_options,
+    has_word,
+    is_called,
     is_metadata_heading,
     refuse_wrong_rows,
 )
@@ -55,7 +54,6 @@ _JUDGED = frozenset(
     ("rater", "verdict", *HEADINGS["names"]["rater"], *HEADINGS["names"]["verdict"], "loser", "chosen")
 )
 """Headings of raters and verdicts. An item has none of them."""
-_WINS = frozenset(("winner", *HEADINGS["counting"]))
 _RIGHT = frozenset({"answer", "check", "correct", "expected", "gold", "golden", "key", "right", "solution"})
 """Words in headings of the right answers to check questions, which an item may have."""
 _TEXTS = TypeAdapter(dict[str, str], config=ConfigDict(coerce_numbers_to_str=True))
@@ -281,9 +279,9 @@ def _is_item_record(record: Record) -> bool:
 def _is_about_rating(name: str, value: object) -> bool:
     """Return whether a field names a rater, or holds a verdict: by its heading, or by its value."""
     words = set(split_heading_words(name))
-    if simplify_heading(name) in _JUDGED or not _WINS.isdisjoint(words):
+    if simplify_heading(name) in _JUDGED or "winner" in words or has_word(name, "counting"):
         return True
-    is_other = simplify_heading(name) in HEADINGS["no_verdicts"] or is_heading_about_sides(name)
+    is_other = is_called(name, "no_verdicts") or is_heading_about_sides(name)
     is_verdict = isinstance(value, str) and find_word_meaning(value) is not None
     return is_verdict and not is_other and _RIGHT.isdisjoint(words)
 
@@ -306,8 +304,8 @@ def _read_items(files: Sequence[VerdictFile], headings: set[str]) -> pd.DataFram
         key = next(iter([*shared, *common]), "")
         if not key:
             raise StudyError(f"{file.path}: no column has the ids of the items; add a column item")
-        ids = table.get_cells(key)
-        if not table.has_columns("pair_id"):
+        ids = table[key]
+        if "pair_id" not in table:
             table.use_columns("pair_id", [key], "its name", pair_id=ids)
         frames.append(table.frame.astype(object).assign(_id=ids))
     if not frames:

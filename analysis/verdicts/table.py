@@ -4,8 +4,6 @@ Headings are compared without case, spaces and signs. The heading alone is often
 differs in every row is a row number, and a column with an unknown heading may name the pair if cells repeat.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,9 +35,6 @@ YES = frozenset(HEADINGS["yes"])
 NO = frozenset(HEADINGS["no"])
 
 _NO_MARK = NO | {"", "none"}
-ABOUT_VERDICTS = re.compile(HEADINGS["about_verdicts"])
-"""Headings of what a rater says beside a verdict, and of the time that the rater took."""
-_ASIDE = re.compile(f"{HEADINGS['aside']}|{HEADINGS['about_verdicts']}")
 
 REQUIRED = ("pair_id", "dataset", "method_a", "method_b", "rater", "criterion", "verdict")
 TEXTS = (*REQUIRED, "prompt_id", "rater_kind", "presentation", "slot", "shown_first", "at")
@@ -80,17 +75,27 @@ def is_mark(cell: str) -> bool:
     return not means_no_verdict(cell) and simplify_word(cell) not in _NO_MARK
 
 
+def is_called(heading: str, *kinds: str) -> bool:
+    """Return whether a heading is in one of these lists of headings.toml."""
+    return any(simplify_heading(heading) in HEADINGS[kind] for kind in kinds)
+
+
+def has_word(heading: str, kind: str) -> bool:
+    """Return whether a heading has a word of this list of headings.toml."""
+    return not set(HEADINGS[kind]).isdisjoint(split_heading_words(heading))
+
+
 def is_metadata_heading(heading: str) -> bool:
     """Return whether a heading is about the rater, the time or the verdict, and not about an item."""
-    return _ASIDE.fullmatch(simplify_heading(heading)) is not None
+    pattern = f"{HEADINGS['aside']}|{HEADINGS['about_verdicts']}"
+    return re.fullmatch(pattern, simplify_heading(heading)) is not None
 
 
 def is_name_of_aggregate(name: str) -> bool:
     """Return whether a column, or a rater, with this name sums up the verdicts of several raters."""
     words = [word for word in split_heading_words(name) if not word.isdecimal()]
     sums = [word for word in words if word not in HEADINGS["raters"]]
-    names = {simplify_heading(name), "".join(sums)}
-    return not names.isdisjoint(HEADINGS["aggregates"])
+    return is_called(name, "aggregates") or "".join(sums) in HEADINGS["aggregates"]
 
 
 def names_worse_text(heading: str) -> bool:
@@ -222,6 +227,8 @@ class Table:
         self, frame: pd.DataFrame, declared: Declarations, items: pd.DataFrame | None = None
     ) -> None:
         self.declared = declared
+        self.declared_columns = declared.columns
+        self.declared_words = declared.words
         self.items = items
         self.roles: list[Role] = []
         self.notes: list[str] = []
@@ -235,7 +242,7 @@ class Table:
         """Replace the data frame of this table by one with other columns or rows."""
         self.frame = frame
         self.names = list(map(str, frame.columns))
-        self._texts = pd.DataFrame(index=frame.index)
+        self._texts: dict[str, pd.Categorical] = {}
 
     def record_role(self, role: str, column: str, why: str) -> None:
         """Record the column that has a role, and the reason."""
@@ -245,25 +252,26 @@ class Table:
         """Record the columns that have a role, and replace them by new columns."""
         self.record_role(role, ", ".join(columns), why)
         used = [name for name in columns if name in self.columns_without_role]
-        texts = self._texts.drop(columns=[*used, *new], errors="ignore")
+        texts = self._texts
         self.set_frame(self.frame.drop(columns=used).assign(**new))
         # The rows stay the same, so the stored texts of other columns stay valid.
-        self._texts = texts
+        self._texts = {name: texts[name] for name in texts.keys() - {*used, *new}}
 
     def join_columns(self, heading: str) -> None:
         """Add a column that joins the cells of several columns, whose headings are separated by commas."""
         parts = list(map(str.strip, heading.split(",")))
         self.joined += parts
         others = self.get_texts(*parts[1:]).astype(object)
-        self.set_frame(self.frame.assign(**{heading: self.get_cells(parts[0]).str.cat(others, sep=", ")}))
+        self.set_frame(self.frame.assign(**{heading: self[parts[0]].str.cat(others, sep=", ")}))
 
-    def leave_out_rows(self, is_left_out: Mask, why: str) -> None:
+    def leave_out_rows(self, is_left_out: pd.Series, why: str) -> None:
         """Leave out rows, and record their number and the reason."""
-        if is_left_out.any():
-            text = f"{int(is_left_out.sum())} left out: {why}"
+        mask = is_left_out.to_numpy(bool)
+        if mask.any():
+            text = f"{int(mask.sum())} left out: {why}"
             self.left_out.append(text)
-            self.notes.append(f"{text} ({format_line_numbers(is_left_out, self.frame.index)})")
-            self.set_frame(self.frame[~is_left_out])
+            self.notes.append(f"{text} ({format_line_numbers(mask, self.frame.index)})")
+            self.set_frame(self.frame[~mask])
         if self.frame.empty:
             why = "; ".join(self.notes) or "it has a header and no rows"
             raise StudyError(f"the table has no verdicts; {why}")
@@ -283,17 +291,40 @@ class Table:
     @property
     def columns_without_role(self) -> list[str]:
         """Return the columns that have no role. A column `left` alone is one of them, without `right`."""
-        standard = KNOWN.union(SHOWN) if self.has_columns(*SHOWN) else KNOWN
+        standard = KNOWN.union(SHOWN) if self.shows_sides else KNOWN
         return [name for name in self.names if name not in standard]
 
-    def has_columns(self, *names: str) -> bool:
-        """Return whether the table has all these columns."""
-        return set(names) <= set(self.names)
+    def __contains__(self, name: str) -> bool:
+        """Return whether the table has a column."""
+        return name in self.names
+
+    @property
+    def size(self) -> int:
+        """Return the number of rows."""
+        return len(self.frame)
+
+    @property
+    def has_methods(self) -> bool:
+        """Return whether the table has both columns of methods."""
+        return set(METHODS) <= set(self.names)
+
+    @property
+    def shows_sides(self) -> bool:
+        """Return whether columns name the methods on the left and on the right."""
+        return set(SHOWN) <= set(self.names)
+
+    @property
+    def has_rater_kinds(self) -> bool:
+        """Return whether a column or the user says which raters are models."""
+        return "rater_kind" in self or self.declared.rater_kind is not None
+
+    def list_existing(self, *names: str) -> list[str]:
+        """Return those columns that the table has."""
+        return [name for name in dict.fromkeys(names) if name in self.names]
 
     def get_heading(self, role: str, default: str = "") -> str:
         """Return the heading of the column with this role."""
-        headings = (used.column for used in self.roles if used.role == role)
-        return next(headings, default)
+        return next((used.column for used in self.roles if used.role == role), default)
 
     def find_common_headings(self, role: str) -> list[str]:
         """Return the table's headings that are common names of a role, the most common first."""
@@ -315,21 +346,24 @@ class Table:
             )
         self.use_columns(role, names[:1], "its name", **{role: self.frame[names[0]]})
 
+    def _get_text_column(self, name: str) -> pd.Categorical:
+        """Return a column as a categorical of texts. Each column is converted once."""
+        if name not in self._texts:
+            self._texts[name] = convert_to_texts(self.frame[name])
+        return self._texts[name]
+
     def get_texts(self, *names: str) -> pd.DataFrame:
         """Return columns as categoricals of texts."""
-        for name in names:
-            if name not in self._texts:
-                self._texts[name] = convert_to_texts(self.frame[name])
-        return self._texts[list(names)]
+        return pd.DataFrame({name: self._get_text_column(name) for name in names}, self.frame.index)
 
-    def get_cells(self, name: str) -> pd.Series:
+    def __getitem__(self, name: str) -> pd.Series:
         """Return the texts of a column. A missing cell is NaN."""
         return self.get_texts(name)[name].astype(object)
 
     def list_values(self, *names: str) -> list[str]:
         """Return the different texts of columns. Columns that the table lacks are ignored."""
-        columns = [name for name in names if name in self.names]
-        return [text for name in columns for text in self.get_texts(name)[name].cat.categories]
+        columns = map(self._get_text_column, self.list_existing(*names))
+        return [text for column in columns for text in column.categories]
 
     def find_distinct_rows(self, *names: str) -> tuple[Numbers, list[Cells]]:
         """Return the number of each row's distinct row, and the distinct rows (`find_distinct_rows`)."""
@@ -337,8 +371,7 @@ class Table:
 
     def number_rows(self, *names: str) -> Numbers:
         """Return a number for each row. Rows with the same cells have the same number (`number_rows`)."""
-        different = list(dict.fromkeys(names))
-        return number_rows(self.get_texts(*different), different)
+        return number_rows(self.get_texts(*names), names)
 
     def number_pairs(self, *names: str) -> Numbers:
         """Return a number for each row. Rows with the same cells and methods have the same number.
@@ -355,28 +388,35 @@ class Table:
         """Return the number of different rows in these columns."""
         return int(self.number_rows(*names).max(initial=-1)) + 1
 
+    def is_varying(self, name: str) -> bool:
+        """Return whether a column has more than one value."""
+        return self.count_distinct_rows(name) > 1
+
+    def has_repeats(self, name: str) -> bool:
+        """Return whether a column has the same value in several rows."""
+        return self.count_distinct_rows(name) < self.size
+
     def count_pairs(self, *names: str) -> int:
         """Return the number of different rows in these columns and the two methods, in either order."""
         return int(self.number_pairs(*names).max(initial=-1)) + 1
 
     def is_judged_once(self, *names: str) -> bool:
         """Return whether no rater has judged the same methods twice under one value of these columns."""
-        rated = filter(self.has_columns, ("rater", "criterion"))
-        return self.count_distinct_rows(*names, *METHODS, *rated) == len(self.frame)
+        rated = self.list_existing("rater", "criterion")
+        return self.count_distinct_rows(*names, *METHODS, *rated) == self.size
 
     def group_rows_equally(self, name: str, other: str) -> bool:
         """Return whether two columns group the rows in the same way."""
         return bool((self.number_rows(name) == self.number_rows(other)).all())
 
-    def is_determined_by(self, name: str, keys: Sequence[str]) -> bool:
+    def is_determined_by(self, name: str, *keys: str) -> bool:
         """Return whether rows that are equal in `keys` always have the same cell in a column."""
         return self.count_distinct_rows(*keys, name) == self.count_distinct_rows(*keys)
 
-    def groups_rows_more_coarsely(self, name: str, keys: Sequence[str]) -> bool:
+    def groups_rows_more_coarsely(self, name: str, *keys: str) -> bool:
         """Return whether a column has fewer values than `keys`, and one value in rows with equal `keys`."""
-        return self.count_distinct_rows(name) < self.count_distinct_rows(*keys) and self.is_determined_by(
-            name, keys
-        )
+        is_coarser = self.count_distinct_rows(name) < self.count_distinct_rows(*keys)
+        return is_coarser and self.is_determined_by(name, *keys)
 
     def is_property_of(self, name: str, *keys: str) -> bool:
         """Return whether a column is a property of `keys`: for `rater`, equal in all rows of the same rater.
@@ -384,8 +424,8 @@ class Table:
         With fewer than `FEWEST_ROWS` rows on average for each value of `keys`, equal cells may be chance, so
         the answer is no.
         """
-        is_many = 1 < self.count_distinct_rows(*keys) <= len(self.frame) / FEWEST_ROWS
-        return is_many and self.is_determined_by(name, keys)
+        is_many = 1 < self.count_distinct_rows(*keys) <= self.size / FEWEST_ROWS
+        return is_many and self.is_determined_by(name, *keys)
 
     def has_heading_of_other_side(self, name: str) -> bool:
         """Return whether a column about text A has a counterpart about text B, or the other way round."""
@@ -393,7 +433,7 @@ class Table:
 
     def find_empty_cells(self, name: str) -> pd.Series:
         """Return which cells of a column are empty, or say NA or the like beside other cells."""
-        cells = self.get_cells(name)
+        cells = self[name]
         is_word = cells.str.strip().str.casefold().isin(HEADINGS["empty"])
         return cells.isna() if is_word.all() else cells.isna() | is_word
 
@@ -409,5 +449,4 @@ class Table:
 
     def is_boolean(self, name: str) -> bool:
         """Return whether all cells of a column mean yes or no."""
-        words = {text.strip().casefold() for text in self.list_values(name)}
-        return words <= YES | NO
+        return all(text.strip().casefold() in YES | NO for text in self.list_values(name))

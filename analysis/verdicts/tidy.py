@@ -1,14 +1,11 @@
 """Make any table of verdicts tidy: find the columns, write one verdict in each row, and name the methods."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.files import NESTED
 from analysis.verdicts.items import (
     add_pair_and_prompt_columns,
     assign_raters,
@@ -23,7 +20,7 @@ from analysis.verdicts.methods import (
     refuse_sides_as_methods,
     refuse_texts_as_methods,
 )
-from analysis.verdicts.programs import LEFT_OUT, VerdictFormat
+from analysis.verdicts.programs import LEFT_OUT, NESTED, VerdictFormat
 from analysis.verdicts.reading import READING, UNKNOWN_RATERS, Role, get_reading, join_readings
 from analysis.verdicts.shapes import (
     HEADS,
@@ -46,6 +43,8 @@ from analysis.verdicts.table import (
     Declarations,
     Table,
     format_column_options,
+    has_word,
+    is_called,
     is_mark,
     is_metadata_heading,
     is_name_of_aggregate,
@@ -53,7 +52,7 @@ from analysis.verdicts.table import (
 )
 from analysis.verdicts.words import find_word_meaning, names_side, offer_word_settings, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
-from guard_eval.files.headings import simplify_heading, split_heading_words
+from guard_eval.files.headings import simplify_heading
 from guard_eval.reporting.words import join_first_parts, join_with_and
 
 WORDS = "words"
@@ -119,7 +118,7 @@ def make_tidy(
         wide = []
     _leave_out_rows_of_other_screens(table)
     _refuse_unclear_exclusion_columns(table, wide)
-    if table.has_columns(*METHODS) and (wide or table.has_columns("verdict")):
+    if table.has_methods and (wide or "verdict" in table):
         if form is None:
             _refuse_counted_votes(table)
         add_pair_and_prompt_columns(table, [*wide, *find_rater_columns_of_slots(table, wide)], form)
@@ -127,7 +126,7 @@ def make_tidy(
     if wide or (HEADS in declared.columns and not are_pairs):
         melt_wide_table(table, wide)
     _refuse_nested_cells(table, frame.attrs.get(NESTED, {}))
-    if table.has_columns("verdict", *METHODS):
+    if table.has_methods and "verdict" in table:
         _refuse_names_of_checks(table)
         _complete_rows(table)
     _refuse_incomplete_table(table, is_program=form is not None)
@@ -147,7 +146,7 @@ def _convert_frame_to_table(frame: pd.DataFrame, declared: Declarations, items: 
     if twice := [name for name in names if names.count(name) > 1]:
         raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
     table = Table(frame.set_axis(names, axis=1), declared, items)
-    are_headings = [table.get_cells(name) == name for name in names]
+    are_headings = [table[name] == name for name in names]
     if are_headings:
         message = (
             "the header is repeated on {where}. Remove the repeated header, or name the files separately"
@@ -188,7 +187,7 @@ def _rename_to_standard_columns(table: Table) -> None:
 
 def _read_declared_headings(table: Table) -> Mapping[str, str]:
     """Return the declared headings by the standard names of the columns."""
-    declared = dict(table.declared.columns)
+    declared = dict(table.declared_columns)
     heads = declared.pop(HEADS, _KINDS[0])
     if heads not in _KINDS:
         raise StudyError(f"columns.headings={heads} is unknown; write {join_with_and(_KINDS)}")
@@ -200,12 +199,12 @@ def _read_declared_headings(table: Table) -> Mapping[str, str]:
             names = sorted({*KNOWN, EXCLUDED})
             raise StudyError(f"{start}: there is no such column; {suggest_nearest_word(name, names)}")
         parts = map(str.strip, heading.split(","))
-        if name in {"pair_id", "prompt_id"} and "," in heading and table.has_columns(*parts):
+        if name in {"pair_id", "prompt_id"} and "," in heading and set(parts) <= set(table.names):
             table.join_columns(heading)
         elif heading and table.items is not None and heading in table.items:
             if name != EXCLUDED:
                 table.items = table.items.rename(columns={heading: name})
-        elif heading and not table.has_columns(heading):
+        elif heading and heading not in table:
             raise StudyError(
                 f"{start}={heading}: there is no such heading; {suggest_nearest_word(heading, table.names)}"
             )
@@ -214,7 +213,7 @@ def _read_declared_headings(table: Table) -> Mapping[str, str]:
 
 def _list_words(table: Table) -> list[str]:
     """Return the texts in all columns that can hold verdicts, and the headings, which can mark verdicts."""
-    columns = [*table.columns_without_role, *filter(table.has_columns, ["verdict"])]
+    columns = [*table.columns_without_role, *table.list_existing("verdict")]
     return [*table.names, *(text.strip() for text in table.list_values(*columns))]
 
 
@@ -225,10 +224,10 @@ def _leave_out_index_column(table: Table) -> None:
         StudyError: Another column has no name.
     """
     for first in table.names[:1]:
-        if simplify_heading(first) in _INDEX and table.count_distinct_rows(first) == len(table.frame):
+        if simplify_heading(first) in _INDEX and not table.has_repeats(first):
             table.unused.append(f"{first or 'a column without a name'} (an index)")
             table.set_frame(table.frame.drop(columns=first))
-    if table.has_columns(""):
+    if "" in table:
         raise StudyError("column 1 has no name in the header; name it, or remove it")
 
 
@@ -239,18 +238,21 @@ def _use_column_with_common_heading(table: Table, role: str) -> None:
         StudyError: Two different columns can have the role.
     """
     named = table.find_common_headings(role)
-    if role == "rater" and role not in table.declared.columns and _may_hold_verdicts(table, "rater"):
+    if role == "rater" and role not in table.declared_columns and _may_hold_verdicts(table, "rater"):
         raise StudyError("the cells of 'rater' are verdicts, such as A, and not names; rename the column")
     if role == "criterion":  # numbers are ratings, and words such as A are verdicts
-        named = [name for name in named if not all(map(_NUMBER.fullmatch, table.list_values(name)))]
-        named = [name for name in named if not any(map(find_word_meaning, table.list_values(name)))]
+        cells = {name: table.list_values(name) for name in named}
+        named = [
+            name
+            for name, texts in cells.items()
+            if not all(map(_NUMBER.fullmatch, texts)) and not any(map(find_word_meaning, texts))
+        ]
     else:
         named = [name for name in named if not _may_hold_verdicts(table, name)]
-    varying = [name for name in named if table.count_distinct_rows(name) > 1]
+    varying = list(filter(table.is_varying, named))
     if role == "rater":  # beside a column that repeats, one that never does has numbers of rows
-        repeated = [name for name in varying if table.count_distinct_rows(name) < len(table.frame)]
-        varying = repeated or varying
-    if named and not table.has_columns(role) and role not in table.declared.columns:
+        varying = list(filter(table.has_repeats, varying)) or varying
+    if named and role not in table and role not in table.declared_columns:
         # If each column has only one value, nothing says which column has the role.
         table.choose_column(role, varying or named, table.group_rows_equally if varying else str.__eq__)
 
@@ -263,9 +265,8 @@ def _may_hold_verdicts(table: Table, name: str) -> bool:
     meanings = list(map(find_word_meaning, table.list_values(name)))  # none if there is no such column
     if not meanings or not all(meanings):
         return False
-    rows = len(table.frame)
-    others = [other for other in table.names if table.count_distinct_rows(other) < rows]
-    is_crossed = any(table.count_distinct_rows(other, name) == rows for other in others)
+    others = filter(table.has_repeats, table.names)
+    is_crossed = any(table.count_distinct_rows(other, name) == table.size for other in others)
     are_letters = all(word and word.kind == "letter" for word in meanings)
     return not (are_letters and (is_crossed or len(meanings) == 1))
 
@@ -273,25 +274,25 @@ def _may_hold_verdicts(table: Table, name: str) -> bool:
 def _leave_out_invalid_votes(table: Table) -> None:
     """Leave out votes that were not blind, rejected answers, and rows without a real answer."""
     for why in table.list_values(LEFT_OUT):
-        table.leave_out_rows((table.get_cells(LEFT_OUT) == why).to_numpy(), why)
+        table.leave_out_rows(table[LEFT_OUT] == why, why)
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
-    for name in filter(table.has_columns, _list_declared_exclusion_columns(table)):
+    for name in table.list_existing(*_list_declared_exclusion_columns(table)):
         cells = _find_exclusion_words(table, name) or list(filter(_is_reason, table.list_values(name)))
         table.record_role("filter", name, "declared")
-        table.leave_out_rows(table.get_cells(name).isin(cells).to_numpy(), f"declared by the column {name}")
+        table.leave_out_rows(table[name].isin(cells), f"declared by the column {name}")
         table.set_frame(table.frame.drop(columns=name))
     for rule in HEADINGS["left_out"]:
         for name in table.columns_without_role:
             cells = _find_cells_that_exclude_rows(table, name, rule)
             if cells:
                 table.record_role("filter", name, f"it says what is left out: {rule['why']}")
-                table.leave_out_rows(table.get_cells(name).isin(cells).to_numpy(), rule["why"])
+                table.leave_out_rows(table[name].isin(cells), rule["why"])
 
 
 def _list_declared_exclusion_columns(table: Table) -> list[str]:
     """Return the headings in `columns.excluded`, which are separated by commas."""
-    heading = table.declared.columns.get(EXCLUDED, "")
-    names = [heading] if table.has_columns(heading) else map(str.strip, heading.split(","))
+    heading = table.declared_columns.get(EXCLUDED, "")
+    names = [heading] if heading in table else map(str.strip, heading.split(","))
     return list(filter(None, names))
 
 
@@ -324,7 +325,7 @@ def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None
         for name in table.columns_without_role
         if name not in filters and name not in wide and _find_exclusion_words(table, name)
     ]
-    if names and EXCLUDED not in table.declared.columns:
+    if names and EXCLUDED not in table.declared_columns:
         words = [word for name in names for word in _find_exclusion_words(table, name)]
         opposite = ""
         if any(map(table.is_boolean, names)):
@@ -364,10 +365,10 @@ def _is_reason(text: str) -> bool:
 
 def _refuse_names_of_checks(table: Table) -> None:
     """Refuse a pair or a criterion among others that is called practice, attention check or the like."""
-    for role in filter(table.has_columns, ("pair_id", "criterion")):
+    for role in table.list_existing("pair_id", "criterion"):
         texts = table.list_values(role)
         checks = [text for text in texts if _CHECK.fullmatch(text.split(":")[0].strip())]
-        if checks and len(checks) < len(texts) and EXCLUDED not in table.declared.columns:
+        if checks and len(checks) < len(texts) and EXCLUDED not in table.declared_columns:
             raise StudyError(
                 f"{join_first_parts(list(map(repr, checks)), 3)} may be for practice, or check the rater. If "
                 f"so, remove the rows. If they count, write {format_column_options(EXCLUDED, [''])}"
@@ -383,22 +384,22 @@ def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
     Raises:
         StudyError: Some pairs may be check questions.
     """
-    is_repeated = table.has_columns("rater") and table.count_distinct_rows("pair_id") < len(table.frame)
-    for name in table.columns_without_role if EXCLUDED not in table.declared.columns else ():
+    is_repeated = "rater" in table and table.has_repeats("pair_id")
+    for name in table.columns_without_role if EXCLUDED not in table.declared_columns else ():
         is_summary = is_name_of_aggregate(name) and "gold" not in simplify_heading(name)
         is_side = is_heading_about_sides(name) and "answer" not in name.casefold()
-        is_right = table.is_boolean(name) and not table.is_determined_by(name, ["pair_id"])
-        is_answer = is_right or table.has_only_verdicts(name, table.declared.words)
+        is_right = table.is_boolean(name) and not table.is_determined_by(name, "pair_id")
+        is_answer = is_right or table.has_only_verdicts(name, table.declared_words)
         if is_summary or is_side or not is_answer or (name in wide and not is_repeated):
             continue
-        cells = table.get_cells(name)
+        cells = table[name]
         is_filled = cells.notna() if is_right else cells.map(is_mark, na_action="ignore").eq(other=True)
         count = int(is_filled.sum())
         shares = is_filled.groupby(table.number_rows("pair_id")).mean()
-        if 0 < 2 * count <= len(table.frame) and shares.isin([0, 1]).all():
+        if 0 < 2 * count <= table.size and shares.isin([0, 1]).all():
             remedy = "remove them" if is_right else f"write {format_column_options(EXCLUDED, [name])}"
             raise StudyError(
-                f"the column {name!r} is filled in {count} of {len(table.frame)} rows. These rows may be "
+                f"the column {name!r} is filled in {count} of {table.size} rows. These rows may be "
                 f"check questions with a right answer. If they do not count, {remedy}. If they count, write "
                 f"{format_column_options(EXCLUDED, [''])}"
             )
@@ -406,9 +407,9 @@ def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
 
 def _leave_out_rows_of_other_screens(table: Table) -> None:
     """Leave out rows with neither methods nor a verdict, such as instructions in an experiment's file."""
-    if table.has_columns("verdict", *METHODS):
+    if table.has_methods and "verdict" in table:
         is_other = table.get_texts("verdict", *METHODS).isna().all(axis=1)
-        table.leave_out_rows(is_other.to_numpy(), "no verdict")
+        table.leave_out_rows(is_other, "no verdict")
 
 
 def _refuse_counted_votes(table: Table) -> None:
@@ -421,15 +422,15 @@ def _refuse_counted_votes(table: Table) -> None:
         StudyError: A column counts votes.
     """
     items = table.find_headings([*ITEMS, *GROUPS, "pairid"])
-    repeated = [name for name in items if table.count_distinct_rows(name) < len(table.frame)]
-    keys = [*METHODS, *filter(table.has_columns, ("verdict", "criterion", "dataset", "rater")), *repeated]
+    repeated = filter(table.has_repeats, items)
+    keys = [*METHODS, *table.list_existing("verdict", "criterion", "dataset", "rater"), *repeated]
     # In a survey, a row is a person.
-    may_count = not table.has_columns("rater") and table.declared.columns.get(HEADS) != "pair_id"
-    are_outcomes = may_count and table.count_distinct_rows(*keys) == len(table.frame) > 1
+    may_count = "rater" not in table and table.declared_columns.get(HEADS) != "pair_id"
+    are_outcomes = may_count and table.count_distinct_rows(*keys) == table.size > 1
     for name in table.columns_without_role:
         cells = table.list_values(name)
         is_number = all(map(str.isdecimal, cells)) and bool(set(cells) - {"0", "1"})
-        is_count = simplify_heading(name) in HEADINGS["votes"]
+        is_count = is_called(name, "votes")
         is_count |= are_outcomes and name not in items and not is_metadata_heading(name)
         if is_number and is_count:
             raise StudyError(
@@ -440,19 +441,19 @@ def _refuse_counted_votes(table: Table) -> None:
 
 def _complete_rows(table: Table) -> None:
     """Replace words by methods, leave out other answers, and fill in missing columns."""
-    a, b = map(table.get_cells, METHODS)
-    table.leave_out_rows((a == b).to_numpy(), "a method compared with itself")
+    a, b = (table[name] for name in METHODS)
+    table.leave_out_rows(a == b, "a method compared with itself")
     replace_words_by_winners(table)
-    a, b = map(table.get_cells, METHODS)
+    a, b = (table[name] for name in METHODS)
     is_named = a.notna() & b.notna()  # a row without a method is refused later
-    table.leave_out_rows((table.frame["verdict"].isna() & is_named).to_numpy(), "no verdict")
-    if not table.has_columns("pair_id"):
+    table.leave_out_rows(table.frame["verdict"].isna() & is_named, "no verdict")
+    if "pair_id" not in table:
         return
     for role, value in _DEFAULTS.items():
-        if not table.has_columns(role):
+        if role not in table:
             table.use_columns(role, (), f"the table has none: it is called {value!r}", **{role: value})
     assign_raters(table)
-    if not table.has_columns("rater_kind") and table.declared.rater_kind is None:
+    if not table.has_rater_kinds:
         table.record_role("rater_kind", "", UNKNOWN_RATERS)
     refuse_showings_with_changed_sides(table)
 
@@ -463,12 +464,12 @@ def _leave_out_other_questions(table: Table) -> None:
     Raises:
         StudyError: No answer is a verdict, or answers name sides and a method has the name of a side.
     """
-    if not table.has_columns("verdict", "criterion", *METHODS):
+    if not (table.has_methods and "verdict" in table and "criterion" in table):
         return
     refuse_sides_as_methods(table)
-    verdict, a, b = map(table.get_cells, ("verdict", *METHODS))
-    words = [text for text in table.list_values("verdict") if find_word_meaning(text)]
-    criterion = table.get_cells("criterion")
+    verdict, a, b = (table[name] for name in ("verdict", *METHODS))
+    words = list(filter(find_word_meaning, table.list_values("verdict")))
+    criterion = table["criterion"]
     criteria_with_verdicts = set(criterion[(verdict == a) | (verdict == b) | verdict.isin(words)])
     if not criteria_with_verdicts:
         raise StudyError("no answer is a verdict; write the methods, A, B, left, right or tie")
@@ -495,9 +496,9 @@ def _refuse_nested_cells(table: Table, places: Mapping[str, str]) -> None:
 
 def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
     """Refuse a table without methods or without verdicts."""
-    if table.has_columns("verdict", *METHODS):
+    if table.has_methods and "verdict" in table:
         return
-    if table.has_columns(*METHODS):
+    if table.has_methods:
         sided = [
             n for n in table.columns_without_role if len(set(filter(names_side, table.list_values(n)))) > 1
         ]
@@ -523,13 +524,12 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             "nothing says which methods were compared; add the fields method_a and method_b (and left and "
             "right, where sides changed) to the items, or give a file that has them by id"
         )
-    measures = set(HEADINGS["measures"])
-    rated = [name for name in table.columns_without_role if measures & set(split_heading_words(name))]
+    rated = [name for name in table.columns_without_role if has_word(name, "measures")]
     says = "rate"
     if not rated:
         rated = [name for name in table.columns_without_role if names_author_of_each_text(table, name)]
         says = "name the author of"
-    if rated and not table.has_columns("verdict"):
+    if rated and "verdict" not in table:
         raise StudyError(
             f"{join_with_and(rated)} may {says} one text in each row, and a verdict compares two. Write a "
             "row for each two methods of an item and a rater, with the better one as the verdict, or tie"

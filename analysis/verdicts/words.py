@@ -1,7 +1,5 @@
 """The meanings of the words for verdicts that raters and programs use."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -69,7 +69,7 @@ COMMANDS = {
     ),
     "raters list": Command(
         PEOPLE,
-        "analysis.monitor.rater_list:list_raters",
+        "analysis.monitor.status:list_raters",
         "List the raters with their source, progress and state.",
     ),
     "raters revoke": Command(

@@ -13,11 +13,12 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 from cyclopts import App, CycloptsError, Group, Parameter, Token, convert
@@ -26,10 +27,11 @@ from cyclopts.completion.detect import ShellDetectionError
 from guard_eval import progress, proposals
 from guard_eval.cli.commands import COMMANDS, GROUPS, PARENTS
 from guard_eval.cli.printer import Printer, replace_unprintable_by_ascii
-from guard_eval.cli.stopping import find_signal_exit_code, is_caused_by_signal, stop_on_signals
 from guard_eval.errors import StudyError
 from guard_eval.results import Result
 
+STOPS = signal.SIGTERM, signal.SIGHUP
+"""The signals that end a command as Ctrl-C does: of containers, SLURM and closed terminals."""
 STOPPED = "stopped; everything written so far is kept: run the same command again to continue"
 
 _OF_PATHS = {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
@@ -76,6 +78,50 @@ def run(arguments: Sequence[str]) -> int:
             return 2
 
 
+@contextmanager
+def stop_on_signals() -> Iterator[list[int]]:
+    """Make SIGTERM and SIGHUP do the same as Ctrl-C. Yield the list of received signals.
+
+    An event loop that handles Ctrl-C then also handles these signals. Within this context, Python handles
+    Ctrl-C even in the background commands of a script, which otherwise ignore Ctrl-C.
+    """
+    received: list[int] = []
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        signal.raise_signal(signal.SIGINT)
+
+    before = {number: signal.getsignal(number) for number in (*STOPS, signal.SIGINT)}
+    for number in STOPS:
+        if before[number] is not signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(number, interrupt)
+    if before[signal.SIGINT] is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+
+
+def is_caused_by_signal(error: BaseException, received_signals: Sequence[int]) -> bool:
+    """Return whether a signal caused this error, even if a library replaced the error by another one.
+
+    A library that loads files in threads may report the stop as its own failure.
+    """
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in causes:
+        causes.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return bool(received_signals) or any(isinstance(cause, KeyboardInterrupt) for cause in causes)
+
+
+def find_signal_exit_code(received_signals: Sequence[int]) -> int:
+    """Return the exit code of a stopped command: the first signal's code or, without a signal, Ctrl-C's."""
+    return 128 + (received_signals[0] if received_signals else signal.SIGINT)
+
+
 def _prepare_standard_output() -> None:
     """Prepare standard output so that every character can be printed and no table is too narrow."""
     columns = os.environ.get("COLUMNS", "")
@@ -89,7 +135,10 @@ def _prepare_standard_output() -> None:
 
 def _call_command(arguments: Sequence[str], printer: Printer) -> int:
     """Call a command, print its result, and return the exit code."""
-    _check_current_folder_exists()
+    try:
+        Path.cwd()  # relative names need the current folder
+    except FileNotFoundError:
+        raise StudyError("the current folder was deleted; go to another folder with cd") from None
     line = build_app(printer)
     if any(word.partition(" ")[0] in arguments for word in COMMANDS):  # also for the help of a command
         register_study_argument()
@@ -102,14 +151,6 @@ def _call_command(arguments: Sequence[str], printer: Printer) -> int:
         raise StudyError("no command was given; guard-eval --help lists the commands")
     sys.stdout.flush()
     return result.exit_code if isinstance(result, Result) else 0
-
-
-def _check_current_folder_exists() -> None:
-    """Check that the current folder exists, because relative names need it."""
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        raise StudyError("the current folder was deleted; go to another folder with cd") from None
 
 
 def _explain_error(error: BaseException) -> str | None:

@@ -1,7 +1,5 @@
 """Compare headings of tables without case, spaces and signs."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

@@ -4,8 +4,6 @@ Studies and tables come from other people. A file name can belong to a pipe that
 endless device, or to a few kilobytes that unpack to gigabytes. This module reads all files of this kind.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

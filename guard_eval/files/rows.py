@@ -4,24 +4,23 @@ The formats are CSV, TSV and other separated text, JSON and JSON lines, XLSX, Pa
 text. The content shows the format; the file name's ending matters only if the content fits two formats.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import json
 import re
 import shlex
+import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
+from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
-from guard_eval.errors import StudyError
-from guard_eval.files.opening import ZIP, read_unpacked
-from guard_eval.files.parquet import FEATHER, PARQUET, read_arrow
-from guard_eval.files.sheets import read_sheet_rows
+from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.files.opening import LARGEST_RATIO, UNPACKED_FREELY, ZIP, read_unpacked
 
 MOST_BYTES = 2**30
 """The largest unpacked size in bytes, to protect memory: a few megabytes can unpack to this size."""
@@ -30,6 +29,19 @@ MOST_ROWS = 2**20
 
 LINE, SHEET_ROW, RECORD, ROW = "line", "sheet row", "record", "row"
 """The words for a row in messages: for separated text, for a workbook, for JSON, for Parquet and Feather."""
+
+_PARQUET, _FEATHER = b"PAR1", b"ARROW1"
+"""The first bytes of Parquet and Feather files."""
+_MOST_VALUES = 10**8
+_BATCH_ROWS = 256
+"""The number of rows that are read at once. Rows may share one long text that is stored only once."""
+
+_LARGEST_WORKBOOK = 2**27
+"""The largest unpacked size of a workbook, in bytes."""
+_LARGEST_FORMATS = 2**22
+"""The largest size in bytes of a workbook's part without cells, such as formats, names or relations."""
+_MOST_SHEET_ROWS = 2**20
+_MOST_CELLS = 2**24
 
 NumberedRows = Iterable[tuple[int, Any]]
 Encoding = Literal["strict", "surrogateescape"]
@@ -112,10 +124,10 @@ def open_row_file(
     """
     name, data = read_unpacked(path, limit=MOST_BYTES)
     ending = Path(name).suffix.lower()
-    if data.startswith((PARQUET, FEATHER)):
-        return _read_arrow_file(path, read_arrow(path, data, limit=MOST_BYTES, most_rows=most_rows))
+    if data.startswith((_PARQUET, _FEATHER)):
+        return _read_arrow_file(path, data, most_rows)
     if data.startswith(ZIP):
-        return _make_table_row_file(path, SHEET_ROW, read_sheet_rows(path, data))
+        return _make_table_row_file(path, SHEET_ROW, _read_sheet_rows(path, data))
     text = _decode(path, data, errors)
     if is_plain and ending == ".txt":
         lines = ((number, {"prompt": line}) for number, line in _find_filled_lines(text))
@@ -245,10 +257,123 @@ def _fit_rows_to_headings(
             yield number, [*row[:width], *[""] * (width - len(row))]
 
 
-def _read_arrow_file(path: Path, table: Any) -> RowFile:  # noqa: ANN401 (pyarrow has no types)
-    """Return the rows of a Parquet or Feather file. Lists and objects in cells stay unchanged."""
+def _read_arrow_file(path: Path, data: bytes, most_rows: int) -> RowFile:
+    """Return the rows of a Parquet or Feather file. Lists and objects in cells stay unchanged.
+
+    A small file can contain billions of rows or many long texts.
+
+    Raises:
+        StudyError: pyarrow is missing, the file is damaged, or its table has more than `most_rows` rows or
+            more than `MOST_BYTES` bytes.
+    """
+    try:
+        arrow: Any = import_module("pyarrow")
+        parquet: Any = import_module("pyarrow.parquet")
+    except ImportError:
+        raise MissingExtraError("metrics", "pyarrow") from None
+    is_parquet = data.startswith(_PARQUET)
+    try:
+        if is_parquet:
+            file = parquet.ParquetFile(BytesIO(data))
+            _check_sizes_of_parquet(file.metadata, most_rows)
+            batches = file.iter_batches(batch_size=_BATCH_ROWS)
+            schema = file.schema_arrow
+        else:
+            file = arrow.ipc.open_file(BytesIO(data))
+            batches = map(file.get_batch, range(file.num_record_batches))
+            schema = file.schema
+        batch_rows, size = [], 0
+        for batch in batches:
+            size += batch.nbytes
+            if size > MOST_BYTES:
+                raise ValueError(f"the table has more than {MOST_BYTES:,} bytes")  # noqa: TRY301 (reworded below)
+            batch_rows.append(batch)
+        table = arrow.Table.from_batches(batch_rows, schema=schema)
+    except (arrow.ArrowException, KeyError, OSError, UnicodeDecodeError, ValueError, MemoryError) as error:
+        kind = "Parquet" if is_parquet else "Feather"
+        raise StudyError(f"{path} cannot be read as {kind}: {error!s:.200}; write the file again") from None
     columns = {name: table[name].to_pylist() for name in table.column_names if name != _INDEX}
     return RowFile(path, ROW, tuple(columns), enumerate(zip(*columns.values(), strict=True), start=1))
+
+
+def _check_sizes_of_parquet(metadata: Any, most_rows: int) -> None:  # noqa: ANN401 (pyarrow's)
+    """Check the number of rows and the unpacked size that the file declares."""
+    if metadata.num_rows > most_rows:
+        raise ValueError(f"the table has more than {most_rows:,} rows")
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    if sum(chunk.num_values for chunk in chunks) > _MOST_VALUES:
+        raise ValueError(f"the table has more than {_MOST_VALUES:,} values")
+    if sum(chunk.total_uncompressed_size for chunk in chunks) > MOST_BYTES:
+        raise ValueError(f"the table has more than {MOST_BYTES:,} bytes")
+
+
+def _read_sheet_rows(path: Path, data: bytes) -> Iterator[tuple[int, list[str]]]:
+    """Yield the filled rows of a workbook's only filled sheet, with their row numbers in the sheet.
+
+    For a formula, use the value that a spreadsheet program stored.
+
+    Raises:
+        StudyError: openpyxl is missing, the file is not a workbook, several or no sheets have filled rows, or
+            a cell has an error.
+    """
+    try:
+        _check_sizes_of_workbook(data)
+        options = {"read_only": True, "data_only": True, "keep_links": False}
+        book: Any = import_module("openpyxl").load_workbook(BytesIO(data), **options)
+        filled = [rows for sheet in book.worksheets if (rows := _read_filled_rows(sheet))]
+        if len(filled) != 1:
+            raise ValueError(f"{len(filled)} sheets have filled cells, and one sheet is needed")  # noqa: TRY301 (reworded below)
+    except ImportError:
+        raise MissingExtraError("xlsx", "openpyxl") from None
+    except (KeyError, ValueError, TypeError, SyntaxError, EOFError, zipfile.BadZipFile) as error:
+        raise StudyError(f"cannot read one sheet of {path}: {error}; save one as 'CSV UTF-8'") from None
+    rows = filled[0]
+    used = sorted({column for _, cells in rows for column, cell in enumerate(cells) if cell})
+    for number, cells in rows:
+        if None in cells:
+            raise StudyError(f"{path}: row {number} has an error such as #N/A; fix the formula of that cell")
+        width = len(cells)
+        yield number, [str(cells[column]) if column < width else "" for column in used]
+
+
+def _check_sizes_of_workbook(data: bytes) -> None:
+    """Check the unpacked size of a workbook. A few kilobytes can unpack to gigabytes."""
+    with zipfile.ZipFile(BytesIO(data)) as packed:
+        parts = packed.infolist()
+    allowed = min(_LARGEST_WORKBOOK, max(UNPACKED_FREELY, LARGEST_RATIO * len(data)))
+    if sum(member.file_size for member in parts) > allowed:
+        raise ValueError(f"the file unpacks to more than {allowed >> 20} MiB")
+    for member in parts:
+        holds_cells = member.filename.startswith(("xl/worksheets/", "xl/sharedStrings", "xl/media/"))
+        if member.file_size > _LARGEST_FORMATS and not holds_cells:
+            raise ValueError(f"{member.filename} unpacks to more than {_LARGEST_FORMATS >> 20} MiB")
+
+
+def _read_filled_rows(sheet: Any) -> list[tuple[int, list[str | None]]]:  # noqa: ANN401 (openpyxl has no types)
+    """Return the rows of a sheet that have a filled cell. A cell with an error becomes None."""
+    sheet.reset_dimensions()  # the size that a file declares may be wrong
+    rows, count = [], 0
+    for number, cells in enumerate(sheet.rows, start=1):
+        count += len(cells)
+        if number > _MOST_SHEET_ROWS or count > _MOST_CELLS:
+            raise ValueError(f"a sheet has more than {_MOST_SHEET_ROWS:,} rows or {_MOST_CELLS:,} cells")
+        words = [_format_cell(cell) for cell in cells]
+        if any(word != "" for word in words):
+            rows.append((number, words))
+    return rows
+
+
+def _format_cell(cell: Any) -> str | None:  # noqa: ANN401 (openpyxl has no types)
+    """Return the text of a cell as a spreadsheet shows it, or None for an error."""
+    value = cell.value
+    if value is None:
+        return ""
+    if cell.data_type == "e":
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).removesuffix(" 00:00:00")  # a date without a time
 
 
 def _read_json_file(path: Path, text: str, *, is_lines: bool) -> RowFile:

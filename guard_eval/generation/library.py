@@ -169,7 +169,7 @@ def _convert_to_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[
         if not isinstance(item, str | Prompt):
             raise StudyError(f"prompt {number} is of type {type(item).__name__}; give a string or a Prompt")
         prompt = item
-        if not isinstance(prompt, Prompt):
+        if isinstance(prompt, str):
             prompt = Prompt(id=make_content_id("prompt", prompt), dataset="", text=prompt)
         if by_id.setdefault(prompt.id, prompt).text != prompt.text:
             raise StudyError(f"two different prompts have the id {prompt.id!r}; give each prompt another id")

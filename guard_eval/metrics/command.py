@@ -31,7 +31,7 @@ from guard_eval.metrics.measurement import (
 from guard_eval.metrics.scores import MeasurementResult
 from guard_eval.metrics.scoring_models import MetricTools, ScoreCache, ScoringModels
 from guard_eval.metrics.tuning import choose_settings, list_metrics_of_tuning_rule
-from guard_eval.records import Prompt
+from guard_eval.records import HUMAN, Generation, Prompt, make_generation
 from guard_eval.reporting.writing import claim_results_folder
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable
@@ -39,7 +39,6 @@ from guard_eval.study.settings import MetricSettings
 from guard_eval.study.system_settings import locate_model
 from guard_eval.study.toml import apply_overrides, validate_toml_tables
 from guard_eval.texts.generation_files import read_generations
-from guard_eval.texts.generations import HUMAN, Generation, make_generation
 from guard_eval.texts.models import HubModels, find_local_and_hub_models
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems import explain_missing_texts, find_first_texts_of_systems, find_texts

@@ -211,7 +211,12 @@ def render_metrics_page(measured: MeasurementResult, ending: str, figures: Seque
     )
 
 
-def _make_text_table(columns: tuple[str, ...], rows: Iterable[Sequence[Cell]], *, caption: str) -> Table:
+def _make_text_table(
+    columns: tuple[str, ...],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    caption: str,
+) -> Table:
     cells = tuple(tuple(row) for row in rows)
     return Table(columns=columns, rows=cells, caption=caption, text_columns=len(columns))
 

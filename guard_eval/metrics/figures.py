@@ -16,8 +16,8 @@ from guard_eval.metrics.scores import (
     format_level,
     format_value,
 )
+from guard_eval.records import HUMAN
 from guard_eval.reporting.drawing import FIRST, SECOND, Drawing, draw_interval, make_row_figure, shorten_label
-from guard_eval.texts.generations import HUMAN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

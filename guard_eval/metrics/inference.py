@@ -32,8 +32,8 @@ from guard_eval.estimate import (
 from guard_eval.joint_flips import REPLICATES, compute_max_t_p
 from guard_eval.metrics.outcomes import Outcome
 from guard_eval.metrics.scores import METRICS, OVERALL, Difference, Score
+from guard_eval.records import HUMAN
 from guard_eval.sign_flip import sign_flip
-from guard_eval.texts.generations import HUMAN
 
 EQUAL_SCORES = "both scores are equal on every prompt. Measure more prompts"
 

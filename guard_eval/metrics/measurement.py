@@ -22,7 +22,7 @@ from guard_eval.metrics.outcomes import (
 )
 from guard_eval.metrics.scores import METRICS, MeasurementResult
 from guard_eval.metrics.scoring_models import MetricTools
-from guard_eval.texts.generations import HUMAN, Generation
+from guard_eval.records import HUMAN, Generation
 
 FEW_TEXTS_FOR_MAUVE = 1000
 """The smallest number of texts without a warning. MAUVE's authors advise a few thousand texts."""

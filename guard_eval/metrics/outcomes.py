@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Floats, Statistic, divide_sums, join_notes
-from guard_eval.records import clean_for_raters
-from guard_eval.texts.generations import HUMAN, Generation
+from guard_eval.records import HUMAN, Generation, clean_for_raters
 
 DIFFERING = "reference differs between strategies"
 """The flaw of a reference if a prompt has several references."""
@@ -130,7 +129,12 @@ def _separate_prompts_with_one_id(generations: Sequence[Generation]) -> Sequence
     ]
 
 
-def _make_group(dataset: str, strategy: str, texts: Iterable[Generation], units: Mapping[str, str]) -> Group:
+def _make_group(
+    dataset: str,
+    strategy: str,
+    texts: Iterable[Generation],
+    units: Mapping[str, str],
+) -> Group:
     """Return texts as a group, sorted by prompt and run."""
     ordered = tuple(sorted(texts, key=lambda text: (text.prompt_id, text.run)))
     return Group(dataset, strategy, ordered, tuple(sorted(set(units.values()))), units)

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from guard_eval.records import record
+from guard_eval.records import HUMAN, record
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.words import format_number
 from guard_eval.results import Result
-from guard_eval.texts.generations import HUMAN
 
 if TYPE_CHECKING:
     import pandas as pd

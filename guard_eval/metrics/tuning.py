@@ -19,14 +19,13 @@ from guard_eval.estimate import Floats
 from guard_eval.metrics.inference import Outcomes
 from guard_eval.metrics.outcomes import group_texts, make_outcome_from_text_values
 from guard_eval.metrics.scores import MeasurementResult
-from guard_eval.records import TIE, Prompt, make_content_id, record
+from guard_eval.records import TIE, Generation, Prompt, make_content_id, record
 from guard_eval.reporting.escaping import Cell, make_csv
 from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.store import Store, settings
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
 from guard_eval.study.tuning import FILE, JUDGE, LESS_IS_BETTER, Choice, Search, TriedSetting, Tuning
-from guard_eval.texts.generations import Generation
 from guard_eval.texts.pairing import make_pairs
 from guard_eval.texts.tuning import hash_tuning_choice, read_tuning_verdicts
 
@@ -119,11 +118,15 @@ def choose_settings(
         measured,
         lines=(*lines, choice.tuning_budgets_in_words, f"tuning: {study.folder / FILE}, tuning.csv"),
         warnings=(*measured.warnings, *choice.list_warnings()),
-        next=(study.format_command("generate"),),
+        next=(study.format_command("pair" if study.has_all_texts_in_files else "generate"),),
     )
 
 
-def _compute_win_shares(study: Study, texts: FirstTexts, prompts: Sequence[Prompt]) -> tuple[Outcomes, int]:
+def _compute_win_shares(
+    study: Study,
+    texts: FirstTexts,
+    prompts: Sequence[Prompt],
+) -> tuple[Outcomes, int]:
     """Return each setting's win share against the baseline, and the number 0.
 
     If too many verdicts of the judge are missing, return no win shares, and the number of missing verdicts.
@@ -193,10 +196,10 @@ class TriedSettings:
         """
         rng = np.random.default_rng(seed)
         # The first weights are those of the prompts as they are, and the others are those of resamples.
-        weights = {
-            dataset: np.vstack([np.ones(n), rng.multinomial(n, np.full(n, 1 / n), RESAMPLES)])
-            for dataset, n in self.sizes.items()
-        }
+        weights = {}
+        for dataset, n in self.sizes.items():
+            resamples = rng.multinomial(n, np.full(n, 1 / n), RESAMPLES)
+            weights[dataset] = np.vstack([np.ones(n), resamples])
         ratings = self.compute_ratings(weights)
         best = find_best_settings(ratings)
         chosen = 0 if len(self.names) == 1 else best[0]

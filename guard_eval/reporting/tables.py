@@ -68,7 +68,6 @@ def make_table(
     *,
     caption: str = "",
     note: str = "",
-    text_columns: int = 1,
     strong: Callable[[Row], bool] = lambda _: False,
 ) -> Table:
     """Return a table with a line for each row. Rows for which `strong` is true are bold."""
@@ -78,7 +77,6 @@ def make_table(
         rows=tuple(tuple(cell(row) for cell in columns.values()) for row in all_rows),
         caption=caption,
         note=note,
-        text_columns=text_columns,
         strong=frozenset(index for index, row in enumerate(all_rows) if strong(row)),
     )
 

@@ -245,14 +245,14 @@ class Store:
         """Check that the database contains this package's tables. With `create`, make missing tables."""
         if self.file is not None:
             check_database_file(self.file)
-        if self.file is not None and self.file.exists():
-            if read_only:
+            if not self.file.exists():
+                if not create:
+                    raise StudyError(f"there is no database {self.file}; run: guard-eval pair STUDY")
+                with suppress(OSError):  # another process made it meanwhile, or SQLite will say what is wrong
+                    # the files that SQLite puts beside the database get the same mode
+                    self.file.touch(mode=0o600, exist_ok=False)
+            elif read_only:
                 self._choose_way_to_read(self.file)
-        elif self.file is not None:
-            if not create:
-                raise StudyError(f"there is no database {self.file}; run: guard-eval pair STUDY")
-            with suppress(OSError):  # another process made it meanwhile, or SQLite will say why it cannot be
-                self.file.touch(mode=0o600, exist_ok=False)  # and so are the files that SQLite puts beside it
         with self.begin_read() as db:
             exists = self._contains_study(db)
         if not exists and not create:

@@ -77,7 +77,9 @@ _LAST_ACT = query("""
 """)
 
 _TEXTS = query("""
-    SELECT presentation.id, presentation.first, pair.prompt, pair.text_a, pair.text_b
+    SELECT presentation.id, pair.prompt,
+        CASE presentation.first WHEN 'a' THEN pair.text_a ELSE pair.text_b END AS text_a,
+        CASE presentation.first WHEN 'a' THEN pair.text_b ELSE pair.text_a END AS text_b
     FROM presentation JOIN pair ON pair.id = presentation.pair_id
     WHERE presentation.id IN :numbers
 """)
@@ -115,12 +117,8 @@ def claim_pairs(store: Store, rater: Rater, plan: HandOutPlan, limit: int = 1) -
 
 def read_blind_pairs(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
     """Return the prompt and the texts A and B of each presentation, as the rater sees them."""
-    blind_pairs = {}
-    for row in _TEXTS(db, numbers=list(numbers)):
-        texts = (row.text_a, row.text_b)
-        if row.first == "b":
-            texts = (row.text_b, row.text_a)
-        blind_pairs[row.id] = BlindPair.from_texts(row.id, row.prompt, *texts)
+    rows = _TEXTS(db, numbers=list(numbers))
+    blind_pairs = {row.id: BlindPair.from_texts(*row) for row in rows}
     return [blind_pairs[number] for number in numbers]
 
 
@@ -312,14 +310,12 @@ class _HandOut:
 
     def count_remaining_gold_and_repeats(self, pairs: int) -> int:
         """Return the number of remaining gold pairs and repeats for a rater who will see `pairs` pairs."""
-        turns = [
-            self._draw_gold_or_repeat_position("gold", index) for index in range(len(self._draw_gold_sides()))
-        ]
-        gold = sum(turn <= pairs for turn in turns)
-        repeats = min(self.plan.repeats, pairs // 2)
-        gold_left = max(0, gold - len(self.checks["gold"]))
-        repeats_left = max(0, repeats - len(self.checks["repeat"]))
-        return gold_left + repeats_left
+        gold = sum(
+            self._draw_gold_or_repeat_position("gold", index) <= pairs
+            for index in range(len(self._draw_gold_sides()))
+        )
+        due = {"gold": gold, "repeat": min(self.plan.repeats, pairs // 2)}
+        return sum(max(0, due[role] - len(pair_ids)) for role, pair_ids in self.checks.items())
 
     def _draw_gold_or_repeat_position(self, role: Role, index: int) -> int:
         """Return the number of pairs before the gold pair or repeat with this index: each block has one."""

@@ -10,6 +10,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import TIE, Gold, HandOutPlan, JsonObject, Pair
 from guard_eval.store.database import LONGEST_ID, Store
 from guard_eval.store.schema import Query, add_rows, make_storable, query
+from guard_eval.store.settings import PAIRS_ADDED_LATE, store_value
 from guard_eval.store.showings import slots
 
 _PAIRS = """
@@ -22,6 +23,11 @@ _GOLD_PAIRS = query(_PAIRS.format(condition="expected IS NOT NULL"))
 _ALL_PAIRS = query(_PAIRS.format(condition="TRUE"))
 
 _POSITIONS = query("SELECT position FROM pair WHERE expected IS NULL")
+
+_RATED_COUPLES = query("""
+    SELECT DISTINCT method_a, method_b FROM pair JOIN presentation ON presentation.pair_id = pair.id
+    WHERE rated_at IS NOT NULL
+""")
 
 _REMOVE = (
     query("DELETE FROM presentation WHERE pair_id IN (SELECT id FROM pair WHERE expected IS NULL)"),
@@ -51,7 +57,7 @@ def add_pairs(
         StudyError: A pair is already stored with different content, a prompt's id or a dataset's name is too
             long, or the pairs cannot be replaced.
     """
-    with store.begin_write() as (db, _):
+    with store.begin_write() as (db, now):
         if replace_all:
             if reason := explain_why_pairs_cannot_change(store):
                 raise StudyError(f"the pairs cannot be drawn again: {reason}")
@@ -64,6 +70,9 @@ def add_pairs(
         for row in sorted(rows, key=lambda row: row["position"]):
             if row["position"] in taken:
                 row["position"] = next(free)
+        rated = {(row.method_a, row.method_b) for row in _RATED_COUPLES(db)}
+        if any((row["method_a"], row["method_b"]) in rated for row in rows):
+            store_value(db, PAIRS_ADDED_LATE, now.isoformat())
         add_rows(db, "pair", rows)
         slots.make_missing_slots(db)
         if plan is not None:
@@ -128,10 +137,9 @@ def _select_new_pairs(db: Connection, rows: Sequence[JsonObject]) -> list[JsonOb
                     f"the {name} {row[name][:40]!r}… has {len(row[name])} characters; shorten this name to "
                     f"at most {LONGEST_ID} characters"
                 )
-        methods = {row["method_a"], row["method_b"]}
-        if len(methods) == 1 or TIE in methods:
-            a = row["method_a"]
-            b = row["method_b"]
+        a = row["method_a"]
+        b = row["method_b"]
+        if a == b or TIE in {a, b}:
             raise StudyError(f"pair {row['id']} compares {a!r} with {b!r}; name two methods, not {TIE!r}")
         before = rows_by_id.setdefault(row["id"], row)
         changed = [name for name in row if name != "position" and row[name] != before[name]]

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 RaterState = Literal["excluded", "revoked", Refusal, "finished", ""]
 
 _SALT = "erasure salt"
+"""The key of the salt for hashes of erased ids, which is made when the first id is erased."""
 
 _LOCKED = "55P03"
 """PostgreSQL's code of an error: another program held a table's lock for the whole time-out."""
@@ -338,7 +339,7 @@ def decide_about_rater(
         reason: The reason, which the report shows. Only a revocation needs none.
 
     Raises:
-        StudyError: The rater is unknown or was erased, an exclusion or inclusion would change nothing, or the
+        StudyError: The rater is unknown or was erased, the decision would change nothing, or the
             name of the person who decides, or the reason, is missing.
     """
     refuse_blank_or_long_name("name of the person who decides", by)
@@ -351,16 +352,16 @@ def decide_about_rater(
         row = find_rater(db, name)
         if decision == "include":
             _check_rater_can_be_included(db, row)
-        if decision == "exclude" and row.excluded_at is not None:
+        decided_at = {"revoke": row.revoked_at, "exclude": row.excluded_at}.get(decision)
+        if decided_at is not None:
             raise StudyError(
-                f"the rater {name!r} is already excluded; the notes say why: guard-eval export STUDY --table "
-                "notes"
+                f"the rater {name!r} is already {decision}d; the notes say who decided it: guard-eval export "
+                "STUDY --table notes"
             )
         change(db, rater=row.id, now=now)
         slots.keep_or_free_slots_of_rater(db, row.id, keep=kept_slots)
-        if decision != "revoke" or row.revoked_at is None:
-            detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
-            write_note(store, _make_rater(row), decision, detail)
+        detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
+        write_note(store, _make_rater(row), decision, detail)
 
 
 def _check_rater_can_be_included(db: Connection, row: SqlRow) -> None:
@@ -399,7 +400,9 @@ def erase_rater(store: Store, name: str, by: str, *, verdicts: bool = False) -> 
         _DELETE_NOTES(db, rater=row.id, kinds=list(removed))
         _replace_name_with_pseudonym(db, row, pseudonym)
         if row.external_id is not None:
-            store_value(db, _hash_erased_id(_read_or_make_salt(db), row.source, row.external_id), "")
+            salt = read_value(db, _SALT) or secrets.token_hex(16)
+            store_value(db, _SALT, salt)
+            store_value(db, _hash_erased_id(salt, row.source, row.external_id), "")
         slots.keep_or_free_slots_of_rater(db, row.id, keep="nothing" if verdicts else "rated")
         if verdicts:
             _DELETE_VERDICTS(db, rater=row.id)
@@ -499,13 +502,6 @@ def _replace_words_in_note(kind: NoteKind, detail: str, words: Sequence[str], ps
         for key, value in json.loads(detail).items()
     }
     return json.dumps(changed, ensure_ascii=False)
-
-
-def _read_or_make_salt(db: Connection) -> str:
-    """Return the salt for hashes of erased ids; make the salt when the first id is erased."""
-    salt = read_value(db, _SALT) or secrets.token_hex(16)
-    store_value(db, _SALT, salt)
-    return salt
 
 
 def _hash_erased_id(salt: str, source: str, external_id: str) -> str:

@@ -269,26 +269,22 @@ def write_schema_statements(*, sqlite: bool) -> list[str]:
     tables = re.sub(r" --.*", "", TABLES)
     for pattern, sqlite_type in (_SQLITE_TYPES if sqlite else {" AUTOINCREMENT": ""}).items():
         tables = re.sub(pattern, sqlite_type, tables)
-    write_triggers = _write_sqlite_triggers if sqlite else _write_postgres_triggers
     statements = tables.strip().removesuffix(";").split(";\n")
     for table, condition in _APPEND_ONLY.items():
         is_protected = f"({condition}) AND NOT EXISTS (SELECT 1 FROM setting WHERE key = '{ERASING}')"  # noqa: S608 (constants)
         column = " OF response" if table == "request" else ""
-        statements += write_triggers(table, f"UPDATE{column}", is_protected)
+        statements += _write_triggers(table, f"UPDATE{column}", is_protected, sqlite=sqlite)
     return statements
 
 
-def _write_sqlite_triggers(table: str, update: str, is_protected: str) -> list[str]:
-    """Return the statements for SQLite's triggers that protect a table."""
-    return [
-        f"CREATE TRIGGER {table}_no_{change[:6].lower()} BEFORE {change} ON {table} WHEN {is_protected} "
-        f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
-        for change in (update, "DELETE")
-    ]
-
-
-def _write_postgres_triggers(table: str, update: str, is_protected: str) -> list[str]:
-    """Return the statements for PostgreSQL's triggers that protect a table."""
+def _write_triggers(table: str, update: str, is_protected: str, *, sqlite: bool) -> list[str]:
+    """Return the statements for the triggers that protect a table."""
+    if sqlite:
+        return [
+            f"CREATE TRIGGER {table}_no_{change[:6].lower()} BEFORE {change} ON {table} WHEN {is_protected} "
+            f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+            for change in (update, "DELETE")
+        ]
     return [
         f"""CREATE FUNCTION {table}_keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF TG_LEVEL = 'STATEMENT' THEN RAISE EXCEPTION '{table} is append-only'; END IF;

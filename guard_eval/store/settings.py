@@ -24,6 +24,9 @@ RESULTS_SEEN = "results seen"
 
 Later exclusions were made with knowledge of the results."""
 
+PAIRS_ADDED_LATE = "pairs added late"
+"""The key of the time at which pairs were first added to a comparison that had verdicts."""
+
 _CRITERION = "criterion "
 _READ = query("SELECT value FROM setting WHERE key = :key")
 _STORE = query("""
@@ -52,7 +55,7 @@ def store_value(db: Connection, key: str, value: str) -> None:
 
 
 def read_setting(store: Store, key: str) -> str | None:
-    """Return the value of `APP_ADDRESS` or `RESULTS_SEEN`; None if it is not stored yet."""
+    """Return the value of a key, such as `RESULTS_SEEN`; None if it is not stored yet."""
     with store.begin_read() as db:
         return read_value(db, key)
 

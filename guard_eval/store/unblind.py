@@ -168,21 +168,18 @@ def _read_sorted_verdicts(store: Store, statement: Query, *order: str) -> list[T
     """Return the verdicts of a query, sorted by these columns."""
     with store.begin_read() as db:
         rows = statement(db).all()
-    # sorted here, because databases sort texts differently
-    return [_make_tidy_row(row) for row in sorted(rows, key=attrgetter(*order))]
-
-
-def _make_tidy_row(row: SqlRow) -> TidyRow:
-    """Make a verdict's row from a row of the query."""
-    if row.position not in CHOICES:
-        raise StudyError(
-            f"the database contains the invalid choice {row.position!a}; restore a backup of the database"
-        )
-    values = row._asdict()
-    del values["place"]
-    for name in ("at", "handed_out"):
-        values[name] = values[name].isoformat(timespec="milliseconds")
-    return TidyRow(**values)
+    verdicts = []
+    for row in sorted(rows, key=attrgetter(*order)):  # here, because databases sort texts differently
+        if row.position not in CHOICES:
+            raise StudyError(
+                f"the database contains the invalid choice {row.position!a}; restore a backup of the database"
+            )
+        values = row._asdict()
+        del values["place"]
+        for name in ("at", "handed_out"):
+            values[name] = values[name].isoformat(timespec="milliseconds")
+        verdicts.append(TidyRow(**values))
+    return verdicts
 
 
 def read_presentations(store: Store, kind: RaterKind) -> NamedRows:

@@ -89,8 +89,11 @@ def save_verdict(
         assert row is not None
         longest = (now - row.handed_out).total_seconds() if by_browser else math.inf
         store_declared_settings(db, rater, store.declared_now)
-        measured = {"seconds": _limit_duration(seconds, longest), "ends_seen": ends_seen}
-        measured["active_seconds"] = _limit_duration(active_seconds, longest)
+        measured = {
+            "seconds": _limit_duration(seconds, longest),
+            "active_seconds": _limit_duration(active_seconds, longest),
+            "ends_seen": ends_seen,
+        }
         _append_changed_choices(db, {number: choices}, now=now, **measured)
         free = row.held_by is None and row.open and not (row.excluded or row.skipped)
         if row.slot_id is not None and (free or (row.held_by == number and row.rated_at is None)):

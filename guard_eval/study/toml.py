@@ -150,15 +150,12 @@ def format_validation_problems(error: ValidationError, table: type[BaseModel], d
     for detail in error.errors(include_url=False):
         name, valid_keys = _find_key_of_problem(detail, table, data)
         value = ""
-        message = detail["msg"].removeprefix("Value error, ")
         if detail["type"] == "default_factory_not_called":
             continue  # this problem follows from another wrong value, which is reported
-        if detail["type"] == "missing":
-            message = "is missing; add it"
-        elif detail["type"] == "extra_forbidden":
-            message = f"is not a setting; {suggest_nearest_word(str(detail['loc'][-1]), valid_keys)}"
+        message = _describe_problem(detail, name, valid_keys)
+        is_table = isinstance(detail["input"], dict | tuple | BaseModel)
         # The wrong part of a database's URL may be a password, so do not show the URL.
-        elif not isinstance(detail["input"], dict | tuple | BaseModel) and not name.startswith("database"):
+        if not (is_table or detail["type"] == "extra_forbidden" or name.startswith("database")):
             value = repr(detail["input"])[:_SHOWN_CHARACTERS]
         if isinstance(detail["input"], dict) and detail["type"] in _NEEDS_NO_TABLE:
             refused_tables.add(name)
@@ -178,10 +175,28 @@ def format_validation_problems(error: ValidationError, table: type[BaseModel], d
     ]
 
 
+def _describe_problem(detail: ErrorDetails, name: str, valid_keys: list[str]) -> str:
+    """Say in TOML's words what is wrong with the setting `name`."""
+    value = detail["input"]
+    match detail["type"]:
+        case "missing":
+            return "is missing; add it"
+        case "extra_forbidden":
+            return f"is not a setting; {suggest_nearest_word(str(detail['loc'][-1]), valid_keys)}"
+        case "dict_type":
+            return "input should be a table, such as {key = value}"
+        case "model_type":
+            return f"input should be a table with the keys {', '.join(valid_keys)}"
+        case "list_type":
+            is_table = isinstance(value, dict)
+            form = f"whose tables begin with [[{name}]]" if is_table else f"such as [{value!r}]"
+            return f"input should be a list, {form}"
+    return detail["msg"].removeprefix("Value error, ").replace(" after validation", "")
+
+
 def _find_key_of_problem(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tuple[str, list[str]]:  # noqa: ANN401
-    """Return a problem's key, without pydantic's names of types, and the valid keys of the same table."""
+    """Return a problem's key, without pydantic's names of types, and the valid keys of its table."""
     name = ""
-    keys = []
     for segment in detail["loc"]:
         try:
             data = data[segment]
@@ -189,10 +204,9 @@ def _find_key_of_problem(detail: ErrorDetails, table: type[BaseModel], data: Any
             if detail["type"] != "missing":
                 continue
         name += f"[{segment + 1}]" if isinstance(segment, int) else f".{segment}"
-        keys = list(table.model_fields)
         if field := table.model_fields.get(str(segment)):
             table = next(_find_table_classes(field.annotation), table)
-    return name.removeprefix("."), keys
+    return name.removeprefix("."), list(table.model_fields)
 
 
 def _find_table_classes(annotation: object) -> Iterator[type[BaseModel]]:

@@ -48,7 +48,7 @@ class Tuning(SettingsTable):
 
     prompts: Annotated[int, Field(ge=0, le=10_000_000)]
     maximize: Maximized
-    where: Annotated[list[Condition], AfterValidator(refuse_duplicates)] = Field(default=[])
+    where: Annotated[list[Condition], AfterValidator(refuse_duplicates)] = []
 
     @property
     def conditions(self) -> list[tuple[str, str, float]]:
@@ -121,11 +121,10 @@ class Search(SettingsTable):
     @property
     def shares_of_other_settings(self) -> list[str]:
         """Return how often resampled prompts choose each other setting, such as "top_p(p=0.8) in 12 %"."""
-        others = [setting for setting in self.settings if setting.name != self.chosen]
         return [
             f"{setting.name} in {100 * setting.chosen_share:.0f} %"
-            for setting in others
-            if setting.chosen_share > ROUNDS_TO_ZERO
+            for setting in self.settings
+            if setting.name != self.chosen and setting.chosen_share > ROUNDS_TO_ZERO
         ]
 
 

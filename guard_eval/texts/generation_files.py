@@ -19,8 +19,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from guard_eval.errors import StudyError
 from guard_eval.files.rows import Encoding
-from guard_eval.records import Prompt
-from guard_eval.texts.generations import Finish, Generation
+from guard_eval.records import Finish, Generation, Prompt
 from guard_eval.texts.rows import (
     KEYS,
     NO_TEXT,
@@ -38,6 +37,7 @@ from guard_eval.texts.rows import (
 FURTHER = "further texts of the prompt not read"
 """The `Generation.flaws` entry of a record with several texts. Only the first text is measured."""
 
+UTF8_REMEDY = r"save the file as UTF-8, without halves of characters such as \ud83d"
 NOT_UTF8 = "not UTF-8"
 """The `Generation.flaws` entry of a text with bytes that are not UTF-8. These bytes became U+FFFD."""
 ECHO = "text begins with its prompt"
@@ -160,13 +160,13 @@ class TextTable:
         refuse_ambiguous_columns(self.records, columns, systems, self.name)
         for position, record in enumerate(self.records, start=1):
             for column in columns or ("",):
-                fields = Fields(record, column)
                 stem = str(record.row[systems]) if systems else self.stem
-                text = fields.read_generation(prompts, column if len(columns) > 1 else stem)
+                name = column if len(columns) > 1 else stem
+                text = Fields(record, column).read_generation(prompts, name)
                 if len(columns) > 1 and text.strategy != column:  # the record names its strategy, too
                     text = replace(text, strategy=f"{text.strategy} {column}")
                 if NOT_UTF8 in text.flaws and self.errors == "strict":
-                    raise StudyError(f"{record.where}: a text is not UTF-8; save the file as UTF-8")
+                    raise StudyError(f"{record.where}: a text is not UTF-8; {UTF8_REMEDY}")
                 yield position, text
 
 

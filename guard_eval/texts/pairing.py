@@ -10,9 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from guard_eval.errors import StudyError
-from guard_eval.records import MESSAGE_BYTES, Gold, Pair, Prompt, clean_for_raters, make_content_id
+from guard_eval.records import (
+    MESSAGE_BYTES,
+    Generation,
+    Gold,
+    Pair,
+    Prompt,
+    clean_for_raters,
+    make_content_id,
+)
 from guard_eval.study.criteria_settings import StudyFile
-from guard_eval.texts.generations import Generation
 from guard_eval.texts.rows import Record, read_json_lines
 
 
@@ -97,17 +104,15 @@ def make_pairs(
                 for_people=prompt.id in rated,
                 round=_find_round(prompt, rounds, seed),
             )
-            _check_pair_fits_page(pair)
+            size = len(json.dumps((pair.prompt, pair.text_a, pair.text_b)))
+            if pair.for_people and size > 0.95 * MESSAGE_BYTES:
+                where = f"prompt {pair.prompt_id!r} ({pair.dataset})"
+                raise StudyError(
+                    f"the texts of {where} are too long for a rater's page (19 MB); shorten them"
+                )
             pairs.append(pair)
     _check_existing_pairs(existing, pairs, prompts, compare)
     return pairs
-
-
-def _check_pair_fits_page(pair: Pair) -> None:
-    size = len(json.dumps((pair.prompt, pair.text_a, pair.text_b)))
-    if pair.for_people and size > 0.95 * MESSAGE_BYTES:
-        where = f"prompt {pair.prompt_id!r} ({pair.dataset})"
-        raise StudyError(f"the texts of {where} are too long for a rater's page (19 MB); shorten them")
 
 
 def choose_prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> set[str]:

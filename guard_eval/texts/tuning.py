@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from itertools import chain
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Prompt, make_content_id
+from guard_eval.records import Prompt, clean_for_raters, make_content_id
 from guard_eval.store import Store, TidyRow, unblind
 from guard_eval.study import Study
 from guard_eval.study.tuning import JUDGE, TUNING_DATABASE, Search
-from guard_eval.texts.pairing import draw_prompts
+from guard_eval.texts.pairing import draw_prompts, drop_repeated_prompts
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
 
@@ -18,7 +18,8 @@ TUNE = ("measure", "--tune")
 def split_prompts_for_tuning(study: Study) -> tuple[list[Prompt], list[Prompt]]:
     """Return two lists: the prompts for tuning (empty without [tuning]), and the prompts to compare.
 
-    The draw does not change if prompts are added to the file.
+    The draw does not change if prompts are added to the file. A prompt with the words of a prompt for tuning
+    is not compared.
 
     Raises:
         StudyError: A dataset would have no prompt to compare.
@@ -27,14 +28,16 @@ def split_prompts_for_tuning(study: Study) -> tuple[list[Prompt], list[Prompt]]:
     tuning = study.settings.tuning
     if tuning is None:
         return [], prompts
+    distinct = drop_repeated_prompts(prompts)
     if tuning.prompts == 0:
-        return prompts, prompts
+        return distinct, prompts
     seed = study.settings.seed
-    drawn = draw_prompts(prompts, per_dataset=tuning.prompts, seed=seed, purpose="tuning")
+    drawn = draw_prompts(distinct, per_dataset=tuning.prompts, seed=seed, purpose="tuning")
     choice = study.valid_tuning_choice
     ids = set(choice.prompts) if choice else {prompt.id for prompt in drawn}
     choosing = [prompt for prompt in prompts if prompt.id in ids]
-    compared = [prompt for prompt in prompts if prompt.id not in ids]
+    words = {clean_for_raters(prompt.text) for prompt in choosing}
+    compared = [prompt for prompt in prompts if clean_for_raters(prompt.text) not in words]
     used_up = {prompt.dataset for prompt in choosing} - {prompt.dataset for prompt in compared}
     if used_up:
         raise StudyError(
@@ -98,7 +101,8 @@ def read_compared_prompts(study: Study) -> list[Prompt]:
     if study.settings.tuning is not None:
         choice = study.valid_tuning_choice
         if choice is None:
-            steps = f"{study.format_command('generate')}, then {study.format_command(*TUNE)}"
+            generate = "" if study.has_all_texts_in_files else f"{study.format_command('generate')}, then "
+            steps = f"{generate}{study.format_command(*TUNE)}"
             raise StudyError(f"no setting is chosen yet by the rule in [tuning]; run: {steps}")
         if choice.hash != hash_tuning_choice(study, choice.searches):
             problem = "the texts that chose the settings, or tuning.json, have changed since"

@@ -100,12 +100,11 @@ def build_request(
     body |= judge.extra_body
     for name in form.without:
         body.pop(name, None)
-    texts = [dict(message) for message in messages]
     if "system" in form.without:
-        system, first, *others = texts
-        first = {"role": "user", "content": f"{system['content']}\n\n{first['content']}"}
-        texts = [first, *others]
-    body["messages" if chat else "input"] = texts
+        system, first, *others = messages
+        content = f"{system['content']}\n\n{first['content']}"
+        messages = [{"role": "user", "content": content}, *others]
+    body["messages" if chat else "input"] = messages
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 

@@ -8,7 +8,6 @@ from verdicts_by_hand import joined, listed
 from analysis import report as written
 from analysis import shares
 from analysis.reports.command import report
-from analysis.scores.combined import Composite
 from analysis.scores.scores import ScoredVerdicts
 from guard_eval.errors import StudyError
 
@@ -44,7 +43,7 @@ def test_composite_of_a_panel_uses_panel_scores():
     frames = [table([[word] for word in words], "model", name) for name, words in judged.items()]
     result = ScoredVerdicts.from_verdicts(
         joined(*frames),
-        composite=Composite(weights=BOTH),
+        composite=BOTH,
         panel="majority",
     )
     (panel,) = result.panels

@@ -119,3 +119,16 @@ def test_declared_panel_comes_before_its_judges(tmp_path):
         "The judge b found no difference",
         "The table has 2 more judges.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["xx", "yy"] * 6, "The judge b found no difference"),
+        (["xx"] * 5, "The judge b gives no answer: too few pairs"),  # p is at least 2 · ½⁵ = .0625
+        (["xy"] * 12, "The judge b gives no answer: nothing to test"),
+    ],
+)
+def test_judge_without_conclusion_found_nothing(tmp_path, words, says):
+    summary = analysis.report(judged(a=["xx", "yy"] * 6, b=words), tmp_path).summary
+    assert says in summary.replace("\u00a0", " ")

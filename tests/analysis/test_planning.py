@@ -11,9 +11,8 @@ from statsmodels.stats import inter_rater
 from statsmodels.stats.proportion import power_ztost_prop
 from verdicts_by_hand import listed
 
-from analysis.planning.command import plan_study, power
+from analysis.planning.command import find_most_demanding_criterion, plan_study, power, read_pilot
 from analysis.planning.formulas import Design, compute_power, find_items_needed
-from analysis.planning.pilot import find_most_demanding_criterion, read_pilot
 from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
 from guard_eval.reporting.words import format_limits

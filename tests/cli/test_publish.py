@@ -16,7 +16,7 @@ from analysis.publication.describe import describe
 from analysis.publication.export import export
 from analysis.publication.publish import publish
 from analysis.reports.command import report
-from analysis.reports.preregistration import compare_with_written_plan
+from analysis.reports.study_report import compare_with_written_plan
 from guard_eval.errors import StudyError
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.store import Store, handout, verdicts

@@ -8,6 +8,7 @@ import pytest
 from rating import invite_people
 from read_files import read_json_lines
 
+from analysis.demo import simulate_verdicts
 from analysis.reports.command import report
 from analysis.reports.study_report import make_study_context
 from guard_eval.errors import StudyError
@@ -16,6 +17,8 @@ from guard_eval.store import Store, handout, unblind, verdicts
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
 from guard_eval.texts.continuations import append_lines
+from guard_eval.texts.new import new
+from guard_eval.texts.pair import pair
 
 pytestmark = pytest.mark.slow
 
@@ -124,6 +127,31 @@ def test_report_warns_about_unfinished_ratings(paired, monkeypatch):
     declared = report(paired, overrides=["analysis.sequential=true"]).answer
     assert "looked at early" not in declared
     assert f"Planned ratings are missing: {unfinished}" in declared
+
+
+@pytest.mark.parametrize(
+    ("added", "overrides", "reasons"),
+    [
+        ("a comparison", ['pairs.compare=[["x", "y"], ["x", "z"]]'], ()),
+        ("a prompt", [], ("pairs were added to a comparison after its first verdict",)),
+        ("a prompt", ["analysis.sequential=true"], ()),
+    ],
+)
+def test_pairs_added_after_verdicts_are_exploratory(tmp_path, added, overrides, reasons):
+    """With more prompts until p is small, too many studies find a difference that does not exist."""
+    table = tmp_path / "texts.csv"
+    rows = [f"Question {n},{name},Answer {n} by {name}.\n" for n in range(4) for name in "xyz"]
+    table.write_text("".join(["prompt,system,text\n", *rows]))
+    folder = tmp_path / "study"
+    new(folder, texts=[table])
+    pair(Study.open(folder, ['pairs.compare=[["x", "y"]]', "prompts.limit=3"]))
+    limit = "prompts.limit=4" if added == "a prompt" else "prompts.limit=3"
+    study = Study.open(folder, ['pairs.compare=[["x", "y"]]', limit, *overrides])
+    simulate_verdicts(study)
+    assert pair(study).new == (1 if added == "a prompt" else 3)
+    with Store.open(study.database, declared=study.declared) as store:
+        context = make_study_context(study, store, unblind.read_tidy_rows(store))
+    assert tuple(reason for reason in context.late_changes if "pairs" in reason) == reasons
 
 
 def test_report_is_written_into_the_current_folder(tmp_path, monkeypatch):

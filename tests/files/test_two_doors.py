@@ -20,14 +20,14 @@ ALLOWED = {
     "judge/viewer.py": {"read_text"},
     "annotation_app/server.py": {"read_text"},
     # Bytes that a door has read.
-    "analysis/replication/measured.py": {"read_csv"},
+    "analysis/replication/compare.py": {"read_csv"},
     "analysis/reports/study_report.py": {"read_csv"},
     # Not files of a study.
     "guard_eval/cli/frame.py": {"open"},  # the null device
     "guard_eval/cli/start.py": {"open"},  # the null device
     "guard_eval/generation/engines/encoding.py": {"read_text"},  # the size of this process
     "guard_eval/reporting/drawing.py": {"open", "savefig"},  # into memory
-    "guard_eval/files/sheets.py": {"load_workbook"},  # from memory
+    "guard_eval/files/rows.py": {"load_workbook"},  # from memory
     "guard_eval/store/database.py": {"copyfile"},  # into a folder that was just made
     # After a check of the same folder by a door.
     "analysis/publication/publish.py": {"rmtree"},  # a folder that was just made

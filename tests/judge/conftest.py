@@ -61,8 +61,8 @@ def judge_study(store, judge, environ, *, questions=None, batch=False, **more):
         **more,
     }
     questions = read_unjudged_questions(store, judge, seed=11) if questions is None else questions
-    run = (BatchRun if batch else OnlineRun)(store, judge, seed=11, **options)
-    return run.judge_questions([questions])
+    online = OnlineRun(store, judge, seed=11, **options)
+    return (BatchRun(online) if batch else online).judge_questions([questions])
 
 
 @pytest.fixture

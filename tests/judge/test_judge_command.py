@@ -187,13 +187,14 @@ def test_free_judge_needs_no_confirmation(guard_eval, study, pair):
     assert "2 judged" in guard_eval("judge", "s").out
 
 
-def test_preview_names_changed_settings(folder, study, guard_eval):
+def test_judge_names_changed_settings(folder, study, guard_eval):
     assert guard_eval("judge", "s", "--yes").code == 0
     study(JUDGE.replace('["fluency"]', '["coherence"]'))
     assert "on fluency, but study.toml now names coherence." in guard_eval("judge", "s", "--dry-run").err
     study(JUDGE + "temperature = 0.5\n")
-    ran = guard_eval("judge", "s", "--dry-run")
-    assert "has verdicts with other settings" in " ".join(ran.err.split())
+    for option in ("--dry-run", "--yes"):
+        ran = guard_eval("judge", "s", option)
+        assert "has verdicts with other settings" in " ".join(ran.err.split())
     assert "judge.temperature from null to 0.5" in " ".join(ran.err.split())
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import math
 import random
 import signal
 import sqlite3
@@ -28,6 +29,7 @@ from guard_eval.store.judging import requests
 from guard_eval.store.judging.group_commit import GroupCommit
 from guard_eval.store.schema import add_rows, query
 from judge import journal as judge_journal
+from judge import run as judge_run
 from judge.questions import RequestBuilder, read_unjudged_questions
 from judge.recheck import draw_requests_to_recheck
 from judge.viewer import read_judged_comparisons
@@ -240,6 +242,34 @@ def test_lease_that_cannot_be_renewed_ends_the_run(*, run, store, pairs, databas
     locked.close()
     server.act = make_verdict
     assert run(concurrency=1).requests == 3
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_paid_answers_are_stored_when_the_database_is_back(
+    *, run, store, pairs, server, monkeypatch, concurrency
+):
+    """The database is away for some time, and answers to requests that were already sent arrive."""
+    pairs(4)
+    begin_write = Store.begin_write
+    back_at = math.inf
+
+    def begin_write_later(store):
+        nonlocal back_at
+        is_answered = len(server.asks) >= 3
+        back_at = min(back_at, time.monotonic() + 0.5) if is_answered else back_at
+        if is_answered and time.monotonic() < back_at:
+            raise StudyError("cannot use the database")
+        return begin_write(store)
+
+    server.act = lambda ask: make_verdict(ask, delay=0.1)
+    monkeypatch.setattr(Store, "begin_write", begin_write_later)
+    monkeypatch.setattr(judge_run, "STORE_PAUSES_SECONDS", [25.0] * 3)  # 0.5 seconds at the pace of tests
+    with contextlib.suppress(StudyError):
+        run(concurrency=concurrency)
+    assert read_spending(store).answers == len(server.asks) >= 3
+    end_leases(store)
+    run(concurrency=concurrency)
+    assert (count_judged_presentations(store), server.times_paid) == (8, {1})
 
 
 def test_late_answer_to_a_lost_request_is_used(run, store, pairs, server):

@@ -25,7 +25,7 @@ from guard_eval.metrics.scores import (
     find_scores_closest_to_human,
     format_value,
 )
-from guard_eval.texts.generations import HUMAN
+from guard_eval.records import HUMAN
 
 FORMULA = "=cmd|' /C calc'!A0"
 HOSTILE = [

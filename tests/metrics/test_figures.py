@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from guard_eval.metrics.figures import draw_scores_of_metric
+from guard_eval.records import HUMAN
 from guard_eval.reporting.escaping import join_lines
-from guard_eval.texts.generations import HUMAN
 
 pytestmark = pytest.mark.slow
 

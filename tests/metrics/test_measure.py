@@ -14,8 +14,8 @@ from guard_eval.metrics.export import write_results
 from guard_eval.metrics.inference import EQUAL_SCORES
 from guard_eval.metrics.measurement import MODULES
 from guard_eval.metrics.scores import OVERALL
+from guard_eval.records import HUMAN
 from guard_eval.study.settings import MetricName
-from guard_eval.texts.generations import HUMAN
 
 TWO = [
     generation("a b a b a", tokens=6, seconds=0.5, finish="eos"),

@@ -19,8 +19,8 @@ from guard_eval.metrics.scorers.bertscore import compute_bertscores
 from guard_eval.metrics.scorers.coherence import compute_log_likelihoods
 from guard_eval.metrics.scorers.mauve import compute_mauve, compute_text_features, cut_to_first_tokens
 from guard_eval.metrics.scoring_models import ScoreCache, ScoringModel
+from guard_eval.records import HUMAN, Generation
 from guard_eval.study.system_settings import BUNDLED, locate_model
-from guard_eval.texts.generations import HUMAN, Generation
 
 pytest.importorskip("faiss", reason="MAUVE needs faiss: pip install 'guard-eval[metrics]'")
 

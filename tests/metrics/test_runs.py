@@ -5,7 +5,7 @@ from factories import PROMPT, continuation
 from texts_measured import generation, measured, score_of
 
 from guard_eval.metrics.scores import METRICS
-from guard_eval.texts.generations import make_generation
+from guard_eval.records import make_generation
 
 WORDS = "abcdefghijkl"
 

@@ -1,6 +1,7 @@
 """`measure --tune` chooses settings of texts from a file on tuning prompts, and compares on other prompts."""
 
 import csv
+import json
 import re
 
 import pytest
@@ -78,14 +79,19 @@ def test_tuning_chooses_settings_of_texts_in_a_file(study):
     assert new_study.systems == {"plain": 40, "top_p(0.7)": 40, "top_p(0.8)": 40, "top_p(0.9)": 40}
     assert 'setting_of = "top_p"' in (folder / "study.toml").read_text()
     with pytest.raises(
-        StudyError, match=r"no setting is chosen yet by the rule in \[tuning\]; run: .*measure .* --tune"
+        StudyError,
+        match=r"no setting is chosen yet by the rule in \[tuning\]; run: guard-eval measure .* --tune",
     ):
         pair(opened(folder))
     with pytest.raises(StudyError, match="no setting is chosen yet"):
         measure(opened(folder))
-    assert "nothing is chosen" in str(read_status(folder, ()).lines)
+    status = read_status(folder, ())
+    assert "nothing is chosen" in str(status.lines)
+    assert [command for command in status.next if " measure " in command] == [status.next[0]]
+    assert status.next[0].endswith(" --tune")
     result = measure(opened(folder), tune=True)
     assert result.lines[0] == "top_p: top_p(0.9) was chosen"
+    assert [command.split()[1] for command in result.next] == ["pair"]  # files have all texts
     assert any("value 1 = 0.9 was the largest tried" in line for line in result.warnings)
     assert [row["chosen"] for row in read_csv(folder / "tuning.csv")] == ["false", "false", "true", "true"]
     tuned = opened(folder)
@@ -117,6 +123,23 @@ def test_added_prompts_do_not_change_the_tuning_prompts(study):
     path.write_text(more + path.read_text())
     assert before
     assert {prompt.id for prompt in split_prompts_for_tuning(opened(folder))[0]} == set(chose)
+
+
+@pytest.mark.parametrize(("number", "chosen", "count"), [(30, 30, 10), (0, 40, 40)])
+def test_a_repeated_prompt_counts_once_in_tuning(study, number, chosen, count):
+    folder, _ = study(RULE.replace("30", str(number)))
+    path = folder / "prompts.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    repeats = [
+        row | {"id": f"{name}{row['id']}", "prompt": f"{row['prompt']} "} for name in "ab" for row in rows
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in [*rows, *repeats]))
+    measure(opened(folder), tune=True)
+    choosing, compared = split_prompts_for_tuning(opened(folder))
+    words = {prompt.text.strip() for prompt in choosing}
+    assert len(choosing) == len(words) == chosen
+    assert number == 0 or not words & {prompt.text.strip() for prompt in compared}
+    assert pair(opened(folder)).count == count
 
 
 def test_a_strategy_without_a_valid_setting_is_named(study):

@@ -12,7 +12,7 @@ import torch
 from slow_guard import SlowEquations, sigmoid
 from stepping import Follower
 
-from guard_eval.generation.decoding.guard import algorithm1, equations, released
+from guard_eval.generation.decoding.guard import equations
 from guard_eval.generation.strategies import Guard
 
 pytestmark = pytest.mark.slow
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slow
 VOCABULARY = 152_064  # of Qwen2.5-7B
 ADAPT = {
     "equations": equations.adapt_parameters,
-    "algorithm1": algorithm1.adapt_parameters,
-    "released": released.adapt_parameters,
+    "algorithm1": equations.adapt_by_algorithm1,
+    "released": equations.adapt_by_released_program,
 }
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.replication.compare import KEYS, compare_figures_with_paper
-from analysis.replication.measured import (
+from analysis.replication.compare import (
+    KEYS,
+    compare_figures_with_paper,
     compute_figures_of_verdicts,
     convert_scores_to_figures,
     read_shares_from_counts,

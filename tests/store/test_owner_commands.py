@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 from factories import STUDY_HEAD
 
-from analysis.monitor.rater_list import list_raters
+from analysis.monitor.status import list_raters
 from analysis.publication.export import export
 from annotation_app.annotate import annotate, make_url
 from guard_eval import progress

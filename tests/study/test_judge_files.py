@@ -78,7 +78,7 @@ def test_template_with_wrong_placeholders_is_refused(judge, text, says):
     [
         ("", "list should have at least 1 item"),
         (lines(*[EXAMPLE] * 65), "list should have at most 64 items"),
-        ("[]", "example[1]: []: input should be a valid dictionary"),
+        ("[]", "example[1]: []: input should be a table with the keys id, prompt, a, b, verdict"),
         (f"{lines(EXAMPLE)}\n{{", "key must be a string at line 2"),
         (lines(EXAMPLE, {**EXAMPLE, "ration": "A"}), "example[2].ration: is not a setting; did you mean 'ra"),
         (lines({"prompt": "p", "a": "x", "verdict": {"wit": "A"}}), "example[1].b: is missing; add it"),

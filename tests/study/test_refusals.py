@@ -26,7 +26,10 @@ TABLES = [
         "model.device={model = 1.5}",
         "model.device.model: 1.5: input should be a valid integer, or a valid string",
     ),
-    ("model.device=3", "'balanced_low_0' or 'sequential', or a valid string, or a valid dictionary"),
+    (
+        "model.device=3",
+        "'balanced_low_0' or 'sequential', or a valid string, or a table, such as {key = value}",
+    ),
     ("generation.batch_size=true", "generation.batch_size: True: input should be a valid integer, or 'auto'"),
     ("generation.strategies=['greedy', 'acs', 'acs(q=1)']", "these names occur twice: acs(q=1)"),
     ("generation.strategies=['guard', 'topk']", "strategies[2]: 'topk': unknown strategy 'topk': did you"),
@@ -114,7 +117,7 @@ JUDGES = [
         "model='m', usd_per_million_tokens=[-1, 1]",
         "tokens[1]: -1: input should be greater than or equal to 0",
     ),
-    ("model='m', usd_per_million_tokens=2", "usd_per_million_tokens: 2: input should be a valid list"),
+    ("model='m', usd_per_million_tokens=2", "usd_per_million_tokens: 2: input should be a list, such as [2]"),
     ("model='m', usd_per_million_tokens=[2]", "tokens: [2]: list should have at least 2 items"),
 ]
 
@@ -143,6 +146,17 @@ CRITERIA = [
     (f"criteria.w_it={{{A_OR_B}}}", "criteria: these names occur twice: wit"),
 ]
 
+SHAPES = [
+    ("annotation.recruitment=prolific", "input should be a table with the keys prolific, oidc, codes"),
+    ("annotation.recruitment.codes=A", "codes: 'A': input should be a table, such as {key = value}"),
+    ("annotation.pages=true", "with the keys consent, background, practice, check"),
+    ("criteria.a=b", "criteria.a: 'b': input should be a table with the keys title, definition"),
+    ("analysis.by=dataset", "analysis.by: 'dataset': input should be a list, such as ['dataset']"),
+    ("pairs.compare=['guard']", "compare[1]: 'guard': input should be a list, such as ['guard']"),
+    ("judge={model='m'}", "judge: input should be a list, whose tables begin with [[judge]]"),
+    ("judge=[{model='m', usd_per_million_tokens=[1, 2, 3]}]", "list should have at most 2 items, not 3"),
+]
+
 ANNOTATION = [
     ("annotation.recruitment.codes.completed=a b", "codes.completed: 'a b': string should match pattern"),
     ("annotation.recruitment.codes.complete=A", "codes.complete: 'complete': input should be 'completed'"),
@@ -155,6 +169,7 @@ ANNOTATION = [
         *TABLES,
         *CRITERIA,
         *ANNOTATION,
+        *SHAPES,
         *((f"judge=[{{{tables}}}]", says) for tables, says in JUDGES),
         *((f"analysis={{{first}, {second}}}", "no valid test exists for") for first, second in GUARANTEES),
     ],

@@ -5,8 +5,8 @@ from dataclasses import replace
 from guard_eval.errors import StudyError
 from guard_eval.metrics.measurement import measure_generations
 from guard_eval.metrics.scoring_models import MetricTools, ScoreCache
+from guard_eval.records import Generation
 from guard_eval.study.settings import MetricSettings
-from guard_eval.texts.generations import Generation
 
 TEXT_ALONE = ["diversity", "repetition", "distinct", "self_bleu", "length", "speed"]
 

@@ -11,10 +11,9 @@ from factories import PROMPT, continuation, recipe
 
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.metrics.scorers.ngrams import compute_diversity
-from guard_eval.records import Prompt
+from guard_eval.records import Generation, Prompt
 from guard_eval.texts.continuations import append_continuations
 from guard_eval.texts.generation_files import FURTHER, read_generations
-from guard_eval.texts.generations import Generation
 
 PUBLISHED = Path(__file__).parents[2].parent / "shared" / "data" / "generations"
 

@@ -1,7 +1,5 @@
 """Agreement of raters of one kind: raw agreement, Fleiss' κ, Krippendorff's α, Gwet's AC1 and ICC(1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -11,7 +9,9 @@ import pandas as pd
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import (
     ResultKey,
+    ScoredVerdicts,
     UnitScores,
+    compute_mean_scores,
     count_verdicts_by_item,
     find_item_numbers,
     group_by_result,
@@ -103,11 +103,11 @@ def measure_agreement(evidence: Evidence) -> list[AgreementRow]:
 
     A kind with only one rater has no row. Judges are compared with each other, never with people.
     """
-    in_full = evidence.detailed_evidence
-    choices = count_possible_choices(in_full)
+    detailed = evidence.detailed_verdicts
+    choices = count_possible_choices(detailed, are_ties_possible=evidence.context.ties)
     return [
         _make_agreement_row(key, scores, choices, evidence.plan.level)
-        for key, scores in group_by_result(in_full.scored.scores_by_kind)
+        for key, scores in group_by_result(detailed.scores_by_kind)
         if len(scores["rater"].unique()) > 1
     ]
 
@@ -121,8 +121,7 @@ def _make_agreement_row(
     counts = count_verdicts_by_item(scores)
     kappa = fleiss_kappa(counts, by_unit.codes, level=level)
     alpha = krippendorff_alpha(counts, by_unit.codes, level=level)
-    score = scores["net"].to_numpy() / scores["showings"].to_numpy()
-    icc = intraclass_correlation(item, score, by_unit.codes, level=level)
+    icc = intraclass_correlation(item, compute_mean_scores(scores), by_unit.codes, level=level)
     per_item = len(scores) / len(first)
     return AgreementRow(
         *key,
@@ -144,15 +143,14 @@ def _make_agreement_row(
     )
 
 
-def count_possible_choices(evidence: Evidence) -> int:
+def count_possible_choices(verdicts: ScoredVerdicts, *, are_ties_possible: bool | None) -> int:
     """Return the number of choices that raters had: two if ties are neither declared nor in the table.
 
     A judge whose verdict changes with the order of the texts counts as a tie.
     """
-    ties = evidence.context.ties
-    if ties is None:
-        ties = bool((evidence.frame["verdict"] == TIE).any())
-    return 3 if ties or bool((evidence.scored.scores["net"] == 0).any()) else 2
+    if are_ties_possible is None:
+        are_ties_possible = bool((verdicts.frame["verdict"] == TIE).any())
+    return 3 if are_ties_possible or (verdicts.scores["net"] == 0).any() else 2
 
 
 def make_section(evidence: Evidence) -> Section | None:

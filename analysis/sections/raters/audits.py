@@ -3,11 +3,8 @@
 Comparisons are never pooled. People, models and simulated raters are never pooled either.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import Literal, cast
 
 import numpy as np
@@ -21,7 +18,7 @@ from analysis.scores.scores import convert_methods_to_signs
 from analysis.sections.raters.likeness import measure_likeness_to_judges
 from analysis.sections.section import Section, make_table_section, remove_word_simulated
 from guard_eval.estimate import Floats
-from guard_eval.records import TIE, record
+from guard_eval.records import TIE, Couple, record
 from guard_eval.reporting.words import (
     KIND_PLACE,
     RATERS,
@@ -137,16 +134,14 @@ def find_redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
         return
     verdicts = rows.pivot_table(index="showing", columns="criterion", values="side", aggfunc="first")
     names = [find_criterion_title(str(name)) for name in verdicts]
-    sides = verdicts.to_numpy(dtype=float)
-    kappas = np.full((len(names), len(names)), np.nan)
-    for pair in combinations(range(len(names)), 2):
-        kappas[pair] = _compute_kappa_of_criteria(sides[:, pair])
+    # The types of pandas know no function as a method.
+    kappas = verdicts.corr(_compute_kappa_of_criteria, FEWEST).to_numpy()  # type: ignore[arg-type]
     count, group_of = connected_components(kappas >= REDUNDANT_KAPPA - ROUNDING, directed=False)
     for label in range(count):
         group = np.flatnonzero(group_of == label)
         if len(group) < 2:
             continue
-        whole = _select_complete_showings(sides[:, group])
+        whole = verdicts.iloc[:, group].dropna().to_numpy()
         same = int((whole == whole[:, :1]).all(axis=1).sum())
         least = float(np.nanmin(kappas[np.ix_(group, group)]))
         yield FindingRow(
@@ -159,21 +154,16 @@ def find_redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
         )
 
 
-def _select_complete_showings(sides: Floats) -> Floats:
-    """Return the showings that have a verdict on every criterion."""
-    return np.asarray(sides[~np.isnan(sides).any(axis=1)])
-
-
-def _compute_kappa_of_criteria(sides: Floats) -> float:
-    """Return Cohen's κ of verdicts on two criteria, [showings, 2]; NaN if it is undefined or n is small."""
-    both = _select_complete_showings(sides)
-    if len(both) < FEWEST or np.ptp(both) == 0:
+def _compute_kappa_of_criteria(first: Floats, second: Floats) -> float:
+    """Return Cohen's κ of the verdicts on two criteria, [showings] each; NaN if it is undefined."""
+    both = np.column_stack([first, second])
+    if np.ptp(both) == 0:
         return np.nan
     table, _ = to_table(both)
     return float(cohens_kappa(table, return_results=False))
 
 
-def find_unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterator[FindingRow]:
+def find_unbalanced_sides(showings: pd.DataFrame, methods: Couple) -> Iterator[FindingRow]:
     """Find comparisons in which one method was shown first more often than chance explains.
 
     Most designs decide the sides by pair (one side for all raters, or slots that balance each other), so the
@@ -203,7 +193,7 @@ def find_unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> I
 
 
 def find_unvarying_raters(
-    rows: pd.DataFrame, showings: pd.DataFrame, methods: tuple[str, str]
+    rows: pd.DataFrame, showings: pd.DataFrame, methods: Couple
 ) -> Iterator[FindingRow]:
     """Find raters whose verdicts hardly depend on the texts, among raters with at least `FEWEST` verdicts.
 
@@ -234,7 +224,7 @@ def find_unvarying_raters(
             yield FindingRow(kind=kind, where=f"rater {rater}, ", what=what, severity=severity)
 
 
-def _find_rater_habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:
+def _find_rater_habits(counts: pd.Series, methods: Couple) -> Iterator[tuple[str, str]]:
     """Yield each habit of a rater as its kind and a sentence."""
     verdicts = counts["verdicts"]
     low = counts["low"]

@@ -1,14 +1,12 @@
 """On which pairs do people disagree most, with each other and with a judge?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import CELL, count_verdicts_by_item, find_item_numbers
+from analysis.scores.scores import CELL, compute_mean_scores, count_verdicts_by_item, find_item_numbers
 from analysis.sections.section import ComparisonRow, Section, group_by, make_result_labels, make_table_section
 from analysis.stats.agreement import compute_agreement_by_item
 from guard_eval.records import PEOPLE_OF, record
@@ -43,16 +41,16 @@ class DisagreementRow(ComparisonRow):
 @declare_plan_keys()
 def list_disagreements(evidence: Evidence) -> list[DisagreementRow]:
     """Return the pairs on which people disagree with each other or with a judge, the largest first."""
-    scores = evidence.detailed_evidence.scored.rater_scores
+    scores = evidence.detailed_verdicts.rater_scores
     is_judge = scores["rater_kind"].isin(PEOPLE_OF)
     people = _measure_disagreements(scores[~is_judge])
     judged = _compare_judges_with_people(scores[is_judge], people)
     pairs = pd.concat([people[people["people"] > 1], judged])
     pairs = pairs[pairs["disagreement"] > 0]
-    columns = [pairs[name].tolist() for name in (*CELL, *PAIR, *FIGURES)]
+    lines = pairs[[*CELL, *PAIR, *FIGURES]].itertuples(index=False, name=None)
     rows = [
         DisagreementRow(*key, dataset=dataset, pair_id=pair, people=count, share=share, disagreement=value)
-        for *key, dataset, pair, count, share, value in zip(*columns, strict=True)
+        for *key, dataset, pair, count, share, value in lines
     ]
     return sorted(rows, key=lambda row: (row.judge, -row.disagreement, row.key, row.dataset, row.pair_id))
 
@@ -75,7 +73,7 @@ def _compare_judges_with_people(judged: pd.DataFrame, people: pd.DataFrame) -> p
     """Return the difference between the judge's share and people's share for each pair."""
     judged = judged.assign(
         people_kind=judged["rater_kind"].map(PEOPLE_OF),
-        judge_share=0.5 + judged["net"] / judged["showings"] / 2,
+        judge_share=0.5 + compute_mean_scores(judged) / 2,
     )
     keys = ["method_a", "method_b", "people_kind", "criterion", *PAIR]
     both = judged.merge(

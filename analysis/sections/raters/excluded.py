@@ -1,7 +1,5 @@
 """Excluded raters: their number, the reasons and dates, and the results with their verdicts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 
@@ -26,9 +24,9 @@ MAX_NAMED = 4
 
 
 @declare_plan_keys()
-def list_excluded_raters(evidence: Evidence) -> list[Exclusion]:
+def list_excluded_raters(evidence: Evidence) -> Sequence[Exclusion]:
     """Return the excluded raters with date and reason, and whether results had been shown before."""
-    return list(evidence.context.exclusions)
+    return evidence.context.exclusions
 
 
 @declare_share_keys

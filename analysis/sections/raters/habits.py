@@ -1,14 +1,13 @@
 """Each rater compared with the others: agreement, ties, preference for a place, and speed."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import add_unit_column, find_item_numbers
+from analysis.scores.scores import add_unit_column, convert_scores_to_labels, find_item_numbers
 from analysis.sections.raters.audits import run_data_audits
 from analysis.sections.section import (
     MAX_NOTES,
@@ -56,11 +55,11 @@ class RaterRow:
 
 
 @declare_plan_keys("alpha", needs=lambda evidence: evidence.are_raters_known)
-def measure_rater_habits(evidence: Evidence) -> list[RaterRow]:
+def measure_rater_habits(evidence: Evidence) -> Iterator[RaterRow]:
     """Return a row per rater over all comparisons and criteria, sorted by kind (people first) and name."""
     scores = evidence.scored.scores_by_kind
     item, _ = find_item_numbers(scores)
-    verdict = 3 * item + np.sign(scores["net"].to_numpy()) + 1
+    verdict = 3 * item + convert_scores_to_labels(scores)
     counts = scores.assign(others=np.bincount(item)[item] - 1, same=np.bincount(verdict)[verdict] - 1)
     agreeing = counts.groupby(KEYS)[["same", "others"]].sum().T.to_dict("list")
     frame = add_unit_column(evidence.frame)
@@ -76,27 +75,23 @@ def measure_rater_habits(evidence: Evidence) -> list[RaterRow]:
     )
     is_placed = first.notna() & ~frame["is_tie"]
     placed = dict(iter(frame[is_placed].groupby(KEYS)))
-    rows = []
     for kind, name in sorted(sums.index, key=lambda key: (KIND_PLACE[key[0]], key)):
         of_rater = sums.loc[kind, name]
         same, compared = agreeing[kind, name]
         of_places = placed.get((kind, name), frame[:0])
-        rows.append(
-            RaterRow(
-                rater_kind=kind,
-                rater=name,
-                pairs=int(of_rater["pairs"]),
-                verdicts=int(of_rater["verdicts"]),
-                tie_share=float(of_rater["tie_share"]),
-                agreement=same / compared if compared else None,
-                compared=int(compared),
-                first_share=estimate_proportion(
-                    of_places["is_first"].to_numpy(), of_places["unit"].to_numpy(), level=evidence.plan.level
-                ),
-                seconds=None if np.isnan(of_rater["seconds"]) else float(of_rater["seconds"]),
-            )
+        yield RaterRow(
+            rater_kind=kind,
+            rater=name,
+            pairs=int(of_rater["pairs"]),
+            verdicts=int(of_rater["verdicts"]),
+            tie_share=float(of_rater["tie_share"]),
+            agreement=same / compared if compared else None,
+            compared=int(compared),
+            first_share=estimate_proportion(
+                of_places["is_first"].to_numpy(), of_places["unit"].to_numpy(), level=evidence.plan.level
+            ),
+            seconds=None if np.isnan(of_rater["seconds"]) else float(of_rater["seconds"]),
         )
-    return rows
 
 
 def make_section(evidence: Evidence) -> Section | None:

@@ -1,8 +1,6 @@
 """The runs of judges: tokens, money, failures, models that answered, and calibration."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import numpy as np
@@ -190,15 +188,13 @@ def _score_calibration_answers(check: str, answers: Sequence[str]) -> int:
             return (lead > 0) - (lead < 0)
 
 
-def describe_changed_models(evidence: Evidence) -> tuple[str, ...]:
+def describe_changed_models(evidence: Evidence) -> Iterator[str]:
     """Write a sentence about each judge whose requests were answered by more than one model."""
     rows = sorted(evidence.rows(list_answering_models), key=lambda row: row.first)
-    sentences = []
     for judge, seen in group_by(rows, lambda row: row.judge).items():
         names = list(dict.fromkeys(row.model for row in seen if row.model is not None))
         if len(names) > 1:
-            sentences.append(f"The model behind {judge} changed while it judged: {', then '.join(names)}.")
-    return tuple(sentences)
+            yield f"The model behind {judge} changed while it judged: {', then '.join(names)}."
 
 
 def describe_mixed_verdict_forms(evidence: Evidence) -> tuple[str, ...]:

@@ -1,7 +1,5 @@
 """Compare a judge with people: does the judge agree with them, and can the judge replace one of them?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
@@ -10,7 +8,13 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import ResultKey, UnitScores, pair_people_with_judges
+from analysis.scores.scores import (
+    ResultKey,
+    UnitScores,
+    convert_scores_to_labels,
+    find_majority_labels,
+    pair_people_with_judges,
+)
 from analysis.sections.results.answering import select_rows_for_report_answer
 from analysis.sections.section import (
     ComparisonRow,
@@ -22,7 +26,7 @@ from analysis.sections.section import (
 from analysis.stats.agreement import cohen_kappa, compute_agreement_by_item
 from analysis.stats.alternative_annotator import run_alternative_annotator_test
 from analysis.stats.proportion import estimate_proportion
-from guard_eval.estimate import Estimate, Floats, Integers, join_notes
+from guard_eval.estimate import Estimate, join_notes
 from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import capitalise, format_percent
 
@@ -68,7 +72,7 @@ def compare_judges_with_people(evidence: Evidence) -> list[JudgeRow]:
 
     There is no row if people and judges rated no pair in common.
     """
-    both = pair_people_with_judges(evidence.detailed_evidence.scored.scores)
+    both = pair_people_with_judges(evidence.detailed_verdicts.scores)
     rows = (_make_judge_agreement_row(key, people, judged, evidence) for key, people, judged in both)
     return [row for row in rows if row is not None]
 
@@ -80,10 +84,10 @@ def _make_judge_agreement_row(
     alpha = evidence.plan.alpha
     level = 1 - alpha
     unit = UnitScores.from_items(judged).codes
-    verdict = _convert_scores_to_labels(judged["net"])
+    verdict = convert_scores_to_labels(judged)
     item = pd.Index(judged["pair_id"]).get_indexer(pd.Index(people["pair_id"]))
     people, item = people[item >= 0], item[item >= 0]
-    label = _convert_scores_to_labels(people["net"])
+    label = convert_scores_to_labels(people)
     tally = np.zeros((len(judged), 3))
     np.add.at(tally, (item, label), 1)
     counts = tally.sum(axis=1)
@@ -94,7 +98,7 @@ def _make_judge_agreement_row(
     wins, why = run_alternative_annotator_test(item, rater, label, verdict, unit, epsilon=EPSILON, q=alpha)
     if not evidence.are_raters_known:
         wins, why = None, "it is not known which person gave which verdict"
-    majority = _find_majority_verdicts(tally)[is_rated]
+    majority = find_majority_labels(tally)[is_rated]
     kappa = cohen_kappa(majority, verdict[is_rated], unit=unit[is_rated], level=level)
     is_paired = counts >= 2
     as_judged = tally[np.arange(len(judged)), verdict][is_paired] / counts[is_paired]
@@ -112,17 +116,6 @@ def _make_judge_agreement_row(
         alternative_wins=wins,
         note=join_notes(left_out, kappa.note, why),
     )
-
-
-def _convert_scores_to_labels(scores: pd.Series) -> Integers:
-    """Return 0 for a verdict for method_b, 1 for a tie and 2 for method_a."""
-    return np.asarray(np.sign(scores.to_numpy()) + 1, dtype=np.int64)
-
-
-def _find_majority_verdicts(tally: Floats) -> Integers:
-    """Return the most frequent verdict of each item, or a tie if two are equal; `tally` is [items, 3]."""
-    is_single = (tally == tally.max(axis=1, keepdims=True)).sum(axis=1) == 1
-    return np.where(is_single, tally.argmax(axis=1), 1).astype(np.int64)
 
 
 def make_section(evidence: Evidence) -> Section | None:

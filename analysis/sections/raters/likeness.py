@@ -1,9 +1,5 @@
 """Did models answer for people? Agreement with each judge, and the events that the app counted."""
 
-from __future__ import annotations
-
-import numpy as np
-
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.likeness import (
     BY_TASTE,
@@ -11,6 +7,7 @@ from analysis.scores.likeness import (
     describe_signs_of_llm_use,
     make_judge_likeness_rows,
 )
+from analysis.scores.scores import convert_scores_to_labels
 from analysis.sections.section import Section, make_table_of_first_rows, remove_word_simulated
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import capitalise, find_criterion_title, format_p, format_percent
@@ -23,7 +20,7 @@ def measure_likeness_to_judges(evidence: Evidence) -> list[JudgeLikeness]:
     """Return each person's agreement with each judge, the least probable first."""
     scores = evidence.scored.rater_scores
     labels = scores[["rater", "rater_kind", "criterion"]].assign(
-        item=scores.groupby(ITEM, observed=True).ngroup(), label=np.sign(scores["net"]) + 1
+        item=scores.groupby(ITEM, observed=True).ngroup(), label=convert_scores_to_labels(scores)
     )
     rows = [
         row

@@ -1,8 +1,6 @@
 """Does the first text win more often? Does the longer text win more often?"""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -11,6 +9,7 @@ import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
 from analysis.scores.scores import (
+    CELL,
     ResultKey,
     UnitScores,
     add_unit_column,
@@ -42,7 +41,7 @@ from guard_eval.reporting.words import (
     format_share_limits,
 )
 
-RATED = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
+RATED = [*CELL, "pair_id", "rater"]
 """The columns that identify a rater's verdicts on one pair and criterion, in both orders of the texts."""
 ITEM = ["method_a", "method_b", "pair_id"]
 
@@ -107,7 +106,7 @@ class LengthRow(ComparisonRow):
 
 
 @declare_plan_keys("alpha")
-def measure_position_effect(evidence: Evidence) -> list[PositionRow]:
+def measure_position_effect(evidence: Evidence) -> Iterator[PositionRow]:
     """Measure how often the first text wins, and how often a verdict flips with the order.
 
     People and each judge have a row per criterion. There are no rows if it is unknown which text was first.
@@ -115,9 +114,8 @@ def measure_position_effect(evidence: Evidence) -> list[PositionRow]:
     """
     frame = evidence.frame
     if "shown_first" not in frame.columns or not frame["shown_first"].notna().any():
-        return []
+        return
     level = evidence.plan.level
-    rows = []
     by_order = _sum_verdicts_by_order(add_unit_column(frame[frame["shown_first"].notna()]))
     for key, group in group_by_raters(by_order, "judge", "criterion"):
         untied = group[group["side"] != 0]
@@ -126,23 +124,20 @@ def measure_position_effect(evidence: Evidence) -> list[PositionRow]:
         flipped = (both["side_x"] * both["side_y"] == -1).to_numpy()
         repeated = group[group["samples"] > 1]
         differ = (repeated["answers"] > 1).to_numpy()
-        rows.append(
-            PositionRow(
-                *key,
-                first=int(for_first.sum()),
-                second=int((~for_first).sum()),
-                ties=len(group) - len(untied),
-                first_share=estimate_proportion(for_first, untied["unit"].to_numpy(), level=level),
-                method_a_first=float(group["a_first"].mean()),
-                both_orders=len(both),
-                flipped=int(flipped.sum()),
-                changed=int((both["side_x"] != both["side_y"]).sum()),
-                flip_rate=estimate_proportion(flipped, both["unit"].to_numpy(), level=level),
-                repeated=len(repeated),
-                contradictions=estimate_proportion(differ, repeated["unit"].to_numpy(), level=level),
-            )
+        yield PositionRow(
+            *key,
+            first=int(for_first.sum()),
+            second=int((~for_first).sum()),
+            ties=len(group) - len(untied),
+            first_share=estimate_proportion(for_first, untied["unit"].to_numpy(), level=level),
+            method_a_first=float(group["a_first"].mean()),
+            both_orders=len(both),
+            flipped=int(flipped.sum()),
+            changed=int((both["side_x"] != both["side_y"]).sum()),
+            flip_rate=estimate_proportion(flipped, both["unit"].to_numpy(), level=level),
+            repeated=len(repeated),
+            contradictions=estimate_proportion(differ, repeated["unit"].to_numpy(), level=level),
         )
-    return rows
 
 
 def _sum_verdicts_by_order(frame: pd.DataFrame) -> pd.DataFrame:
@@ -162,13 +157,12 @@ def measure_length_effect(evidence: Evidence) -> list[LengthRow]:
 
     Lengths may be in any unit, such as characters or tokens, because only the ratio within a pair matters.
     """
-    frame = evidence.detailed_evidence.frame
-    if not {"length_a", "length_b"} <= set(frame.columns):
+    scored = evidence.detailed_verdicts
+    if not {"length_a", "length_b"} <= set(scored.frame.columns):
         return []
-    lengths = _compute_length_ratios(frame)
+    lengths = _compute_length_ratios(scored.frame)
     if not lengths["known"].any():
         return []
-    scored = evidence.detailed_evidence.scored
     items = dict(group_by_result(scored.items.merge(lengths, on=ITEM, how="left")))
     scores = scored.scores.merge(lengths[[*ITEM, "ratio"]], on=ITEM, how="left")
     rows = [

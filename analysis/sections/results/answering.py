@@ -1,7 +1,6 @@
 """Select the results for the report's answer, with the declared test."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
 
 from analysis.evidence import SHARE_KEYS, Evidence, declare_plan_keys
@@ -15,8 +14,8 @@ from guard_eval.records import PEOPLE_OF
 
 
 @declare_plan_keys(*SHARE_KEYS, "sequential", "assisted_by")
-def select_rows_for_report_answer(evidence: Evidence) -> list[WinShareRow]:
-    """Return the win shares over all datasets for the report's answer, with the test that the plan declares.
+def select_rows_for_report_answer(evidence: Evidence) -> Iterator[WinShareRow]:
+    """Yield the win shares over all datasets for the report's answer, with the test that the plan declares.
 
     The plan may declare shares assisted by a judge, sequential tests, rounds, or the usual sign-flip test.
     """
@@ -35,22 +34,18 @@ def select_rows_for_report_answer(evidence: Evidence) -> list[WinShareRow]:
         declared = {
             row.key: (shares[row.key], row) for row in evidence.rows(summarise_rounds) if row.key in shares
         }
-    return [
-        _replace_test_by_declared_test(row, *declared[row.key]) if row.key in declared else row
-        for row in rows
-    ]
-
-
-def _replace_test_by_declared_test(
-    row: WinShareRow, share: Estimate, test: SequentialRow | AssistedRow | RoundsRow
-) -> WinShareRow:
-    """Return a copy of a row with the share and p of the declared test, which has no smallest possible p."""
-    return replace(
-        row,
-        win_share=share,
-        p=test.p,
-        p_adjusted=test.p_adjusted,
-        family=test.family,
-        method=test.method,
-        smallest_p=0.0,
-    )
+    for row in rows:
+        if row.key not in declared:
+            yield row
+            continue
+        share, test = declared[row.key]
+        # The declared test has no smallest possible p.
+        yield replace(
+            row,
+            win_share=share,
+            p=test.p,
+            p_adjusted=test.p_adjusted,
+            family=test.family,
+            method=test.method,
+            smallest_p=0.0,
+        )

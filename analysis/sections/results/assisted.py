@@ -4,8 +4,6 @@ People rate a random part of the pairs that a judge judges. The estimate is peop
 agrees with people makes the interval narrower; a judge that does not agree leaves the result unchanged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -14,7 +12,13 @@ import pandas as pd
 from scipy import stats
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import ResultKey, UnitScores, group_by_result, pair_people_with_judges
+from analysis.scores.scores import (
+    ResultKey,
+    UnitScores,
+    compute_mean_scores,
+    group_by_result,
+    pair_people_with_judges,
+)
 from analysis.scores.win_share import estimate_share_of_these_raters
 from analysis.sections.results.shares import TestedRow, correct_p_values
 from analysis.sections.section import (
@@ -88,7 +92,7 @@ def measure_assisted_shares(evidence: Evidence) -> list[AssistedRow]:
         people = items[key._replace(rater_kind=PEOPLE_OF[key.rater_kind], judge="")]
         is_useful = len(judged) > len(people) and UnitScores.from_items(people).n >= FEWEST_RATED
         if is_useful or key.judge == evidence.plan.assisted_by:
-            share = 0.5 + judged["net"] / (2 * judged["showings"])
+            share = 0.5 + compute_mean_scores(judged) / 2
             raters = int(scores["rater"].nunique())
             rows.append(
                 _make_assisted_row(key, raters, people, judged.assign(share=share, raters=1), evidence)

@@ -1,7 +1,6 @@
 """Does the result depend on a column of the table, such as the genre, the language or the length?"""
 
-from __future__ import annotations
-
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 
@@ -9,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, declare_plan_keys
-from analysis.scores.scores import group_by_result, score_items
+from analysis.scores.scores import compute_mean_scores, group_by_result, score_items
 from analysis.sections.results.shares import (
     CountedRow,
     TestedRow,
@@ -26,7 +25,7 @@ from analysis.sections.section import (
 )
 from analysis.stats.interaction import run_interaction_test
 from analysis.verdicts.reading import get_reading
-from analysis.verdicts.table import ABOUT_VERDICTS, KNOWN, STORED, convert_to_texts, has_named_raters
+from analysis.verdicts.table import HEADINGS, KNOWN, STORED, convert_to_texts, has_named_raters
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.estimate import Estimate
 from guard_eval.files.headings import simplify_heading
@@ -44,7 +43,7 @@ from guard_eval.reporting.words import (
 MAX_VALUES = 12
 """If a column has more distinct values, numbers are split into thirds and a column of texts is refused."""
 _THIRDS = 3
-PAIR = ("dataset", "pair_id")
+PAIR = ["dataset", "pair_id"]
 SPLITTING = frozenset({"dataset", "rater", "shown_first", "length_a", "length_b"})
 """Columns of every table of verdicts that can split results."""
 RATED_COLUMNS = (KNOWN | STORED) - SPLITTING
@@ -101,7 +100,7 @@ def find_split_column(frame: pd.DataFrame, heading: str) -> str:
     elif heading not in allowed or (
         name not in SPLITTING
         and (
-            ABOUT_VERDICTS.fullmatch(simplify_heading(name))
+            re.fullmatch(HEADINGS["about_verdicts"], simplify_heading(name))
             or all(_varies_within_equal_keys(frame, name, keys) for keys in (PAIR, ["rater"]))
         )
     ):
@@ -119,9 +118,9 @@ def find_split_column(frame: pd.DataFrame, heading: str) -> str:
     return name
 
 
-def _varies_within_equal_keys(frame: pd.DataFrame, column: str, keys: Sequence[str]) -> bool:
+def _varies_within_equal_keys(frame: pd.DataFrame, column: str, keys: list[str]) -> bool:
     """Return whether rows with the same keys have different values in a column."""
-    return bool(frame.groupby(list(keys), observed=True)[column].nunique().gt(1).any())
+    return bool(frame.groupby(keys, observed=True)[column].nunique().gt(1).any())
 
 
 def list_split_columns(evidence: Evidence) -> tuple[str, ...]:
@@ -203,9 +202,9 @@ def _join_scores_with_value_numbers(
         all_scores: The scores of the result, with the units of the whole table.
         scores_by_value: The scores for each value of the column.
     """
-    unit_of = all_scores.groupby(list(PAIR), observed=True)["unit"].first()
+    unit_of = all_scores.groupby(PAIR, observed=True)["unit"].first()
     scores = pd.concat([group.assign(value=number) for number, group in enumerate(scores_by_value)])
-    return scores.assign(unit=unit_of.loc[pd.MultiIndex.from_frame(scores[list(PAIR)])].to_numpy())
+    return scores.drop(columns="unit").join(unit_of, on=PAIR)
 
 
 def _test_exchange_of_prompts(scores: pd.DataFrame, seed: int) -> Estimate:
@@ -223,7 +222,7 @@ def _test_exchange_of_raters(scores: pd.DataFrame, seed: int) -> Estimate:
     have_own_prompts = by_unit["rater"].max() > 1 and by_unit["value"].max() == 1
     if values_of_rater.max() > 1 or have_own_prompts:
         return Estimate(n=len(values_of_rater), method="no test for all raters", note=ONLY_THESE_RATERS)
-    rated = scores.assign(score=scores["net"] / scores["showings"])
+    rated = scores.assign(score=compute_mean_scores(scores))
     sums = rated.groupby(["value", "rater"], observed=True)["score"].agg(["sum", "size"]).reset_index()
     units = sums["rater"].astype(str)
     return run_interaction_test(sums["sum"], sums["size"], sums["value"], units, name="raters", seed=seed)

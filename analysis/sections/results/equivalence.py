@@ -1,13 +1,9 @@
 """Is a win share within a declared margin of one half?"""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
-
-from scipy import special
 
 from analysis.evidence import SHARE_KEYS, Evidence, declare_plan_keys
 from analysis.sections.results.shares import (
@@ -89,26 +85,27 @@ def run_equivalence_tests(evidence: Evidence) -> list[EquivalenceRow]:
 
 def _run_equivalence_test(row: WinShareRow, margin: float, alpha: float) -> EquivalenceRow:
     """Run the equivalence test of one result. The p is not yet corrected."""
-    level = 1 - 2 * alpha
-    tested = EquivalenceRow(
+    value = row.win_share.value
+    share = Estimate(value=value, level=1 - 2 * alpha)
+    p = None
+    note = row.note or "the share has no standard error"
+    if value is not None and row.standard_error is not None and row.df is not None:
+        counts = (row.wins, row.ties, row.losses)
+        sums = (row.score_sum, row.score_size, row.score_squares)
+        error = compute_conservative_standard_error(
+            row.standard_error, counts, sums, row.units, margin=margin
+        )
+        share = share.add_t_interval_and_test(error, row.df, bounds=(0.0, 1.0))
+        p = run_two_one_sided_tests(value, error, row.df, margin=margin)
+        note = ""
+    return EquivalenceRow(
         *row.key,
         margin=margin,
-        win_share=Estimate(value=row.win_share.value, level=level),
-        level=level,
+        win_share=share,
+        level=share.level,
         differs=row.is_significant(alpha),
-        p=None,
-    )
-    if row.win_share.value is None or row.standard_error is None or row.df is None:
-        return replace(tested, note=row.note or "the share has no standard error")
-    counts = (row.wins, row.ties, row.losses)
-    sums = (row.score_sum, row.score_size, row.score_squares)
-    error = compute_conservative_standard_error(row.standard_error, counts, sums, row.units, margin=margin)
-    half = float(special.stdtrit(row.df, 1 - alpha)) * error
-    low = max(0.0, row.win_share.value - half)
-    high = min(1.0, row.win_share.value + half)
-    share = replace(tested.win_share, low=low, high=high)
-    return replace(
-        tested, win_share=share, p=run_two_one_sided_tests(row.win_share.value, error, row.df, margin=margin)
+        p=p,
+        note=note,
     )
 
 

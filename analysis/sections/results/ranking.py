@@ -1,7 +1,5 @@
 """Rank several methods: strengths, ranks, and their uncertainty."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,8 +9,15 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from analysis.evidence import MIN_RANKED, Evidence, declare_plan_keys
-from analysis.scores.scores import CELL, ITEM, UnitScores, find_item_numbers, group_connected_methods
+from analysis.evidence import MIN_RANKED, SHARE_KEYS, Evidence, declare_plan_keys
+from analysis.scores.scores import (
+    CELL,
+    ITEM,
+    UnitScores,
+    convert_scores_to_labels,
+    find_item_numbers,
+    group_connected_methods,
+)
 from analysis.sections.results.rounds import find_eliminated_systems, summarise_rounds
 from analysis.sections.results.shares import group_items_with_plan_weights
 from analysis.sections.section import (
@@ -133,17 +138,7 @@ class RankingRow(CriterionRow):
         return NO_RANK not in self.note and (p is None or p > alpha)
 
 
-@declare_plan_keys(
-    "alpha",
-    "correction",
-    "weights",
-    "sequential",
-    "raters",
-    "assisted_by",
-    "panel",
-    "composite",
-    needs=lambda evidence: evidence.is_ranked,
-)
+@declare_plan_keys(*SHARE_KEYS, "sequential", "assisted_by", needs=lambda evidence: evidence.is_ranked)
 def rank_methods(evidence: Evidence) -> list[RankingRow]:
     """Rank the methods by strength: a row per method and criterion, for people and for each judge.
 
@@ -169,21 +164,9 @@ def rank_methods(evidence: Evidence) -> list[RankingRow]:
 
 def _use_ranks_valid_at_all_rounds(row: RankingRow, evidence: Evidence) -> RankingRow:
     """Return a copy of a row with possible ranks and a p that stay valid if results are read every round."""
-    row = replace(
-        row,
-        expected_share=Estimate(value=row.share),
-        any_difference_test=METHOD,
-        possible_best=None,
-        possible_worst=None,
-        p_any_difference=None,
-        p_any_difference_adjusted=None,
-        note=NOT_DECIDED,
-    )
     alpha = evidence.plan.alpha
     key = (row.rater_group, row.criterion)
     duels = [duel for duel in evidence.rows(summarise_rounds) if (duel.rater_group, duel.criterion) == key]
-    if not duels:
-        return row
     decided_duels = [duel for duel in duels if duel.is_significant(alpha)]
     better = sum(duel.behind == row.method for duel in decided_duels)
     worse = sum(duel.ahead == row.method for duel in decided_duels)
@@ -191,12 +174,14 @@ def _use_ranks_valid_at_all_rounds(row: RankingRow, evidence: Evidence) -> Ranki
     smallest = min((duel.p_adjusted for duel in duels if duel.p_adjusted is not None), default=None)
     return replace(
         row,
-        possible_best=1 + better,
-        possible_worst=len(methods) - worse,
+        expected_share=Estimate(value=row.share),
+        any_difference_test=METHOD,
+        possible_best=1 + better if duels else None,
+        possible_worst=len(methods) - worse if duels else None,
         left_after=find_eliminated_systems(duels, alpha).get(row.method),
         p_any_difference=smallest,
         p_any_difference_adjusted=smallest,
-        note="",
+        note="" if duels else NOT_DECIDED,
     )
 
 
@@ -320,7 +305,7 @@ def _encode_comparisons(
     """Return comparisons with methods as numbers. The ratings of a pair share its weight."""
     numbers = {name: index for index, name in enumerate(methods)}
     first, second = (np.asarray(scores[side].map(numbers), dtype=np.int64) for side in CELL[:2])
-    points = 1 + np.sign(scores["net"].to_numpy()).astype(np.int64)
+    points = convert_scores_to_labels(scores)
     item, _ = find_item_numbers(scores)
     ratings = np.bincount(item)
     weight = ratings.mean() / ratings[item]

@@ -1,7 +1,5 @@
 """Comparisons that stop after a round of prompts: the decided comparisons and the eliminated systems."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -68,32 +66,28 @@ class RoundsRow(TestedRow):
 
 
 @declare_plan_keys("alpha")
-def summarise_rounds(evidence: Evidence) -> list[RoundsRow]:
+def summarise_rounds(evidence: Evidence) -> Iterator[RoundsRow]:
     """Return a row for each comparison that may stop after a round, for people and for each judge."""
-    rows = []
     for who, recorded in evidence.context.contests.items():
         contest = replace(recorded, plan=replace(recorded.plan, alpha=evidence.plan.alpha))
         duels = compare_couples(contest)
         due = find_stopping_couples(replace(contest, stopped={}), duels)
         for duel in duels:
             stopped = contest.stopped.get(duel.couple)
-            rows.append(
-                RoundsRow(
-                    *duel.couple,
-                    *who,
-                    contest.plan.criterion,
-                    lead=estimate_mean_lead(duel, contest),
-                    ahead=duel.leader,
-                    behind=duel.trailing_system,
-                    prompts=len(duel.leads),
-                    stopped_after=stopped,
-                    p=duel.p,
-                    p_adjusted=duel.p_adjusted,
-                    family=len(duels),
-                    note=UNSUPPORTED if stopped and duel.couple not in due else "",
-                )
+            yield RoundsRow(
+                *duel.couple,
+                *who,
+                contest.plan.criterion,
+                lead=estimate_mean_lead(duel, contest),
+                ahead=duel.leader,
+                behind=duel.trailing_system,
+                prompts=len(duel.leads),
+                stopped_after=stopped,
+                p=duel.p,
+                p_adjusted=duel.p_adjusted,
+                family=len(duels),
+                note=UNSUPPORTED if stopped and duel.couple not in due else "",
             )
-    return rows
 
 
 def estimate_mean_lead(comparison: Comparison, contest: Contest) -> Estimate:

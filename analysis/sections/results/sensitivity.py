@@ -1,7 +1,5 @@
 """Does the conclusion depend on the analysis? Analyse each result in other common ways, too."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -89,7 +87,7 @@ def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
         everybody = Evidence.from_verdicts(evidence.context.with_excluded, evidence.context)
         included = dict(group_by_result(everybody.scored.scores))
     rows = []
-    for key, scores in group_by_result(evidence.detailed_evidence.scored.scores):
+    for key, scores in group_by_result(evidence.detailed_verdicts.scores):
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
         default = RANDOM if is_random else SHARES[evidence.plan.weights]
         for analysis, share in _estimate_share_in_all_ways(evidence, key, scores, included.get(key)):
@@ -105,12 +103,13 @@ def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
                     note=share.note,
                 )
             )
-    corrected = []
-    for ways in group_by(rows, lambda row: row.analysis).values():
-        corrected += correct_p_values(ways, evidence)
+    corrected = [
+        row.withhold_unreachable_p(evidence.plan.alpha)
+        for same_way in group_by(rows, lambda row: row.analysis).values()
+        for row in correct_p_values(same_way, evidence)
+    ]
     in_plan = make_plan_sort_key(evidence.context.planned)
-    reachable = [row.withhold_unreachable_p(evidence.plan.alpha) for row in corrected]
-    return sorted(reachable, key=lambda row: (in_plan(row), not row.default))
+    return sorted(corrected, key=lambda row: (in_plan(row), not row.default))
 
 
 def _estimate_share_in_all_ways(

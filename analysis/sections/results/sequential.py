@@ -1,7 +1,5 @@
 """Tests and intervals that stay valid if results are viewed before all verdicts are in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -77,14 +75,11 @@ def _find_last_verdict_times(scored: ScoredVerdicts) -> pd.DataFrame:
         [frame, *(panel.select_member_verdicts(frame).assign(judge=panel.name) for panel in scored.panels)]
     )
     if scored.composite is not None:
-        group = frame[frame["criterion"].isin(scored.composite.weights)]
+        group = frame[frame["criterion"].isin(scored.composite)]
         frame = pd.concat([frame, group.assign(criterion=COMPOSITE)])
-    times = pd.Series(pd.NaT, frame.index)
-    if "at" in frame.columns:
-        times = pd.to_datetime(frame["at"], utc=True, format="ISO8601", errors="coerce")
-    moments = frame[[*CELL, "pair_id"]].assign(
-        time=times.to_numpy(), row=frame.index.to_numpy(), timed=times.notna().to_numpy()
-    )
+    unknown = pd.Series(pd.NaT, frame.index)
+    times = pd.to_datetime(frame.get("at", unknown), utc=True, format="ISO8601", errors="coerce")
+    moments = frame[[*CELL, "pair_id"]].assign(time=times, row=frame.index, timed=times.notna())
     groups = moments.groupby([*CELL, "pair_id"], sort=True)
     return groups.agg({"time": "max", "row": "max", "timed": "all"}).reset_index()
 

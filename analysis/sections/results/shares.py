@@ -1,8 +1,6 @@
 """Win shares: how often each method was preferred, with interval, test and corrected p."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Self, TypeVar
 
@@ -14,6 +12,7 @@ from analysis.scores.scores import (
     Planned,
     ResultKey,
     UnitScores,
+    compute_mean_scores,
     count_wins_ties_losses,
     group_by_raters,
     group_by_result,
@@ -38,7 +37,7 @@ from analysis.sections.section import (
 from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.estimate import Estimate, adjust_p_values, explain_unreachable_alpha, join_notes
 from guard_eval.joint_flips import compute_max_t_p
-from guard_eval.records import PEOPLE_OF, record
+from guard_eval.records import PEOPLE_OF, Couple, record
 from guard_eval.reporting.words import (
     KIND_PLACE,
     count_in_words,
@@ -256,26 +255,23 @@ def measure_total_shares(evidence: Evidence) -> list[WinShareRow]:
 
 
 @declare_share_keys
-def measure_reported_shares(evidence: Evidence) -> list[WinShareRow]:
+def measure_reported_shares(evidence: Evidence) -> Iterator[WinShareRow]:
     """Return win shares over all datasets, and by dataset for the comparisons that are shown in full."""
     return _measure_shares_by_dataset(evidence, evidence.detailed_comparisons)
 
 
 @declare_share_keys
-def measure_all_shares(evidence: Evidence) -> list[WinShareRow]:
+def measure_all_shares(evidence: Evidence) -> Iterator[WinShareRow]:
     """Return win shares with intervals and p: a row per comparison, criterion and dataset."""
     return _measure_shares_by_dataset(evidence, evidence.comparisons)
 
 
-def _measure_shares_by_dataset(
-    evidence: Evidence, comparisons: Collection[tuple[str, str]]
-) -> list[WinShareRow]:
-    """Return win shares over all datasets, and for each of `comparisons` also the share in each dataset."""
+def _measure_shares_by_dataset(evidence: Evidence, comparisons: Collection[Couple]) -> Iterator[WinShareRow]:
+    """Yield win shares over all datasets, and for each of `comparisons` also the share in each dataset."""
     scores = dict(group_by_result(evidence.scored.scores))
     items = group_items_with_plan_weights(evidence)
-    rows = []
     for total in evidence.rows(measure_total_shares):
-        rows.append(total)
+        yield total
         rated = scores[total.key]
         pairs = items[total.key]
         datasets = sorted(pairs["dataset"].unique())
@@ -284,8 +280,7 @@ def _measure_shares_by_dataset(
         for name in datasets:
             of_dataset = rated[rated["dataset"] == name], pairs[pairs["dataset"] == name]
             row = _make_share_row(evidence, total.key, str(name), *of_dataset)
-            rows.append(row.withhold_unreachable_p(evidence.plan.alpha))
-    return rows
+            yield row.withhold_unreachable_p(evidence.plan.alpha)
 
 
 def group_items_with_plan_weights(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
@@ -314,7 +309,7 @@ def _make_share_row(
     wins, ties, losses = count_wins_ties_losses(scores)
     pooled = run_pooled_binomial_test(wins, losses)
     smallest = 1.0 if evidence.has_early_stopping else pooled.smallest_p
-    score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
+    score = compute_mean_scores(scores).to_numpy(dtype=float)
     return WinShareRow(
         *key,
         dataset=dataset,
@@ -404,31 +399,27 @@ def correct_p_values(
 
 
 @declare_plan_keys("panel")
-def count_pairs_and_ratings(evidence: Evidence) -> list[CoverageRow]:
+def count_pairs_and_ratings(evidence: Evidence) -> Iterator[CoverageRow]:
     """Count the pairs and ratings of people and of each judge."""
     frame = evidence.frame
     scores = evidence.scored.scores
     pair = ["method_a", "method_b", "pair_id"]
-    rows = []
     for (kind, judge), group in group_by_raters(scores, "judge"):
         is_by_them = (frame["rater_kind"] == kind) & frame["rater"].isin(set(group["rater"]))
         times = frame[is_by_them].get("at", pd.Series(dtype=object)).dropna().unique()
         days = {str(time)[:10] for time in times} - {""}
-        rows.append(
-            CoverageRow(
-                kind,
-                judge,
-                raters=evidence.count_raters(group),
-                pairs=len(group[pair].drop_duplicates()),
-                unit=UnitScores.from_items(group).name,
-                units=int(group["unit"].nunique()),
-                ratings=len(group[["rater", *pair]].drop_duplicates()),
-                criteria=len(set(group["criterion"]) - {COMPOSITE}),
-                first_day=min(days, default=None),
-                last_day=max(days, default=None),
-            )
+        yield CoverageRow(
+            kind,
+            judge,
+            raters=evidence.count_raters(group),
+            pairs=len(group[pair].drop_duplicates()),
+            unit=UnitScores.from_items(group).name,
+            units=int(group["unit"].nunique()),
+            ratings=len(group[["rater", *pair]].drop_duplicates()),
+            criteria=len(set(group["criterion"]) - {COMPOSITE}),
+            first_day=min(days, default=None),
+            last_day=max(days, default=None),
         )
-    return rows
 
 
 def choose_conclusion(row: TestedRow, alpha: float) -> str:
@@ -486,7 +477,10 @@ def make_share_and_count_cells(row: WinShareRow, alpha: float, first_method: str
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "What are the figures?", a table of the win shares."""
     rows = evidence.rows(measure_reported_shares)
-    on_page = _select_rows_for_page(evidence, rows)
+    # With many methods, the page has the requested comparison or the totals.
+    on_page = [row for row in rows if not evidence.is_ranked or row.dataset == ALL]
+    if evidence.context.compare:
+        on_page = [row for row in rows if row.methods == evidence.detailed_comparisons[0]]
     first = name_first_method(on_page)
     table = make_table_of_first_rows(
         on_page,
@@ -505,10 +499,3 @@ def make_section(evidence: Evidence) -> Section | None:
         notes=NOTES,
         tables=table,
     )
-
-
-def _select_rows_for_page(evidence: Evidence, rows: Iterable[WinShareRow]) -> list[WinShareRow]:
-    """Return the rows for the page. With many methods, return the requested comparisons or the totals."""
-    if evidence.context.compare:
-        return [row for row in rows if row.methods == evidence.detailed_comparisons[0]]
-    return [row for row in rows if not evidence.is_ranked or row.dataset == ALL]

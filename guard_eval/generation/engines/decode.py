@@ -84,18 +84,19 @@ def decode_batch(
     abilities = Abilities.for_model(model)
     tokens = ids.shape[1] + batch.limit
     static_cache = static_cache and abilities.can_use_static_cache(tokens)
-    options: dict[str, object] = {"use_cache": static_cache or abilities.can_use_cache(tokens)}
+    use_cache = static_cache or abilities.can_use_cache(tokens)
+    options: dict[str, object] = {}
     processor: Callable[[Tensor, Tensor], Tensor]
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
         score = None
         if isinstance(strategy, ContrastiveDecoding):
             score = _AmateurScorer(amateur, strategy, ids, mask, batch.limit)
         processor = partial(_record_failed_beam_prompts, len(ids), score, broken)
-        options |= {
+        use_cache = use_cache and abilities.can_reorder_cache(tokens)
+        options = {
             "num_beams": strategy.beams,
             "early_stopping": False,
             "length_penalty": getattr(strategy, "length_penalty", 1.0),
-            "use_cache": options["use_cache"] and abilities.can_reorder_cache(tokens),
         }
     else:
         processor = StrategyProcessor(strategy, attention_mask=mask)
@@ -103,7 +104,7 @@ def decode_batch(
         processor.on_step = on_step
         processor.on_broken = broken.append
         processor.compiled = static_cache and ids.device.type == "cuda"
-    if static_cache and options["use_cache"]:  # a beam search may run without a cache
+    if static_cache and use_cache:  # a beam search may run without a cache
         options["cache_implementation"] = "static"
     rows = generate_with_transformers(
         model,
@@ -111,6 +112,7 @@ def decode_batch(
         mask,
         processor,
         stop_criteria=[partial(batch.has_reached_stop_string, start=ids.shape[1])] if batch.stop else (),
+        use_cache=use_cache,
         max_new_tokens=batch.limit,
         eos_token_id=list(batch.ends) or None,
         pad_token_id=batch.ends[0] if batch.ends else 0,
@@ -280,7 +282,7 @@ class Writer:
         """
         if isinstance(self.strategy, ContrastiveDecoding) and self.amateur is None:
             raise StudyError(
-                f"{self.strategy} needs a second, smaller model; set model.amateur, or the argument amateur"
+                f"{self.strategy} needs a second, smaller model; name it in model.amateur, or as amateur"
             )
         check_model_can_run_strategy(self._models[0], self.strategy, *self._models[1:])
         rows, problem = encode_prompts_that_fit(self.loaded, texts, self._recipe)

@@ -134,8 +134,8 @@ class TreePasses:
         self._limit = limit
         self._mask = pad(mask, (0, limit), value=1)
         self._present = self._mask.bool()
-        is_padding = (self._mask == 0)[:, None, None].to(model.dtype)
-        self._padding_bias = torch.finfo(model.dtype).min * is_padding
+        is_padding = ~self._present[:, None, None]
+        self._padding_bias = torch.finfo(model.dtype).min * is_padding.to(model.dtype)
         self._context = torch.empty(0)
         self._directions = torch.empty(0)
 

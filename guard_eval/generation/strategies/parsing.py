@@ -11,7 +11,7 @@ from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.generation.strategies import own
 from guard_eval.generation.strategies.values import (
     STRATEGIES,
-    Chain,
+    Step,
     Strategy,
     is_user_defined,
     list_strategy_steps,
@@ -105,12 +105,7 @@ def parse_grid(text: str) -> Grid:
 def _build_strategy(text: str, tree: ast.expr | None) -> Strategy:
     match tree:
         case ast.BinOp(op=ast.Add(), left=left, right=right):
-            return Chain(
-                steps=(
-                    *list_strategy_steps(_build_strategy(text, left)),
-                    *list_strategy_steps(_build_strategy(text, right)),
-                )
-            )
+            return _build_strategy(text, left) + cast("Step", _build_strategy(text, right))
         case ast.Name(id=name):
             keywords: list[ast.keyword] = []
         case ast.Call(func=ast.Name(id=name), args=[], keywords=keywords):

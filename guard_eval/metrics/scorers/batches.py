@@ -33,20 +33,24 @@ def compute_values_in_batches(
         compute_batch: A function that returns a value for each row of a batch.
         max_rows: The largest number of rows in a batch.
     """
-    present = [(index, row) for index, row in enumerate(rows) if row is not None]
-    present.sort(key=lambda pair: count_tokens(pair[1]), reverse=True)
+    present = {index: row for index, row in enumerate(rows) if row is not None}
+    longest_first = sorted(present, key=lambda index: count_tokens(present[index]), reverse=True)
     values: list[Value | None] = [None] * len(rows)
 
-    def compute_batch_values(batch: Sequence[tuple[int, Item]]) -> Iterable[Value]:
-        return compute_batch([row for _, row in batch])
+    def compute_batch_values(batch: Sequence[int]) -> Iterable[Value]:
+        return compute_batch([present[index] for index in batch])
 
-    for batch, results in process_in_batches(present, compute_batch_values, BatchSizes(max_rows)):
-        for (index, _), value in zip(batch, results, strict=True):
+    for batch, results in process_in_batches(longest_first, compute_batch_values, BatchSizes(max_rows)):
+        for index, value in zip(batch, results, strict=True):
             values[index] = value
     return values
 
 
-def pad_rows(rows: Sequence[Sequence[int]], model: Model, padding: int = 0) -> tuple[Tensor, Tensor]:
+def pad_rows(
+    rows: Sequence[Sequence[int]],
+    model: Model,
+    padding: int = 0,
+) -> tuple[Tensor, Tensor]:
     """Pad rows on the right. Return the ids and a mask that is true for tokens, `[rows, longest]` each.
 
     Args:

@@ -142,7 +142,11 @@ def _embed_tokens(
     return vectors, real, real & ~is_special
 
 
-def yield_outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
+def yield_outcomes(
+    groups: Sequence[Group],
+    _: Sequence[str],
+    tools: MetricTools,
+) -> Iterator[Outcome]:
     """Yield BERTScore's F1 of each strategy against the references."""
     settings = tools.settings
     encoder = tools.models.open(settings.bertscore_model, kind="AutoModel")

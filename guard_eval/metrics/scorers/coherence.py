@@ -99,7 +99,12 @@ def _encode_text(tokenizer: Tokenizer, text: str) -> list[int]:
     return ids
 
 
-def _cut_to_context_length(prompt: list[int], text: list[int], start: list[int], limit: int) -> _Row:
+def _cut_to_context_length(
+    prompt: list[int],
+    text: list[int],
+    start: list[int],
+    limit: int,
+) -> _Row:
     """Cut a prompt and its text to `limit` tokens: first cut the prompt's beginning, then the text's end.
 
     The model's first token, `start`, is never cut.
@@ -143,7 +148,11 @@ def _compute_row_log_likelihoods(model: Model, rows: Sequence[_Row]) -> list[Log
     ]
 
 
-def yield_outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
+def yield_outcomes(
+    groups: Sequence[Group],
+    metrics: Sequence[str],
+    tools: MetricTools,
+) -> Iterator[Outcome]:
     """Yield the coherence and the perplexity of each group. The references are also a group."""
     scorer = tools.models.open(tools.settings.coherence_model)
     texts = [text for group in groups for text in group.texts]

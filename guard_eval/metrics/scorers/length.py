@@ -10,12 +10,16 @@ from guard_eval.metrics.outcomes import (
     make_outcome_from_text_values,
 )
 from guard_eval.metrics.scoring_models import MetricTools
-from guard_eval.texts.generations import HUMAN
+from guard_eval.records import HUMAN
 
 SHARED_TIME = "texts of one batch share its time, so there is no interval over prompts"
 
 
-def yield_outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) -> Iterator[Outcome]:
+def yield_outcomes(
+    groups: Sequence[Group],
+    metrics: Sequence[str],
+    _: MetricTools,
+) -> Iterator[Outcome]:
     """Yield the lengths of each group's texts. For texts by a model, also yield the speed."""
     for group in groups:
         written = group.strategy != HUMAN

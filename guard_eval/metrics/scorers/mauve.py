@@ -246,7 +246,11 @@ def _compute_last_token_states(model: Model, rows: Sequence[Sequence[int]]) -> F
     return values
 
 
-def yield_outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
+def yield_outcomes(
+    groups: Sequence[Group],
+    _: Sequence[str],
+    tools: MetricTools,
+) -> Iterator[Outcome]:
     """Yield MAUVE of each strategy against the references of the same prompts.
 
     As in the published scripts, all texts and references are cut to the same number of tokens. Pairs with a

@@ -155,7 +155,11 @@ def _count_shared_ngrams(words: Sequence[Sequence[str]], n: int) -> list[int]:
     return [(grams & second).total() for grams in counts]
 
 
-def yield_outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) -> Iterator[Outcome]:
+def yield_outcomes(
+    groups: Sequence[Group],
+    metrics: Sequence[str],
+    _: MetricTools,
+) -> Iterator[Outcome]:
     """Yield the n-gram metrics of each group."""
     with progress.show_task("texts", total=len(groups), unit="groups") as advance:
         for group in groups:

@@ -81,10 +81,11 @@ def read_calibration(db: Connection) -> list[JsonObject]:
     """
     groups: dict[tuple[str, str, str, str, int], list[str]] = {}
     for row in _CALIBRATION(db):
+        answer_by_choice = {"tie": "tie", row.target: "target"}
         for criterion, choice in row.choices.items():
             answers = groups.setdefault((row.name, row.check, row.pair_id, criterion, row.orders), [])
             if choice is not None:
-                answers.append(_compare_choice_with_target(choice, row.target))
+                answers.append(answer_by_choice.get(choice, "other"))
     return [
         {
             "judge": judge,
@@ -96,10 +97,3 @@ def read_calibration(db: Connection) -> list[JsonObject]:
         }
         for (judge, check, pair_id, criterion, orders), answers in groups.items()
     ]
-
-
-def _compare_choice_with_target(choice: Choice, target: str) -> str:
-    """Return "target" if the choice is the text that the check is about; otherwise "other" or "tie"."""
-    if choice == "tie":
-        return "tie"
-    return "target" if choice == target else "other"

@@ -213,7 +213,7 @@ class PlannedRequest:
     instruction: str
     body: bytes
     max_output_tokens: int
-    cost: int | None
+    cost: int
 
 
 @record
@@ -374,18 +374,26 @@ def reserve_requests(
     outcomes: list[Reservation] = []
     for request in planned:
         outcome = live.get(request.key)
-        if outcome is None and limit is not None and spent + (request.cost or 0) > limit:
+        if outcome is None and limit is not None and spent + request.cost > limit:
             outcome = UnavailableRequest("busy" if waits else "budget")
         if outcome is None:
-            about = {
-                name: getattr(request, name) for name in ("key", "instruction", "max_output_tokens", "cost")
-            }
             question = request.question
-            about |= {"purpose": question.purpose, "pair": question.pair_id, "number": question.number}
-            outcome = ReservedRequest(_INSERT(db, **same, **about, sent=request.body).scalar_one())
+            inserted = _INSERT(
+                db,
+                **same,
+                key=request.key,
+                purpose=question.purpose,
+                pair=question.pair_id,
+                number=question.number,
+                instruction=request.instruction,
+                max_output_tokens=request.max_output_tokens,
+                sent=request.body,
+                cost=request.cost,
+            )
+            outcome = ReservedRequest(inserted.scalar_one())
             live[request.key] = UnavailableRequest("busy")
             waits = True
-            spent += request.cost or 0
+            spent += request.cost
         outcomes.append(outcome)
     return outcomes
 

@@ -6,13 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from guard_eval.errors import StudyError, suggest_nearest_word
-from guard_eval.records import Prompt
+from guard_eval.records import Generation, Prompt, make_generation
 from guard_eval.study.criteria_settings import find_study_file
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.current import describe_mismatched_runs, find_generated_texts
 from guard_eval.texts.generation_files import TextTable
-from guard_eval.texts.generations import Generation, make_generation
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems.matching import MatchedTexts, PromptIndex, SystemTexts
 from guard_eval.texts.systems.served_files import find_served_texts

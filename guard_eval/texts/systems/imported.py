@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError, format_count
-from guard_eval.records import Prompt, clean_for_raters, record
+from guard_eval.records import Generation, Prompt, clean_for_raters, record
 from guard_eval.texts.generation_files import ECHO, FURTHER, TextTable
-from guard_eval.texts.generations import Generation
 from guard_eval.texts.systems.matching import MatchedTexts, PromptIndex
 from guard_eval.texts.systems.served_files import make_system_file_name
 
@@ -101,13 +100,15 @@ def import_texts(
             raise StudyError(
                 f"systems are compared on the same prompts, and {name} in {systems[name].source} has no text "
                 f"to {len(missing)} of {len(index.prompts)}, such as {missing[0].id}: "
-                f"{missing[0].text[-60:]!r}. {_explain_missing_texts(systems, name, result)}{remedy}"
+                f"{missing[0].text[-60:]!r}. {_explain_missing_texts(systems, name, result, missing)}{remedy}"
             )
     ids = {prompt.id for prompt in shared}
     return shared, [_keep_texts_of_prompts(systems[name], result, ids) for name, result in matched.items()]
 
 
-def _explain_missing_texts(systems: Mapping[str, ImportedSystem], name: str, matched: MatchedTexts) -> str:
+def _explain_missing_texts(
+    systems: Mapping[str, ImportedSystem], name: str, matched: MatchedTexts, missing: Sequence[Prompt]
+) -> str:
     """Return possible causes, and the remedy, if a system lacks texts for some prompts."""
     texts = systems[name].texts
     if not any(text.prompt_id or text.prompt is not None for text in texts):
@@ -121,12 +122,21 @@ def _explain_missing_texts(systems: Mapping[str, ImportedSystem], name: str, mat
     strangers = [text.prompt_id for text in matched.unmatched if text.prompt_id and text.prompt is None]
     if strangers:
         causes += f"{len(strangers)} of the texts by {name} have other ids, such as {strangers[0]!r}. "
+    prompts = {_ignore_case_and_spaces(text.prompt) for text in texts if text.prompt is not None}
+    if alike := sum(_ignore_case_and_spaces(prompt.text) in prompts for prompt in missing):
+        return (
+            f"{causes}{alike} of these prompts and prompts of {name} differ only in spaces or in capital "
+            "letters. Write them alike"
+        )
     return f"{causes}Add these texts"
 
 
-def _refuse_ambiguous_ids(systems: Iterable[ImportedSystem]) -> None:
+def _ignore_case_and_spaces(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _refuse_ambiguous_ids(systems: Collection[ImportedSystem]) -> None:
     """Raise a `StudyError` if a text has no prompt, only an id that stands for several prompts."""
-    systems = list(systems)
     ambiguous = _find_ambiguous_ids(systems)
     for system in systems:
         unclear = [text for text in system.texts if text.prompt is None and text.prompt_id in ambiguous]

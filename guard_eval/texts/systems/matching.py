@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 
-from guard_eval.records import Prompt, clean_for_raters, make_content_id
+from guard_eval.records import Generation, Prompt, clean_for_raters, make_content_id
 from guard_eval.texts.generation_files import ECHO
-from guard_eval.texts.generations import Generation
 
 SystemTexts = Mapping[tuple[str, int], Generation]
 """A system's texts, by the prompt's id and the number of the text: 1, 2, …."""

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from guard_eval.records import Prompt, make_content_id
+from guard_eval.records import Generation, Prompt, make_content_id
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.continuations import append_lines, build_items_from_lines
-from guard_eval.texts.generations import Generation
 from guard_eval.texts.systems.matching import SystemTexts, assign_prompt_to_text
 
 TEXTS = "texts"

@@ -1,6 +1,7 @@
-"""GUARD by the paper's printed equations (`eq:hglob`, `eq:kt` to `eq:alphat`).
+"""GUARD's k_t and α_t by the paper's printed equations (`eq:hglob`, `eq:kt` to `eq:alphat`).
 
-The equations do not define some details. This module defines them as follows:
+`adapt_by_algorithm1` and `adapt_by_released_program` are the two other formulations. The equations do not
+define some details. `adapt_parameters` defines them as follows:
 
 - Steps count from t = 1. The window H(X)_{t−w:t−1} does not contain the current step, and is shorter than w
   at the beginning. At t = 1 the window is empty, and all differences are 0.
@@ -22,6 +23,8 @@ from guard_eval.generation.decoding.entropy import CLAMP, average_entropies, map
 from guard_eval.generation.strategies import Guard, Mapping
 
 EPSILON = 1e-6
+RELEASED_EPSILON = 1e-4
+RELEASED_CLAMP = 1 - RELEASED_EPSILON
 K_MIN, K_RANGE = 5, 10
 """k_t is from 5 to 15 (`eq:kt`)."""
 
@@ -140,3 +143,86 @@ def adapt_parameters(
     for_alpha = compute_entropy_deviations(q, gaps, k.log(), strategy.mapping)
     log_alpha = compute_log_penalty(combine_entropy_deviations(weight, for_alpha))
     return AdaptedParameters(k, log_alpha, q, change, difference, for_k[0], for_k[1], weight)
+
+
+def adapt_by_algorithm1(
+    entropies: Tensor, global_entropy: Tensor, log_vocabulary: float, strategy: Guard
+) -> AdaptedParameters:
+    """Return k_t, ln α_t and their intermediate values by the paper's Algorithm 1 (`app:C`).
+
+    The differences from the equations: the window's last entropy is the current entropy. In the first w − 1
+    steps, q = 1, δ_loc = 0, and δ_glob compares the current entropy with all entropies so far. r_diff is
+    divided by H_glob,T. For α_t the deltas are multiplied by ln k_t, but the equations divide by ln k_t
+    within arctanh.
+
+    The algorithm does not define some details. This function defines them as follows:
+
+    - Arrays count from 1, so `entropy_history[T-1]` is H_{T−1}. If arrays counted from 0, this would be the
+      current entropy, and r_change would always be 0.
+    - For w = 1, r_change is 0 at t = 1.
+    - k_t is rounded down before its logarithm. arctanh's argument is clamped as in the equations.
+
+    Arguments are as in `adapt_parameters`.
+    """
+    entropy = entropies[-1]
+    local = average_entropies(entropies[-strategy.window :], strategy.aggregation)
+    if len(entropies) < strategy.window:
+        change = difference = torch.zeros_like(global_entropy)
+        gaps = torch.stack([change, entropy - local])
+    else:
+        change = compute_relative_change(entropy, entropies[-2:][0])
+        # The arguments are exchanged, because H_glob,T is the divisor here.
+        difference = compute_relative_difference(global_entropy, local)
+        gaps = compute_entropy_gaps(entropy, local, global_entropy)
+    q = compute_amplification(change, difference)
+    both = compute_entropy_deviations(q, gaps, log_vocabulary, strategy.mapping)
+    weight = compute_local_weight(both)
+    exponent = combine_entropy_deviations(weight, both)
+    k = compute_candidate_number(exponent).floor()
+    log_alpha = compute_log_penalty(exponent * k.log())
+    return AdaptedParameters(k, log_alpha, q, change, difference, both[0], both[1], weight)
+
+
+def adapt_by_released_program(
+    entropies: Tensor, global_entropy: Tensor, log_vocabulary: float, strategy: Guard
+) -> AdaptedParameters:
+    """Return k_t, ln α_t and their intermediate values by the authors' released program.
+
+    The differences from the equations:
+
+    - The entropy is −Σ p ln(p + 1e-5).
+    - Windows end with the current step, and the window that is compared with H_glob,t is one step shorter.
+      The median of an even number of values is the lower of the middle two.
+    - In the first w − 1 steps, δ_glob and r_difference are 0, and δ_loc compares the current entropy with all
+      entropies so far.
+    - r_change and r_difference are clamped to [0, 1] and have the weight 0.1 in q.
+    - ε is always 1e-4, also for the clamp of arctanh. For α_t, the divisor within arctanh is ln(k_t + 1e-4)
+      with the unrounded k_t, and λ_k is computed again.
+    - Tokens of the prompt are also counted. The penalty is dropped if the product of probability and penalty
+      is 0 in float32 for every candidate.
+
+    There are four differences from the authors' program: padding is not counted, each text has a separate
+    history, scalars are float64, and scores are logarithms.
+
+    Arguments are as in `adapt_parameters`.
+    """
+    entropy = entropies[-1]
+    before = entropies[-2:][0]  # at the first step, this is the current entropy
+    change = compute_relative_change(entropy, before, RELEASED_EPSILON)
+    window = entropies[-strategy.window :]
+    local = average_entropies(window, strategy.aggregation, lower_median=True)
+    shorter = global_entropy  # so δ_glob and r_difference are 0 until the window is full
+    if len(window) == strategy.window:
+        shorter = average_entropies(window[1:], strategy.aggregation, lower_median=True)
+    difference = compute_relative_difference(shorter, global_entropy, RELEASED_EPSILON)
+    q = 0.9 + 0.1 * (1 + change.clamp(0, 1) + difference.clamp(0, 1))
+    gaps = torch.stack([entropy - local, shorter - global_entropy])
+    for_k = compute_entropy_deviations(q, gaps, log_vocabulary, strategy.mapping, RELEASED_CLAMP)
+    weight = compute_local_weight(for_k, RELEASED_EPSILON)
+    k = compute_candidate_number(combine_entropy_deviations(weight, for_k))
+    for_alpha = compute_entropy_deviations(
+        q, gaps, (k + RELEASED_EPSILON).log(), strategy.mapping, RELEASED_CLAMP
+    )
+    weight_for_alpha = compute_local_weight(for_alpha, RELEASED_EPSILON)
+    log_alpha = compute_log_penalty(combine_entropy_deviations(weight_for_alpha, for_alpha))
+    return AdaptedParameters(k.floor(), log_alpha, q, change, difference, for_k[0], for_k[1], weight)

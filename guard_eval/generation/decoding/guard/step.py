@@ -18,15 +18,14 @@ from guard_eval.generation.decoding.candidates import (
 )
 from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.entropy import compute_smoothed_entropy, shannon_entropy
-from guard_eval.generation.decoding.guard import algorithm1, equations, released
+from guard_eval.generation.decoding.guard import equations
 from guard_eval.generation.decoding.guard.equations import K_MIN, K_RANGE, AdaptedParameters
-from guard_eval.generation.decoding.guard.released import keep_unpenalised_if_all_vanish
 from guard_eval.generation.strategies import Formulation, Guard, apply_step, initial_state, list_trace_values
 
 _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], AdaptedParameters]] = {
     "equations": equations.adapt_parameters,
-    "algorithm1": algorithm1.adapt_parameters,
-    "released": released.adapt_parameters,
+    "algorithm1": equations.adapt_by_algorithm1,
+    "released": equations.adapt_by_released_program,
 }
 
 TOTAL = 0
@@ -55,7 +54,7 @@ def score_candidates(
         step: The step 0, 1, …. Steps with a full window give the same result for any number.
         tokens: The earlier tokens, which are penalised, `[B, t]`. −1 marks a position without a token.
 
-    Source: `eq:hglob` to `eq:alphat`; see `equations`, `algorithm1` and `released`.
+    Source: `eq:hglob` to `eq:alphat`; see `equations`.
     """
     measure = compute_smoothed_entropy if strategy.formulation == "released" else shannon_entropy
     values, ids = find_top_candidates(logits.float(), K_MIN + K_RANGE)
@@ -78,6 +77,19 @@ def score_candidates(
     numbers = torch.stack([total, weight, global_entropy, *adapted], 1)
     after = torch.cat([numbers, window[:, 1:]], 1)
     return ids, scores.masked_fill(~allowed, -torch.inf), after
+
+
+def keep_unpenalised_if_all_vanish(penalised: Tensor, log_p: Tensor, allowed: Tensor) -> Tensor:
+    """Return penalised scores. Rows in which every penalised p is 0 in float32 get unpenalised scores.
+
+    Args:
+        penalised: ln(p · α_t^count), `[B, n]`, float64.
+        log_p: ln p, `[B, n]`, float64.
+        allowed: Whether a token is one of the k_t candidates, `[B, n]`.
+    """
+    product = log_p.float().exp() * (penalised - log_p).float().exp()
+    remaining = ((product > 0) & allowed).any(-1, keepdim=True)
+    return torch.where(remaining, penalised, log_p)
 
 
 def mask_all_but_best(
