@@ -120,12 +120,6 @@ class RunState:
             return self.preferred_form
         return self.fallback_form
 
-    @property
-    def has_too_many_useless_answers(self) -> bool:
-        """Whether the run should end, because too many answers had no verdict."""
-        wasted = len(set(self.unjudged_pairs)) if self.is_settled else len(self.unjudged_pairs)
-        return wasted >= MOST_USELESS_ANSWERS
-
 
 @record
 class History:
@@ -262,7 +256,8 @@ def decide_next_step(history: History, form: Form) -> Step:
     error = reply.result
     if not isinstance(error, RequestFailure):
         return Verdict(error) if run.is_settled else RetryLater(another_first=True)
-    if run.has_too_many_useless_answers:
+    wasted = set(run.unjudged_pairs) if run.is_settled else run.unjudged_pairs
+    if len(wasted) >= MOST_USELESS_ANSWERS:
         return stop_after_unreadable_answers(run, error, len(run.unjudged_pairs))
     if error.change == "fewer_tokens" and run.max_output_tokens < reply.max_output_tokens:
         return Send(form, len(_list_answers_to_request_form(history, form)))

@@ -82,8 +82,8 @@ def compute_upper_limit_of_changed_share(changed: int, all_answers: int) -> floa
     """
     from scipy.stats import binomtest  # noqa: PLC0415 (slow to load)
 
-    test = binomtest(changed, all_answers, alternative="less")
-    return float(test.proportion_ci(CONFIDENCE, method="exact").high)
+    interval = binomtest(changed, all_answers, alternative="less").proportion_ci(CONFIDENCE, method="exact")
+    return float(interval.high)
 
 
 def draw_requests_to_recheck(store: Store, judge: Judge, count: int, *, seed: int) -> list[Attempt]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from analysis.monitor.ratings import MEANINGS, CriterionState, RaterState, Ratings, read_ratings
-from analysis.sections.section import Cells, make_labelled_table
+from analysis.sections.section import Cells, group_by, make_labelled_table
 from guard_eval import progress
 from guard_eval.errors import StudyError, format_count
 from guard_eval.records import PEOPLE, Pair, Prompt, find_declared_part_of_rater, record
@@ -262,7 +262,8 @@ def _read_metrics_step(study: Study, *, has_texts: bool) -> Step:
     files = [study.folder / system.file for system in systems if system.file is not None]
     files += [locate_served_texts(study, system) for system in systems if system.source == "server"]
     texts = [*study.continuations_folder.glob("*/*.jsonl"), *(path for path in files if path.exists())]
-    measure = (study.format_command("measure"),) if has_texts else ()
+    is_tuned = not study.settings.grids or study.valid_tuning_choice is not None
+    measure = (study.format_command("measure"),) if has_texts and is_tuned else ()
     page = study.metrics_folder / "metrics.html"
     return _make_page_step(
         "metrics",
@@ -437,7 +438,7 @@ def _make_rating_tables(ratings: Ratings, export_command: str) -> Iterator[Table
 def _make_criteria_table(rows: Sequence[CriterionState]) -> Table:
     """Return a table with a row per criterion, and with the comparison if there are several comparisons."""
     labels = [{"comparison": row.comparison, "criterion": replace_underscores(row.criterion)} for row in rows]
-    notes = {row.kappa.note: label["criterion"] for row, label in zip(rows, labels, strict=True)}
+    noted = group_by((row for row in rows if row.kappa.note), lambda row: row.kappa.note)
     if len({row.comparison for row in rows}) == 1:
         labels = [{"criterion": label["criterion"]} for label in labels]
     figures = [
@@ -455,8 +456,14 @@ def _make_criteria_table(rows: Sequence[CriterionState]) -> Table:
         figures,
         caption="Agreement, and preference for a side",
         note="same: two raters of a pair who say the same; κ: Fleiss; A: verdicts for the text shown as A, "
-        "of those that are no ties." + "".join(f" {name}: {note}." for note, name in notes.items() if note),
+        "of those that are no ties."
+        + "".join(f" {', '.join(_name_criteria(rows))}: {note}." for note, rows in noted.items()),
     )
+
+
+def _name_criteria(rows: Iterable[CriterionState]) -> dict[str, None]:
+    """Return the names of the rows' criteria, each once."""
+    return dict.fromkeys(replace_underscores(row.criterion) for row in rows)
 
 
 def _make_raters_table(raters: Sequence[RaterState]) -> Table:

@@ -87,11 +87,11 @@ def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) 
     if frame.empty:
         raise StudyError("there are no verdicts: the table has a header, but no rows")
     table = add_line_numbers(frame)
-    empty = pd.Series(None, table.index, dtype=object)
-    texts = [name for name in TEXTS if name in table or name == "rater_kind"]
-    cells = {name: pd.Series(convert_to_texts(table.get(name, empty)), table.index) for name in texts}
-    cells |= {name: _read_numbers(table[name]) for name in NUMBERS if name in table}
-    table = table.assign(**cells)
+    if "rater_kind" not in table:
+        table = table.assign(rater_kind=None)
+    texts = {name: convert_to_texts(table[name]) for name in TEXTS if name in table}
+    numbers = {name: _read_numbers(table[name]) for name in NUMBERS if name in table}
+    table = table.assign(**texts, **numbers)
     for name in REQUIRED:
         refuse_wrong_rows(
             table, table[name].isna(), "{name} is empty on {where}; fill it in or remove the row", name=name
@@ -230,13 +230,12 @@ def _check_methods_and_verdicts(table: pd.DataFrame) -> None:
         "a method is called 'tie' on {where}, but this word is the verdict for a tie; rename the method",
     )
     is_unknown = (verdict != a) & (verdict != b) & (verdict != TIE)
-    unknown = verdict[is_unknown]
     refuse_wrong_rows(
         table,
         is_unknown,
         "the verdict {verdict!r} names no method of its pair on {where}; write {method_a!r}, {method_b!r} or "
         "'tie', or declare what it means: {offers}",
-        offers=offer_word_settings(unknown),
+        offers=offer_word_settings(verdict[is_unknown]),
     )
 
 
@@ -245,11 +244,20 @@ def _refuse_unnamed_models(table: pd.DataFrame) -> None:
     named = table["rater"].isin(list(filter(is_model_name, table["rater"].cat.categories)))
     named &= table["rater_kind"].isna()
     names = sorted(table["rater"][named].unique())
+    offer = ""
+    for name in map(str, table.columns.difference([*KNOWN, *STORED])) if named.any() else ():
+        kinds = set(table[name].astype(str).str.casefold())
+        if len(kinds) > 1 and kinds <= {*KINDS, *_KIND_NAMES}:
+            offer = (
+                f"If {name} says what raters are, write {format_set_options(f'columns.rater_kind={name}')}. "
+            )
     refuse_wrong_rows(
         table,
         named,
         "rater is {names} on {where}, which looks like the name of a model, and nothing says what it is; add "
-        "a column rater_kind with {kinds} in every row. If all are models, write --set rater_kind=model",
+        "a column rater_kind with {kinds} in every row. {offer}If all are models, write --set "
+        "rater_kind=model",
+        offer=offer,
         names=join_first_parts(list(map(repr, names)), MAX_NUMBERS, join=", "),
         kinds=" or ".join(KINDS[:-1]),
     )

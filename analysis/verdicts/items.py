@@ -45,6 +45,8 @@ MAX_OPPOSITE = 0.1
 """If all pairs were shown twice, a larger share of opposite verdicts may mean that sides changed."""
 MAX_OFFERS = 3
 """The largest number of columns that an error message suggests."""
+MOST_PARTS = 8
+"""The largest number of columns of which three are tried together as the name of an item."""
 _DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 
 
@@ -158,7 +160,7 @@ def find_item_columns(
     is_program = form is not None
     free = [
         name
-        for name in (*table.columns_without_role, *table.list_existing("presentation"))
+        for name in (*table.columns_without_role, *table.list_existing("presentation", "slot"))
         if name not in verdict_columns and table.list_values(name) and not _is_about_verdict(table, name)
     ]
     named = [
@@ -345,6 +347,24 @@ def _may_column_group_rows(table: Table, name: str) -> bool:
     return is_judged_once and 2 * count <= rows and (count == 1 or not table.is_judged_once())
 
 
+def _find_columns_that_group_rows(table: Table, names: Sequence[str]) -> tuple[str, ...]:
+    """Return two or three columns whose cells together recur over raters, but never for one rater.
+
+    Rows with the same cells may be one item, such as the second trial of the first block, or a genre in one
+    language. The headings do not count, because no column names the item otherwise.
+    """
+    if "rater" not in table:
+        return ()
+    shared = [
+        name
+        for name in names
+        if 1 < 2 * table.count_distinct_rows(name) <= table.count_distinct_rows(name, "rater")
+    ]
+    groups = [*combinations(shared, 2), *combinations(shared[:MOST_PARTS], 3)]
+    groups = [group for group in groups if 2 * table.count_distinct_rows(*group) <= table.size]
+    return next((group for group in groups if table.is_judged_once(*group)), ())
+
+
 def _use_or_refuse_possible_item(table: Table, items: ItemColumns, free: Sequence[str]) -> ItemColumns:
     """Refuse a table if columns with unknown headings may name the pair or the prompt.
 
@@ -362,11 +382,15 @@ def _use_or_refuse_possible_item(table: Table, items: ItemColumns, free: Sequenc
     likely = [name for name in free if _may_column_name_item(table, name, items, is_named=is_named)]
     groups_rows = is_row and not is_named
     unknown = [n for n in free if n in likely or (groups_rows and _may_column_group_rows(table, n))]
+    pair_columns = _find_possible_pair_columns(table, unknown, free)
+    if groups_rows and not pair_columns:
+        together = _find_columns_that_group_rows(table, free)
+        unknown = unknown or list(together)
+        pair_columns = [",".join(together)] if together else []
     if not unknown:
         return items
     if not is_row:
         raise StudyError(_describe_shared_cells(unknown))
-    pair_columns = _find_possible_pair_columns(table, unknown, free)
     is_alone = groups_rows and "rater" in table and pair_columns == unknown == likely[:1]
     if is_alone and simplify_heading(unknown[0]) not in GROUPS:
         return _find_items_by_heading(table, likely, ())
@@ -418,7 +442,7 @@ def assign_raters(table: Table) -> None:
         refuse_wrong_rows(table.frame, is_empty, message, heading=table.get_heading("rater", "rater"))
         aggregates = list(filter(is_name_of_aggregate, table.list_values("rater")))
         if 0 < len(aggregates) < len(table.list_values("rater")):
-            is_left_out = table["rater"].isin(aggregates).to_numpy()
+            is_left_out = table["rater"].isin(aggregates)
             table.leave_out_rows(is_left_out, f"the raters' verdicts together ({join_with_and(aggregates)})")
         _refuse_row_numbers_as_raters(table, keys)
         if "presentation" not in table:
@@ -526,6 +550,7 @@ def _describe_repeated_verdicts(
         separates_verdicts: Returns whether these and other columns distinguish all verdicts.
     """
     repeated = pd.Series(table.number_pairs(*keys)).duplicated(keep=False).to_numpy()
+    is_survey = table.declared_columns.get("headings") == "pair_id"
     roles = ["rater"]
     who = "pairs have several verdicts, and no column is known to name the rater"
     if "rater" in table:
@@ -533,7 +558,8 @@ def _describe_repeated_verdicts(
         who = f"rater {rater!r} judged pair {pair!r} more than once"
         # A person who belongs to the item, such as the author of the prompt, is no rater.
         is_author = table.is_varying("rater") and table.is_determined_by("rater", "pair_id")
-        roles = ["rater"] if is_author else ["criterion", "presentation"]
+        is_same_person = is_survey and not table.is_varying("rater")
+        roles = ["rater"] if is_author or is_same_person else ["criterion", "presentation"]
     names = [
         name
         for name in filter(table.has_repeats, table.columns_without_role)
@@ -543,7 +569,7 @@ def _describe_repeated_verdicts(
     items = table.find_headings(ITEMS)
     settings: list[str] = []
     for name in filter(separates_verdicts, names):
-        kinds = ["criterion"] if name in turns else ["pair_id"] if name in items else roles
+        kinds = ["criterion"] if name in turns else ["pair_id"] if name in items and not is_survey else roles
         if is_metadata_heading(name) and name not in turns:
             kinds = [role for role in kinds if role == "presentation"]
         settings += [f"columns.{role}={name}" for role in kinds]
@@ -551,7 +577,7 @@ def _describe_repeated_verdicts(
     ids = [name for name in ids if not is_metadata_heading(name) or simplify_heading(name) == "seed"]
     parts = next(filter(lambda parts: separates_verdicts(*parts), [*zip(ids), *combinations(ids, 2)]), ())
     heading = table.get_heading("pair_id")
-    if heading and parts:
+    if heading and parts and not is_survey:
         is_prompt = is_called(heading, "prompt")
         item = table.get_heading(heading, heading)
         settings.append(f"columns.pair_id={','.join([item, *parts] if is_prompt else [*parts, item])}")

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations, permutations
+from itertools import combinations, filterfalse, product
 
 import pandas as pd
 
@@ -95,9 +95,11 @@ def explain_how_to_declare_methods(table: Table, columns: Sequence[str]) -> str:
     """
     vocabularies = [set(map(simplify_heading, table.list_values(name))) for name in table.names]
     headings, say, names = ("HEADING", "HEADING"), "Say which columns do:", None
-    for couple in combinations(table.columns_without_role, 2):
+    candidates = _list_couples_of_name_columns(table)
+    for couple in [*combinations(table.columns_without_role, 2), *candidates]:
         are_named = any(words.issuperset(map(simplify_heading, couple)) for words in vocabularies)
-        if (are_named or differ_only_in_side(*couple)) and _may_hold_methods(table, *couple):
+        is_likely = are_named or differ_only_in_side(*couple) or couple in candidates
+        if is_likely and _may_hold_methods(table, *couple):
             headings, say = couple, "If two columns do, write"
             names = couple if are_named else None
             break
@@ -105,11 +107,43 @@ def explain_how_to_declare_methods(table: Table, columns: Sequence[str]) -> str:
     offer = f"{say} {format_set_options(*settings)}"
     for sources in (columns, table.columns_without_role):
         names = names or _find_methods_in_cells(table, sources)
+    if names and set(names) <= set(table.list_values(*headings)):
+        return offer  # as words, these names would make verdicts of the columns of methods
     if not names:
         option = format_word_setting("NAME", "NAME")
         return f"{offer}. If only cells name the methods, declare both names: {format_set_options(option)}"
     options = format_set_options(*(format_word_setting(name, name) for name in names))
     return f"{offer}. If {names[0]!r} and {names[1]!r} are the methods, write {options}"
+
+
+def _list_couples_of_name_columns(table: Table) -> list[Couple]:
+    """Return couples of columns that share names, or whose names a third column has, too, as the winners."""
+    columns = {name: set(table.list_values(name)) for name in table.columns_without_role}
+    columns = {name: texts for name, texts in columns.items() if not any(map(find_word_meaning, texts))}
+    couples = []
+    for name, other in combinations(columns, 2):
+        both = columns[name] | columns[other]
+        winners = [text for text in columns if text not in {name, other} and both <= columns[text]]
+        if len(both) > 1 and (winners or not columns[name].isdisjoint(columns[other])):
+            couples.append((name, other))
+    return couples
+
+
+def names_author_of_each_text(table: Table, name: str) -> bool:
+    """Return whether a column may name the method that wrote a row's only text, because the rows rate texts.
+
+    In each item each method has the same number of rows, but verdicts differ between items.
+    """
+    names = table.list_values(name)
+    is_other = any(map(find_word_meaning, names)) or any(map(_NUMBER.fullmatch, names))
+    if is_other or len(names) < 2 or len(names) * FEWEST_ROWS > table.size:
+        return False
+    items = [other for other in table.find_headings(ITEMS) if other != name and table.is_filled(other)]
+    for item in items:
+        counts = pd.crosstab(table[item], table[name])
+        if len(counts) >= FEWEST_ROWS and counts.min(axis=None) > 0 and len(counts.drop_duplicates()) == 1:
+            return True
+    return False
 
 
 def _may_hold_methods(table: Table, first: str, second: str) -> bool:
@@ -142,8 +176,8 @@ def _find_methods_in_cells(table: Table, columns: Sequence[str]) -> Couple | Non
 
 def _find_two_method_names(table: Table, columns: Sequence[str]) -> Couple | None:
     """Return the names in these columns, without ties, if there are exactly two."""
-    cells = (text.strip() for text in table.list_values(*columns) if not means_no_verdict(text))
-    names = sorted({text for text in cells if find_word_meaning(text) is None and len(text) <= LONGEST_NAME})
+    cells = map(str.strip, filterfalse(means_no_verdict, table.list_values(*columns)))
+    names = sorted({text for text in filterfalse(find_word_meaning, cells) if len(text) <= LONGEST_NAME})
     if len(names) != 2 or any(map(_NUMBER.fullmatch, names)) or differ_only_in_side(*names):
         return None
     if YES.union(NO).issuperset(map(str.casefold, names)):
@@ -204,12 +238,9 @@ def _use_method_columns(table: Table, nouns: str) -> bool:
 
 def _use_winner_and_loser_columns(table: Table) -> bool:
     """Use columns of a winner and a loser: sort both methods by name, and use the winner as the verdict."""
-    couples = [
-        (name, other)
-        for name, other in permutations(table.names, 2)
-        if names_worse_text(other) and differ_only_in_side(name, other)
-    ]
-    couples = [couple for couple in couples if _WINNER.fullmatch(simplify_heading(couple[0]))]
+    winners = [name for name in table.names if _WINNER.fullmatch(simplify_heading(name))]
+    losers = filter(names_worse_text, table.names)
+    couples = [couple for couple in product(winners, losers) if differ_only_in_side(*couple)]
     if not couples:
         return False
     columns = max(couples, key=lambda couple: len(couple[0]))
@@ -329,9 +360,8 @@ def refuse_methods_of_several_settings(table: Table) -> None:
     Raises:
         StudyError: A method has several settings, so its name may mean several methods.
     """
-    columns = table.columns_without_role if table.has_methods else []
-    columns = [name for name in columns if has_word(name, "settings")]
-    for name, other in combinations(sorted(columns), 2):
+    columns = sorted(name for name in table.columns_without_role if has_word(name, "settings"))
+    for name, other in combinations(columns, 2) if table.has_methods else ():
         is_condition = table[name].equals(table[other])
         if is_condition or not differ_only_in_side(name, other):
             continue

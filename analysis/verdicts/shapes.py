@@ -79,7 +79,8 @@ def find_verdicts(table: Table) -> list[str]:
     Raises:
         StudyError: More than one column can be the verdict.
     """
-    columns = find_verdict_columns(table)
+    columns = [name for name in table.columns_without_role if _is_verdict_column(table, name)]
+    columns = list(filterfalse(is_name_of_aggregate, columns)) or columns
     if HEADS in table.declared_columns:
         items = set() if table.items is None else set(table.items.index)
         return [name for name in columns if name in items] or columns
@@ -346,12 +347,6 @@ def _use_tie_columns(table: Table) -> None:
         table.use_columns("verdict", [name], "it marks ties", verdict=verdict)
 
 
-def find_verdict_columns(table: Table) -> list[str]:
-    """Return the free columns whose cells are verdicts: methods, sides or ties."""
-    names = [name for name in table.columns_without_role if _is_verdict_column(table, name)]
-    return list(filterfalse(is_name_of_aggregate, names)) or names
-
-
 def _is_verdict_column(table: Table, name: str) -> bool:
     """Return whether most filled cells of a column are verdicts, and the column is about nothing else."""
     methods = set(table.list_values(*METHODS))
@@ -385,7 +380,7 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
     if not names:
         words = offer_word_settings(_list_unknown_words(table) or ["WORD"])
         message = f"no column has verdicts under its heading. Declare what the words mean: {words}"
-        if not table.has_methods:
+        if not table.has_methods and table.items is None:
             message += f". {explain_how_to_declare_methods(table, table.columns_without_role)}"
         raise StudyError(message)
     raters = find_rater_columns_of_slots(table, names)

@@ -36,7 +36,7 @@ from analysis.verdicts.words import (
     simplify_word,
 )
 from guard_eval.errors import StudyError
-from guard_eval.files.headings import simplify_heading, split_heading_words
+from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
 from guard_eval.records import TIE
 from guard_eval.reporting.words import join_first_parts, join_with_and
 
@@ -60,7 +60,7 @@ _IS_FIRST = r"(is)?({0})(is|was|on|shown|the|presented|displayed)*(left|first)"
 _PLACES = {"1": A, "first": A, "left": A, "2": B, "second": B, "right": B}
 _STRAIGHT = NO | {"none", "nan", "original", ""}
 """Cells of a column about swapped sides that mean "not swapped"."""
-_SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror|backward|counterbal|tauscht|inverti).*")
+_SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror|backward|counterbal|tauscht|inverti|invers).*")
 _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 """Ties that the reader is told about: both texts are bad, or a judge contradicted itself."""
 _WINNING = frozenset((*HEADINGS["marking"], *HEADINGS["names"]["verdict"], "verdict", "best"))
@@ -125,7 +125,7 @@ def replace_words_by_winners(table: Table) -> None:
     side_columns = {name: sides for name, sides in all_sides.items() if sides.any()}
     certain = {name: sides for name, sides in side_columns.items() if sides.all()}
     if not certain and not table.shows_sides:
-        _refuse_incomplete_sides(table, side_columns, words["kind"].isin(["letter", "place"]))
+        _refuse_incomplete_sides(table, side_columns, words["is_sided"])
     first = np.full(len(words), A)
     if table.shows_sides:
         first = np.where(words["meaning"].isin(["letter", "place", "declared"]), _read_left(table, words), A)
@@ -142,9 +142,8 @@ def replace_words_by_winners(table: Table) -> None:
     _refuse_changed_sides(table, words, side_columns, first)
     are_known = table.shows_sides or certain
     columns = _find_columns_of_first_side(table, words, list(certain))
-    if not are_known and not table.get_heading("sides"):
-        sided = words["kind"].isin(["letter", "place"])
-        table.side_options = offer_word_settings(words["verdict"][sided]) if sided.any() else ""
+    if words["is_sided"].any() and not are_known and not table.get_heading("sides"):
+        table.side_options = offer_word_settings(words["verdict"][words["is_sided"]])
     _record_word_meanings(table, words, columns)
     table.set_frame(table.frame.assign(verdict=words["winner"]))
     if are_known and "shown_first" not in table:
@@ -155,7 +154,7 @@ def _read_words(table: Table) -> pd.DataFrame:
     """Return the word of each row, its meaning (`Word`), and the row's methods `a` and `b`.
 
     The kind of a word that is the name of one of the row's methods is empty, unless the word is declared;
-    `meaning` is its other kind.
+    `meaning` is its other kind. A letter or a place, such as A or left, `is_sided`.
     """
     verdict = table["verdict"].str.strip()
     a, b = (table[name] for name in METHODS)
@@ -166,6 +165,7 @@ def _read_words(table: Table) -> pd.DataFrame:
     words["meaning"] = words["kind"].fillna("")
     is_name = ((verdict == a) | (verdict == b)) & ~verdict.isin(table.declared_words)
     words["kind"] = words["meaning"].mask(is_name | (verdict == TIE), "")
+    words["is_sided"] = words["kind"].isin(["letter", "place"])
     return words
 
 
@@ -314,7 +314,7 @@ def _refuse_changed_sides(
     Words that the user has declared as method_a and method_b are sides only beside a clear column.
     """
     kind = words["kind"]
-    sided = kind.isin(["letter", "place"])
+    sided = words["is_sided"]
     is_declared = (kind == "declared") & ~words["verdict"].isin(
         find_word_meanings(table.list_values("verdict"))
     )
@@ -360,21 +360,25 @@ def _mark_possible_swaps(table: Table, name: str, sided: pd.Series, words: pd.Da
     """
     heading = table.get_heading(name, name)
     is_about = is_heading_about_sides(heading) or _says_which_method_is_a(table, heading)
+    is_about |= _SWAPS.fullmatch(simplify_heading(heading)) is not None
     first = _find_methods_named_in_cells(table, name)
     cells = table[name].fillna("").str.strip().str.casefold()
     # One empty or unknown cell must not hide what the other cells say.
     filled = sided & ~cells.map(means_no_verdict)
-    if filled.any() and (first[filled] != 0).all():
+    texts = list(cells[filled].unique())
+    tells_place = len(texts) == 2 and differ_only_in_side(*texts)  # such as alpha_left and alpha_right
+    if filled.any() and (first[filled] != 0).all() and not tells_place:
         names_winner = (table[name] == words["winner"])[filled].all()
         is_winner = names_winner and not _WINNING.isdisjoint(split_heading_words(heading))
         may_name_first: pd.Series = filled & (first != A)
         return may_name_first & (is_about or not is_winner)
-    values = {"no" if cell in NO else "yes" if cell in YES else cell for cell in cells[filled].unique()}
+    values = {"no" if cell in NO else "yes" if cell in YES else cell for cell in texts}
     orders = {"".join(filter(str.isalnum, text)) for text in values}
     letters = {tuple(sorted(order)) for order in orders}
     is_order = orders <= {"ab", "ba"} or len(letters) < len(orders) or any(map(_SWAPS.fullmatch, values))
     if orders <= {"a", "b"} and "rater" in table:  # a rater's group says nothing about sides
         is_order = not table.is_determined_by(name, "rater")
+    is_order |= tells_place and (first[filled] != 0).all()
     is_order &= 2 * filled.sum() > sided.sum()  # the right answers of a few check questions are no order
     may_say = len(values) <= 2 and (is_order or is_about)
     return sided & ~cells.isin(_STRAIGHT) & may_say

@@ -87,7 +87,8 @@ def has_word(heading: str, kind: str) -> bool:
 
 def is_metadata_heading(heading: str) -> bool:
     """Return whether a heading is about the rater, the time or the verdict, and not about an item."""
-    return re.fullmatch(HEADINGS["aside"], simplify_heading(heading)) is not None
+    pattern = f"{HEADINGS['aside']}|{HEADINGS['about_verdicts']}"
+    return re.fullmatch(pattern, simplify_heading(heading)) is not None
 
 
 def is_name_of_aggregate(name: str) -> bool:
@@ -241,7 +242,7 @@ class Table:
         """Replace the data frame of this table by one with other columns or rows."""
         self.frame = frame
         self.names = list(map(str, frame.columns))
-        self._texts: dict[str, pd.Series] = {}
+        self._texts: dict[str, pd.Categorical] = {}
 
     def record_role(self, role: str, column: str, why: str) -> None:
         """Record the column that has a role, and the reason."""
@@ -263,13 +264,14 @@ class Table:
         others = self.get_texts(*parts[1:]).astype(object)
         self.set_frame(self.frame.assign(**{heading: self[parts[0]].str.cat(others, sep=", ")}))
 
-    def leave_out_rows(self, is_left_out: Mask, why: str) -> None:
+    def leave_out_rows(self, is_left_out: pd.Series, why: str) -> None:
         """Leave out rows, and record their number and the reason."""
-        if is_left_out.any():
-            text = f"{int(is_left_out.sum())} left out: {why}"
+        mask = is_left_out.to_numpy(bool)
+        if mask.any():
+            text = f"{int(mask.sum())} left out: {why}"
             self.left_out.append(text)
-            self.notes.append(f"{text} ({format_line_numbers(is_left_out, self.frame.index)})")
-            self.set_frame(self.frame[~is_left_out])
+            self.notes.append(f"{text} ({format_line_numbers(mask, self.frame.index)})")
+            self.set_frame(self.frame[~mask])
         if self.frame.empty:
             why = "; ".join(self.notes) or "it has a header and no rows"
             raise StudyError(f"the table has no verdicts; {why}")
@@ -344,10 +346,10 @@ class Table:
             )
         self.use_columns(role, names[:1], "its name", **{role: self.frame[names[0]]})
 
-    def _get_text_column(self, name: str) -> pd.Series:
+    def _get_text_column(self, name: str) -> pd.Categorical:
         """Return a column as a categorical of texts. Each column is converted once."""
         if name not in self._texts:
-            self._texts[name] = pd.Series(convert_to_texts(self.frame[name]), self.frame.index)
+            self._texts[name] = convert_to_texts(self.frame[name])
         return self._texts[name]
 
     def get_texts(self, *names: str) -> pd.DataFrame:
@@ -356,12 +358,12 @@ class Table:
 
     def __getitem__(self, name: str) -> pd.Series:
         """Return the texts of a column. A missing cell is NaN."""
-        return self._get_text_column(name).astype(object)
+        return self.get_texts(name)[name].astype(object)
 
     def list_values(self, *names: str) -> list[str]:
         """Return the different texts of columns. Columns that the table lacks are ignored."""
         columns = map(self._get_text_column, self.list_existing(*names))
-        return [text for column in columns for text in column.cat.categories]
+        return [text for column in columns for text in column.categories]
 
     def find_distinct_rows(self, *names: str) -> tuple[Numbers, list[Cells]]:
         """Return the number of each row's distinct row, and the distinct rows (`find_distinct_rows`)."""

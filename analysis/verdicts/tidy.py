@@ -15,6 +15,7 @@ from analysis.verdicts.items import (
 from analysis.verdicts.methods import (
     explain_how_to_declare_methods,
     find_methods,
+    names_author_of_each_text,
     refuse_methods_of_several_settings,
     refuse_sides_as_methods,
     refuse_texts_as_methods,
@@ -240,8 +241,12 @@ def _use_column_with_common_heading(table: Table, role: str) -> None:
     if role == "rater" and role not in table.declared_columns and _may_hold_verdicts(table, "rater"):
         raise StudyError("the cells of 'rater' are verdicts, such as A, and not names; rename the column")
     if role == "criterion":  # numbers are ratings, and words such as A are verdicts
-        named = [name for name in named if not all(map(_NUMBER.fullmatch, table.list_values(name)))]
-        named = [name for name in named if not any(map(find_word_meaning, table.list_values(name)))]
+        cells = {name: table.list_values(name) for name in named}
+        named = [
+            name
+            for name, texts in cells.items()
+            if not all(map(_NUMBER.fullmatch, texts)) and not any(map(find_word_meaning, texts))
+        ]
     else:
         named = [name for name in named if not _may_hold_verdicts(table, name)]
     varying = list(filter(table.is_varying, named))
@@ -269,19 +274,19 @@ def _may_hold_verdicts(table: Table, name: str) -> bool:
 def _leave_out_invalid_votes(table: Table) -> None:
     """Leave out votes that were not blind, rejected answers, and rows without a real answer."""
     for why in table.list_values(LEFT_OUT):
-        table.leave_out_rows((table[LEFT_OUT] == why).to_numpy(), why)
+        table.leave_out_rows(table[LEFT_OUT] == why, why)
     table.set_frame(table.frame.drop(columns=LEFT_OUT, errors="ignore"))
     for name in table.list_existing(*_list_declared_exclusion_columns(table)):
         cells = _find_exclusion_words(table, name) or list(filter(_is_reason, table.list_values(name)))
         table.record_role("filter", name, "declared")
-        table.leave_out_rows(table[name].isin(cells).to_numpy(), f"declared by the column {name}")
+        table.leave_out_rows(table[name].isin(cells), f"declared by the column {name}")
         table.set_frame(table.frame.drop(columns=name))
     for rule in HEADINGS["left_out"]:
         for name in table.columns_without_role:
             cells = _find_cells_that_exclude_rows(table, name, rule)
             if cells:
                 table.record_role("filter", name, f"it says what is left out: {rule['why']}")
-                table.leave_out_rows(table[name].isin(cells).to_numpy(), rule["why"])
+                table.leave_out_rows(table[name].isin(cells), rule["why"])
 
 
 def _list_declared_exclusion_columns(table: Table) -> list[str]:
@@ -298,7 +303,14 @@ def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, st
     texts = table.list_values(name)
     is_possible = re.compile(rule.get("cells", ".*"), re.IGNORECASE | re.DOTALL).fullmatch
     is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
-    return [text for text in texts if is_meant(text.strip())] if all(map(is_possible, texts)) else []
+    if not all(map(is_possible, texts)):
+        return []
+    return [text for text in texts if is_meant(_name_yes_or_no(text.strip()))]
+
+
+def _name_yes_or_no(text: str) -> str:
+    """Return yes or no for a cell that means this, such as 1 or nein, and other cells as they are."""
+    return "yes" if text.casefold() in YES else "no" if text.casefold() in NO else text
 
 
 def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None:
@@ -397,7 +409,7 @@ def _leave_out_rows_of_other_screens(table: Table) -> None:
     """Leave out rows with neither methods nor a verdict, such as instructions in an experiment's file."""
     if table.has_methods and "verdict" in table:
         is_other = table.get_texts("verdict", *METHODS).isna().all(axis=1)
-        table.leave_out_rows(is_other.to_numpy(), "no verdict")
+        table.leave_out_rows(is_other, "no verdict")
 
 
 def _refuse_counted_votes(table: Table) -> None:
@@ -412,7 +424,9 @@ def _refuse_counted_votes(table: Table) -> None:
     items = table.find_headings([*ITEMS, *GROUPS, "pairid"])
     repeated = filter(table.has_repeats, items)
     keys = [*METHODS, *table.list_existing("verdict", "criterion", "dataset", "rater"), *repeated]
-    are_outcomes = "rater" not in table and table.count_distinct_rows(*keys) == table.size > 1
+    # In a survey, a row is a person.
+    may_count = "rater" not in table and table.declared_columns.get(HEADS) != "pair_id"
+    are_outcomes = may_count and table.count_distinct_rows(*keys) == table.size > 1
     for name in table.columns_without_role:
         cells = table.list_values(name)
         is_number = all(map(str.isdecimal, cells)) and bool(set(cells) - {"0", "1"})
@@ -428,11 +442,11 @@ def _refuse_counted_votes(table: Table) -> None:
 def _complete_rows(table: Table) -> None:
     """Replace words by methods, leave out other answers, and fill in missing columns."""
     a, b = (table[name] for name in METHODS)
-    table.leave_out_rows((a == b).to_numpy(), "a method compared with itself")
+    table.leave_out_rows(a == b, "a method compared with itself")
     replace_words_by_winners(table)
     a, b = (table[name] for name in METHODS)
     is_named = a.notna() & b.notna()  # a row without a method is refused later
-    table.leave_out_rows((table.frame["verdict"].isna() & is_named).to_numpy(), "no verdict")
+    table.leave_out_rows(table.frame["verdict"].isna() & is_named, "no verdict")
     if "pair_id" not in table:
         return
     for role, value in _DEFAULTS.items():
@@ -495,6 +509,11 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             "no column has verdicts. Say which one does, and what its words mean: --set "
             f"columns.verdict=HEADING {offer_word_settings(['WORD'])}"
         )
+    if table.items is not None and not set(table.items.index).isdisjoint(table.names):
+        raise StudyError(
+            "headings are ids of the file with the methods. In a survey with a row for each person write "
+            "--set columns.headings=pair_id --set columns.rater=HEADING"
+        )
     if table.items is not None:
         ids = join_with_and([*map(repr, table.items.index[:2]), "…"])
         raise StudyError(
@@ -506,10 +525,14 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             "right, where sides changed) to the items, or give a file that has them by id"
         )
     rated = [name for name in table.columns_without_role if has_word(name, "measures")]
+    says = "rate"
+    if not rated:
+        rated = [name for name in table.columns_without_role if names_author_of_each_text(table, name)]
+        says = "name the author of"
     if rated and "verdict" not in table:
         raise StudyError(
-            f"{join_with_and(rated)} may rate one text in each row, and a verdict compares two. Write a row "
-            "for each two methods of an item and a rater, with the better one as the verdict, or tie"
+            f"{join_with_and(rated)} may {says} one text in each row, and a verdict compares two. Write a "
+            "row for each two methods of an item and a rater, with the better one as the verdict, or tie"
         )
     raise StudyError(
         f"nothing says which methods were compared. {explain_how_to_declare_methods(table, ['verdict'])}. Or "

@@ -118,7 +118,7 @@ def choose_settings(
         measured,
         lines=(*lines, choice.tuning_budgets_in_words, f"tuning: {study.folder / FILE}, tuning.csv"),
         warnings=(*measured.warnings, *choice.list_warnings()),
-        next=(study.format_command("generate"),),
+        next=(study.format_command("pair" if study.has_all_texts_in_files else "generate"),),
     )
 
 

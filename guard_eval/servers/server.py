@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import record
-from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.study.served_model import ServedModel
 from guard_eval.study.toml import read_toml
 
@@ -273,10 +272,6 @@ def confirm_sending_keys(servers: Iterable[Server], allowed: set[tuple[str, str]
                 f"you trust this server with the key, add --send-key {variable}={url}, or a table "
                 f'[[trusted]] to {find_trusted_keys_path()} with server = "{url}" and key = "{variable}"'
             )
-        if not progress.confirm(
-            escape_invisible_characters(
-                f"study.toml asks to send the key in {variable} to {url}. Send it there?"
-            )
-        ):
+        if not progress.confirm(f"study.toml asks to send the key in {variable} to {url}. Send it there?"):
             return False
     return True

@@ -339,7 +339,7 @@ def decide_about_rater(
         reason: The reason, which the report shows. Only a revocation needs none.
 
     Raises:
-        StudyError: The rater is unknown or was erased, an exclusion or inclusion would change nothing, or the
+        StudyError: The rater is unknown or was erased, the decision would change nothing, or the
             name of the person who decides, or the reason, is missing.
     """
     refuse_blank_or_long_name("name of the person who decides", by)
@@ -352,16 +352,16 @@ def decide_about_rater(
         row = find_rater(db, name)
         if decision == "include":
             _check_rater_can_be_included(db, row)
-        if decision == "exclude" and row.excluded_at is not None:
+        decided_at = {"revoke": row.revoked_at, "exclude": row.excluded_at}.get(decision)
+        if decided_at is not None:
             raise StudyError(
-                f"the rater {name!r} is already excluded; the notes say why: guard-eval export STUDY --table "
-                "notes"
+                f"the rater {name!r} is already {decision}d; the notes say who decided it: guard-eval export "
+                "STUDY --table notes"
             )
         change(db, rater=row.id, now=now)
         slots.keep_or_free_slots_of_rater(db, row.id, keep=kept_slots)
-        if decision != "revoke" or row.revoked_at is None:
-            detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
-            write_note(store, _make_rater(row), decision, detail)
+        detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
+        write_note(store, _make_rater(row), decision, detail)
 
 
 def _check_rater_can_be_included(db: Connection, row: SqlRow) -> None:

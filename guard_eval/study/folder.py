@@ -108,6 +108,11 @@ class Study:
         return choice if choice is not None and choice.rule == self.settings.tuning_rule_hash else None
 
     @property
+    def has_all_texts_in_files(self) -> bool:
+        """Return whether the texts of all systems are in files, so that there are no texts to generate."""
+        return all(system.source == "file" for system in self.settings.systems.values())
+
+    @property
     def prompts_path(self) -> Path:
         """Return the file of prompts.
 

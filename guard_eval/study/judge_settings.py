@@ -112,7 +112,7 @@ class Judge(ServedModel):
     """
 
     name: JudgeName | None = Field(default=None, exclude=True)
-    criteria: CriteriaNames = Field(default=list(CRITERIA))
+    criteria: CriteriaNames = list(CRITERIA)
     prompt: Annotated[StudyFile, AfterValidator(_check_prompt_placeholders)] | None = None
     examples: (
         Annotated[StudyFile, AfterValidator(lambda file: read_judged_examples(file.text) and file)] | None

@@ -67,7 +67,7 @@ class ServerSettings(SettingsTable):
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$", exclude=True)
     headers: Annotated[
         dict[HeaderName, HeaderValue], AfterValidator(partial(refuse_reserved_names, _OWN_HEADERS))
-    ] = Field(default={})
+    ] = {}
     concurrency: int = Field(default=64, ge=1, le=256, exclude=True)
     timeout: float = Field(default=1800.0, gt=0, le=86_400, exclude=True)
     usd_per_million_tokens: Prices | None = Field(default=None, exclude=True)

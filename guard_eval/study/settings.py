@@ -198,7 +198,7 @@ class Annotation(SettingsTable):
         recruitment: The ways to take part without an invitation by name.
     """
 
-    criteria: CriteriaNames = Field(default=list(HUMAN_CRITERIA))
+    criteria: CriteriaNames = list(HUMAN_CRITERIA)
     raters_per_pair: SmallCount = 4
     lease_minutes: float = Field(default=30, gt=0, le=525_600)
     pairs_per_rater: Count | None = None
@@ -267,7 +267,7 @@ class Settings(SettingsTable):
     system: list[System] = Field(default=[], max_length=1000)
     metrics: MetricSettings = MetricSettings()
     pairs: Pairs
-    criteria: OwnCriteria = Field(default={})
+    criteria: OwnCriteria = {}
     annotation: Annotation = Annotation()
     people: People = Field(default=People(), exclude=True)
     judge: list[Judge] = Field(default=[], max_length=100)
@@ -420,8 +420,7 @@ class Settings(SettingsTable):
         design = self.pairs.design
         if design == "fixed":
             return None
-        alpha = self.analysis.alpha
-        return RoundPlan(design=design, criterion=criteria[0], alpha=alpha, showings=showings)
+        return RoundPlan(design=design, criterion=criteria[0], alpha=self.analysis.alpha, showings=showings)
 
     def _list_tuning_problems(self) -> Iterator[str]:
         """Yield the problems of grids and of the rule that chooses a setting."""

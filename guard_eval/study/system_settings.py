@@ -99,14 +99,14 @@ class GenerationSettings(SettingsTable):
         compile: Use a static cache, so that transformers compiles the model on a GPU.
     """
 
-    strategies: StrategyNames = Field(default=[])
+    strategies: StrategyNames = []
     runs: SmallCount = 1
-    stop: StopStrings = Field(default=[])
+    stop: StopStrings = []
     max_new_tokens: Tokens = 256
     max_prompt_tokens: Tokens = 256
     batch_size: Annotated[Count, Field(le=100_000)] | Literal["auto"] = Field(default="auto", exclude=True)
     chat: bool = False
-    chat_template: dict[Code, bool | int | float | str] = Field(default={})
+    chat_template: dict[Code, bool | int | float | str] = {}
     compile: bool = Field(default=False, exclude=True)
 
     @property
@@ -194,9 +194,7 @@ class System(ServerSettings):
     strategy: StrategyName | None = None
     chat: bool = True
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None
-    body: Annotated[dict[str, JsonValue], AfterValidator(partial(refuse_reserved_names, _OWN_FIELDS))] = (
-        Field(default={})
-    )
+    body: Annotated[dict[str, JsonValue], AfterValidator(partial(refuse_reserved_names, _OWN_FIELDS))] = {}
     setting_of: SystemName | None = None
 
     @property

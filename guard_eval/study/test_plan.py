@@ -77,4 +77,4 @@ class SplitPlan(TestPlan):
             them is tested, and corrected together with the other results.
     """
 
-    by: list[Heading] = Field(default=[])
+    by: list[Heading] = []

@@ -48,7 +48,7 @@ class Tuning(SettingsTable):
 
     prompts: Annotated[int, Field(ge=0, le=10_000_000)]
     maximize: Maximized
-    where: Annotated[list[Condition], AfterValidator(refuse_duplicates)] = Field(default=[])
+    where: Annotated[list[Condition], AfterValidator(refuse_duplicates)] = []
 
     @property
     def conditions(self) -> list[tuple[str, str, float]]:

@@ -95,8 +95,10 @@ def _find_matching_run(study: Study, facts: Known | None) -> Path | None:
             return matching[0]
     if not matching:
         return None
-    recipes = [(path.name, runs[path]) for path in matching]
-    names = [f"{name} ({run['model']} {run['revision']}, {run['dtype']})" for name, run in recipes]
+    names = [
+        f"{path.name} ({runs[path]['model']} {runs[path]['revision']}, {runs[path]['dtype']})"
+        for path in matching
+    ]
     raise StudyError(
         f"several runs in {study.continuations_folder} match study.toml: {', '.join(names)}. Set model.dtype "
         "or model.revision to choose one, or move the others away"

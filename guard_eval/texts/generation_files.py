@@ -37,6 +37,7 @@ from guard_eval.texts.rows import (
 FURTHER = "further texts of the prompt not read"
 """The `Generation.flaws` entry of a record with several texts. Only the first text is measured."""
 
+UTF8_REMEDY = r"save the file as UTF-8, without halves of characters such as \ud83d"
 NOT_UTF8 = "not UTF-8"
 """The `Generation.flaws` entry of a text with bytes that are not UTF-8. These bytes became U+FFFD."""
 ECHO = "text begins with its prompt"
@@ -165,7 +166,7 @@ class TextTable:
                 if len(columns) > 1 and text.strategy != column:  # the record names its strategy, too
                     text = replace(text, strategy=f"{text.strategy} {column}")
                 if NOT_UTF8 in text.flaws and self.errors == "strict":
-                    raise StudyError(f"{record.where}: a text is not UTF-8; save the file as UTF-8")
+                    raise StudyError(f"{record.where}: a text is not UTF-8; {UTF8_REMEDY}")
                 yield position, text
 
 

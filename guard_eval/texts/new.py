@@ -191,8 +191,11 @@ def _make_study_of_texts(
         names = ", ".join(system.name for system in systems)
         raise StudyError(f"some disks cannot tell two of these names apart: {names}; rename one")
     content = _format_study_toml_for_texts(folder, systems, couples)
-    # A name in the files may be an invalid system name.
-    check_settings(parse_toml(content, folder / STUDY_TOML), folder)
+    try:
+        check_settings(parse_toml(content, folder / STUDY_TOML), folder)
+    except StudyError as error:
+        sources = ", ".join(dict.fromkeys(system.source for system in systems))
+        raise StudyError(f"{error}\nNothing was written. Systems get their names from {sources}") from error
     files = {system.file: system.lines() for system in systems}
     study = write_new_study(folder, files | {PROMPTS: format_prompts(prompts, properties)}, content)
     compared = f"{format_count(len(couples), 'comparison')} of {len(systems)} systems"

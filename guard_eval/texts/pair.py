@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from guard_eval.errors import StudyError, format_count
-from guard_eval.records import Generation, Pair, record
+from guard_eval.records import Generation, Pair, clean_for_raters, record
 from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
@@ -96,7 +96,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
         f"prompts drawn: {', '.join(f'{count} of {name}' for name, count in sorted(counts.items()))}",
         f"{format_count(len(pairs), 'pair')}, {new} new. {planned}. Gold pairs: {gold_pairs}.",
     )
-    warnings = list(_list_unblinding_warnings(settings, texts))
+    warnings = list(_list_warnings_about_texts(settings, texts))
     if repeated := len(prompts) - len(distinct):
         warnings.append(f"prompts that repeat an earlier prompt get no pairs: {repeated}")
     if (gold_every is None) != (gold_pairs == 0):
@@ -139,15 +139,31 @@ def _check_number_of_ratings(settings: Settings, prompts: int) -> None:
         )
 
 
-def _list_unblinding_warnings(
+def _list_warnings_about_texts(
     settings: Settings, texts: Mapping[str, Mapping[str, Generation]]
 ) -> Iterator[str]:
-    """Yield a warning for each feature of the texts that could reveal or favour a system."""
+    """Yield a warning for each feature of the texts that reveals a system or makes a pair useless."""
     for name, by_prompt in texts.items():
         if echoes := sum(ECHO in text.flaws for text in by_prompt.values()):
             yield (
                 f"{echoes} of {len(by_prompt)} texts by {name} begin with their prompt, so raters read it "
                 "twice and recognise the system; remove the prompt from these texts"
+            )
+        if empty := sum(not clean_for_raters(text.text) for text in by_prompt.values()):
+            yield (
+                f"{empty} of {len(by_prompt)} texts by {name} are empty; write these texts, or remove their "
+                "prompts"
+            )
+    for a, b in settings.pairs.compare:
+        equal = [
+            key
+            for key, text in texts[a].items()
+            if clean_for_raters(text.text) == clean_for_raters(texts[b][key].text)
+        ]
+        if equal:
+            yield (
+                f"{a} and {b} have the same text for {len(equal)} of {len(texts[a])} prompts, such as "
+                f"{equal[0]}: raters compare a text with itself"
             )
     words = {name: [text.text for text in by_prompt.values()] for name, by_prompt in texts.items()}
     own_names = {system.name for system in settings.system}

@@ -16,7 +16,7 @@ from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt, clean_for_raters
 from guard_eval.study.folder import Study
-from guard_eval.texts.generation_files import Fields, TextTable
+from guard_eval.texts.generation_files import UTF8_REMEDY, Fields, TextTable
 from guard_eval.texts.rows import KEYS, TEXT, Record, read_rows
 
 _NO_PROPERTIES = {*TEXT, *KEYS, *chain(*KEYS.values()), "dataset", "", "Unnamed: 0"}
@@ -136,7 +136,7 @@ def _read_prompts_with_rows(path: Path, dataset: str | None = None) -> Iterator[
         name = fields.read_string("id") or fields.read_string("prompt_id") or f"{group}-{record.number:04d}"
         prompt = Prompt(id=name, dataset=group, text=text or "", reference=fields.read_string("reference"))
         if fields.flaws:
-            raise StudyError(f"{record.where}: {fields.flaws[0]}; save the file as UTF-8")
+            raise StudyError(f"{record.where}: {fields.flaws[0]}; {UTF8_REMEDY}")
         if not prompt.text.strip():
             keys = ", ".join(record.row)
             raise StudyError(

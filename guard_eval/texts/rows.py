@@ -80,7 +80,7 @@ def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[R
         # Contrastive decoding's authors publish such lines.
         first, *further = row if isinstance(row, list) and row else [row]
         if not isinstance(first, dict):
-            raise StudyError(f'{where}: {str(row)[:40]!r} is not a JSON object; write {{"text": "…"}}')
+            raise StudyError(f'{where}: {str(row)[:40]!r} is not a JSON object; write {{"prompt": "…"}}')
         yield Record(where=where, number=number, row=rename_known_keys(first), further=len(further))
 
 
@@ -148,7 +148,9 @@ def _find_columns_with_texts(records: Sequence[Record], columns: Sequence[str]) 
         counts = [len(str(value or "").split()) for value in values]
         is_repeated = 2 * len(set(map(str, filled))) <= len(filled)
         are_labels = len(filled) >= _LEAST_ROWS and (is_repeated or max(counts) == 1)
-        are_texts = all(isinstance(value, str) for value in filled) and not all(map(_is_number, filled))
+        are_texts = all(isinstance(value, str) for value in filled) and not all(
+            map(_is_number, map(str, filled))
+        )
         if are_texts and not are_labels and not simplify_heading(column).endswith(NOTES):
             words[column] = median(counts)
     longest = max(words.values(), default=0)
@@ -255,11 +257,9 @@ def _find_filled_value(row: Mapping[str, object], keys: Iterable[str]) -> str:
     return next((str(row[key]) for key in keys if row.get(key)), "")
 
 
-def _is_number(value: object) -> bool:
-    if not isinstance(value, str | int | float):
-        return False
+def _is_number(text: str) -> bool:
     try:
-        float(value)
+        float(text)
     except ValueError:
         return False
     return True

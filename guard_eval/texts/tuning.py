@@ -101,7 +101,8 @@ def read_compared_prompts(study: Study) -> list[Prompt]:
     if study.settings.tuning is not None:
         choice = study.valid_tuning_choice
         if choice is None:
-            steps = f"{study.format_command('generate')}, then {study.format_command(*TUNE)}"
+            generate = "" if study.has_all_texts_in_files else f"{study.format_command('generate')}, then "
+            steps = f"{generate}{study.format_command(*TUNE)}"
             raise StudyError(f"no setting is chosen yet by the rule in [tuning]; run: {steps}")
         if choice.hash != hash_tuning_choice(study, choice.searches):
             problem = "the texts that chose the settings, or tuning.json, have changed since"

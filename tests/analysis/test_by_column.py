@@ -156,12 +156,16 @@ OF_RATINGS = "this column describes the ratings"
         ("gender", "the table has no such column; did you mean 'genre'"),
         ("title", "the column has 20 different texts; group them"),
         ("region", "the column is empty"),
-        *((name, OF_RATINGS) for name in ("winner", "verdict", "model_a", "seconds", "confidence")),
+        *(
+            (name, OF_RATINGS)
+            for name in ("winner", "verdict", "model_a", "seconds", "confidence", "rt", "Reason")
+        ),
     ],
 )
 def test_unusable_split_column_is_refused(name, message):
     table = votes(title=[f"t{n}" for n in range(20)], region=[None] * 20, seconds=range(20))
     table = table.assign(confidence=[n // 7 % 2 for n in range(40)])
+    table = table.assign(rt=1, Reason="fluent")  # with one verdict a pair, an answer's cells never differ
     with pytest.raises(StudyError, match=f"--by {name}: {message}"):
         measure_shares_by_column_value(make_evidence(table, by=[name]))
 

@@ -40,6 +40,24 @@ def test_possible_item_column_must_be_declared(rows):
 
 
 @pytest.mark.parametrize(
+    "names", [("page", "trial"), ("genre", "language"), ("list", "slot"), ("game", "run"), ("date", "time")]
+)
+def test_columns_that_name_texts_together_are_asked_about(names):
+    """Three raters agree on 12 texts, so the 36 rows are 12 pairs."""
+    first, second = names
+    table = pd.DataFrame(
+        {first: f"w{item // 6}", second: item % 6, **AB, "rater": f"r{rater}", "winner": "AB"[item > 8]}
+        for rater in range(3)
+        for item in range(12)
+    )
+    joined = f"{first},{second}"
+    assert f"--set columns.pair_id={joined}. If each row is a separate pair" in refusal(table)
+    assert counts(table, columns={"pair_id": joined, "prompt_id": ""}) == ("27/0/9", 12)
+    own_texts = table.assign(item=range(36), prompt=range(36))
+    assert counts(own_texts) == ("27/0/9", 36)
+
+
+@pytest.mark.parametrize(
     ("methods", "pairs"), [(("m" * 6, "n" * 6), 6), (("mmmnno", "nopopp"), 6), (("mn" * 3, "no" * 3), 6)]
 )
 def test_only_possible_item_column_is_used(methods, pairs):
@@ -586,6 +604,7 @@ def test_compared_texts_yes_and_no_do_not_mark_winners():
         ("Finished", (False, True)),
         ("passed_attention_check", ("no", "yes")),
         ("Status", ("TIMED-OUT", "OK")),
+        *(("Valid", ("nein", "ja")), ("duplicate", ("oui", "non")), ("consent", ("否", "是"))),
     ],
 )
 def test_invalid_and_practice_rows_are_left_out(name, cells):
@@ -623,6 +642,11 @@ def test_invalid_and_practice_rows_are_left_out(name, cells):
         ("drop", "x", "no"),
         *((name, 1, 0) for name in ("rejected", "attention_check", "failed", "gold", "flagged", "passed")),
         ("is_check", "yes", "no"),
+        ("Aufmerksamkeitstest", "nicht bestanden", "bestanden"),
+        *((name, "ja", "nein") for name in ("ungültig", "Ausschluss", "Kontrollfrage", "golden")),
+        *((name, "oui", "non") for name in ("invalide", "exclu")),
+        ("无效", "是", "否"),
+        *((name, 1, 0) for name in ("straightlining", "speeder", "voided", "draft")),
     ],
 )
 def test_rows_that_may_not_count_are_asked_about(name, marked, other):
@@ -640,7 +664,7 @@ def test_rows_that_may_not_count_are_asked_about(name, marked, other):
     message = refusal(pd.DataFrame(rows))
     assert f"columns.excluded={name}".replace(" ", "") in message
     assert ("call the column 'valid'" in message) == (
-        str(marked).casefold() in {"1", "x", "y", "yes", "true"}
+        str(marked).casefold() in {"1", "x", "y", "yes", "true", "ja", "oui", "是"}
     )
     assert counts(pd.DataFrame(rows), columns={"excluded": name}) == ("0/0/8", 8)
     assert counts(pd.DataFrame(rows), columns={"excluded": ""}) == ("4/0/8", 12)
@@ -745,6 +769,10 @@ def test_criterion_may_have_the_name_true():
         ("mapping", ("1", "2")),
         ("file_a", ("alpha/1.txt", "beta/1.txt")),
         ("A_is", ("alpha", "beta")),
+        ("condition", ("alpha_left", "alpha_right")),
+        ("layout", ("beta first", "beta second")),
+        ("vertauscht", ("nein", "ja")),
+        ("inversé", ("non", "oui")),
     ],
 )
 def test_column_that_may_name_method_a_is_refused(name, cells):
@@ -965,6 +993,35 @@ def test_score_of_one_text_is_no_verdict():
         {"item": n, "rater": "r", "system": name, "score": n % 5} for n in range(6) for name in AB.values()
     ]
     assert "score may rate one text in each row" in refusal(pd.DataFrame(rows))
+
+
+@pytest.mark.parametrize("name", ["Model", "system", "author", "condition"])
+@pytest.mark.parametrize("score", ["Relevance", "overall", "acceptable"])
+def test_author_of_a_rated_text_is_no_verdict(name, score):
+    """Alpha wrote two of the three texts of each prompt, which is no reason to prefer alpha."""
+    rows = [
+        {"Prompt": f"Prompt {n}", name: author, "Worker ID": worker, score: (n + worker + copy) % 5}
+        for n in range(8)
+        for worker in range(2)
+        for copy, author in enumerate(["alpha", "alpha", "beta"])
+    ]
+    assert f"{name} may name the author of one text in each row" in refusal(pd.DataFrame(rows))
+
+
+@pytest.mark.parametrize("names", [("模型A", "模型B"), ("home", "away"), ("النموذج أ", "النموذج ب")])
+@pytest.mark.parametrize("is_changing", [False, True])
+def test_columns_of_methods_are_found_by_their_cells(names, is_changing):
+    """As words, alpha and beta would make a criterion of each column, which one method always wins."""
+    rows = []
+    for n in range(24):
+        methods = ("beta", "alpha") if is_changing and n % 2 else ("alpha", "beta")
+        winner = "alpha" if n % 12 < 9 else "beta"
+        rows.append({"项目": n % 12, **dict(zip(names, methods, strict=True)), "人": n // 12, "胜者": winner})
+    columns = dict(zip(("method_a", "method_b"), names, strict=True))
+    message = refusal(pd.DataFrame(rows))
+    assert all(f"columns.{name}={heading}" in message for name, heading in columns.items())
+    assert "verdicts." not in message
+    assert counts(pd.DataFrame(rows), columns={**columns, "pair_id": "项目", "rater": "人"}) == ("18/0/6", 12)
 
 
 def test_columns_that_contradict_each_other_about_sides_are_refused():

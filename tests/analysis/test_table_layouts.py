@@ -397,6 +397,25 @@ def test_survey_is_read_with_a_file_of_methods(tmp_path):
     assert verdicts["verdict"].value_counts().to_dict() == {"alpha": 5, "beta": 5}
 
 
+def test_survey_of_persons_with_numbers_is_read(tmp_path):
+    """LimeSurvey's last page is no number of votes, and Microsoft's unnamed persons have a number."""
+    survey = pd.DataFrame(
+        {"id": n + 1, "lastpage": 3, "Email": "anonymous", "Q1": "A", "Q2": "A"} for n in range(5)
+    )
+    key = pd.DataFrame({"item": ["Q1", "Q2"], "A": ["alpha", "beta"], "B": ["beta", "alpha"]})
+    paths = write_tables(tmp_path, survey=survey, key=key)
+    declared = {"headings": "pair_id"}
+    assert "(presentation), or other texts (pair_id), write --set columns.rater=id" in refusal(
+        paths, columns=declared
+    )
+    assert counts(paths, columns={**declared, "rater": "id"}) == ("5/0/5", 2)
+    coded = write_tables(tmp_path, survey=survey.replace("A", "AO01"), key=key)
+    assert "write --set columns.headings=pair_id" in refusal(coded)
+    message = refusal(coded, columns=declared)
+    assert "method_a" not in message
+    assert "verdicts." in message
+
+
 SURVEY = pd.DataFrame(
     [
         {"Name": name, **{f"Which is better? [{n}]": "A" if n < 3 else "B" for n in range(6)}}
@@ -533,6 +552,17 @@ def test_judges_with_names_of_models_are_models(heading, names, kind):
     else:
         assert set(analysis.read(table)["rater_kind"]) == {kind}
     assert set(analysis.read(table, rater_kind="person")["rater_kind"]) == {"person"}
+
+
+@pytest.mark.parametrize("heading", ["rater_type", "source", "kind"])
+@pytest.mark.parametrize("kinds", [("human", "model"), ("Human", "LLM")])
+def test_column_with_kinds_of_raters_is_offered(heading, kinds):
+    people, model = kinds
+    rows = [{"judge": name, heading: model if name == "gpt-4o" else people} for name in ("ann", "gpt-4o")]
+    table = frame([{"winner": "model_a", **row} for row in rows])
+    assert f"write --set columns.rater_kind={heading}." in refusal(table)
+    verdicts = analysis.read(table, columns={"rater_kind": heading})
+    assert list(verdicts["rater_kind"]) == ["person", "model"]
 
 
 def test_programs_columns_are_not_called_unused(tmp_path):

@@ -249,6 +249,33 @@ def test_ids_of_unknown_prompts_are_named(run, tmp_path):
     assert "4 of the texts by y have other ids, such as '100'. Add these texts" in message
 
 
+@pytest.mark.parametrize("change", [str.upper, lambda text: text.replace(" ", "  ")])
+def test_prompts_that_differ_in_case_or_spaces_are_named(run, tmp_path, change):
+    rows = [[{"prompt": form(q), "text": "x"} for q in QUESTIONS] for form in (str, change)]
+    files = write(tmp_path, "x.jsonl", rows[0]), write(tmp_path, "y.jsonl", rows[1])
+    message = run("new", "s", "--texts", *files).refused()
+    assert (
+        f"{len(QUESTIONS)} of these prompts and prompts of x differ only in spaces or in capital" in message
+    )
+
+
+def test_an_invalid_name_is_traced_to_the_file_of_its_texts(run, tmp_path):
+    rows = [
+        {"prompt": q, "text": f"{name} {q}", "system": name} for q in QUESTIONS for name in ("tie", "GPT")
+    ]
+    message = run("new", "s", "--texts", write(tmp_path, "both.jsonl", rows)).refused()
+    assert "'tie': this word means a side" in message
+    assert "Nothing was written. Systems get their names from both.jsonl" in message
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("option", ["--prompts", "--texts"])
+def test_half_a_character_is_refused_with_its_remedy(run, tmp_path, option):
+    path = tmp_path / "half.jsonl"
+    path.write_text('{"prompt": "a \\ud83d", "text": "b \\ud83d"}\n')
+    assert "without halves of characters such as" in run("new", "s", option, path).refused()
+
+
 def test_prompts_come_from_a_file_by_id_or_order(run, tmp_path):
     source = write(tmp_path, "source.jsonl", [{"id": f"q{n}", "prompt": q} for n, q in enumerate(QUESTIONS)])
     by_id = [{"id": f"q{n}", "text": f"x on {q}"} for n, q in enumerate(QUESTIONS)]

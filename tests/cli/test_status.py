@@ -103,6 +103,15 @@ def test_ratings_that_lack_a_criterion_are_not_complete(run, paired):
     assert "6 ratings without a verdict on factuality, which was added later" in ran.err
 
 
+def test_status_names_all_criteria_without_agreement(run, paired):
+    simulate_verdicts(Study.open(paired))
+    with Store.open(Study.open(paired).database) as store:
+        for rater in raters.read_rater_progress(store)[1:]:
+            raters.decide_about_rater(store, rater.name, "exclude", by="owner", reason="for the test")
+    note = " ".join(run("status", "small").out.split())
+    assert "coherence, fluency: no item was rated twice." in note or "fluency, coherence: no item" in note
+
+
 def test_status_changes_nothing(run, paired):
     def times():
         files = [path for path in paired.rglob("*") if path.is_file() and path.suffix != ".db-shm"]

@@ -139,11 +139,11 @@ def test_documentation_lists_each_strategy(name):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: TopK(k=2.5), "TopK: k = 2.5 must be a whole number; the default is 50"),
-        (lambda: TopK(k="3"), "TopK: k = '3' must be a whole number"),
-        (lambda: TopP(p=None), "TopP: p = None must be a valid number"),
-        (lambda: TopP(p=math.nan), "TopP: p = nan must be a finite number"),
-        (lambda: Guard(window=7.0), "Guard: window = 7.0 must be a whole number"),
+        (lambda: TopK(k=2.5), "top_k: k = 2.5 must be a whole number; the default is 50"),
+        (lambda: TopK(k="3"), "top_k: k = '3' must be a whole number"),
+        (lambda: TopP(p=None), "top_p: p = None must be a valid number"),
+        (lambda: TopP(p=math.nan), "top_p: p = nan must be a finite number"),
+        (lambda: Guard(window=7.0), "guard: window = 7.0 must be a whole number"),
         (lambda: Guard() + TopK(), "guard cannot be combined with +"),
     ],
 )

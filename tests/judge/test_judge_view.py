@@ -117,6 +117,17 @@ def test_page_sorts_exchanges_by_disagreement(voted, store, judge, chromium, tmp
     page.close()
 
 
+@pytest.mark.browser
+def test_page_of_exchanges_never_scrolls_sideways(voted, store, judge, chromium, tmp_path):  # noqa: F811
+    write_judge_exchanges_page(store, [judge], tmp_path / "view.html", seed=11)
+    page = chromium.new_page(viewport={"width": 320, "height": 256})
+    page.goto((tmp_path / "view.html").as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    too_wide = "[...document.querySelectorAll('html, pre')].filter(e => e.scrollWidth > e.clientWidth).length"
+    assert page.evaluate(too_wide) == 0
+    page.close()
+
+
 def test_page_shows_verdicts_by_text_and_failures(judged, store):
     pairs = {pair.id: pair for pair in judged}
     comparisons = list(read_judged_comparisons(store, seed=11, only_judges={"steady"}))

@@ -79,14 +79,19 @@ def test_tuning_chooses_settings_of_texts_in_a_file(study):
     assert new_study.systems == {"plain": 40, "top_p(0.7)": 40, "top_p(0.8)": 40, "top_p(0.9)": 40}
     assert 'setting_of = "top_p"' in (folder / "study.toml").read_text()
     with pytest.raises(
-        StudyError, match=r"no setting is chosen yet by the rule in \[tuning\]; run: .*measure .* --tune"
+        StudyError,
+        match=r"no setting is chosen yet by the rule in \[tuning\]; run: guard-eval measure .* --tune",
     ):
         pair(opened(folder))
     with pytest.raises(StudyError, match="no setting is chosen yet"):
         measure(opened(folder))
-    assert "nothing is chosen" in str(read_status(folder, ()).lines)
+    status = read_status(folder, ())
+    assert "nothing is chosen" in str(status.lines)
+    assert [command for command in status.next if " measure " in command] == [status.next[0]]
+    assert status.next[0].endswith(" --tune")
     result = measure(opened(folder), tune=True)
     assert result.lines[0] == "top_p: top_p(0.9) was chosen"
+    assert [command.split()[1] for command in result.next] == ["pair"]  # files have all texts
     assert any("value 1 = 0.9 was the largest tried" in line for line in result.warnings)
     assert [row["chosen"] for row in read_csv(folder / "tuning.csv")] == ["false", "false", "true", "true"]
     tuned = opened(folder)

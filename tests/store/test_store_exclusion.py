@@ -114,7 +114,8 @@ def test_a_revoked_rater_cannot_sign_in(store, add_new_pairs, plan):
     presented = claim_pair(store, ann, plan)
     save_choice(store, ann, presented)
     decide_about_rater(store, "Ann", "revoke", by="owner")
-    decide_about_rater(store, "Ann", "revoke", by="owner")
+    with pytest.raises(StudyError, match="'Ann' is already revoked"):
+        decide_about_rater(store, "Ann", "revoke", by="owner")
     assert len(notes.read_notes(store, kind="revoke")) == 1
     assert find_rater_by_token(store, token) is None
     assert claim_pairs(store, ann, plan) == []

@@ -72,6 +72,18 @@ def test_drawn_prompts_get_the_texts_that_belong_to_them(study, tmp_path):
     assert len(pair(Study.open(tmp_path)).pairs) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "warning"),
+    [
+        (["", " ", "c"], "2 of 3 texts by x are empty; write these texts, or remove their prompts"),
+        (["y p0\r\n", "y p1", "c"], "x and y have the same text for 2 of 3 prompts, such as p"),
+    ],
+)
+def test_pair_warns_about_useless_pairs(study, words, warning):
+    opened = study(lines(*({"id": f"p{n}", "text": text} for n, text in enumerate(words))))
+    assert any(line.startswith(warning) for line in pair(opened).warnings)
+
+
 def test_column_of_a_table_can_be_a_system(study):
     wide = "id,w,x\np0,1,a\np1,2,b\np2,3,c\n"
     assert texts(study(wide, "w.csv")) == BY_PROMPT

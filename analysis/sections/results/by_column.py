@@ -1,5 +1,6 @@
 """Does the result depend on a column of the table, such as the genre, the language or the length?"""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 
@@ -24,9 +25,10 @@ from analysis.sections.section import (
 )
 from analysis.stats.interaction import run_interaction_test
 from analysis.verdicts.reading import get_reading
-from analysis.verdicts.table import KNOWN, STORED, convert_to_texts, has_named_raters
+from analysis.verdicts.table import HEADINGS, KNOWN, STORED, convert_to_texts, has_named_raters
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.estimate import Estimate
+from guard_eval.files.headings import simplify_heading
 from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import (
     count_in_words,
@@ -97,7 +99,10 @@ def find_split_column(frame: pd.DataFrame, heading: str) -> str:
         why = "the table has no such column"
     elif heading not in allowed or (
         name not in SPLITTING
-        and all(_varies_within_equal_keys(frame, name, keys) for keys in (PAIR, ["rater"]))
+        and (
+            re.fullmatch(HEADINGS["about_verdicts"], simplify_heading(name))
+            or all(_varies_within_equal_keys(frame, name, keys) for keys in (PAIR, ["rater"]))
+        )
     ):
         why = "this column describes the ratings, not the pairs or the raters, so it cannot split results"
     elif name == "rater" and not has_named_raters(frame):

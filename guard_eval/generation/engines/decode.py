@@ -282,7 +282,7 @@ class Writer:
         """
         if isinstance(self.strategy, ContrastiveDecoding) and self.amateur is None:
             raise StudyError(
-                f"{self.strategy} needs a second, smaller model; set model.amateur, or the argument amateur"
+                f"{self.strategy} needs a second, smaller model; name it in model.amateur, or as amateur"
             )
         check_model_can_run_strategy(self._models[0], self.strategy, *self._models[1:])
         rows, problem = encode_prompts_that_fit(self.loaded, texts, self._recipe)

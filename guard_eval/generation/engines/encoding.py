@@ -156,8 +156,8 @@ def _parse_chat_template_settings(loaded: LoadedModel, settings_json: str) -> di
     template = getattr(loaded.tokenizer, "chat_template", None)
     if not template:
         raise StudyError(
-            f"generation.chat = true, but the model {loaded.name!r} has no chat template; "
-            "set generation.chat = false, or name a model that was trained to chat"
+            f"chat needs a chat template, and the model {loaded.name!r} has none; "
+            "leave chat out, or name a model that was trained to chat"
         )
     switches: dict[str, object] = json.loads(settings_json or "{}")
     for name in switches:

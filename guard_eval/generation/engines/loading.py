@@ -319,7 +319,7 @@ def find_device(name: str) -> torch.device:
     names = ["auto", "cpu", *(["cuda"] if count else []), *(f"cuda:{index}" for index in range(count))]
     if name not in names:
         raise StudyError(
-            f"model.device = {name!r}, but PyTorch finds {count} GPUs here; write one of: {', '.join(names)}"
+            f"the device is {name!r}, but PyTorch finds {count} GPUs here; write one of: {', '.join(names)}"
         )
     return torch.device(predict_device_kind(name) if name == "auto" else name)
 

@@ -91,7 +91,7 @@ class _StrategyBase:
                 if first["type"] == "literal_error":
                     words = re.findall(r"'(.+?)'", first["ctx"]["expected"])
                     reason = f"is unknown: {suggest_nearest_word(str(argument), words)}"
-                named = f"{type(self).__name__}: {field.name} = {argument!r:.60}"
+                named = f"{get_strategy_name(type(self))}: {field.name} = {argument!r:.60}"
                 raise StudyError(f"{named} {reason}") from error
             if value == 0 and isinstance(value, float):
                 value = 0.0  # −0 would give the same strategy another signature

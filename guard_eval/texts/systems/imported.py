@@ -100,13 +100,15 @@ def import_texts(
             raise StudyError(
                 f"systems are compared on the same prompts, and {name} in {systems[name].source} has no text "
                 f"to {len(missing)} of {len(index.prompts)}, such as {missing[0].id}: "
-                f"{missing[0].text[-60:]!r}. {_explain_missing_texts(systems, name, result)}{remedy}"
+                f"{missing[0].text[-60:]!r}. {_explain_missing_texts(systems, name, result, missing)}{remedy}"
             )
     ids = {prompt.id for prompt in shared}
     return shared, [_keep_texts_of_prompts(systems[name], result, ids) for name, result in matched.items()]
 
 
-def _explain_missing_texts(systems: Mapping[str, ImportedSystem], name: str, matched: MatchedTexts) -> str:
+def _explain_missing_texts(
+    systems: Mapping[str, ImportedSystem], name: str, matched: MatchedTexts, missing: Sequence[Prompt]
+) -> str:
     """Return possible causes, and the remedy, if a system lacks texts for some prompts."""
     texts = systems[name].texts
     if not any(text.prompt_id or text.prompt is not None for text in texts):
@@ -120,7 +122,17 @@ def _explain_missing_texts(systems: Mapping[str, ImportedSystem], name: str, mat
     strangers = [text.prompt_id for text in matched.unmatched if text.prompt_id and text.prompt is None]
     if strangers:
         causes += f"{len(strangers)} of the texts by {name} have other ids, such as {strangers[0]!r}. "
+    prompts = {_ignore_case_and_spaces(text.prompt) for text in texts if text.prompt is not None}
+    if alike := sum(_ignore_case_and_spaces(prompt.text) in prompts for prompt in missing):
+        return (
+            f"{causes}{alike} of these prompts and prompts of {name} differ only in spaces or in capital "
+            "letters. Write them alike"
+        )
     return f"{causes}Add these texts"
+
+
+def _ignore_case_and_spaces(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 def _refuse_ambiguous_ids(systems: Collection[ImportedSystem]) -> None:

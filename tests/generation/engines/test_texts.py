@@ -111,7 +111,7 @@ def test_options_of_transformers_are_not_template_settings(chat, name):
 
 
 def test_chat_with_a_model_without_template_is_refused(llama_folder):
-    with pytest.raises(StudyError, match=r"'plain' has no chat template; set generation.chat = false"):
+    with pytest.raises(StudyError, match=r"the model 'plain' has none; leave chat out"):
         encode_prompts(load_pretrained(str(llama_folder), name="plain"), [PROMPT], 8, chat=True)
 
 
