@@ -361,7 +361,8 @@ class Evidence:
     @cached_property
     def detailed_verdicts(self) -> ScoredVerdicts:
         """Return the scored verdicts on the comparisons to analyse in full, or all if there are none."""
-        return self.scored.restrict_to_comparisons(self.detailed_comparisons or self.comparisons)
+        chosen = self.detailed_comparisons
+        return self.scored.restrict_to_comparisons(chosen) if chosen else self.scored
 
     def _find_comparison_of_methods(self, a: str, b: str) -> Couple:
         """Return the comparison of two methods, with the methods in the order of the table."""

@@ -109,11 +109,10 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
             check_replaceable(file, content.partition("\n")[0])
     for file, content in files.items():
         write_atomically(file, content.encode())
-    next_command = study.format_command("status" if rows else "annotate")
     return Description(
         path=path,
         hashes=hashes,
         verdicts=len(rows),
         lines=(line, f"{checklist}: answers on people, for a reviewer's checklist"),
-        next=(next_command,),
+        next=(study.format_command("status" if rows else "annotate"),),
     )

@@ -141,7 +141,7 @@ def names_author_of_each_text(table: Table, name: str) -> bool:
     items = [other for other in table.find_headings(ITEMS) if other != name and table.is_filled(other)]
     for item in items:
         counts = pd.crosstab(table[item], table[name])
-        if len(counts) >= FEWEST_ROWS and counts.to_numpy().min() > 0 and len(counts.drop_duplicates()) == 1:
+        if len(counts) >= FEWEST_ROWS and counts.to_numpy().all() and len(counts.drop_duplicates()) == 1:
             return True
     return False
 
