@@ -204,7 +204,7 @@ def add_panel_scores(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFram
     for kind, group in scores[scores["rater_kind"].isin(PEOPLE_OF)].groupby("rater_kind", sort=True):
         members = sorted(map(str, group["rater"].unique()))
         votes = compute_mean_scores(group)
-        name = f"{PANEL_OF} {len(members)} judges, {rule}"
+        name = f"{PANEL_OF} {len(members)} judges ({rule})"
         if len(members) < FEWEST_JUDGES:
             if kind in SIMULATED:
                 continue  # one simulated judge beside real judges needs no panel

@@ -45,14 +45,14 @@ def test_panel_majority_counts_one_vote_per_judge():
     result, panel = scores_of(THREE, "majority")
     # p0: x x y. p1: x, y, tie are level. p2: two flips tie, one x. p4: x- leans to x; x, tie, y are level
     assert result == {"p0": 1, "p1": 0, "p2": 0, "p3": -1, "p4": 0}
-    assert (panel.name, panel.members, panel.without) == ("panel of 3 judges, majority", ("a", "b", "c"), 1)
+    assert (panel.name, panel.members, panel.without) == ("panel of 3 judges (majority)", ("a", "b", "c"), 1)
 
 
 def test_panel_mean_follows_hand_arithmetic():
     result, panel = scores_of(THREE, "mean")
     # p0: (1 + 1 − 1)/3. p2: (0 + 0 + 1)/3. p4: (½ + 0 − 1)/3
     assert result == pytest.approx({"p0": 1 / 3, "p1": 0, "p2": 1 / 3, "p3": -1, "p4": -1 / 6})
-    assert (panel.name, panel.without) == ("panel of 3 judges, mean", 1)
+    assert (panel.name, panel.without) == ("panel of 3 judges (mean)", 1)
 
 
 def test_panel_averages_samples_of_a_judge_first():
@@ -69,18 +69,18 @@ def test_panel_averages_samples_of_a_judge_first():
 def test_report_shows_and_describes_the_panel(tmp_path):
     analysis.report(THREE, tmp_path, panel="mean")
     frame = pd.read_csv(tmp_path / "csv" / "win_shares.csv")
-    assert frame["judge"].tolist() == ["a", "b", "c", "panel of 3 judges, mean"]
+    assert frame["judge"].tolist() == ["a", "b", "c", "panel of 3 judges (mean)"]
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "The panel of 3 judges, mean: a, b and c" in page
+    assert "The panel of 3 judges (mean): a, b and c" in page
     assert "leaves out 1\u00a0pair without a verdict of each judge" in page
 
 
 def test_panel_of_real_judges_excludes_simulated_judges():
     made_up = judged(s=["yy"] * 6).assign(rater_kind="simulated_model")
     frame = analysis.shares(joined(THREE, made_up), panel="majority")
-    assert sorted(frame["judge"]) == ["a", "b", "c", "panel of 3 judges, majority", "s"]
+    assert sorted(frame["judge"]) == ["a", "b", "c", "panel of 3 judges (majority)", "s"]
     panel_scores, without = scores_of(THREE, "majority")[0], frame.set_index("judge")["win_share"]
-    assert without["panel of 3 judges, majority"] == pytest.approx(
+    assert without["panel of 3 judges (majority)"] == pytest.approx(
         (np.mean(list(panel_scores.values())) + 1) / 2
     )
     with pytest.raises(StudyError, match="two judges or more"):
@@ -88,8 +88,8 @@ def test_panel_of_real_judges_excludes_simulated_judges():
 
 
 def test_judge_named_like_the_panel_is_refused():
-    with pytest.raises(StudyError, match="are both called 'panel of 2 judges, mean'"):
-        scores_of(judged(**{"a": ["x"], "panel of 2 judges, mean": ["y"]}), "mean")
+    with pytest.raises(StudyError, match=r"are both called 'panel of 2 judges \(mean\)'"):
+        scores_of(judged(**{"a": ["x"], "panel of 2 judges (mean)": ["y"]}), "mean")
 
 
 def test_panel_needs_all_its_judges_in_a_comparison():
@@ -110,11 +110,11 @@ def test_declared_panel_comes_before_its_judges(tmp_path):
     sentences = summary.replace("\u00a0", " ").split(". ")
     told = [sentence for sentence in sentences if "judge" in sentence or "panel" in sentence]
     assert told == [
-        "The panel of 4 judges, majority judged 12 pairs",
+        "The panel of 4 judges (majority) judged 12 pairs",
         "a judged 12 pairs",
         "b judged 12 pairs",
         "2 more judges",
-        "The panel of 4 judges, majority found no difference",
+        "The panel of 4 judges (majority) found no difference",
         "The judge a found no difference",
         "The judge b found no difference",
         "The table has 2 more judges.",

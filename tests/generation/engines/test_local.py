@@ -132,7 +132,7 @@ def test_broken_logits_are_reported_with_prompt_and_step(llama_folder, strategy)
 
 @a_llama
 def test_contrastive_decoding_records_its_amateur(loaded):
-    with pytest.raises(StudyError, match=r"needs a second, smaller model; set model.amateur"):
+    with pytest.raises(StudyError, match=r"needs a second, smaller model; name it in model.amateur"):
         next(write(loaded, PROMPTS, "contrastive_decoding", **SETTINGS))
     texts = next(write(loaded, PROMPTS, "contrastive_decoding(beams=2)", amateur=loaded, **SETTINGS))
     assert {(c.recipe.amateur, c.recipe.amateur_revision) for c in texts} == {("llama", loaded.revision)}
