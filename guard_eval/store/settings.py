@@ -25,7 +25,7 @@ RESULTS_SEEN = "results seen"
 Later exclusions were made with knowledge of the results."""
 
 PAIRS_ADDED_LATE = "pairs added late"
-"""The key of the time at which pairs were first added to a comparison that had verdicts."""
+"""The key of the time at which pairs were last added to a comparison that had verdicts."""
 
 _CRITERION = "criterion "
 _READ = query("SELECT value FROM setting WHERE key = :key")
