@@ -177,7 +177,6 @@ def format_validation_problems(error: ValidationError, table: type[BaseModel], d
 
 def _describe_problem(detail: ErrorDetails, name: str, valid_keys: list[str]) -> str:
     """Say in TOML's words what is wrong with the setting `name`."""
-    value = detail["input"]
     match detail["type"]:
         case "missing":
             return "is missing; add it"
@@ -188,9 +187,10 @@ def _describe_problem(detail: ErrorDetails, name: str, valid_keys: list[str]) ->
         case "model_type":
             return f"input should be a table with the keys {', '.join(valid_keys)}"
         case "list_type":
-            is_table = isinstance(value, dict)
-            form = f"whose tables begin with [[{name}]]" if is_table else f"such as [{value!r}]"
-            return f"input should be a list, {form}"
+            # A list of tables has the keys of its tables, and not its own name, as valid keys.
+            has_tables = name not in valid_keys and "." not in name
+            form = f", whose tables begin with [[{name}]]" if has_tables else " in square brackets"
+            return f"input should be a list{form}"
     return detail["msg"].removeprefix("Value error, ").replace(" after validation", "")
 
 

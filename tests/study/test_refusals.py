@@ -117,7 +117,10 @@ JUDGES = [
         "model='m', usd_per_million_tokens=[-1, 1]",
         "tokens[1]: -1: input should be greater than or equal to 0",
     ),
-    ("model='m', usd_per_million_tokens=2", "usd_per_million_tokens: 2: input should be a list, such as [2]"),
+    (
+        "model='m', usd_per_million_tokens=2",
+        "usd_per_million_tokens: 2: input should be a list in square brackets",
+    ),
     ("model='m', usd_per_million_tokens=[2]", "tokens: [2]: list should have at least 2 items"),
 ]
 
@@ -151,8 +154,10 @@ SHAPES = [
     ("annotation.recruitment.codes=A", "codes: 'A': input should be a table, such as {key = value}"),
     ("annotation.pages=true", "with the keys consent, background, practice, check"),
     ("criteria.a=b", "criteria.a: 'b': input should be a table with the keys title, definition"),
-    ("analysis.by=dataset", "analysis.by: 'dataset': input should be a list, such as ['dataset']"),
-    ("pairs.compare=['guard']", "compare[1]: 'guard': input should be a list, such as ['guard']"),
+    ("analysis.by=dataset", "analysis.by: 'dataset': input should be a list in square brackets"),
+    ("pairs.compare=['guard']", "compare[1]: 'guard': input should be a list in square brackets"),
+    ("authors=Ada", "authors: 'Ada': input should be a list in square brackets"),
+    ("judge=5", "judge: 5: input should be a list, whose tables begin with [[judge]]"),
     ("judge={model='m'}", "judge: input should be a list, whose tables begin with [[judge]]"),
     ("judge=[{model='m', usd_per_million_tokens=[1, 2, 3]}]", "list should have at most 2 items, not 3"),
 ]

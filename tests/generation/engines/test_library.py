@@ -112,7 +112,7 @@ def test_runs_differ_if_tokens_are_drawn(loaded):
         ({"seed": "a"}, "seed: 'a': input should be a valid integer"),
         ({"stop": [5]}, r"stop\[1\]: 5: input should be"),
         ({"stop": ""}, r"stop\[1\]: '': string should"),
-        ({"stop": 5}, "stop: 5: input should be a list, such as"),
+        ({"stop": 5}, "stop: 5: input should be a list in square brackets"),
         ({"on_step": 5}, "on_step = 5 is not a function"),
         ({"dtype": "float16"}, "dtype have no effect on a loaded model"),
         ({"model": "./missing"}, "there is no folder .*/missing, and"),
