@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.verdicts.programs import VerdictFormat
+from analysis.verdicts.files import VerdictFormat
 from analysis.verdicts.sides import read_sides
 from analysis.verdicts.table import (
     FEWEST_ROWS,

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
+from analysis.verdicts.files import MAX_ROWS
 from analysis.verdicts.methods import explain_how_to_declare_methods
-from analysis.verdicts.programs import MAX_ROWS
 from analysis.verdicts.reading import WIDE
 from analysis.verdicts.sides import read_sides
 from analysis.verdicts.table import (

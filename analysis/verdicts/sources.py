@@ -9,9 +9,9 @@ import pandas as pd
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from analysis.verdicts.checks import KINDS, check_verdicts
+from analysis.verdicts.files import FOREIGN, Record, VerdictFile, name_file_in_errors, read_program_file
 from analysis.verdicts.items import DECLARED_PAIR, NO_PAIR, name_unknown_raters
 from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings, find_methods
-from analysis.verdicts.programs import FOREIGN, Record, VerdictFile, name_file_in_errors, read_program_file
 from analysis.verdicts.reading import READING, get_reading, join_readings, warn_about_reading
 from analysis.verdicts.sides import is_heading_about_sides
 from analysis.verdicts.table import (

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from analysis.verdicts.files import LEFT_OUT, NESTED, VerdictFormat
 from analysis.verdicts.items import (
     add_pair_and_prompt_columns,
     assign_raters,
@@ -20,7 +21,6 @@ from analysis.verdicts.methods import (
     refuse_sides_as_methods,
     refuse_texts_as_methods,
 )
-from analysis.verdicts.programs import LEFT_OUT, NESTED, VerdictFormat
 from analysis.verdicts.reading import READING, UNKNOWN_RATERS, Role, get_reading, join_readings
 from analysis.verdicts.shapes import (
     HEADS,

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from outcomes import refusal
 
-from analysis.verdicts import programs
+from analysis.verdicts import files
 from analysis.verdicts.checks import check_verdicts, unify_method_order
 from analysis.verdicts.reading import get_reading
 from analysis.verdicts.sources import read
@@ -108,7 +108,7 @@ def test_shown_first_may_be_a_name_or_a_letter(tmp_path):
 
 
 def test_table_with_too_many_rows_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(programs, "MAX_ROWS", 1)
+    monkeypatch.setattr(files, "MAX_ROWS", 1)
     assert "more than 1 rows" in refusal(write(tmp_path, GOOD))
 
 

@@ -122,7 +122,7 @@ def test_page_of_exchanges_never_scrolls_sideways(voted, store, judge, chromium,
     write_judge_exchanges_page(store, [judge], tmp_path / "view.html", seed=11)
     page = chromium.new_page(viewport={"width": 320, "height": 256})
     page.goto((tmp_path / "view.html").as_uri())
-    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    page.evaluate("document.querySelectorAll('details').forEach(section => section.open = true)")
     too_wide = "[...document.querySelectorAll('html, pre')].filter(e => e.scrollWidth > e.clientWidth).length"
     assert page.evaluate(too_wide) == 0
     page.close()
