@@ -158,21 +158,25 @@ OF_RATINGS = "this column describes the ratings"
         ("region", "the column is empty"),
         *(
             (name, OF_RATINGS)
-            for name in ("winner", "verdict", "model_a", "seconds", "confidence", "rt", "Reason")
+            for name in ("winner", "verdict", "model_a", "seconds", "confidence_score", "rt", "Reason")
         ),
     ],
 )
 def test_unusable_split_column_is_refused(name, message):
     table = votes(title=[f"t{n}" for n in range(20)], region=[None] * 20, seconds=range(20))
-    table = table.assign(confidence=[n // 7 % 2 for n in range(40)])
-    table = table.assign(rt=1, Reason="fluent")  # with one verdict a pair, an answer's cells never differ
+    table = table.assign(confidence_score=[n // 7 % 2 for n in range(40)])
+    table = table.assign(rt=1, Reason="fluent")
+    if name in {"confidence_score", "rt", "Reason"}:
+        table = table[table["rater"] == "x"]  # with one verdict a pair, an answer's cells never differ
     with pytest.raises(StudyError, match=f"--by {name}: {message}"):
         measure_shares_by_column_value(make_evidence(table, by=[name]))
 
 
 def test_columns_of_pairs_or_raters_can_split_results(tmp_path):
     table = votes(genre2=["tale", "poem"] * 10).assign(country=["at", "de"] * 20)
-    assert analysis.report(table, tmp_path, by=["genre2", "country"]).paths
+    # The strength of the guidance is equal for both raters of each pair.
+    table = table.assign(strength=table["item"] % 2)
+    assert analysis.report(table, tmp_path, by=["genre2", "country", "strength"]).paths
 
 
 def test_report_splits_results_by_a_column(monkeypatch, capsys, tmp_path):

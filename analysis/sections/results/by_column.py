@@ -28,7 +28,7 @@ from analysis.verdicts.reading import get_reading
 from analysis.verdicts.table import HEADINGS, KNOWN, STORED, convert_to_texts, has_named_raters
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.estimate import Estimate
-from guard_eval.files.headings import simplify_heading
+from guard_eval.files.headings import simplify_heading, split_heading_words
 from guard_eval.records import PEOPLE_OF, record
 from guard_eval.reporting.words import (
     count_in_words,
@@ -100,8 +100,8 @@ def find_split_column(frame: pd.DataFrame, heading: str) -> str:
     elif heading not in allowed or (
         name not in SPLITTING
         and (
-            re.fullmatch(HEADINGS["about_verdicts"], simplify_heading(name))
-            or all(_varies_within_equal_keys(frame, name, keys) for keys in (PAIR, ["rater"]))
+            all(_varies_within_equal_keys(frame, name, keys) for keys in (PAIR, ["rater"]))
+            or (not _varies_within_equal_keys(frame, "rater", PAIR) and _is_about_verdicts(name))
         )
     ):
         why = "this column describes the ratings, not the pairs or the raters, so it cannot split results"
@@ -116,6 +116,12 @@ def find_split_column(frame: pd.DataFrame, heading: str) -> str:
         others = sorted(set(allowed) - {heading})
         raise StudyError(f"--by {heading}: {why}; {suggest_nearest_word(heading, others)}")
     return name
+
+
+def _is_about_verdicts(heading: str) -> bool:
+    """Return whether a heading names what raters say beside a verdict. One rater's cells cannot tell."""
+    words = (simplify_heading(heading), *split_heading_words(heading))
+    return any(re.fullmatch(HEADINGS["about_verdicts"], word) for word in words)
 
 
 def _varies_within_equal_keys(frame: pd.DataFrame, column: str, keys: list[str]) -> bool:
