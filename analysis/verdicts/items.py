@@ -45,6 +45,8 @@ MAX_OPPOSITE = 0.1
 """If all pairs were shown twice, a larger share of opposite verdicts may mean that sides changed."""
 MAX_OFFERS = 3
 """The largest number of columns that an error message suggests."""
+FEWEST_DISTINCT = 0.9
+"""The smallest share of a rater's rows that must differ in the columns that may name items together."""
 MOST_PARTS = 8
 """The largest number of columns of which three are tried together as the name of an item."""
 _DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
@@ -160,7 +162,7 @@ def find_item_columns(
     is_program = form is not None
     free = [
         name
-        for name in (*table.columns_without_role, *table.list_existing("presentation", "slot"))
+        for name in (*table.columns_without_role, *table.list_existing("presentation"))
         if name not in verdict_columns and table.list_values(name) and not _is_about_verdict(table, name)
     ]
     named = [
@@ -348,10 +350,11 @@ def _may_column_group_rows(table: Table, name: str) -> bool:
 
 
 def _find_columns_that_group_rows(table: Table, names: Sequence[str]) -> tuple[str, ...]:
-    """Return two or three columns whose cells together recur over raters, but never for one rater.
+    """Return columns whose cells together recur over raters, but hardly ever for one rater.
 
     Rows with the same cells may be one item, such as the second trial of the first block, or a genre in one
-    language. The headings do not count, because no column names the item otherwise.
+    language. The headings do not count, because no column names the item otherwise. Couples of columns are
+    tried, then three of the first columns, and then all columns together.
     """
     if "rater" not in table:
         return ()
@@ -360,9 +363,14 @@ def _find_columns_that_group_rows(table: Table, names: Sequence[str]) -> tuple[s
         for name in names
         if 1 < 2 * table.count_distinct_rows(name) <= table.count_distinct_rows(name, "rater")
     ]
-    groups = [*combinations(shared, 2), *combinations(shared[:MOST_PARTS], 3)]
-    groups = [group for group in groups if 2 * table.count_distinct_rows(*group) <= table.size]
-    return next((group for group in groups if table.is_judged_once(*group)), ())
+    groups = [*combinations(shared, 2), *combinations(shared[:MOST_PARTS], 3), tuple(shared)]
+    keys = [*METHODS, *table.list_existing("rater", "criterion")]
+    for group in filter(lambda group: len(group) > 1, groups):
+        is_recurring = 2 * table.count_distinct_rows(*group) <= table.size
+        # A row that is in the table twice must not hide an item.
+        if is_recurring and table.count_distinct_rows(*group, *keys) >= FEWEST_DISTINCT * table.size:
+            return group
+    return ()
 
 
 def _use_or_refuse_possible_item(table: Table, items: ItemColumns, free: Sequence[str]) -> ItemColumns:
@@ -375,7 +383,9 @@ def _use_or_refuse_possible_item(table: Table, items: ItemColumns, free: Sequenc
     is_own_pair = items.pair == ("pair_id",) or "pair_id" in table.declared_columns
     is_row = items.count_pairs(table) == table.size and not is_own_pair
     is_named = not all(is_called(name, "row_numbers") for name in items.pair)
-    free = [name for name in filterfalse(table.is_boolean, free) if name not in explained]
+    free = [name for name in free if name not in explained]
+    marks = list(filter(table.is_boolean, free))
+    free = list(filterfalse(table.is_boolean, free))
     free = list(filterfalse(table.has_heading_of_other_side, free))
     if any(is_called(name, "prompt_ids") for name in items.pair):
         free = [name for name in free if not is_called(name, "collections", "groups", "attributes")]
@@ -384,7 +394,7 @@ def _use_or_refuse_possible_item(table: Table, items: ItemColumns, free: Sequenc
     unknown = [n for n in free if n in likely or (groups_rows and _may_column_group_rows(table, n))]
     pair_columns = _find_possible_pair_columns(table, unknown, free)
     if groups_rows and not pair_columns:
-        together = _find_columns_that_group_rows(table, free)
+        together = _find_columns_that_group_rows(table, [*free, *marks, *table.list_existing("slot")])
         unknown = unknown or list(together)
         pair_columns = [",".join(together)] if together else []
     if not unknown:

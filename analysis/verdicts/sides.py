@@ -60,7 +60,9 @@ _IS_FIRST = r"(is)?({0})(is|was|on|shown|the|presented|displayed)*(left|first)"
 _PLACES = {"1": A, "first": A, "left": A, "2": B, "second": B, "right": B}
 _STRAIGHT = NO | {"none", "nan", "original", ""}
 """Cells of a column about swapped sides that mean "not swapped"."""
-_SWAPS = re.compile(r".*(swap|flip|revers|switch|invert|mirror|backward|counterbal|tauscht|inverti|invers).*")
+_SWAPS = re.compile(
+    r".*(swap|flip|revers|switch|invert|mirror|backward|counterbal|tauscht|inverti).*|invers(e|é|ed)e?s?"
+)
 _ODD_TIE = re.compile(r".*(bad|inconsistent).*", re.IGNORECASE)
 """Ties that the reader is told about: both texts are bad, or a judge contradicted itself."""
 _WINNING = frozenset((*HEADINGS["marking"], *HEADINGS["names"]["verdict"], "verdict", "best"))
@@ -366,7 +368,8 @@ def _mark_possible_swaps(table: Table, name: str, sided: pd.Series, words: pd.Da
     # One empty or unknown cell must not hide what the other cells say.
     filled = sided & ~cells.map(means_no_verdict)
     texts = list(cells[filled].unique())
-    tells_place = len(texts) == 2 and differ_only_in_side(*texts)  # such as alpha_left and alpha_right
+    # Such as alpha_left and alpha_right. Names with numbers, such as alpha v1 and alpha v2, tell no place.
+    tells_place = len(texts) == 2 and differ_only_in_side(*(re.sub(r"\d", "", text) for text in texts))
     if filled.any() and (first[filled] != 0).all() and not tells_place:
         names_winner = (table[name] == words["winner"])[filled].all()
         is_winner = names_winner and not _WINNING.isdisjoint(split_heading_words(heading))

@@ -305,7 +305,19 @@ def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, st
     is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
     if not all(map(is_possible, texts)):
         return []
-    return [text for text in texts if is_meant(_name_yes_or_no(text.strip()))]
+    meanings = {text: _name_yes_or_no(text.strip()) for text in texts}
+    words = [text for text, meaning in meanings.items() if meaning not in {"yes", "no"}]
+    if (
+        rule["cell"] in {"yes", "no"}
+        and len(words) == len(texts) == 2
+        and EXCLUDED not in table.declared_columns
+    ):
+        raise StudyError(
+            f"{name!r} says which rows do not count, but {words[0]!r} and {words[1]!r} are no known words "
+            f"for yes and no; write yes and no. If all rows count, write "
+            f"{format_column_options(EXCLUDED, [''])}"
+        )
+    return [text for text, meaning in meanings.items() if is_meant(meaning)]
 
 
 def _name_yes_or_no(text: str) -> str:

@@ -55,6 +55,31 @@ def test_columns_that_name_texts_together_are_asked_about(names):
     assert counts(table, columns={"pair_id": joined, "prompt_id": ""}) == ("27/0/9", 12)
     own_texts = table.assign(item=range(36), prompt=range(36))
     assert counts(own_texts) == ("27/0/9", 36)
+    repeated = pd.concat([table, table.tail(1)], ignore_index=True)
+    assert f"--set columns.pair_id={joined}" in refusal(repeated)
+
+
+@pytest.mark.parametrize("parts", [3, 4])
+def test_columns_that_name_texts_in_a_grid_are_asked_about(parts):
+    """Each of 2³ or 2⁴ combinations of words is a text, which three raters have rated."""
+    grid = [f"{number:0{parts}b}" for number in range(2**parts)]
+    names = ["genre", "language", "tone", "spoken"][:parts]
+    words = [("tale", "poem"), ("de", "en"), ("calm", "loud"), ("yes", "no")]
+    rows = [
+        dict(zip(names, [pair[int(bit)] for pair, bit in zip(words, bits, strict=False)], strict=True))
+        | {**AB, "rater": f"r{rater}", "winner": "A"}
+        for rater in range(3)
+        for bits in grid
+    ]
+    assert f"--set columns.pair_id={','.join(names)}" in refusal(pd.DataFrame(rows))
+
+
+def test_slots_of_the_raters_of_an_export_are_no_prompts():
+    rows = [
+        {"pair_id": f"p{n}", "prompt_id": f"q{n}", **AB, "rater": "r1", "verdict": "alpha", "slot": n % 3}
+        for n in range(24)
+    ]
+    assert counts(pd.DataFrame(rows)) == ("24/0/0", 24)
 
 
 @pytest.mark.parametrize(
@@ -615,6 +640,14 @@ def test_invalid_and_practice_rows_are_left_out(name, cells):
     assert counts(pd.DataFrame(rows)) == ("4/0/4", 8)
 
 
+@pytest.mark.parametrize("name", ["valid", "keep", "excluded", "consent"])
+@pytest.mark.parametrize("cells", [("não", "sim"), ("да", "нет"), ("いいえ", "はい"), ("No.", "Yes.")])
+def test_unknown_words_for_yes_and_no_are_asked_about(name, cells):
+    rows = [{"prompt": n, **AB, "winner": "alpha", name: cells[n > 3]} for n in range(12)]
+    assert f"'{cells[0]}' and '{cells[1]}' are no known words for yes and no" in refusal(pd.DataFrame(rows))
+    assert counts(pd.DataFrame(rows), columns={"excluded": ""}) == ("12/0/0", 12)
+
+
 @pytest.mark.parametrize(
     ("name", "marked", "other"),
     [
@@ -783,7 +816,15 @@ def test_column_that_may_name_method_a_is_refused(name, cells):
 
 @pytest.mark.parametrize(
     ("name", "cells"),
-    [("winner_model", ("alpha", "beta")), ("alpha_has_list", (1, 0)), ("genre", ("x", "y"))],
+    [
+        ("winner_model", ("alpha", "beta")),
+        ("alpha_has_list", (1, 0)),
+        ("genre", ("x", "y")),
+        ("checkpoint", ("alpha v1", "alpha v2")),
+        ("inverse_problem", ("yes", "no")),
+        ("speeding_ticket", ("yes", "no")),
+        ("golden_age", ("yes", "no")),
+    ],
 )
 def test_unrelated_column_does_not_change_what_letters_mean(name, cells):
     rows = [{"item": n, **AB, "rater": "r", "choice": "AB"[n % 2], name: cells[n % 2]} for n in range(12)]
