@@ -272,6 +272,32 @@ def test_paid_answers_are_stored_when_the_database_is_back(
     assert (count_judged_presentations(store), server.times_paid) == (8, {1})
 
 
+def test_answer_with_a_lost_confirmation_is_stored_once(run, store, pairs, server, monkeypatch):
+    """The database commits an answer, and its confirmation is lost."""
+    pairs(1)
+    store_results = requests.store_request_results
+    begin_write = Store.begin_write
+    lost = []
+
+    @contextlib.contextmanager
+    def lose_first_confirmation(store):
+        with begin_write(store) as transaction:
+            yield transaction
+        if lost == ["answer"]:
+            lost.append("confirmation")
+            raise StudyError("cannot use the database")
+
+    def store_and_note(db, now, results):
+        store_results(db, now, results)
+        lost.extend(["answer"] if not lost else [])
+
+    monkeypatch.setattr(requests, "store_request_results", store_and_note)
+    monkeypatch.setattr(Store, "begin_write", lose_first_confirmation)
+    run()
+    assert lost == ["answer", "confirmation"]
+    assert (count_judged_presentations(store), server.times_paid) == (2, {1})
+
+
 def test_late_answer_to_a_lost_request_is_used(run, store, pairs, server):
     pairs(1)
     server.act = lambda _: make_chat_answer("", refusal="no")

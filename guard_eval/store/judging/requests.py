@@ -89,13 +89,14 @@ _INSERT = query("""
 
 _RENEW = query("UPDATE request SET leased_until = :until WHERE run = :run AND state = 'open'")
 
-# A lease that ended before the answer came stays ended, because another run may use the key now.
+# A lease that ended before the answer came stays ended, because another run may use the key now. A stored
+# answer stays, because an answer is stored again if the confirmation of its first storage was lost.
 _SETTLE = query("""
     UPDATE request SET state = CASE state WHEN 'lost' THEN 'lost' ELSE :state END, response = :response,
         model = :model, fingerprint = :fingerprint, input_tokens = :input_tokens,
         cached_tokens = :cached_tokens, output_tokens = :output_tokens, reasoning_tokens = :reasoning_tokens,
         cost = coalesce(:cost, cost), failure = :failure, detail = :detail
-    WHERE id = :row
+    WHERE id = :row AND response IS NULL
 """)
 
 _NOTE_FAILURE = query("UPDATE request SET failure = :failure, detail = :detail WHERE id = :row")
