@@ -9,6 +9,7 @@ from guard_eval.records import Generation, Pair, clean_for_raters, record
 from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
+from guard_eval.store import settings as store_settings
 from guard_eval.study import Study
 from guard_eval.study.folder import record_own_strategies
 from guard_eval.study.settings import Settings
@@ -84,6 +85,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
                 f"and invites stay: {study.format_command('pair', '--redraw')}"
             ) from error
         record_own_strategies(study.folder, [str(system.strategy) for system in settings.systems.values()])
+        is_late = new > 0 and store_settings.read_setting(store, store_settings.PAIRS_ADDED_LATE) is not None
         store_pairs.add_gold_pairs(store, gold)
         gold_pairs = len(store_pairs.read_gold_pairs(store))
     counts = Counter(prompt.dataset for prompt in drawn)
@@ -97,6 +99,10 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
         f"{format_count(len(pairs), 'pair')}, {new} new. {planned}. Gold pairs: {gold_pairs}.",
     )
     warnings = list(_list_warnings_about_texts(settings, texts))
+    if is_late and not settings.analysis.sequential:
+        warnings.append(
+            "a comparison with verdicts has got more pairs, so the report calls the results exploratory"
+        )
     if repeated := len(prompts) - len(distinct):
         warnings.append(f"prompts that repeat an earlier prompt get no pairs: {repeated}")
     if (gold_every is None) != (gold_pairs == 0):

@@ -15,6 +15,7 @@ from guard_eval.errors import StudyError
 from guard_eval.reporting.data import to_json_value
 from guard_eval.store import Store, handout, unblind, verdicts
 from guard_eval.store import pairs as store_pairs
+from guard_eval.store.schema import query
 from guard_eval.study import Study
 from guard_eval.texts.continuations import append_lines
 from guard_eval.texts.new import new
@@ -135,6 +136,7 @@ def test_report_warns_about_unfinished_ratings(paired, monkeypatch):
         ("a comparison", ['pairs.compare=[["x", "y"], ["x", "z"]]'], ()),
         ("a prompt", [], ("pairs were added to a comparison after its first verdict",)),
         ("a prompt", ["analysis.sequential=true"], ()),
+        ("a prompt that was only shown", [], ()),
     ],
 )
 def test_pairs_added_after_verdicts_are_exploratory(tmp_path, added, overrides, reasons):
@@ -145,10 +147,15 @@ def test_pairs_added_after_verdicts_are_exploratory(tmp_path, added, overrides, 
     folder = tmp_path / "study"
     new(folder, texts=[table])
     pair(Study.open(folder, ['pairs.compare=[["x", "y"]]', "prompts.limit=3"]))
-    limit = "prompts.limit=4" if added == "a prompt" else "prompts.limit=3"
+    limit = "prompts.limit=3" if added == "a comparison" else "prompts.limit=4"
     study = Study.open(folder, ['pairs.compare=[["x", "y"]]', limit, *overrides])
     simulate_verdicts(study)
-    assert pair(study).new == (1 if added == "a prompt" else 3)
+    with Store.open(study.database) as store, store.begin_write() as (db, _):
+        if added == "a prompt that was only shown":
+            query("UPDATE presentation SET rated_at = NULL")(db)
+    drawn = pair(study)
+    assert drawn.new == (3 if added == "a comparison" else 1)
+    assert any("the report calls the results exploratory" in line for line in drawn.warnings) == bool(reasons)
     with Store.open(study.database, declared=study.declared) as store:
         context = make_study_context(study, store, unblind.read_tidy_rows(store))
     assert tuple(reason for reason in context.late_changes if "pairs" in reason) == reasons
