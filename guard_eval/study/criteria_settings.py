@@ -35,9 +35,11 @@ class StudyFile(SettingsTable):
     @model_validator(mode="before")
     @classmethod
     def _read_study_file(cls, value: object, info: ValidationInfo) -> object:
-        if isinstance(value, str) and info.context:
-            return {"file": value, "text": read_text(find_study_file(info.context["folder"], value))}
-        return value
+        if isinstance(value, dict | cls) or not info.context:
+            return value
+        if not isinstance(value, str):
+            raise StudyError("input should be the name of a file")
+        return {"file": value, "text": read_text(find_study_file(info.context["folder"], value))}
 
 
 def find_study_file(folder: Path, name: str) -> Path:

@@ -152,6 +152,7 @@ CRITERIA = [
 SHAPES = [
     ("annotation.recruitment=prolific", "input should be a table with the keys prolific, oidc, codes"),
     ("annotation.recruitment.codes=A", "codes: 'A': input should be a table, such as {key = value}"),
+    ("annotation.gold=5", "annotation.gold: 5: input should be the name of a file"),
     ("annotation.pages=true", "with the keys consent, background, practice, check"),
     ("criteria.a=b", "criteria.a: 'b': input should be a table with the keys title, definition"),
     ("analysis.by=dataset", "analysis.by: 'dataset': input should be a list in square brackets"),
