@@ -9,8 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.evidence import Evidence
-from analysis.reports.checklist import FILE_NAME, collect_rater_facts, write_reviewer_checklist
-from analysis.reports.study_report import HASH, PLAN, hash_plan_parts, make_study_context, make_verdict_table
+from analysis.reports.checklist import FILE_NAME, PAGE_MARK, collect_rater_facts, write_reviewer_checklist
+from analysis.reports.study_report import (
+    HASH,
+    HASH_MARK,
+    PLAN,
+    hash_plan_parts,
+    make_study_context,
+    make_verdict_table,
+)
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
@@ -104,9 +111,9 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
         files[path] = page
     checklist = path.with_name(FILE_NAME)
     files[checklist] = write_reviewer_checklist(people, evidence)
-    if output is not None:  # the study's own files have their names from this command
-        for file, content in files.items():
-            check_replaceable(file, content.partition("\n")[0])
+    for file, mark in ((path, HASH_MARK), (checklist, PAGE_MARK)):
+        if file in files:
+            check_replaceable(file, mark, searched=len(files[file].encode()))
     for file, content in files.items():
         write_atomically(file, content.encode())
     return Description(

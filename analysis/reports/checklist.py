@@ -18,6 +18,8 @@ from guard_eval.study import Study
 from guard_eval.study.wording import load_wording, translate_criteria
 
 FILE_NAME = "checklist.md"
+PAGE_MARK = ": the people who rated"
+"""The end of the title of each checklist."""
 FEWEST = 5
 """The smallest number of people whose answers are shown, to protect their privacy."""
 PEOPLE = ("person", "simulated")

@@ -60,7 +60,9 @@ UNRECORDED = (
 PLAN = "plan.md"
 """The page in the study's folder that is written before the first verdict."""
 
-HASH = re.compile(r"^\* SHA-256 of the (.+): ([0-9a-f]{64})$", re.MULTILINE)
+HASH_MARK = "* SHA-256 of the "
+"""The beginning of each line with a hash. Each description of a study has such lines."""
+HASH = re.compile(rf"^{re.escape(HASH_MARK)}(.+): ([0-9a-f]{{64}})$", re.MULTILINE)
 _VERDICTS = re.compile(r"^\* Verdicts when this page was written: (\d+)$", re.MULTILINE)
 
 

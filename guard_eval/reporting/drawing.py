@@ -56,8 +56,8 @@ LONGEST = 34
 """The largest number of characters of a label. A longer name is cut."""
 GUIDE: dict[str, Any] = {"color": INK, "linewidth": 0.8, "linestyle": (0, (4, 3))}
 """The style of the dashed line that marks a value for comparison, such as 50 %."""
-PROGRAM = "guard-eval"
-"""The name of the program in the metadata of figures."""
+PROGRAM = "guard_eval.reporting.drawing"
+"""The name of the program in the metadata of figures, which no other text has by chance."""
 _METADATA = {
     "svg": {"Creator": PROGRAM, "Date": None},
     "pdf": {"Creator": PROGRAM, "CreationDate": None, "Producer": None},

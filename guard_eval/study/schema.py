@@ -10,7 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import CoreSchema, ModelSchema
 
 from guard_eval.records import JsonObject
-from guard_eval.reporting.writing import write_atomically
+from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.study.criteria_settings import SettingsTable, StudyFile
 from guard_eval.study.settings import Settings
 
@@ -57,9 +57,10 @@ def make_schema_comment(file: str) -> str:
 
 def write_study_toml(folder: Path, settings: bytes) -> None:
     """Write study.toml into a new study's folder, after its schema. study.toml marks a complete study."""
-    write_atomically(
-        folder / make_schema_file_name(STUDY_TOML), encode_schema(Settings, STUDY_TOML), make_folder=True
-    )
+    path = folder / make_schema_file_name(STUDY_TOML)
+    schema = encode_schema(Settings, STUDY_TOML)
+    check_replaceable(path, f'"title": "{STUDY_TOML}"', searched=len(schema))
+    write_atomically(path, schema, make_folder=True)
     write_atomically(folder / STUDY_TOML, make_schema_comment(STUDY_TOML).encode() + settings)
 
 

@@ -243,7 +243,8 @@ def test_figure_of_power_replaces_only_an_earlier_one(tmp_path, ending):
     power(output=path, share=0.6)
     assert path.read_bytes() != first
     figure = Figure()
-    figure.savefig(path)
+    figure.suptitle("A diagram of guard-eval")
+    figure.savefig(path, metadata={"Title": "guard-eval"})
     others = path.read_bytes()
     with pytest.raises(StudyError, match=f"power.{ending} exists, and is no earlier result"):
         power(output=path)

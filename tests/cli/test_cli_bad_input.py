@@ -161,6 +161,13 @@ def test_named_output_is_written_again(run, paired, tmp_path, command):
     assert "own.csv exists, and is no earlier result" in run(*OUTPUTS[other], "own.csv").refused()
 
 
+@pytest.mark.parametrize("name", ["checklist.md", "plan.md"])
+def test_default_pages_of_describe_replace_no_other_file(run, paired, name):
+    (paired / name).write_text("# mine\n", encoding="utf-8")
+    assert f"{name} " in run("describe", "small").refused()
+    assert (paired / name).read_text(encoding="utf-8") == "# mine\n"
+
+
 def test_checklist_beside_a_description_replaces_no_other_file(run, paired, tmp_path):
     (tmp_path / "checklist.md").write_text("mine\n", encoding="utf-8")
     message = run("describe", "small", "--output", "new.md").refused()

@@ -64,6 +64,11 @@ def test_new_overwrites_no_file(tmp_path):
     (tmp_path / "s" / "prompts.jsonl").write_text('{"id": "mine", "prompt": "Once"}\n')
     with pytest.raises(StudyError, match=r"prompts\.jsonl exists already and would be overwritten"):
         new(tmp_path / "s")
+    (tmp_path / "s" / "prompts.jsonl").unlink()
+    (tmp_path / "s" / "study.schema.json").write_text('{"title": "mine"}')
+    with pytest.raises(StudyError, match=r"study\.schema\.json exists, and is no earlier result"):
+        new(tmp_path / "s")
+    assert (tmp_path / "s" / "study.schema.json").read_text() == '{"title": "mine"}'
 
 
 def test_limit_applies_to_each_dataset(run, tmp_path):
