@@ -226,6 +226,28 @@ def test_similar_names_are_refused_and_ids_may_differ_in_case(tmp_path, column, 
     assert ascii(similar_name) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "other", "is_same"),
+    [
+        ("rater 1", "rater1", True),
+        ("R01", "r-1", True),
+        ("ann_b", "Ann B", True),
+        ("1-1", "11", False),
+        ("r10", "r1", False),
+        ("की", "का", False),
+    ],
+)
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_rater_in_two_spellings_is_refused(tmp_path, name, other, is_same, is_shared):
+    rows = [(1, name), (2, name), (1 if is_shared else 3, other), (1, "zoe"), (3, "zoe")]
+    path = write(tmp_path, HEADER + "\n" + "".join(f"{pair},d,x,y,{rater},c,x\n" for pair, rater in rows))
+    if is_same and not is_shared:
+        with pytest.raises(StudyError, match="and these two share no pair"):
+            read(path)
+    else:
+        assert read(path)["rater"].nunique() == 3
+
+
 MODELS = "gpt-4,claude-3-opus,Llama 3,Qwen2.5-7B,judge,a2/model,o3,JudgeLM-13B,command-a,kimi-k2"
 MODELS += ",AI,machine,bot,reward_model"
 PEOPLE = ("judge1", "Judge A", "anna", "Claudette", "judith", "r1", "rater-3", "Jude", "egpto", "5f3a")
