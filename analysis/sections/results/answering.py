@@ -9,7 +9,7 @@ from analysis.sections.results.assisted import AssistedRow, measure_assisted_sha
 from analysis.sections.results.rounds import RoundsRow, summarise_rounds
 from analysis.sections.results.sequential import SequentialRow, run_sequential_tests
 from analysis.sections.results.shares import WinShareRow, measure_total_shares
-from guard_eval.estimate import Estimate
+from guard_eval.estimate import Estimate, join_notes
 from guard_eval.records import PEOPLE_OF
 
 
@@ -46,6 +46,9 @@ def select_rows_for_report_answer(evidence: Evidence) -> Iterator[WinShareRow]:
             p=test.p,
             p_adjusted=test.p_adjusted,
             family=test.family,
-            method=test.method,
+            method=f"{test.method}, assisted by {test.judge}"
+            if isinstance(test, AssistedRow)
+            else test.method,
             smallest_p=0.0,
+            note=test.note if evidence.plan.sequential else join_notes(row.note, test.note),
         )
