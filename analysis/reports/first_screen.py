@@ -282,7 +282,7 @@ def _write_answer_remarks(
         "remarks",
         evidence,
         rounds=describe_rounds(evidence),
-        results=first,
+        results=[row for row in first if row.p is not None or not evidence.has_early_stopping] or first,
         different=sum(row.is_significant(alpha) for row in first),
         detectable=_find_detectable_share(unclear, evidence),
         has_other_test=_has_other_test(evidence),

@@ -30,6 +30,7 @@ from guard_eval.reporting.words import (
     join_first_parts,
     to_sentence,
 )
+from guard_eval.rubric import COMPOSITE
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_CRITERIA = 6
@@ -65,6 +66,7 @@ def write_sentences_from_template(name: str, evidence: Evidence, **facts: object
         no_rank=NO_RANK,
         never_compared=NEVER_COMPARED,
         name_raters=name_raters,
+        composite=COMPOSITE,
         join_criterion_names=join_criterion_names,
         is_simulated=has_simulated_verdicts(evidence),
         **facts,
@@ -146,7 +148,10 @@ def name_judge_in_sentence(judge: str, *, omits_noun: bool = False) -> str:
 def describe_methods(evidence: Evidence) -> tuple[str, ...]:
     """Describe how the numbers were computed, in one or two sentences for each analysis."""
     families = {
-        name_raters(row): row.family for row in evidence.rows(select_rows_for_report_answer) if row.family > 1
+        name_raters(row): row.family
+        for row in evidence.rows(select_rows_for_report_answer)
+        # If comparisons stop early, only the first criterion is tested.
+        if row.family > 1 and not (evidence.has_early_stopping and row.p is None)
     }
     return write_sentences_from_template(
         "methods",

@@ -218,7 +218,12 @@ def _answer_question(rows: Sequence[AssistedRow]) -> str:
     gained = [row.ratings_gained for row in rows if row.ratings_gained is not None]
     if not gained:
         return "Not possible: see the reasons"
-    largest_gain = round(max(gained))
-    return (
-        f"Yes: as much as {count_in_words(largest_gain, 'more rating')} would" if largest_gain > 0 else "No"
+    helped = [gain for gain in map(round, gained) if gain > 0]
+    if not helped:
+        return "No"
+    lead = (
+        "Yes"
+        if len(helped) == len(gained)
+        else f"On {len(helped)} of {count_in_words(len(gained), 'result')}"
     )
+    return f"{lead}: as much as {count_in_words(max(helped), 'more rating')} would"
