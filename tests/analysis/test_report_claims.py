@@ -1,5 +1,6 @@
 """Sentences of a report and its paper that could claim more than the verdicts support."""
 
+import numpy as np
 import pytest
 from verdicts_by_hand import joined, listed, table
 
@@ -8,7 +9,7 @@ from analysis.reports.first_screen import build_first_screen
 from analysis.reports.notebook import make_evidence
 from analysis.reports.paper import write_manuscript
 from analysis.reports.sentences import describe_limitations, describe_methods
-from analysis.sections.results import ranking, sensitivity
+from analysis.sections.results import assisted, ranking, sensitivity
 
 # 25 wins, 4 ties and 11 losses of one rater: the sign test of 25:11 gives p = .029.
 MIXED = dict(enumerate(["x"] * 25 + ["-"] * 4 + ["y"] * 11))
@@ -137,3 +138,19 @@ def test_equal_methods_have_equal_ranks_and_lead_only_their_group():
     ranks = {row.method: row.rank for row in make_evidence(frame).rows(ranking.rank_methods)}
     assert ranks == {"x": 1, "y": 1, "z": 1, "u": 1, "v": 2, "w": 3}
     assert "u leads, ahead of all others that were compared with it" in screen(frame).answer
+
+
+def test_assisted_answer_names_the_judge_and_counts_helped_results():
+    """The judge repeats people on coherence, and is drawn at random on fluency."""
+    rng = np.random.default_rng(3)
+    tables = []
+    for criterion in ("coherence", "fluency"):
+        said = dict(enumerate(rng.choice(["x", "y"], 120)))
+        judged = said if criterion == "coherence" else dict(enumerate(rng.choice(["x", "y"], 120)))
+        tables.append(table({number: said[number] for number in range(40)}, criterion=criterion))
+        tables.append(table(judged, criterion=criterion, kind="model", raters=["m"]))
+    evidence = make_evidence(joined(*tables), random_part=True, assisted_by="m")
+    gains = [row.ratings_gained for row in evidence.rows(assisted.measure_assisted_shares)]
+    assert gains[0] > 0 >= round(gains[1])
+    assert assisted.make_section(evidence).answer.startswith("On 1 of 2\u00a0results: as much as")
+    assert "stratified by dataset, assisted by m" in write_manuscript(evidence)["paper/sentence.txt"]
