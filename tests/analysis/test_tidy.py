@@ -1,4 +1,3 @@
-
 """Bad tables are refused in one sentence that names the lines; good ones keep what they say."""
 
 import json
