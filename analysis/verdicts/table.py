@@ -131,11 +131,16 @@ def add_line_numbers(frame: pd.DataFrame) -> pd.DataFrame:
 
 def convert_to_texts(column: pd.Series) -> pd.Categorical:
     """Convert a column to categorical texts in alphabetical order. Blank cells become missing."""
-    cells = column.astype(object)
-    if infer_dtype(cells, skipna=True) != "string":  # 1, 1.0 and True are equal, and yet different texts
-        cells = cells.map(str, na_action="ignore").astype(object)
-    texts = pd.Categorical(cells)
-    return texts.remove_categories([text for text in texts.categories if not text.strip()])
+    if isinstance(column.dtype, pd.CategoricalDtype) and infer_dtype(column.cat.categories) == "string":
+        texts: pd.Categorical = column.array.as_unordered()
+    else:
+        cells = column.astype(object)
+        if infer_dtype(cells, skipna=True) != "string":  # 1, 1.0 and True are equal, and yet different texts
+            cells = cells.map(str, na_action="ignore").astype(object)
+        texts = pd.Categorical(cells)
+    is_used = np.bincount(texts.codes + 1, minlength=len(texts.categories) + 1)[1:] > 0
+    filled = sorted(text for text in texts.categories[is_used] if text.strip())
+    return texts.set_categories(pd.Index(filled, dtype=object))
 
 
 def unify_categories(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -433,8 +438,10 @@ class Table:
 
     def find_empty_cells(self, name: str) -> pd.Series:
         """Return which cells of a column are empty, or say NA or the like beside other cells."""
-        cells = self[name]
-        is_word = cells.str.strip().str.casefold().isin(HEADINGS["empty"])
+        cells = self.get_texts(name)[name]
+        is_word = cells.isin(
+            [text for text in cells.cat.categories if text.strip().casefold() in HEADINGS["empty"]]
+        )
         return cells.isna() if is_word.all() else cells.isna() | is_word
 
     def is_filled(self, name: str) -> bool:
