@@ -162,7 +162,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     runs = settings.generation.runs
     raters_per_pair = settings.annotation.raters_per_pair
     with_excluded = _drop_open_round_verdicts(store, _read_rows_with_excluded_raters(store))
-    given = [row for row in with_excluded if not row.surplus]
+    planned_ratings = [row for row in with_excluded if not row.surplus]
     is_any_excluded = any(row.excluded or row.surplus for row in with_excluded)
     return Context(
         name=settings.name,
@@ -187,7 +187,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         if study.hand_out_plan.rounds
         else (
             *_describe_missing_pairs(study, pairs),
-            *_describe_missing_ratings(store, settings, pairs, given),
+            *_describe_missing_ratings(store, settings, pairs, planned_ratings),
         ),
         contests=_read_comparison_rounds(store, rows),
         planned=_list_declared_results(settings, rows),

@@ -81,12 +81,12 @@ def test_no_judge_speaks_for_the_others(names):
     """One judge finds no difference (10:10), and the other prefers y (20:0), whatever their names are."""
     undecided = table(dict(enumerate("xy" * 10)), kind="model", raters=[names[0]])
     clear = table(dict.fromkeys(range(20), "y"), kind="model", raters=[names[1]])
-    shown = screen(joined(undecided, clear))
-    assert set(shown.answer.removesuffix(".").split(". ")) == {
+    first_screen = screen(joined(undecided, clear))
+    assert set(first_screen.answer.removesuffix(".").split(". ")) == {
         f"The judge {names[0]} found no difference",
         f"The judge {names[1]} preferred y on coherence",
     }
-    assert "Each result is about one judge" in shown.foot
+    assert "Each result is about one judge" in first_screen.foot
 
 
 def test_paper_calls_results_outside_the_family_exploratory():

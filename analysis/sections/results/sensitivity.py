@@ -213,10 +213,10 @@ def _answer_question(evidence: Evidence, rows: Sequence[SensitivityRow]) -> str:
 
 def _name_result(row: SensitivityRow, rows: Sequence[SensitivityRow]) -> str:
     """Name the criterion of a result, and the methods and raters if the rows have several."""
-    against = f" of {row.method_a} against {row.method_b}" if len({each.methods for each in rows}) > 1 else ""
-    judged = (
-        f", judged by {name_raters(row)}," if row.judge and len({each.judge for each in rows}) > 1 else ""
-    )
+    comparisons = {result.methods for result in rows}
+    judges = {result.judge for result in rows}
+    against = f" of {row.method_a} against {row.method_b}" if len(comparisons) > 1 else ""
+    judged = f", judged by {name_raters(row)}," if row.judge and len(judges) > 1 else ""
     return f"{find_criterion_title(row.criterion)}{against}{judged}"
 
 
