@@ -16,7 +16,7 @@ from verdicts_by_hand import (
     table,
 )
 
-from analysis.evidence import ALL, JudgeUsage
+from analysis.evidence import ALL, CalibrationItem, JudgeUsage
 from analysis.reports.first_screen import build_first_screen
 from analysis.sections import ANALYSES
 from analysis.sections.raters.judges import make_section as make_judges_section
@@ -508,7 +508,9 @@ def test_calibration_follows_hand_arithmetic(check, items, hits, opposite, missi
     names = {"t": "target", "o": "other", "=": "tie"}
     orders = 1 if check == "identical" else 2
     common = {"judge": "m", "check": check, "criterion": "fluency", "asked": orders}
-    checked = tuple(common | {"answers": tuple(names[letter] for letter in item)} for item in items)
+    checked = tuple(
+        CalibrationItem(**common, answers=tuple(names[letter] for letter in item)) for item in items
+    )
     collected = evidence(table({"1": "x"}), judging=JudgeUsage(checked=checked))
     (row,) = ANALYSES["judge_calibration"](collected)
     assert (row.hits, row.opposite, row.missing) == (hits, opposite, missing)

@@ -16,6 +16,7 @@ from analysis.publication.describe import describe
 from analysis.publication.export import export
 from analysis.publication.publish import publish
 from analysis.reports.command import report
+from analysis.reports.study_record import read_study_record
 from analysis.reports.study_report import compare_with_written_plan
 from guard_eval.errors import StudyError
 from guard_eval.reporting.writing import write_atomically
@@ -244,6 +245,38 @@ def test_changed_tables_and_plans_are_told(tmp_path):
         StudyError, match=r"is not the record of a study: table: .*publish or export, or remove"
     ):
         report(table)
+
+
+ROWS = {
+    "prompts": dict.fromkeys(("description", "manner", "text"), "x")
+    | {"id": "0123456789ab", "prompt": "0123456789ab", "answers": 1, "verdicts": 1},
+    "failed": {"kind": "refusal", "count": 1, "reason": ""},
+    "seen": {"model": None, "fingerprint": None, "answers": 1, "first": "", "last": ""},
+    "checked": {"check": "padded", "criterion": "fluency", "asked": 1, "answers": ["tie"]},
+}
+"""Facts about the requests to judges, as a record has them."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value"),
+    [
+        ("prompts", "prompt", "../evil"),
+        ("prompts", "text", 1),
+        ("failed", "reason", None),
+        ("seen", "first", {}),
+        ("checked", "check", "other"),
+    ],
+)
+def test_wrong_facts_about_judges_are_refused(tmp_path, kind, key, value):
+    def read_record(**changed):
+        facts = {"judging": {kind: [ROWS[kind] | {"judge": "j"} | changed]}}
+        record = json.dumps({"table": "1", "settings": {}, "facts": facts})
+        (tmp_path / "verdicts.study.json").write_text(record)
+        return read_study_record(tmp_path / "verdicts.csv")
+
+    assert getattr(read_record().facts.judging, kind)[0].judge == "j"
+    with pytest.raises(StudyError, match=rf"facts.judging.{kind}.0.{key}: .* or remove it"):
+        read_record(**{key: value})
 
 
 def test_every_fact_of_a_context_travels_or_is_known_otherwise():
