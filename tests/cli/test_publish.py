@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import zlib
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 
@@ -277,6 +278,16 @@ def test_wrong_facts_about_judges_are_refused(tmp_path, kind, key, value):
     assert getattr(read_record().facts.judging, kind)[0].judge == "j"
     with pytest.raises(StudyError, match=rf"facts.judging.{kind}.0.{key}: .* or remove it"):
         read_record(**{key: value})
+
+
+@pytest.mark.parametrize(("value", "message"), [("x", "study.json has 1 problem:\n *raters: "), (None, None)])
+def test_wrong_plan_in_a_record_names_its_file(tmp_path, value, message):
+    table = tmp_path / "verdicts.csv"
+    table.write_text("pair_id,method_a,method_b,verdict\n1,x,y,x\n", encoding="utf-8")
+    record = {"table": "1", "settings": {"raters": value}, "facts": {}}
+    (tmp_path / "verdicts.study.json").write_text(json.dumps(record))
+    with pytest.raises(StudyError, match=message) if message else nullcontext():
+        report(table, overrides=("raters=fixed",), output=tmp_path / "out")
 
 
 def test_every_fact_of_a_context_travels_or_is_known_otherwise():
