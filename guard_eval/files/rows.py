@@ -256,7 +256,7 @@ def _fit_rows_to_headings(
                 "cells that contain a separator, or remove everything above the header"
             )
         if width == 1 or any(row):
-            yield number, [*row[:width], *[""] * (width - len(row))]
+            yield number, row if len(row) == width else [*row[:width], *[""] * (width - len(row))]
 
 
 def _read_arrow_file(path: Path, data: bytes, most_rows: int) -> RowFile:

@@ -351,8 +351,13 @@ def test_judge_narrows_interval_of_partly_rated_pairs():
     assert row.people_assisted == pytest.approx(row.judge_alone)
     assert row.high - row.low < row.people_high - row.people_low
     assert row.correlation == pytest.approx(1)
-    gained = round(row.ratings_gained)
-    assert make_assisted_section(collected).answer == f"Yes: as much as {gained}\u00a0more ratings would"
+    gained = f"as much as {round(row.ratings_gained)}\u00a0more ratings would"
+    assert make_assisted_section(collected).answer == f"Yes: {gained}"
+    # On another criterion the judge says nothing about people's verdicts.
+    answers = (people, table({f"{n:03}": "xy"[n % 2] for n in range(40)}, criterion="b"), judge)
+    noise = table({f"{n:03}": "xxyy"[n % 4] for n in range(120)}, criterion="b", kind="model", raters=["m"])
+    both = evidence(joined(*answers, noise), random_part=True)
+    assert make_assisted_section(both).answer == f"Yes, on 1 of 2 results: {gained}"
 
 
 def test_audit_counts_ratings_before_texts_were_seen():

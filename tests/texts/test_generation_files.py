@@ -317,6 +317,13 @@ def test_first_of_several_texts_is_read(tmp_path, value):
     assert flaws(path) == [(FURTHER,)]
 
 
+@pytest.mark.parametrize("columns", [[], ["text"]])
+def test_models_are_strategies_in_a_file_without_prompts(tmp_path, columns):
+    path = tmp_path / "all.csv"
+    path.write_text("model,text\nx,one\nx,two\ny,three\n")
+    assert [text.strategy for text in read_generations(path, columns=columns)] == ["x", "x", "y"]
+
+
 def test_time_column_is_not_read_as_a_text(tmp_path):
     value = {"0": "a", "1": "b", "time_cost": 3.0}
     for written in (value, repr(value)):
