@@ -302,10 +302,9 @@ def _describe_needed_items(design: Design, needs: Sequence[Need]) -> str:
         f"{_describe_study_goal(design)} with a power of {format_percent(design.power, 0)}{whom} (α = "
         f"{design.alpha:g}, {format_percent(design.ties, 0)} ties, ICC {design.icc:.2g}{holm})"
     )
-    is_limited = design.rater_sd is not None or design.judge_r is not None
-    never = "no number of items is enough" if is_limited else f"more than {MAX_ITEMS} items"
     sizes = [
-        f"with {count_in_words(need.raters, 'rater')} each, {f'{need.items} items' if need.items else never}"
+        f"with {count_in_words(need.raters, 'rater')} each, "
+        f"{f'{need.items} items' if need.items else f'{design.most_items:,} items are not enough'}"
         for need in needs
     ]
     return f"{goal}: {'; '.join(sizes)}."

@@ -150,8 +150,7 @@ def describe_methods(evidence: Evidence) -> tuple[str, ...]:
     families = {
         name_raters(row): row.family
         for row in evidence.rows(select_rows_for_report_answer)
-        # If comparisons stop early, only the first criterion is tested.
-        if row.family > 1 and not (evidence.has_early_stopping and row.p is None)
+        if row.family > 1 and row.p is not None
     }
     return write_sentences_from_template(
         "methods",

@@ -46,9 +46,7 @@ def select_rows_for_report_answer(evidence: Evidence) -> Iterator[WinShareRow]:
             p=test.p,
             p_adjusted=test.p_adjusted,
             family=test.family,
-            method=f"{test.method}, assisted by {test.judge}"
-            if isinstance(test, AssistedRow)
-            else test.method,
+            method=test.method,
             smallest_p=0.0,
             note=test.note if evidence.plan.sequential else join_notes(row.note, test.note),
         )
