@@ -145,7 +145,9 @@ def name_judge_in_sentence(judge: str, *, omits_noun: bool = False) -> str:
 def describe_methods(evidence: Evidence) -> tuple[str, ...]:
     """Describe how the numbers were computed, in one or two sentences for each analysis."""
     families = {
-        name_raters(row): row.family for row in evidence.rows(select_rows_for_report_answer) if row.family > 1
+        name_raters(row): row.family
+        for row in evidence.rows(select_rows_for_report_answer)
+        if row.family > 1 and row.p is not None
     }
     return write_sentences_from_template(
         "methods",

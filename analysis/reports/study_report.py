@@ -14,13 +14,14 @@ from pathlib import Path
 from statistics import fmean
 
 import pandas as pd
+from pydantic import TypeAdapter, ValidationError
 
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
 from analysis.scores.scores import Planned, add_composite_results
 from analysis.sections.results.by_column import SPLITTING
 from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.reading import add_reading_notes
-from guard_eval.errors import StudyError, suggest_nearest_word
+from guard_eval.errors import StudyError, get_first_line, suggest_nearest_word
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
 from guard_eval.records import PEOPLE_OF, Contest, Pair, find_deciding_group
@@ -196,7 +197,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         ties=True,
         metrics=tuple(_read_metric_scores(study.metrics_folder)),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
-        judging=JudgeUsage(**read_judge_usage(store)),
+        judging=_read_judge_usage(store),
         choice=study.choice,
         unknown_searches=_find_systems_with_unknown_search(study, rows),
         exclusions=tuple(_read_exclusions(store, with_excluded)),
@@ -205,6 +206,15 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         settings=read_text(study.folder / "study.toml"),
         command=study.format_command("report"),
     )
+
+
+def _read_judge_usage(store: Store) -> JudgeUsage:
+    try:
+        return TypeAdapter(JudgeUsage).validate_python(read_judge_usage(store))
+    except ValidationError as error:
+        raise StudyError(
+            f"the database {store.name} is damaged: {get_first_line(error)}; restore it from a copy"
+        ) from error
 
 
 def compare_with_written_plan(study: Study, pairs: Sequence[Pair]) -> tuple[str, ...]:

@@ -398,7 +398,7 @@ def _name_method_shown_first(table: pd.DataFrame) -> pd.Series:
 def _refuse_repeated_verdicts(table: pd.DataFrame) -> None:
     """Refuse two verdicts by one rater on one pair and criterion, unless the pair was shown twice."""
     names = ("pair_id", *METHODS, "rater", "criterion", "presentation")
-    numbers = pd.Series(number_rows(table, [name for name in names if name in table]))
+    numbers = pd.Series(number_rows((table[name].array for name in names if name in table), len(table)))
     refuse_wrong_rows(
         table,
         numbers.duplicated(keep=False),

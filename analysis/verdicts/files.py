@@ -43,6 +43,8 @@ from guard_eval.reporting.escaping import unescape_csv
 
 MAX_ROWS = 10_000_000
 """The largest number of rows. A report on all of them needs 5 to 9 GB of memory."""
+MAX_COLUMNS = 2048
+"""The largest number of columns, because columns are compared with each other: 2,000 take a minute."""
 
 NESTED = "nested"
 """The key in a table's `attrs` that lists each column with lists or objects, and where the first one is."""
@@ -208,6 +210,10 @@ class VerdictFile:
                     code = column.add_text(convert_json_to_cell(value) or "", name, place)
                 column.cells.append(code)
             numbers.append(number)
+            if len(columns) > MAX_COLUMNS:
+                raise StudyError(
+                    f"{self.path} has more than {MAX_COLUMNS:,} columns; remove columns that are not needed"
+                )
             if len(row) < len(columns):
                 for column in columns.values():
                     column.add_blank_cells(len(numbers))

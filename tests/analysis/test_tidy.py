@@ -1,5 +1,6 @@
 """Bad tables are refused in one sentence that names the lines; good ones keep what they say."""
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -110,6 +111,14 @@ def test_shown_first_may_be_a_name_or_a_letter(tmp_path):
 def test_table_with_too_many_rows_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_ROWS", 1)
     assert "more than 1 rows" in refusal(write(tmp_path, GOOD))
+
+
+def test_table_with_too_many_columns_is_refused(tmp_path):
+    wide = ",".join(f"c{number}" for number in range(9000)) + "\nx" + "," * 8999 + "\n"
+    lines = "".join(json.dumps({f"c{number}": number}) + "\n" for number in range(9000))
+    for name, content in (("a.csv", wide), ("a.jsonl", lines)):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        assert "has more than 2,048 columns; remove columns" in refusal(tmp_path / name)
 
 
 def test_multiline_rows_keep_their_line_numbers(tmp_path):
