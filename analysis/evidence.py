@@ -8,16 +8,17 @@ from functools import cached_property, wraps
 from importlib.metadata import version
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Annotated, Literal, Self, TypeVar, cast
 
 import pandas as pd
+from pydantic import Field
 
 from analysis.scores.likeness import Conduct
 from analysis.scores.scores import CELL, Planned, ScoredVerdicts, describe_composite, group_connected_methods
 from analysis.verdicts.table import has_named_raters
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
-from guard_eval.records import PEOPLE, Contest, Couple, DeclaredPart, Pair, record
+from guard_eval.records import PEOPLE, Contest, Couple, DeclaredPart, JsonObject, Pair, record
 from guard_eval.rubric import COMPOSITE, Criterion
 from guard_eval.study.test_plan import TestPlan
 from guard_eval.study.tuning import Choice
@@ -40,7 +41,7 @@ class Exclusion:
         rater_kind: The rater's kind.
         reason: The reason, in the owner's words.
         at: The time of the exclusion, in ISO 8601, UTC.
-        results: Whether the exclusion was `before` or `after` a report first showed the results.
+        results: Whether the exclusion was `before` or `after` the results were first reported or exported.
         verdicts: The number of excluded verdicts.
     """
 
@@ -90,28 +91,108 @@ def list_software_versions() -> dict[str, str]:
     return {"Python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
-Facts = Mapping[str, Any]
-"""One row of facts from the study's database: values by their names."""
+HexDigits = Annotated[str, Field(pattern=r"^[0-9a-f]{8,64}$")]
+"""A part of a hash, which may be a part of a file's name."""
+
+
+@record
+class AskedPrompt:
+    """One form of a judge's questions: its prompt without the texts, and the numbers of its results."""
+
+    judge: str
+    id: HexDigits
+    prompt: HexDigits
+    description: str
+    manner: str
+    text: str
+    answers: int
+    verdicts: int
+
+    @property
+    def file_name(self) -> str:
+        """The name of the report's file with a whole request."""
+        return f"{self.prompt}-{self.id[:8]}.txt"
+
+
+@record
+class SpendingRow:
+    """Tokens and dollars of one judge over all runs, including calibration.
+
+    Attributes:
+        judge: The judge's name.
+        requests: The number of requests, except those that were certainly not billed.
+        answers: The number of answers.
+        lost: The number of requests whose answer never came.
+        open: The number of requests that are not answered yet.
+        unmetered: The number of answers without token counts.
+        input_tokens, cached_tokens, output_tokens, reasoning_tokens: The numbers of tokens.
+        usd: The smallest possible cost of the answers.
+        held_usd: The dollars that are reserved for lost and open requests.
+        unpriced: The number of requests whose cost is unknown, and which no sum includes.
+    """
+
+    judge: str
+    requests: int
+    answers: int
+    lost: int
+    open: int
+    unmetered: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    usd: float
+    held_usd: float
+    unpriced: int
+
+
+@record
+class FailureRow:
+    """A reason for missing verdicts: the judge, the kind, the number, and one example."""
+
+    judge: str
+    kind: str
+    count: int
+    reason: str
+
+
+@record
+class ModelRow:
+    """A model and fingerprint that answered a judge's requests: count, first time and last time in UTC."""
+
+    judge: str
+    model: str | None
+    fingerprint: str | None
+    answers: int
+    first: str
+    last: str
+
+
+@record
+class CalibrationItem:
+    """A judge's answers about a pair with a known answer, on one criterion.
+
+    Attributes:
+        asked: The number of orders that were asked.
+        answers: The preferred texts: `target` is the text that the check is about.
+    """
+
+    judge: str
+    criterion: str
+    check: Literal["identical", "shuffled", "swapped", "padded"]
+    asked: int
+    answers: tuple[Literal["target", "other", "tie"], ...]
 
 
 @record
 class JudgeUsage:
-    """The facts about the requests to judges. Each row names its `judge`.
+    """The facts about the requests to judges, from the store's `read_judge_usage`."""
 
-    Attributes:
-        prompts: The prompts of each form of question, without the texts (the store's `read_judge_usage`).
-        spent: The requests, answers, tokens and dollars (the store's `read_spending`).
-        failed: The missing verdicts of a judge: kind, reason and count.
-        seen: A model and fingerprint that answered, with count, first time and last time in UTC.
-        checked: A calibration pair (`item`), criterion and `check`, the number of orders that were `asked`,
-            and the `answers`: `target` (the text that the check is about), `other` or `tie`.
-    """
-
-    prompts: tuple[Facts, ...] = ()
-    spent: tuple[Facts, ...] = ()
-    failed: tuple[Facts, ...] = ()
-    seen: tuple[Facts, ...] = ()
-    checked: tuple[Facts, ...] = ()
+    prompts: tuple[AskedPrompt, ...] = ()
+    spent: tuple[SpendingRow, ...] = ()
+    failed: tuple[FailureRow, ...] = ()
+    seen: tuple[ModelRow, ...] = ()
+    checked: tuple[CalibrationItem, ...] = ()
 
 
 @record
@@ -195,7 +276,7 @@ class Context(StudyFacts):
     metrics: tuple[MetricRow, ...] = ()
     examples: tuple[Pair, ...] = ()
     with_excluded: pd.DataFrame | None = None
-    people: Facts | None = None
+    people: JsonObject | None = None
     versions: Mapping[str, str] = field(default_factory=list_software_versions)
     settings: str = ""
     command: str = ""

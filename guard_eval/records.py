@@ -87,12 +87,18 @@ def make_content_id(*parts: object) -> str:
 
 @record
 class Prompt:
-    """A text to continue. `reference` is the continuation by a human author, if it is known."""
+    """A text to continue.
+
+    Attributes:
+        reference: The continuation by a human author, if it is known.
+        columns: The values in the prompt's row of its file, by heading.
+    """
 
     id: str
     dataset: str
     text: str
     reference: str | None = None
+    columns: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
 
 
 @record

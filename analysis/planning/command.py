@@ -304,7 +304,7 @@ def _describe_needed_items(design: Design, needs: Sequence[Need]) -> str:
     )
     sizes = [
         f"with {count_in_words(need.raters, 'rater')} each, "
-        f"{f'{need.items} items' if need.items else 'no number of items is enough'}"
+        f"{f'{need.items} items' if need.items else f'{design.most_items:,} items are not enough'}"
         for need in needs
     ]
     return f"{goal}: {'; '.join(sizes)}."

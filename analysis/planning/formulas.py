@@ -81,6 +81,11 @@ class Design:
         return self.alpha / self.results
 
     @property
+    def most_items(self) -> int:
+        """Return the largest number of items that people can rate in this plan."""
+        return MAX_ITEMS if self.judge_r is None else self.judged
+
+    @property
     def rating_variance(self) -> float:
         """Return the variance of one rating."""
         return (1 - self.ties) / 4 - self.distance_from_half**2
@@ -147,8 +152,8 @@ def compute_power(design: Design, items: int, raters: int) -> float:
 
 
 def find_items_needed(design: Design, raters: int) -> int | None:
-    """Return the smallest number of items with enough power, or None if no number is enough."""
-    sizes = range(2, (design.judged if design.judge_r is not None else MAX_ITEMS) + 1)
+    """Return the smallest number of items with enough power, or None if `most_items` are not enough."""
+    sizes = range(2, design.most_items + 1)
     index = bisect_left(sizes, design.power, key=lambda items: compute_power(design, items, raters))
     return sizes[index] if index < len(sizes) else None
 

@@ -179,7 +179,7 @@ def _remove_identities(
             for declared in context.parts
         ),
         conduct={pseudonyms[name]: counts for name, counts in context.conduct.items() if name in pseudonyms},
-        judging=replace(judging, spent=(), failed=tuple({**row, "reason": ""} for row in judging.failed)),
+        judging=replace(judging, spent=(), failed=tuple(replace(row, reason="") for row in judging.failed)),
     )
 
 
@@ -262,7 +262,7 @@ def _list_texts_typed_by_people(facts: StudyFacts, pairs: Sequence[Pair]) -> dic
             [*facts.reworded, *chain(*(declared.changes for declared in facts.parts))]
         ),
         "the reason of an exclusion": "\n".join(excluded.reason for excluded in facts.exclusions),
-        "the request of a judge": "\n".join(str(row["text"]) for row in facts.judging.prompts),
+        "the request of a judge": "\n".join(row.text for row in facts.judging.prompts),
     }
 
 

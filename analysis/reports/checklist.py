@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from analysis.evidence import Evidence, Facts
+from analysis.evidence import Evidence
 from analysis.monitor.ratings import RaterState, read_ratings
 from analysis.sections.raters.agreement import make_section
 from analysis.sections.results.shares import count_pairs_and_ratings
+from guard_eval.records import JsonObject
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
 from guard_eval.store import RaterProgress, Store, notes, raters
@@ -25,7 +26,7 @@ FEWEST = 5
 PEOPLE = ("person", "simulated")
 
 
-def collect_rater_facts(study: Study, store: Store | None) -> Facts:
+def collect_rater_facts(study: Study, store: Store | None) -> JsonObject:
     """Return the facts about the people who rated and about the texts that they read."""
     words = load_wording(study)
     people: list[RaterProgress] = []
@@ -69,7 +70,7 @@ def collect_rater_facts(study: Study, store: Store | None) -> Facts:
     }
 
 
-def write_reviewer_checklist(rater_facts: Facts, evidence: Evidence | None) -> str:
+def write_reviewer_checklist(rater_facts: JsonObject, evidence: Evidence | None) -> str:
     """Write the checklist for reviewers as a page in Markdown.
 
     Args:

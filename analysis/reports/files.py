@@ -86,9 +86,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
         files["report.json"] = to_json({**_collect_report_facts(context, screen), "tables": frames})
         files |= {f"csv/{name}.csv": make_csv_from_frame(frame) for name, frame in frames.items()}
         files["csv/verdicts.csv"] = encode_verdicts_as_csv(evidence.frame)
-        files |= {
-            f"prompts/{row['prompt']}-{row['id'][:8]}.txt": row["text"] for row in context.judging.prompts
-        }
+        files |= {f"prompts/{row.file_name}": row.text for row in context.judging.prompts}
         if paper:
             # Loaded only for papers and notebooks: matplotlib takes as long to load as a small report.
             from analysis.reports.paper import write_manuscript  # noqa: PLC0415

@@ -36,6 +36,7 @@ from analysis.sections.section import (
     make_labelled_table,
     name_raters,
 )
+from analysis.stats.assisted import METHOD as ASSISTED
 from guard_eval.estimate import Estimate
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.drawing import (
@@ -161,15 +162,19 @@ def _make_share_table(evidence: Evidence) -> Table:
             cells[f"Within {100 * margin:g} points of 50 %"] = conclusions[row.key]
         return cells
 
-    significant = (index for index, row in enumerate(rows) if row.is_significant(evidence.plan.alpha))
+    significant = {
+        index for index, row in enumerate(rows) if row.family and row.is_significant(evidence.plan.alpha)
+    }
+    marked = f" Bold: p at most {format_error_rate(evidence.plan.alpha)}." if significant else ""
+    outside = dict.fromkeys(find_criterion_title(row.criterion) for row in rows if not row.family)
+    explored = f" Exploratory, with uncorrected p: {join_with_and(list(outside))}." if outside else ""
     raters = _name_raters(evidence.rows(count_pairs_and_ratings))
     return make_labelled_table(
         labels,
         [make_cells(row) for row in rows[:MAX_ROWS]],
         caption=f"Verdicts of {raters} on {context.texts}{against}, in percent",
-        note=f"Share: wins plus half the ties of {of}, mean over pairs. "
-        f"n: {_describe_sample_sizes(rows)}. p: {_describe_tests(rows)}. "
-        f"Bold: p at most {format_error_rate(evidence.plan.alpha)}.{overall}"
+        note=f"Wins, ties, losses: of ratings. Share: wins plus half the ties of {of}, mean over pairs. "
+        f"n: {_describe_sample_sizes(rows)}. p: {_describe_tests(evidence, rows)}.{marked}{explored}{overall}"
         f"{_describe_omitted_rows(rows, 'results')}",
         emphasised_rows=frozenset(significant),
     )
@@ -180,12 +185,14 @@ def _describe_omitted_rows(rows: Collection[object], file_name: str) -> str:
     return f" The first {MAX_ROWS} of {len(rows)} {file_name}." if len(rows) > MAX_ROWS else ""
 
 
-def _describe_tests(rows: Sequence[WinShareRow], sides: str = "") -> str:
-    """Describe the tests of results and the correction."""
+def _describe_tests(evidence: Evidence, rows: Sequence[WinShareRow], sides: str = "") -> str:
+    """Describe the tests of results, the judge who assisted, and the correction."""
     methods = (row.method for row in rows)
     tests = join_distinct_names(
         test if "random effects" in test else test.split("; ")[-1] for test in methods
     )
+    if any(row.method == ASSISTED for row in rows):
+        tests += f", assisted by {evidence.plan.assisted_by}"
     sizes = sorted({row.family for row in rows if row.family > 1})
     if not sizes:
         return f"{tests}{sides}"
@@ -215,7 +222,7 @@ def _write_result_sentence(evidence: Evidence) -> str:
     covered = evidence.rows(count_pairs_and_ratings)
     rows = evidence.rows(select_rows_for_report_answer)
     ranked = _select_rankings_of_first_raters(evidence)
-    test = _describe_tests(rows, ", two-sided")
+    test = _describe_tests(evidence, rows, ", two-sided")
     has_test = False
     if ranked:
         covered = [row for row in covered if row.rater_group == ranked[0][0].rater_group]
@@ -280,13 +287,15 @@ def _make_ranking_table(evidence: Evidence) -> Table:
 
 def _write_methods_section(evidence: Evidence) -> tuple[str, ...]:
     """Write a paper's methods section: raters, criteria, methods as on the report's page, and agreement."""
-    covered = [describe_coverage(row, evidence) for row in evidence.rows(count_pairs_and_ratings)]
+    covered = {row: describe_coverage(row, evidence) for row in evidence.rows(count_pairs_and_ratings)}
     defined = {criterion.name for criterion in evidence.context.criteria}
     rated = dict.fromkeys(row.criterion for row in evidence.rows(select_rows_for_report_answer))
     return write_sentences_from_template(
         "paper_methods",
         evidence,
-        coverage=[capitalise(words.replace(" · ", ", ")) for words in covered],
+        coverage=[
+            (words if row.judge else capitalise(words)).replace(" · ", ", ") for row, words in covered.items()
+        ],
         criteria=[
             capitalise(str(CRITERIA[name])) for name in rated if name in CRITERIA and name not in defined
         ],
@@ -348,7 +357,7 @@ def draw_share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str
     first = rows[0]
     alpha = evidence.plan.alpha
     words = drop_labels_equal_in_all_rows([make_share_row_labels(row) for row in rows])
-    strong = {index for index, row in enumerate(rows) if row.is_significant(alpha)}
+    strong = {index for index, row in enumerate(rows) if row.family and row.is_significant(alpha)}
     ahead, behind, against = "the first-named", "the second", ""
     if "Comparison" not in words[0]:
         ahead, behind = shorten_label(first.method_a), shorten_label(first.method_b)

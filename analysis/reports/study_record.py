@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from analysis.evidence import Context, StudyFacts
-from analysis.reports.declared import TableSettings
+from analysis.reports.declared import TableSettings, check_table_settings
 from analysis.scores.scores import convert_methods_to_signs
 from analysis.sections.results.by_column import SPLITTING
 from analysis.verdicts.reading import add_reading_notes
@@ -131,7 +131,7 @@ def read_study_record(table: Path) -> StudyRecord | None:
     if not path.exists():
         return None
     try:
-        return TypeAdapter(StudyRecord).validate_json(read_bytes(path, limit=MOST_BYTES))
+        recorded = TypeAdapter(StudyRecord).validate_json(read_bytes(path, limit=MOST_BYTES))
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(map(str, problem["loc"]))
@@ -139,6 +139,8 @@ def read_study_record(table: Path) -> StudyRecord | None:
             f"{path} is not the record of a study: {key}: {problem['msg']}. Write it again with guard-eval "
             "publish or export, or remove it"
         ) from None
+    check_table_settings(path, recorded.settings)
+    return recorded
 
 
 def add_study_facts(
@@ -163,7 +165,9 @@ def add_study_facts(
         **{field.name: getattr(facts, field.name) for field in fields(StudyFacts)}
         | {
             "declared": (*facts.declared, *context.declared),
-            "parts": _add_changed_plan_keys(facts.parts, recorded.settings, settings),
+            "parts": _add_changed_plan_keys(
+                facts.parts, check_table_settings(get_record_path(paths[0]), recorded.settings), settings
+            ),
         },
     )
     if recorded.rounds:
@@ -194,10 +198,9 @@ def add_study_facts(
 
 
 def _add_changed_plan_keys(
-    parts: Sequence[DeclaredPart], planned: Mapping[str, object], settings: TableSettings
+    parts: Sequence[DeclaredPart], before: TableSettings, settings: TableSettings
 ) -> tuple[DeclaredPart, ...]:
     """Add the keys of the plan that report.toml or `--set` changed to the changes of people's settings."""
-    before = TableSettings.model_validate(planned)
     changed = [
         f"{key} from {getattr(before, key)} to {getattr(settings, key)}"
         for key in PLANNED_KEYS

@@ -51,6 +51,8 @@ _THINGS = (("dataset",), ("method_a", "method_b"), ("criterion",), ("rater",), (
 """The columns with names, grouped by what they name: `method_a` and `method_b` both name methods."""
 _NUMBER = re.compile(r"0*(\d+)(\.0*(?!\d))?")
 _ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+|\d\.\d+[eE]\d+")
+_SPELLING = re.compile(r"(?<!\d)[\s_.#-]+|[\s_.#-]+(?!\d)|(?<!\d)0+(?=\d)")
+"""The signs and zeros of a name that one person may write or leave out. Signs between digits matter."""
 _SHARED = 0.5
 _FEWEST_ALIKE = 3
 """Different spellings are suspected only if at least this number of a rater's ids would become equal."""
@@ -98,6 +100,7 @@ def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) 
         )
     _refuse_lookalike_names(table)
     _refuse_ids_in_two_spellings(table)
+    _refuse_raters_in_two_spellings(table)
     table = unify_categories(table, [*METHODS, "verdict", "shown_first"])
     _check_methods_and_verdicts(table)
     if rater_kind is None:
@@ -213,6 +216,21 @@ def _refuse_ids_in_two_spellings(table: pd.DataFrame) -> None:
                         f"{min(raters[other])!r}, which may mean the same. If so, write one of them in all "
                         "rows. If not, write ids that differ more"
                     )
+
+
+def _refuse_raters_in_two_spellings(table: pd.DataFrame) -> None:
+    """Refuse raters who share no pair, if their names differ only in signs and zeros: r 1 and r-01."""
+    pairs = table.groupby("rater", observed=True)["pair_id"].agg(set)
+    raters: dict[str, str] = {}
+    for rater in map(str, pairs.index):
+        form = _SPELLING.sub("", rater.casefold()) or rater
+        other = raters.setdefault(form, rater)
+        if other != rater and pairs[other].isdisjoint(pairs[rater]):
+            where = format_line_numbers((table["rater"] == rater).to_numpy(), table.index)
+            raise StudyError(
+                f"rater is {other!r}, and {rater!r} on {where}, and these two share no pair. If they are the "
+                "same rater, write one name in all rows. If not, write names that differ more"
+            )
 
 
 def _check_methods_and_verdicts(table: pd.DataFrame) -> None:
@@ -380,7 +398,7 @@ def _name_method_shown_first(table: pd.DataFrame) -> pd.Series:
 def _refuse_repeated_verdicts(table: pd.DataFrame) -> None:
     """Refuse two verdicts by one rater on one pair and criterion, unless the pair was shown twice."""
     names = ("pair_id", *METHODS, "rater", "criterion", "presentation")
-    numbers = pd.Series(number_rows(table, [name for name in names if name in table]))
+    numbers = pd.Series(number_rows((table[name].array for name in names if name in table), len(table)))
     refuse_wrong_rows(
         table,
         numbers.duplicated(keep=False),

@@ -43,6 +43,8 @@ from guard_eval.reporting.escaping import unescape_csv
 
 MAX_ROWS = 10_000_000
 """The largest number of rows. A report on all of them needs 5 to 9 GB of memory."""
+MAX_COLUMNS = 2048
+"""The largest number of columns, because columns are compared with each other: 2,000 take a minute."""
 
 NESTED = "nested"
 """The key in a table's `attrs` that lists each column with lists or objects, and where the first one is."""
@@ -97,6 +99,43 @@ _SELECTION = "selection"
 """The label under which Potato stores the answer of a scheme with one answer."""
 _NO_SCHEMES = {"instance_id", "user_id", "rater_kind"}
 _NOT_PRESSED = {"False", "None", "", "false", "0"}
+
+
+class _CodedColumn:
+    """A column while the rows of a file are read: each different text is stored once and has a code.
+
+    Args:
+        size: The number of blank cells at first.
+
+    Attributes:
+        codes: The code of each text. A blank cell has the code 0.
+        cells: The codes of the rows.
+    """
+
+    def __init__(self, *, size: int) -> None:
+        self.codes = {"": 0}
+        self.cells = [0] * size
+
+    def add_text(self, text: str, name: str, place: str) -> int:
+        """Return the code of a text, which may be new.
+
+        Raises:
+            StudyError: The text, or the column's name, has a lone surrogate.
+        """
+        if text not in self.codes and _HALF.search(f"{name}{text}"):
+            raise StudyError(
+                f"{place}: {name!a} has half a character (a lone surrogate) in {text!a}; correct the text"
+            )
+        return self.codes.setdefault(text, len(self.codes))
+
+    def add_blank_cells(self, size: int) -> None:
+        """Add blank cells until the column has `size` rows."""
+        self.cells += [0] * (size - len(self.cells))
+
+    def make_texts(self) -> pd.Categorical:
+        """Return the column as categorical texts (`convert_to_texts`)."""
+        texts = pd.Index(list(self.codes), dtype=object)
+        return convert_to_texts(pd.Series(pd.Categorical.from_codes(self.cells, texts)))
 
 
 class VerdictFile:
@@ -158,29 +197,30 @@ class VerdictFile:
             StudyError: There are no rows or too many rows, or a text has a lone surrogate.
         """
         numbers: list[int] = []
-        columns: dict[str, list[str | None]] = {name: [] for name in headings}
-        texts: dict[str | None, str | None] = {}  # equal texts are stored once
+        columns = {name: _CodedColumn(size=0) for name in headings}
         nested: dict[str, str] = {}
         for number, row in rows:
             for name, value in row.items():
-                if isinstance(value, dict | list):
-                    nested.setdefault(name, self.describe_record_place(number))
-                cell = convert_json_to_cell(value)
-                if (name not in columns or cell not in texts) and _HALF.search(f"{name}{cell}"):
-                    raise StudyError(
-                        f"{self.describe_record_place(number)}: {name!a} has half a character (a lone "
-                        f"surrogate) in {cell!a}; correct the text"
-                    )
-                column = columns.setdefault(name, [])
-                column += [None] * (len(numbers) - len(column))
-                column.append(texts.setdefault(cell, cell))
+                column = columns.get(name) or columns.setdefault(name, _CodedColumn(size=len(numbers)))
+                code = column.codes.get(value) if isinstance(value, str) else None
+                if code is None:
+                    place = self.describe_record_place(number)
+                    if isinstance(value, dict | list):
+                        nested.setdefault(name, place)
+                    code = column.add_text(convert_json_to_cell(value) or "", name, place)
+                column.cells.append(code)
             numbers.append(number)
+            if len(columns) > MAX_COLUMNS:
+                raise StudyError(
+                    f"{self.path} has more than {MAX_COLUMNS:,} columns; remove columns that are not needed"
+                )
+            if len(row) < len(columns):
+                for column in columns.values():
+                    column.add_blank_cells(len(numbers))
         if not numbers:
             raise StudyError(f"{self.path} has no verdicts")
-        rows_of_file = range(len(numbers))
-        cells = {name: pd.Series(column, dtype=object) for name, column in columns.items()}
         frame = pd.DataFrame(
-            {name: convert_to_texts(column.reindex(rows_of_file)) for name, column in cells.items()},
+            {name: column.make_texts() for name, column in columns.items()},
             pd.Index(numbers, name=self.rows.unit),
         )
         frame.attrs = {NESTED: nested}

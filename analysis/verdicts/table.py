@@ -132,11 +132,16 @@ def add_line_numbers(frame: pd.DataFrame) -> pd.DataFrame:
 
 def convert_to_texts(column: pd.Series) -> pd.Categorical:
     """Convert a column to categorical texts in alphabetical order. Blank cells become missing."""
-    cells = column.astype(object)
-    if infer_dtype(cells, skipna=True) != "string":  # 1, 1.0 and True are equal, and yet different texts
-        cells = cells.map(str, na_action="ignore").astype(object)
-    texts = pd.Categorical(cells)
-    return texts.remove_categories([text for text in texts.categories if not text.strip()])
+    if isinstance(column.dtype, pd.CategoricalDtype) and infer_dtype(column.cat.categories) == "string":
+        texts: pd.Categorical = column.array.as_unordered()
+    else:
+        cells = column.astype(object)
+        if infer_dtype(cells, skipna=True) != "string":  # 1, 1.0 and True are equal, and yet different texts
+            cells = cells.map(str, na_action="ignore").astype(object)
+        texts = pd.Categorical(cells)
+    is_used = np.bincount(texts.codes + 1, minlength=len(texts.categories) + 1)[1:] > 0
+    filled = sorted(text for text in texts.categories[is_used] if text.strip())
+    return texts.set_categories(pd.Index(filled, dtype=object))
 
 
 def unify_categories(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -146,14 +151,13 @@ def unify_categories(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return table.astype(dict.fromkeys(names, pd.CategoricalDtype(pd.Index(texts, dtype=object))))
 
 
-def number_rows(table: pd.DataFrame, names: Sequence[str]) -> Numbers:
-    """Return a number for each row. Rows with the same cells in `names` have the same number.
+def number_rows(columns: Iterable[pd.Categorical], size: int) -> Numbers:
+    """Return a number for each of `size` rows. Rows with the same cells in all columns have the same number.
 
     The numbers begin at 0 and follow the first occurrence of each row.
     """
-    numbers = np.zeros(len(table), dtype=np.int64)
-    for name in names:
-        texts = table[name].cat
+    numbers = np.zeros(size, dtype=np.int64)
+    for texts in columns:
         numbers = pd.factorize(numbers * (len(texts.categories) + 1) + texts.codes + 1)[0]
     return numbers
 
@@ -163,7 +167,7 @@ def find_distinct_rows(table: pd.DataFrame, names: Sequence[str]) -> tuple[Numbe
 
     A million verdicts have few distinct rows, so plain Python can decide the meaning of each distinct row.
     """
-    numbers = number_rows(table, names)
+    numbers = number_rows((table[name].array for name in names), len(table))
     first = np.unique(numbers, return_index=True)[1]
     rows = table[list(names)].iloc[first].astype(object)
     return numbers, list(rows.where(rows.notna(), None).itertuples(index=False, name=None))
@@ -244,6 +248,7 @@ class Table:
         self.frame = frame
         self.names = list(map(str, frame.columns))
         self._texts: dict[str, pd.Categorical] = {}
+        self._counts: dict[tuple[str, ...], int] = {}
 
     def record_role(self, role: str, column: str, why: str) -> None:
         """Record the column that has a role, and the reason."""
@@ -372,7 +377,7 @@ class Table:
 
     def number_rows(self, *names: str) -> Numbers:
         """Return a number for each row. Rows with the same cells have the same number (`number_rows`)."""
-        return number_rows(self.get_texts(*names), names)
+        return number_rows(map(self._get_text_column, names), self.size)
 
     def number_pairs(self, *names: str) -> Numbers:
         """Return a number for each row. Rows with the same cells and methods have the same number.
@@ -381,13 +386,14 @@ class Table:
         """
         methods = unify_categories(self.get_texts(*METHODS), METHODS)
         first, second = np.sort([methods[name].cat.codes for name in METHODS], axis=0)
-        couples = {"_first": pd.Categorical(first), "_second": pd.Categorical(second)}
-        table = self.get_texts(*names).assign(**couples)
-        return number_rows(table, [*names, *couples])
+        columns = [*map(self._get_text_column, names), pd.Categorical(first), pd.Categorical(second)]
+        return number_rows(columns, self.size)
 
     def count_distinct_rows(self, *names: str) -> int:
         """Return the number of different rows in these columns."""
-        return int(self.number_rows(*names).max(initial=-1)) + 1
+        if names not in self._counts:
+            self._counts[names] = int(self.number_rows(*names).max(initial=-1)) + 1
+        return self._counts[names]
 
     def is_varying(self, name: str) -> bool:
         """Return whether a column has more than one value."""
@@ -434,8 +440,10 @@ class Table:
 
     def find_empty_cells(self, name: str) -> pd.Series:
         """Return which cells of a column are empty, or say NA or the like beside other cells."""
-        cells = self[name]
-        is_word = cells.str.strip().str.casefold().isin(HEADINGS["empty"])
+        cells = self.get_texts(name)[name]
+        is_word = cells.isin(
+            [text for text in cells.cat.categories if text.strip().casefold() in HEADINGS["empty"]]
+        )
         return cells.isna() if is_word.all() else cells.isna() | is_word
 
     def is_filled(self, name: str) -> bool:

@@ -146,7 +146,7 @@ def _convert_frame_to_table(frame: pd.DataFrame, declared: Declarations, items: 
     if twice := [name for name in names if names.count(name) > 1]:
         raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
     table = Table(frame.set_axis(names, axis=1), declared, items)
-    are_headings = [table[name] == name for name in names]
+    are_headings = [cells == name for name, cells in table.get_texts(*names).items()]
     if are_headings:
         message = (
             "the header is repeated on {where}. Remove the repeated header, or name the files separately"

@@ -40,6 +40,8 @@ _LARGEST_WORKBOOK = 2**27
 """The largest unpacked size of a workbook, in bytes."""
 _LARGEST_FORMATS = 2**22
 """The largest size in bytes of a workbook's part without cells, such as formats, names or relations."""
+_HIDDEN_ROW = re.compile(rb'<(?:\w+:)?row (?=[^>]*\bhidden="(?:1|true)")[^>]*\br="(\d+)"')
+"""The start of a hidden row, and the row's number, in a workbook's sheet."""
 _MOST_SHEET_ROWS = 2**20
 _MOST_CELLS = 2**24
 
@@ -254,7 +256,7 @@ def _fit_rows_to_headings(
                 "cells that contain a separator, or remove everything above the header"
             )
         if width == 1 or any(row):
-            yield number, [*row[:width], *[""] * (width - len(row))]
+            yield number, row if len(row) == width else [*row[:width], *[""] * (width - len(row))]
 
 
 def _read_arrow_file(path: Path, data: bytes, most_rows: int) -> RowFile:
@@ -329,6 +331,10 @@ def _read_sheet_rows(path: Path, data: bytes) -> Iterator[tuple[int, list[str]]]
     except (KeyError, ValueError, TypeError, SyntaxError, EOFError, zipfile.BadZipFile) as error:
         raise StudyError(f"cannot read one sheet of {path}: {error}; save one as 'CSV UTF-8'") from None
     rows = filled[0]
+    if hidden := sorted(_find_hidden_rows(data).intersection(number for number, _ in rows)):
+        raise StudyError(
+            f"{path}: row {hidden[0]} is hidden, so it may not count. Delete hidden rows, or show all rows"
+        )
     used = sorted({column for _, cells in rows for column, cell in enumerate(cells) if cell})
     for number, cells in rows:
         if None in cells:
@@ -348,6 +354,14 @@ def _check_sizes_of_workbook(data: bytes) -> None:
         holds_cells = member.filename.startswith(("xl/worksheets/", "xl/sharedStrings", "xl/media/"))
         if member.file_size > _LARGEST_FORMATS and not holds_cells:
             raise ValueError(f"{member.filename} unpacks to more than {_LARGEST_FORMATS >> 20} MiB")
+
+
+def _find_hidden_rows(data: bytes) -> set[int]:
+    """Return the numbers of the hidden rows in all sheets of a workbook."""
+    is_sheet = re.compile(r"xl/worksheets/[^/]+\.xml").fullmatch
+    with zipfile.ZipFile(BytesIO(data)) as packed:
+        sheets = map(packed.read, filter(is_sheet, packed.namelist()))
+        return {int(row[1]) for sheet in sheets for row in _HIDDEN_ROW.finditer(sheet)}
 
 
 def _read_filled_rows(sheet: Any) -> list[tuple[int, list[str | None]]]:  # noqa: ANN401 (openpyxl has no types)

@@ -249,12 +249,14 @@ _SQLITE_TYPES = {
     r"SERIAL|BIGINT": "INTEGER",
     r"VARCHAR(\(\d+\))?": "TEXT",
     r"BYTEA": "BLOB",
-    r"DOUBLE PRECISION": "REAL",
+    r"(\w+) DOUBLE PRECISION": r"\1 REAL CHECK (\1 BETWEEN 0 AND 1e9)",
     r"(\w+) BOOLEAN": r"\1 INTEGER CHECK (\1 IN (0, 1))",
     r"(\w+) TIMESTAMPTZ": r"\1 TEXT CHECK (datetime(\1) IS substr(\1, 1, 19) AND \1 > '0001')",
     r"(\w+) JSON": r"\1 TEXT CHECK (\1 IS NULL OR json_valid(\1) AND \1 GLOB '{*')",
     r"detail TEXT NOT NULL": r"\g<0> CHECK (kind IN ('comment', 'problem', 'skip') "
     "OR json_valid(detail) AND detail GLOB '{*')",
+    r"value TEXT NOT NULL": r"\g<0> CHECK (key NOT GLOB 'declared *' OR json_valid(value))",
+    r"form TEXT NOT NULL": r"\g<0> CHECK (form GLOB '*/*/*')",
     r"\n\)": "\n) STRICT",
 }
 """SQLite's types, by patterns of PostgreSQL's. A strict table refuses values of other types."""

@@ -10,7 +10,7 @@ import ast
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
@@ -18,6 +18,7 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from guard_eval.errors import StudyError
+from guard_eval.files.headings import simplify_heading
 from guard_eval.files.rows import Encoding
 from guard_eval.records import Finish, Generation, Prompt
 from guard_eval.texts.rows import (
@@ -85,7 +86,8 @@ def read_generations(
     seen: Counter[tuple[object, ...]] = Counter()
     numbers: dict[tuple[object, ...], int] = {}
     generations = []
-    for position, text in TextTable.open(path, errors="surrogateescape").read_texts(columns, prompts=prompts):
+    table = TextTable.open(path, errors="surrogateescape").add_prompt_ids((prompts or {}).values())
+    for position, text in table.read_texts(columns, prompts=prompts):
         flaws = text.flaws
         key = (text.dataset, text.strategy, text.run, text.prompt_id or text.prompt)
         if key[-1] is not None and key in seen:
@@ -141,6 +143,32 @@ class TextTable:
             )
         return cls(name=name, stem=stem, records=records, errors=errors)
 
+    def add_prompt_ids(self, prompts: Collection[Prompt]) -> Self:
+        """Return the table with the prompts' ids, if a column has the values of a column of the prompts.
+
+        Texts without ids would be matched by their order in the file. A table with prompts or ids is returned
+        unchanged.
+        """
+        rows = [record.row for record in self.records]
+        if len(rows) == 1 and rows[0].keys() <= {prompt.id for prompt in prompts}:  # an object: id → text
+            texts = [{"prompt_id": name, "text": text} for name, text in rows[0].items()]
+            return replace(self, records=[replace(self.records[0], row=text) for text in texts])
+        if any(key in row for row in rows for key in (*KEYS["prompt"], *KEYS["prompt_id"])):
+            return self
+        for key in rows[0]:
+            values = [str(row.get(key)) for row in rows]
+            ids = {str(prompt.columns.get(key)): prompt.id for prompt in prompts}
+            if simplify_heading(key).endswith("id") and {*values} == {prompt.id for prompt in prompts}:
+                ids = {value: value for value in values}
+            # A text may be for a prompt that is not among the prompts.
+            if len(ids) == len(prompts) and 2 * sum(value in ids for value in values) >= len(values):
+                records = [
+                    replace(record, row={**record.row, "prompt_id": ids.get(value, value)})
+                    for record, value in zip(self.records, values, strict=True)
+                ]
+                return replace(self, records=records)
+        return self
+
     def has_column(self, name: str) -> bool:
         """Return whether the first row has a text in the column with this name."""
         return name not in NO_TEXT and name in self.records[0].row
@@ -156,7 +184,7 @@ class TextTable:
         if columns:
             refuse_side_columns(set(self.records[0].row).difference(columns), (), self.name)
         columns = columns or find_text_columns(self.records, self.name)
-        systems = "" if columns else find_system_column(self.records)
+        systems = "" if len(columns) > 1 else find_system_column(self.records)
         refuse_ambiguous_columns(self.records, columns, systems, self.name)
         for position, record in enumerate(self.records, start=1):
             for column in columns or ("",):
@@ -325,7 +353,9 @@ class Fields:
         if isinstance(value, bytes):
             value = value.decode("utf-8", "surrogateescape")
         if not isinstance(value, str):
-            raise StudyError(f"{self._where}: {key!r} is {value!r:.60}; it must be a string")
+            raise StudyError(
+                f"{self._where}: {key!r} is {value!r:.60}; it must be a string; write one, or remove this key"
+            )
         text = value if value.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
         if text != value:
             self.flaws.append(NOT_UTF8)

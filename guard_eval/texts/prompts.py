@@ -90,8 +90,8 @@ def read_prompt_columns(path: Path) -> dict[str, dict[str, object]]:
         StudyError: The file or one of its rows cannot be read.
     """
     return {
-        prompt.id: {"prompt_length": len(prompt.text), **record.row}
-        for prompt, record in _read_prompts_with_rows(path)
+        prompt.id: {"prompt_length": len(prompt.text), **prompt.columns}
+        for prompt, _ in _read_prompts_with_rows(path)
     }
 
 
@@ -134,12 +134,19 @@ def _read_prompts_with_rows(path: Path, dataset: str | None = None) -> Iterator[
         text = fields.read_prompt()
         group = fields.read_string("dataset") or dataset or path.stem
         name = fields.read_string("id") or fields.read_string("prompt_id") or f"{group}-{record.number:04d}"
-        prompt = Prompt(id=name, dataset=group, text=text or "", reference=fields.read_string("reference"))
+        prompt = Prompt(
+            id=name,
+            dataset=group,
+            text=text or "",
+            reference=fields.read_string("reference"),
+            columns=record.row,
+        )
         if fields.flaws:
             raise StudyError(f"{record.where}: {fields.flaws[0]}; {UTF8_REMEDY}")
         if not prompt.text.strip():
             keys = ", ".join(record.row)
             raise StudyError(
-                f"{record.where}: there is no text under the key 'prompt' (keys: {keys:.300}); write one"
+                f"{record.where}: there is no text under the key 'prompt' (keys: {keys:.300}); rename "
+                "the key of the prompt, or write a prompt"
             )
         yield prompt, record

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
@@ -80,7 +81,9 @@ def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[R
         # Contrastive decoding's authors publish such lines.
         first, *further = row if isinstance(row, list) and row else [row]
         if not isinstance(first, dict):
-            raise StudyError(f'{where}: {str(row)[:40]!r} is not a JSON object; write {{"prompt": "…"}}')
+            raise StudyError(
+                f'{where}: {str(row)[:40]!r} is not a JSON object, such as {{"prompt": "…", "text": "…"}}'
+            )
         yield Record(where=where, number=number, row=rename_known_keys(first), further=len(further))
 
 
@@ -121,7 +124,8 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
         return []
     texts = _find_columns_with_texts(records, candidates)
     others = [key for key in candidates if key not in texts]
-    refuse_side_columns(keys, texts, source)
+    if len(records) > 1:  # in a single row, each side has one system
+        refuse_side_columns(keys, texts, source)
     if not others:
         return candidates
     rows = [record.row for record in records]
@@ -132,10 +136,10 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
             f"{source} has no column of texts: {doubtful}. Write the texts in a column 'text', and their "
             "systems in a column 'system'"
         )
-    options = " ".join(f"--column {key!r}" for key in (texts if len(texts) > 1 else candidates))
+    options = " ".join(f"--column {key!r}" for key in texts)
     raise StudyError(
-        f"{source} has no column named text. Each column could be a system, but some may have no texts: "
-        f"{doubtful}. Name the columns that are systems, such as {options}"
+        f"{source} has no column named text, and some columns may have no texts: {doubtful}. Name the column "
+        f"of the texts, or one column for each system, such as {options}"
     )
 
 
@@ -189,13 +193,23 @@ def refuse_side_columns(keys: Iterable[str], columns: Sequence[str], source: obj
 
 
 def find_system_column(records: Sequence[Record]) -> str:
-    """Return the column with an unusual heading that names each text's system, or ""."""
+    """Return the column with an unusual heading that names each text's system, or "".
+
+    Raises:
+        StudyError: Only some rows have a value in this column.
+    """
     rows = [record.row for record in records]
     prompts = [_find_prompt(row) for row in rows]
-    if len(set(prompts)) == 1 or any(key in row for row in rows for key in KEYS["strategy"]):
+    if any(key in row for row in rows for key in KEYS["strategy"]):
         return ""
     for key in filter(lambda key: simplify_heading(key) in SYSTEMS, dict.fromkeys(chain.from_iterable(rows))):
         models = [str(row.get(key) or "") for row in rows]
+        if "" in models and len({*models}) > 2:
+            where = records[models.index("")].where
+            raise StudyError(
+                f"{where}: has no value under {key!r}, which names the systems of other rows; write one, or "
+                "remove this row"
+            )
         if all(models) and len(set(zip(prompts, models, strict=True))) > len(set(prompts)):
             return key
     return ""
@@ -215,7 +229,7 @@ def refuse_ambiguous_columns(
     Raises:
         StudyError: A column may be a part of the prompt, or may name systems or settings.
     """
-    rows = [record.row for record in records]
+    rows = [flatten_harness_sample(record.row) for record in records]
     naming = [system] if system else KEYS["strategy"]
     groups = [(_find_prompt(row), _find_filled_value(row, naming), str(row.get("setting"))) for row in rows]
     count = len(set(groups))
@@ -231,15 +245,21 @@ def refuse_ambiguous_columns(
         if key in (*columns, *TEXT, system) or heading in RUNS:
             continue
         values = ["" if row.get(key) is None else str(row[key]) for row in rows]
-        cells = len(set(zip(groups, values, strict=True)))
+        counts = Counter(zip(groups, values, strict=True))
         # A measurement has many different numbers. A text has a word of letters, or several words.
-        are_settings = cells == len(rows) >= 2 * len(set(values))
+        are_settings = len(set(counts.values())) == 1 and len(rows) >= 2 * len(set(values))
         words = [str(row[key]).split() for row in rows if isinstance(row.get(key), str)]
         are_texts = any(len(every) >= _LEAST_WORDS or any(map(str.isalpha, every)) for every in words)
         may_be_named = are_settings or are_texts
         is_part = heading in PARTS or key in KEYS["prompt"]
         is_doubtful = is_part or (may_be_named and key not in NO_TEXT and not are_numbered)
-        if cells > count and is_doubtful:
+        if len(counts) > count and (heading in SYSTEMS or key in KEYS["strategy"]):
+            raise StudyError(
+                f"{source}: both {key!r} and another column may name the systems. Rename the one with a "
+                "setting of each system to 'setting', or write the whole name under the key 'system' and "
+                "remove the others"
+            )
+        if len(counts) > count and is_doubtful:
             raise StudyError(
                 f"{source}: the column {key!r} differs between texts of one prompt. If it is part of the "
                 "prompt, write the whole prompt under the key 'prompt'. If it contains the systems' names, "
@@ -276,7 +296,8 @@ def flatten_harness_sample(row: Mapping[str, object]) -> dict[str, object]:
     return plain | {
         "prompt": _find_innermost_list(row["arguments"])[0],
         "reference": row.get("target") if isinstance(row.get("target"), str) else None,
-        "text": _find_innermost_list(row.get("filtered_resps") or row.get("resps")),
+        # `filtered_resps` often has only the extracted answer, such as a number.
+        "text": _find_innermost_list(row.get("resps") or row.get("filtered_resps")),
     }
 
 

@@ -16,7 +16,7 @@ from verdicts_by_hand import (
     table,
 )
 
-from analysis.evidence import ALL, JudgeUsage
+from analysis.evidence import ALL, CalibrationItem, JudgeUsage
 from analysis.reports.first_screen import build_first_screen
 from analysis.sections import ANALYSES
 from analysis.sections.raters.judges import make_section as make_judges_section
@@ -351,8 +351,13 @@ def test_judge_narrows_interval_of_partly_rated_pairs():
     assert row.people_assisted == pytest.approx(row.judge_alone)
     assert row.high - row.low < row.people_high - row.people_low
     assert row.correlation == pytest.approx(1)
-    gained = round(row.ratings_gained)
-    assert make_assisted_section(collected).answer == f"Yes: as much as {gained}\u00a0more ratings would"
+    gained = f"as much as {round(row.ratings_gained)}\u00a0more ratings would"
+    assert make_assisted_section(collected).answer == f"Yes: {gained}"
+    # On another criterion the judge says nothing about people's verdicts.
+    answers = (people, table({f"{n:03}": "xy"[n % 2] for n in range(40)}, criterion="b"), judge)
+    noise = table({f"{n:03}": "xxyy"[n % 4] for n in range(120)}, criterion="b", kind="model", raters=["m"])
+    both = evidence(joined(*answers, noise), random_part=True)
+    assert make_assisted_section(both).answer == f"Yes, on 1 of 2 results: {gained}"
 
 
 def test_audit_counts_ratings_before_texts_were_seen():
@@ -508,7 +513,9 @@ def test_calibration_follows_hand_arithmetic(check, items, hits, opposite, missi
     names = {"t": "target", "o": "other", "=": "tie"}
     orders = 1 if check == "identical" else 2
     common = {"judge": "m", "check": check, "criterion": "fluency", "asked": orders}
-    checked = tuple(common | {"answers": tuple(names[letter] for letter in item)} for item in items)
+    checked = tuple(
+        CalibrationItem(**common, answers=tuple(names[letter] for letter in item)) for item in items
+    )
     collected = evidence(table({"1": "x"}), judging=JudgeUsage(checked=checked))
     (row,) = ANALYSES["judge_calibration"](collected)
     assert (row.hits, row.opposite, row.missing) == (hits, opposite, missing)

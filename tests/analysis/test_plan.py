@@ -7,7 +7,15 @@ import pytest
 from verdicts_by_hand import COMPARED, drawn_verdicts
 
 import analysis
-from analysis.evidence import PLAN_KEYS, USED_PLAN_KEYS, Context, Evidence, Exclusion, JudgeUsage
+from analysis.evidence import (
+    PLAN_KEYS,
+    USED_PLAN_KEYS,
+    CalibrationItem,
+    Context,
+    Evidence,
+    Exclusion,
+    JudgeUsage,
+)
 from analysis.sections.section import make_frame_from_rows
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
@@ -73,7 +81,7 @@ def verdicts(methods):
 def outcome(name, **declared):
     """Return the table of an analysis, or how it refuses."""
     frame = verdicts(3 if name == "rank_methods" else 2)
-    checked = {"judge": "gpt", "check": "identical", "criterion": "c", "asked": 1, "answers": ("tie",)}
+    checked = CalibrationItem(judge="gpt", check="identical", criterion="c", asked=1, answers=("tie",))
     excluded = Exclusion(rater="a", rater_kind="person", reason="r", at="", results="after", verdicts=1)
     context = Context(
         name="n",

@@ -205,7 +205,7 @@ def test_plan_table_answer_and_numbers_agree():
     )
     assert f"with 3\u00a0raters each, {second.items} items" in plan.lines[0]
     few = plan_study(Design(share=0.6, rater_sd=0.1), raters=(3, 20))
-    assert "with 3\u00a0raters each, no number of items is enough" in few.lines[0]
+    assert "with 3\u00a0raters each, 1,000,000 items are not enough" in few.lines[0]
 
 
 @pytest.mark.parametrize(

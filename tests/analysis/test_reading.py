@@ -218,6 +218,18 @@ def test_unreadable_workbook_is_refused(tmp_path):
     )
 
 
+def test_workbook_with_hidden_rows_is_refused(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    path = workbook(tmp_path, {"a": CELLS})
+    book = openpyxl.load_workbook(path)
+    book["a"].row_dimensions[9].hidden = True  # an empty row
+    book.save(path)
+    assert len(read(path)) == 3
+    book["a"].row_dimensions[3].hidden = True  # as a filter does
+    book.save(path)
+    assert "row 3 is hidden, so it may not count. Delete hidden rows" in refusal(path)
+
+
 def test_workbook_needs_openpyxl(tmp_path, monkeypatch):
     path = workbook(tmp_path, {"a": CELLS})
     monkeypatch.setitem(sys.modules, "openpyxl", None)

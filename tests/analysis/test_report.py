@@ -183,6 +183,32 @@ def test_paper_folder_has_files_and_published_p_values(tmp_path):
     assert {key for group in cited for key in group.split(",")} == keys > {"pitman1937", "holm1979"}
 
 
+def read_paper(folder, frame, **plan):
+    analysis.report(frame, folder, paper=True, **plan)
+    return {
+        name: (folder / "paper" / name).read_text(encoding="utf-8").replace("\u00a0", " ")
+        for name in ("sentence.txt", "table.md", "methods.tex")
+    }
+
+
+def test_paper_names_the_judge_who_assisted(tmp_path):
+    # People rated the first 40 of 120 pairs, and x wins two thirds of all pairs.
+    letters = {f"{n:03}": "xxy"[n % 3] for n in range(120)}
+    people = table({pair: letters[pair] for pair in sorted(letters)[:40]})
+    judge = table(letters, kind="model", raters=["two"])
+    paper = read_paper(tmp_path, joined(people, judge), assisted_by="two", random_part=True)
+    assert "(PPI++), stratified by dataset, assisted by two" in paper["sentence.txt"]
+    assert "assisted by two. Bold: p at most .05" in paper["table.md"]
+    assert "two judged 120 pairs." in paper["methods.tex"].replace("~", " ")
+
+
+def test_paper_says_why_there_is_no_conclusion(tmp_path):
+    paper = read_paper(tmp_path, table({"1": "x", "2": "y", "3": "x"}, criterion="coherence"))
+    assert "on coherence there was no conclusion about x and y, too few pairs" in paper["sentence.txt"]
+    assert "Bold" not in paper["table.md"]
+    assert ".." not in paper["methods.tex"]
+
+
 def test_answer_names_the_winner_in_either_orientation(tmp_path):
     for winner, loser, share in (("x", "y", "82"), ("y", "x", "x 18")):  # the share is the first method's
         frame = table({f"{pair}": winner * 3 if pair % 6 else loser * 3 for pair in range(40)})

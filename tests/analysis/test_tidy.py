@@ -1,5 +1,6 @@
 """Bad tables are refused in one sentence that names the lines; good ones keep what they say."""
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -110,6 +111,14 @@ def test_shown_first_may_be_a_name_or_a_letter(tmp_path):
 def test_table_with_too_many_rows_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_ROWS", 1)
     assert "more than 1 rows" in refusal(write(tmp_path, GOOD))
+
+
+def test_table_with_too_many_columns_is_refused(tmp_path):
+    wide = ",".join(f"c{number}" for number in range(9000)) + "\nx" + "," * 8999 + "\n"
+    lines = "".join(json.dumps({f"c{number}": number}) + "\n" for number in range(9000))
+    for name, content in (("a.csv", wide), ("a.jsonl", lines)):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        assert "has more than 2,048 columns; remove columns" in refusal(tmp_path / name)
 
 
 def test_multiline_rows_keep_their_line_numbers(tmp_path):
@@ -224,6 +233,28 @@ def test_similar_names_are_refused_and_ids_may_differ_in_case(tmp_path, column, 
     ) as caught:
         read(path)
     assert ascii(similar_name) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "is_same"),
+    [
+        ("rater 1", "rater1", True),
+        ("R01", "r-1", True),
+        ("ann_b", "Ann B", True),
+        ("1-1", "11", False),
+        ("r10", "r1", False),
+        ("की", "का", False),
+    ],
+)
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_rater_in_two_spellings_is_refused(tmp_path, name, other, is_same, is_shared):
+    rows = [(1, name), (2, name), (1 if is_shared else 3, other), (1, "zoe"), (3, "zoe")]
+    path = write(tmp_path, HEADER + "\n" + "".join(f"{pair},d,x,y,{rater},c,x\n" for pair, rater in rows))
+    if is_same and not is_shared:
+        with pytest.raises(StudyError, match="and these two share no pair"):
+            read(path)
+    else:
+        assert read(path)["rater"].nunique() == 3
 
 
 MODELS = "gpt-4,claude-3-opus,Llama 3,Qwen2.5-7B,judge,a2/model,o3,JudgeLM-13B,command-a,kimi-k2"

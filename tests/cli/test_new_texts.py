@@ -67,11 +67,12 @@ def samples(folder, name, *, nested):
             "arguments": {"gen_args_0": {"arg_0": question, "arg_1": {"until": []}}}
             if nested
             else [[question, {}]],
-            "resps": [["raw"]],
-            "filtered_resps": [f"{name} on {question}"],
-            "filter": "none",
+            "resps": [[f"{name} on {question}"]],
+            "filtered_resps": [extracted],
+            "filter": filter_name,
             "exact_match": 0.0,
         }
+        for filter_name, extracted in (("strict-match", "[invalid]"), ("flexible-extract", "18"))
         for number, question in enumerate(QUESTIONS)
     ]
     return write(folder, f"{name}.jsonl", rows)
@@ -126,10 +127,10 @@ def test_further_texts_of_a_sample_are_reported(run, tmp_path):
     """lm-evaluation-harness with several repeats of each prompt."""
     for name in ("x", "y"):
         file = tmp_path / samples(tmp_path, name, nested=False)
-        rows = [row | {"filtered_resps": [*row["filtered_resps"], "again"]} for row in read_json_lines(file)]
+        rows = [row | {"resps": [[*row["resps"][0], "again"]]} for row in read_json_lines(file)]
         write(tmp_path, file.name, rows)
     ran = run("new", "s", "--texts", "x.jsonl", "y.jsonl")
-    assert "x: 4 texts from x.jsonl (only the first of several texts is read in 4 records)" in ran.out
+    assert "x: 4 texts from x.jsonl (4 exact duplicates left out; only the first of several texts" in ran.out
     assert texts_of(tmp_path / "s") == EXPECTED
 
 
@@ -246,7 +247,8 @@ def test_ids_of_unknown_prompts_are_named(run, tmp_path):
     rows_with_ids = [{"id": 100 + n, "text": "y"} for n in range(4)]
     files = write(tmp_path, "x.jsonl", rows_with_prompts), write(tmp_path, "y.jsonl", rows_with_ids)
     message = run("new", "s", "--texts", *files).refused()
-    assert "4 of the texts by y have other ids, such as '100'. Add these texts" in message
+    assert "4 of the texts by y have other ids, such as '100'. Correct them if" in message
+    assert "Add these texts" in message
 
 
 @pytest.mark.parametrize("change", [str.upper, lambda text: text.replace(" ", "  ")])
@@ -284,6 +286,55 @@ def test_prompts_come_from_a_file_by_id_or_order(run, tmp_path):
     ran = run("new", "s", "--prompts", source, "--texts", *files)
     assert texts_of(tmp_path / "s") == EXPECTED
     assert "y: 4 texts from y.csv (in the order of the prompts)" in ran.out
+
+
+IDS = {
+    "a shared column of ids": ("question_id", "question_id"),
+    "another name for ids": ("id", "example_id"),
+    "a shared column of words": ("topic", "topic"),
+}
+
+
+@pytest.mark.parametrize(("of_prompts", "of_texts"), IDS.values(), ids=IDS)
+def test_ids_under_other_headings_are_recognised(run, tmp_path, of_prompts, of_texts):
+    """Parallel requests write texts in another order than that of the prompts."""
+    numbered = list(enumerate(QUESTIONS))
+    source = write(tmp_path, "source.jsonl", [{of_prompts: 7 + n, "prompt": q} for n, q in numbered])
+    x = [{"request": n % 2, of_texts: 7 + n, "text": f"x on {q}"} for n, q in numbered[::-1]]
+    y = [{of_texts: 7 + n, "text": f"y on {q}", "response_id": 7} for n, q in (*numbered[2:], *numbered[:2])]
+    if of_prompts == of_texts:
+        y.append({of_texts: 99, "text": "Of another prompt.", "response_id": 8})
+    files = write(tmp_path, "x.jsonl", x), write(tmp_path, "y.csv", y)
+    assert run("new", "s", "--prompts", source, "--texts", *files).code == 0
+    assert texts_of(tmp_path / "s") == EXPECTED
+
+
+def test_object_of_texts_by_ids_is_read(run, tmp_path):
+    source = write(tmp_path, "source.jsonl", [{"id": f"q{n}", "prompt": q} for n, q in enumerate(QUESTIONS)])
+    for name in ("x", "y"):
+        texts = {f"q{n}": f"{name} on {q}" for n, q in enumerate(QUESTIONS)}
+        (tmp_path / f"{name}.json").write_text(json.dumps(texts))
+    assert run("new", "s", "--prompts", source, "--texts", "x.json", "y.json").code == 0
+    assert texts_of(tmp_path / "s") == EXPECTED
+
+
+def test_shifted_ids_are_named_and_not_compared(run, tmp_path):
+    source = write(tmp_path, "source.jsonl", [{"id": n + 1, "prompt": q} for n, q in enumerate(QUESTIONS)])
+    files = [with_own_ids(tmp_path, name) for name in ("x", "y")]
+    for file in files:
+        rows = [{"id": row["id"], "text": row["text"]} for row in read_json_lines(tmp_path / file)]
+        write(tmp_path, file, rows)
+    message = run("new", "s", "--prompts", source, "--texts", *files).refused()
+    assert "such as '0'. Correct them if ids begin with 0 in one file and with 1 in another" in message
+    assert "--common" not in message
+
+
+def test_prompt_with_a_missing_text_is_not_called_reworded(run, tmp_path):
+    rows = [{"prompt": q, "text": None if n == 1 else f"x on {q}"} for n, q in enumerate(QUESTIONS)]
+    files = write(tmp_path, "x.jsonl", rows), plain(tmp_path, "y")
+    message = run("new", "s", "--texts", *files).refused()
+    assert "x in x.jsonl has no text to 1 of 4" in message
+    assert "Add these texts, or compare on the 3 prompts" in message
 
 
 def test_texts_without_ids_need_the_order_of_the_prompts(run, tmp_path):
@@ -376,7 +427,8 @@ def test_expected_answer_is_the_reference_and_no_system(run, tmp_path, heading):
 def test_terse_and_verbose_systems_are_named_by_their_columns(run, tmp_path):
     texts = [{"prompt": f"Why {n}?", "x": f"{n} rain", "y": f"{n} " + "rain " * 9} for n in range(4)]
     file = write(tmp_path, "all.csv", texts)
-    assert "such as --column 'x' --column 'y'" in run("new", "s", "--texts", file).refused()
+    refused = run("new", "s", "--texts", file).refused()
+    assert "Name the column of the texts, or one column for each system, such as --column 'y'" in refused
     assert run("new", "s", "--texts", file, "--column", "x", "--column", "y").code == 0
 
 
@@ -481,6 +533,37 @@ def test_column_of_systems_is_found(run, tmp_path, heading, prompt, text):
         "--texts",
         write(tmp_path, "all.csv", rows_of("x", "y", heading=heading, text=text, prompt=prompt)),
     )
+    assert texts_of(tmp_path / "s") == EXPECTED
+
+
+@pytest.mark.parametrize("heading", ["model", "system", "Model name"])
+def test_two_columns_of_systems_are_refused(run, tmp_path, heading):
+    """Several models with several strategies: neither column alone names the systems."""
+    rows = [
+        {"prompt": q, heading: name, "strategy": plan, "text": f"{name} {plan} {q}"}
+        for q in QUESTIONS
+        for name in ("x", "y")
+        for plan in ("plan", "draft")
+    ]
+    message = run("new", "s", "--texts", write(tmp_path, "all.csv", rows)).refused()
+    assert "and another column may name the systems. Rename the one with a setting" in message
+    renamed = [{"setting" if key == "strategy" else key: row[key] for key in row} for row in rows]
+    assert run("new", "s", "--texts", write(tmp_path, "all.csv", renamed)).code == 0
+    systems = texts_of(tmp_path / "s")
+    assert systems.keys() == {"x(plan)", "x(draft)", "y(plan)", "y(draft)"}
+    assert systems["y(draft)"] == {q: f"y draft {q}" for q in QUESTIONS}
+
+
+def test_column_of_texts_is_proposed_and_systems_are_found(run, tmp_path):
+    rows = [
+        {"No": n, "prompt": q, "provider": "router", "model": name, "answer": f"{name} on {q}"}
+        for n, q in enumerate(QUESTIONS)
+        for name in ("x", "y")
+    ]
+    file = write(tmp_path, "all.csv", rows)
+    message = run("new", "s", "--texts", file).refused()
+    assert message.rstrip().endswith("such as --column 'answer'")
+    assert run("new", "s", "--texts", file, "--column", "answer").code == 0
     assert texts_of(tmp_path / "s") == EXPECTED
 
 
@@ -590,13 +673,15 @@ def test_compressed_file_names_its_system(run, tmp_path):
     assert texts_of(tmp_path / "s").keys() == {"x", "y"}
 
 
-def test_settings_of_a_model_are_systems(run, tmp_path):
+@pytest.mark.parametrize("samples", [1, 2])
+def test_settings_of_a_model_are_systems(run, tmp_path, samples):
     """Temperatures 0 and 1 of one model: the column is asked about, and is a setting once it is named so."""
     rows = [
-        {"prompt": question, "model": name, "temperature": heat, "text": f"{name} {heat}"}
+        {"prompt": question, "model": name, "temperature": heat, "sample": n, "text": f"{name} {heat} {n}"}
         for question in QUESTIONS
         for name in ("x", "y")
         for heat in (0, 1)
+        for n in range(samples)
     ]
     message = run("new", "s", "--texts", write(tmp_path, "all.csv", rows)).refused()
     assert "the column 'temperature' differs between texts of one prompt" in message

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import zlib
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 
@@ -16,6 +17,7 @@ from analysis.publication.describe import describe
 from analysis.publication.export import export
 from analysis.publication.publish import publish
 from analysis.reports.command import report
+from analysis.reports.study_record import read_study_record
 from analysis.reports.study_report import compare_with_written_plan
 from guard_eval.errors import StudyError
 from guard_eval.reporting.writing import write_atomically
@@ -244,6 +246,48 @@ def test_changed_tables_and_plans_are_told(tmp_path):
         StudyError, match=r"is not the record of a study: table: .*publish or export, or remove"
     ):
         report(table)
+
+
+ROWS = {
+    "prompts": dict.fromkeys(("description", "manner", "text"), "x")
+    | {"id": "0123456789ab", "prompt": "0123456789ab", "answers": 1, "verdicts": 1},
+    "failed": {"kind": "refusal", "count": 1, "reason": ""},
+    "seen": {"model": None, "fingerprint": None, "answers": 1, "first": "", "last": ""},
+    "checked": {"check": "padded", "criterion": "fluency", "asked": 1, "answers": ["tie"]},
+}
+"""Facts about the requests to judges, as a record has them."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value"),
+    [
+        ("prompts", "prompt", "../evil"),
+        ("prompts", "text", 1),
+        ("failed", "reason", None),
+        ("seen", "first", {}),
+        ("checked", "check", "other"),
+    ],
+)
+def test_wrong_facts_about_judges_are_refused(tmp_path, kind, key, value):
+    def read_record(**changed):
+        facts = {"judging": {kind: [ROWS[kind] | {"judge": "j"} | changed]}}
+        record = json.dumps({"table": "1", "settings": {}, "facts": facts})
+        (tmp_path / "verdicts.study.json").write_text(record)
+        return read_study_record(tmp_path / "verdicts.csv")
+
+    assert getattr(read_record().facts.judging, kind)[0].judge == "j"
+    with pytest.raises(StudyError, match=rf"facts.judging.{kind}.0.{key}: .* or remove it"):
+        read_record(**{key: value})
+
+
+@pytest.mark.parametrize(("value", "message"), [("x", "study.json has 1 problem:\n *raters: "), (None, None)])
+def test_wrong_plan_in_a_record_names_its_file(tmp_path, value, message):
+    table = tmp_path / "verdicts.csv"
+    table.write_text("pair_id,method_a,method_b,verdict\n1,x,y,x\n", encoding="utf-8")
+    record = {"table": "1", "settings": {"raters": value}, "facts": {}}
+    (tmp_path / "verdicts.study.json").write_text(json.dumps(record))
+    with pytest.raises(StudyError, match=message) if message else nullcontext():
+        report(table, overrides=("raters=fixed",), output=tmp_path / "out")
 
 
 def test_every_fact_of_a_context_travels_or_is_known_otherwise():

@@ -21,6 +21,8 @@ ODD = [
     ("verdict.at", 7),
     ("verdict.at", "0000-01-01 00:00:00"),
     ("verdict.revision", "x"),
+    ("verdict.seconds", 1e300),
+    ("verdict.active_seconds", -1),
     ("presentation.handed_out", b"\xff"),
     ("presentation.handed_out", "yesterday"),
     ("presentation.first", "c"),
@@ -93,6 +95,14 @@ def overwrite_value(file, target, value, *, ignore_checks=False):
 def test_a_database_refuses_odd_values(rated, target, value):
     with pytest.raises(sqlite3.IntegrityError, match=r"constraint failed|cannot store"):
         overwrite_value(rated, target, value)
+
+
+@pytest.mark.parametrize(
+    "row", ["setting VALUES ('declared 1', '{')", "instruction VALUES ('i', 's', 'chat', 'm', 'p', 'd', 't')"]
+)
+def test_a_database_refuses_unreadable_settings(rated, row):
+    with closing(sqlite3.connect(rated)) as db, pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+        db.execute(f"INSERT INTO {row}")
 
 
 @pytest.mark.parametrize(("target", "value"), ODD)

@@ -51,6 +51,7 @@ FORMS = {
     "by words under wrong ids": lines(
         *({"id": f"p{(n + 1) % 3}", "prompt": f"Question {n}", "text": "abc"[n]} for n in range(3))
     ),
+    "by ids under another heading": lines(*({"case_id": f"p{n}", "text": "abc"[n]} for n in (2, 0, 1))),
     "in their place": lines(*({"text": text} for text in "abc")),
     "of several systems": lines(
         *({"id": f"p{n}", "method": s, "text": "abc"[n] if s == "x" else s} for n in range(3) for s in "xz")

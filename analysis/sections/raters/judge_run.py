@@ -5,7 +5,7 @@ from typing import Annotated
 
 import numpy as np
 
-from analysis.evidence import Evidence, declare_plan_keys
+from analysis.evidence import Evidence, FailureRow, ModelRow, SpendingRow, declare_plan_keys
 from analysis.sections.section import (
     Section,
     format_share,
@@ -37,72 +37,6 @@ FAILURES = {
     "transport": "no whole answer came, to the end",
 }
 """The meaning of each kind of failure."""
-_FORM = "{verdicts} with {manner}"
-ASKED = (
-    "{judge} was asked with {description} ({manner}): {verdicts} verdicts from {answers} answers, "
-    "calibration included; a whole request is in prompts/{prompt}-{id:.8}.txt."
-)
-
-
-@record
-class SpendingRow:
-    """Tokens and dollars of one judge over all runs, including calibration.
-
-    Attributes:
-        judge: The judge's name.
-        requests: The number of requests, except those that were certainly not billed.
-        answers: The number of answers.
-        lost: The number of requests whose answer never came.
-        open: The number of requests that are not answered yet.
-        unmetered: The number of answers without token counts.
-        input_tokens, cached_tokens, output_tokens, reasoning_tokens: The numbers of tokens.
-        usd: The smallest possible cost of the answers.
-        held_usd: The dollars that are reserved for lost and open requests.
-        unpriced: The number of requests whose cost is unknown, and which no sum includes.
-    """
-
-    judge: str
-    requests: int
-    answers: int
-    lost: int
-    open: int
-    unmetered: int
-    input_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    reasoning_tokens: int
-    usd: float
-    held_usd: float
-    unpriced: int
-
-    @property
-    def cost(self) -> str:
-        """Return the cost of the judge's answers as text, such as `$1.20`."""
-        if self.unpriced and self.unpriced == self.requests:
-            return "unknown"
-        return f"{format_dollars(self.usd)} or more" if self.unpriced else format_dollars(self.usd)
-
-
-@record
-class FailureRow:
-    """A reason for missing verdicts: the judge, the kind, the number, and one example."""
-
-    judge: str
-    kind: str
-    count: int
-    reason: str
-
-
-@record
-class ModelRow:
-    """A model and fingerprint that answered a judge's requests: count, first time and last time in UTC."""
-
-    judge: str
-    model: str | None
-    fingerprint: str | None
-    answers: int
-    first: str
-    last: str
 
 
 @record
@@ -135,30 +69,28 @@ class CalibrationRow:
 @declare_plan_keys()
 def list_judge_spending(evidence: Evidence) -> list[SpendingRow]:
     """Return the tokens and the cost of each judge."""
-    return [SpendingRow(**row) for row in evidence.context.judging.spent]
+    return list(evidence.context.judging.spent)
 
 
 @declare_plan_keys()
 def list_judge_failures(evidence: Evidence) -> list[FailureRow]:
     """Count the missing verdicts of each judge by kind and reason, the most frequent first."""
-    return [FailureRow(**row) for row in evidence.context.judging.failed]
+    return list(evidence.context.judging.failed)
 
 
 @declare_plan_keys()
 def list_answering_models(evidence: Evidence) -> list[ModelRow]:
     """Return the models that answered each judge's requests. Each judge should have only one."""
-    return [ModelRow(**row) for row in evidence.context.judging.seen]
+    return list(evidence.context.judging.seen)
 
 
 @declare_plan_keys("alpha")
 def score_calibration(evidence: Evidence) -> list[CalibrationRow]:
     """Return the results of each judge on pairs with a known answer, by check and criterion."""
     rows = []
-    groups = group_by(
-        evidence.context.judging.checked, lambda item: (item["judge"], item["check"], item["criterion"])
-    )
+    groups = group_by(evidence.context.judging.checked, lambda item: (item.judge, item.check, item.criterion))
     for (judge, check, criterion), items in groups.items():
-        complete = [item["answers"] for item in items if len(item["answers"]) == item["asked"]]
+        complete = [item.answers for item in items if len(item.answers) == item.asked]
         outcomes = [_score_calibration_answers(check, answers) for answers in complete]
         hits = [outcome == 1 for outcome in outcomes]
         rows.append(
@@ -199,11 +131,11 @@ def describe_changed_models(evidence: Evidence) -> Iterator[str]:
 
 def describe_mixed_verdict_forms(evidence: Evidence) -> tuple[str, ...]:
     """Write a sentence about each judge that was asked for verdicts in more than one form."""
-    prompts = [row for row in evidence.context.judging.prompts if row["verdicts"]]
+    prompts = [row for row in evidence.context.judging.prompts if row.verdicts]
     return tuple(
         f"The verdicts of {judge} were asked for in different ways, which may change them: "
-        f"{join_with_and(list(map(_FORM.format_map, rows)))}."
-        for judge, rows in group_by(prompts, lambda row: row["judge"]).items()
+        f"{join_with_and([f'{row.verdicts} with {row.manner}' for row in rows])}."
+        for judge, rows in group_by(prompts, lambda row: row.judge).items()
         if len(rows) > 1
     )
 
@@ -211,6 +143,13 @@ def describe_mixed_verdict_forms(evidence: Evidence) -> tuple[str, ...]:
 def format_dollars(amount: float) -> str:
     """Return an amount of money as text. Small amounts have four decimals."""
     return f"${amount:,.4f}" if 0 < amount < 0.1 else f"${amount:,.2f}"
+
+
+def _format_cost(row: SpendingRow) -> str:
+    """Return the cost of a judge's answers as text, such as `$1.20`."""
+    if row.unpriced and row.unpriced == row.requests:
+        return "unknown"
+    return f"{format_dollars(row.usd)} or more" if row.unpriced else format_dollars(row.usd)
 
 
 def make_section(evidence: Evidence) -> Section | None:
@@ -226,7 +165,7 @@ def make_section(evidence: Evidence) -> Section | None:
                 "Answers": f"{row.answers:,}",
                 "Prompt tokens": f"{row.input_tokens:,}",
                 "Answer tokens": f"{row.output_tokens:,}",
-                "Cost": row.cost,
+                "Cost": _format_cost(row),
                 "Set aside": format_dollars(row.held_usd),
             },
             csv_name="judge_spending",
@@ -262,7 +201,11 @@ def make_section(evidence: Evidence) -> Section | None:
     )
     if not tables:
         return None
-    prompts = [ASKED.format_map(row) for row in evidence.context.judging.prompts]
+    prompts = [
+        f"{row.judge} was asked with {row.description} ({row.manner}): {row.verdicts} verdicts from "
+        f"{row.answers} answers, calibration included; a whole request is in prompts/{row.file_name}."
+        for row in evidence.context.judging.prompts
+    ]
     dollars_spent = f"{format_dollars(sum(row.usd for row in spent))}; " if spent else ""
     without = count_in_words(sum(row.count for row in failed), "showing")
     return Section(

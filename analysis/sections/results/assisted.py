@@ -97,7 +97,7 @@ def measure_assisted_shares(evidence: Evidence) -> list[AssistedRow]:
             rows.append(
                 _make_assisted_row(key, raters, people, judged.assign(share=share, raters=1), evidence)
             )
-    return correct_p_values(rows, evidence)
+    return correct_p_values(rows, evidence, further_tests=len(evidence.context.by))
 
 
 def _make_assisted_row(
@@ -215,10 +215,12 @@ def make_section(evidence: Evidence) -> Section | None:
 
 def _answer_question(rows: Sequence[AssistedRow]) -> str:
     """Answer the section's question: how many further ratings by people would narrow the interval as much?"""
-    gained = [row.ratings_gained for row in rows if row.ratings_gained is not None]
+    gained = [round(row.ratings_gained) for row in rows if row.ratings_gained is not None]
     if not gained:
         return "Not possible: see the reasons"
-    largest_gain = round(max(gained))
-    return (
-        f"Yes: as much as {count_in_words(largest_gain, 'more rating')} would" if largest_gain > 0 else "No"
-    )
+    useful = [ratings for ratings in gained if ratings > 0]
+    if not useful:
+        return "No"
+    where = "" if len(useful) == len(gained) else f", on {len(useful)} of {len(gained)} results"
+    most = "at most " if len(set(useful)) > 1 else ""
+    return f"Yes{where}: as much as {most}{count_in_words(max(useful), 'more rating')} would"

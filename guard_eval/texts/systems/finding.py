@@ -92,7 +92,7 @@ def read_system_file(
     where = f"the texts of {system.name}, {system.file}"
     try:
         path = find_study_file(study.folder, str(system.file))
-        texts = read_texts_of_system(system, path)
+        texts = read_texts_of_system(system, path, index.prompts)
     except StudyError as error:
         raise StudyError(f"{where}: {error}") from None
     matched = index.match_texts(texts, prompt_ids=prompt_ids)
@@ -110,13 +110,15 @@ def read_system_file(
     return matched
 
 
-def read_texts_of_system(system: System, path: Path) -> list[Generation]:
+def read_texts_of_system(system: System, path: Path, prompts: Sequence[Prompt] = ()) -> list[Generation]:
     """Return the texts of one system, under the system's name, from a file that may have several systems.
+
+    The ids of `prompts` are recognised in columns of any name.
 
     Raises:
         StudyError: The file cannot be read, or has only texts of other systems.
     """
-    table = TextTable.open(path)
+    table = TextTable.open(path).add_prompt_ids(prompts)
     column = system.column or (system.name if table.has_column(system.name) else None)
     columns = [] if column is None else [column]
     by_system: dict[str, list[Generation]] = defaultdict(list)

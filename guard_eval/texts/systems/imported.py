@@ -14,7 +14,7 @@ from typing import Any
 from guard_eval.errors import StudyError, format_count
 from guard_eval.records import Generation, Prompt, clean_for_raters, record
 from guard_eval.texts.generation_files import ECHO, FURTHER, TextTable
-from guard_eval.texts.systems.matching import MatchedTexts, PromptIndex
+from guard_eval.texts.systems.matching import NO_TEXT, MatchedTexts, PromptIndex
 from guard_eval.texts.systems.served_files import make_system_file_name
 
 Source = Path | Any
@@ -80,7 +80,7 @@ def import_texts(
         StudyError: Two files have the same system, there are fewer than two systems, a text has no prompt, or
             the systems have different prompts.
     """
-    systems = read_systems(sources, columns)
+    systems = read_systems(sources, columns, prompts)
     if len(systems) < 2:
         raise StudyError(
             f"only one system was found, {', '.join(systems)}; name the files of at least "
@@ -96,7 +96,10 @@ def import_texts(
     for name, result in matched.items():
         missing = [prompt for prompt in index.prompts if (prompt.id, 1) not in result.texts]
         if missing and not (common and shared):
-            remedy = f", or compare on the {len(shared)} prompts that all have: --common" if shared else ""
+            # Other ids beside as many texts as prompts may be shifted: 0, 1, … instead of 1, 2, ….
+            may_be_shifted = result.unmatched and len(systems[name].texts) == len(index.prompts)
+            is_common = shared and not may_be_shifted
+            remedy = f", or compare on the {len(shared)} prompts that all have: --common" if is_common else ""
             raise StudyError(
                 f"systems are compared on the same prompts, and {name} in {systems[name].source} has no text "
                 f"to {len(missing)} of {len(index.prompts)}, such as {missing[0].id}: "
@@ -121,8 +124,15 @@ def _explain_missing_texts(
         causes += f"{reworded} ids stand for other words in another file, so these prompts differ. "
     strangers = [text.prompt_id for text in matched.unmatched if text.prompt_id and text.prompt is None]
     if strangers:
-        causes += f"{len(strangers)} of the texts by {name} have other ids, such as {strangers[0]!r}. "
-    prompts = {_ignore_case_and_spaces(text.prompt) for text in texts if text.prompt is not None}
+        causes += (
+            f"{len(strangers)} of the texts by {name} have other ids, such as {strangers[0]!r}. Correct them "
+            "if ids begin with 0 in one file and with 1 in another. "
+        )
+    prompts = {
+        _ignore_case_and_spaces(text.prompt)
+        for text in texts
+        if text.prompt is not None and NO_TEXT not in text.flaws
+    }
     if alike := sum(_ignore_case_and_spaces(prompt.text) in prompts for prompt in missing):
         return (
             f"{causes}{alike} of these prompts and prompts of {name} differ only in spaces or in capital "
@@ -159,8 +169,12 @@ def _find_ambiguous_ids(systems: Iterable[ImportedSystem]) -> dict[str, set[str]
     return {identifier: wordings for identifier, wordings in words.items() if len(wordings) > 1}
 
 
-def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict[str, ImportedSystem]:
+def read_systems(
+    sources: Sequence[Source], columns: Sequence[str] = (), prompts: Sequence[Prompt] = ()
+) -> dict[str, ImportedSystem]:
     """Return the texts of all files by system, in the order of the files.
+
+    Ids of `prompts` are recognised in a column of any name.
 
     Raises:
         StudyError: A file cannot be read, two files have the same system, or no file has a given column.
@@ -168,7 +182,7 @@ def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict
     result: dict[str, ImportedSystem] = {}
     unused = set(columns)
     for number, source in enumerate(sources, start=1):
-        table = TextTable.open(source)
+        table = TextTable.open(source).add_prompt_ids(prompts)
         name = table.name if len(sources) == 1 or isinstance(source, Path) else f"{table.name} {number}"
         used = [column for column in columns if column in table.records[0].row]
         unused -= set(used)

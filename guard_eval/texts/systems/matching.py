@@ -17,7 +17,7 @@ from guard_eval.texts.generation_files import ECHO
 SystemTexts = Mapping[tuple[str, int], Generation]
 """A system's texts, by the prompt's id and the number of the text: 1, 2, …."""
 
-_NO_TEXT = "no text"
+NO_TEXT = "no text"
 
 
 @dataclass(kw_only=True)
@@ -80,7 +80,7 @@ class PromptIndex:
             owner = self._find_prompt(text, counts)
             if owner is None:
                 result.unmatched.append(text)
-            if owner is None or _NO_TEXT in text.flaws:
+            if owner is None or NO_TEXT in text.flaws:
                 continue
             if (owner.id, text.text) in seen:
                 result.duplicates += 1
