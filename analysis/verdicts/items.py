@@ -605,10 +605,12 @@ def _describe_repeated_verdicts(
     ids = [name for name in names if name not in turns]
     ids = [name for name in ids if not is_metadata_heading(name) or simplify_heading(name) == "seed"]
     # An id that belongs to one pair and one rater is of a showing, and not of other texts.
-    people = table.list_existing("rater")
-    showings = [name for name in ids if all(table.is_determined_by(k, name) for k in ("pair_id", *people))]
-    ids = [name for name in ids if not people or name not in showings]
-    groups = [*zip(ids), *combinations(dict.fromkeys((*ids, *showings)), 2)]
+    owners = ["pair_id", "rater"] if "rater" in table else []
+    showings = [
+        name for name in ids if owners and all(table.is_determined_by(owner, name) for owner in owners)
+    ]
+    ids = [name for name in ids if name not in showings]
+    groups = [*zip(ids), *combinations((*ids, *showings), 2)]
     parts = next(filter(lambda group: separates_verdicts(*group), groups), ())
     settings: list[str] = []
     # If two columns are needed, each is declared on its own, and then the other one is asked about.

@@ -335,11 +335,10 @@ def _use_tie_columns(table: Table) -> None:
     for name in table.columns_without_role:
         cells = table.list_values(name)
         # Another column of the same verdicts says tie in those rows in which this one names no winner.
-        are_ties = table[name].isin(list(filter(is_tie, cells)))
-        if is_empty.sum() >= FEWEST_ROWS and (are_ties == is_empty).all():
-            table.use_columns(
-                "verdict", [name], "it marks ties", verdict=table["verdict"].mask(is_empty, TIE)
-            )
+        ties = list(filter(is_tie, cells))
+        if is_empty.sum() >= FEWEST_ROWS and (table[name].isin(ties) == is_empty).all():
+            verdict = table["verdict"].mask(is_empty, TIE)
+            table.use_columns("verdict", [name], "it marks ties", verdict=verdict)
             return
         if len(cells) > MAX_OUTCOMES:
             continue
