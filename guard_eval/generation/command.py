@@ -294,7 +294,7 @@ def _combine_system_results(
         following = (study.format_command(*TUNE),)
     written: Mapping[str, int] = reduce(or_, (result.written for result in results), {})
     missing = sum(result.missing for result in results)
-    if missing and not written:
+    if missing and not any(written.values()):
         following = (study.format_command("generate"),)
     lines = [line for result in results for line in result.lines]
     if dry_run:

@@ -160,9 +160,10 @@ class TextTable:
             ids = {str(prompt.columns.get(key)): prompt.id for prompt in prompts}
             if simplify_heading(key).endswith("id") and {*values} == {prompt.id for prompt in prompts}:
                 ids = {value: value for value in values}
-            if len(ids) == len(prompts) and ids.keys() >= {*values}:
+            # A text may be for a prompt that is not among the prompts.
+            if len(ids) == len(prompts) and 2 * sum(value in ids for value in values) >= len(values):
                 records = [
-                    replace(record, row={**record.row, "prompt_id": ids[value]})
+                    replace(record, row={**record.row, "prompt_id": ids.get(value, value)})
                     for record, value in zip(self.records, values, strict=True)
                 ]
                 return replace(self, records=records)

@@ -193,13 +193,23 @@ def refuse_side_columns(keys: Iterable[str], columns: Sequence[str], source: obj
 
 
 def find_system_column(records: Sequence[Record]) -> str:
-    """Return the column with an unusual heading that names each text's system, or ""."""
+    """Return the column with an unusual heading that names each text's system, or "".
+
+    Raises:
+        StudyError: Only some rows have a value in this column.
+    """
     rows = [record.row for record in records]
     prompts = [_find_prompt(row) for row in rows]
     if any(key in row for row in rows for key in KEYS["strategy"]):
         return ""
     for key in filter(lambda key: simplify_heading(key) in SYSTEMS, dict.fromkeys(chain.from_iterable(rows))):
         models = [str(row.get(key) or "") for row in rows]
+        if "" in models and len({*models}) > 2:
+            where = records[models.index("")].where
+            raise StudyError(
+                f"{where}: has no value under {key!r}, which names the systems of other rows; write one, or "
+                "remove this row"
+            )
         if all(models) and len(set(zip(prompts, models, strict=True))) > len(set(prompts)):
             return key
     return ""

@@ -302,6 +302,8 @@ def test_ids_under_other_headings_are_recognised(run, tmp_path, of_prompts, of_t
     source = write(tmp_path, "source.jsonl", [{of_prompts: 7 + n, "prompt": q} for n, q in numbered])
     x = [{"request": n % 2, of_texts: 7 + n, "text": f"x on {q}"} for n, q in numbered[::-1]]
     y = [{of_texts: 7 + n, "text": f"y on {q}", "response_id": 7} for n, q in (*numbered[2:], *numbered[:2])]
+    if of_prompts == of_texts:
+        y.append({of_texts: 99, "text": "Of another prompt.", "response_id": 8})
     files = write(tmp_path, "x.jsonl", x), write(tmp_path, "y.csv", y)
     assert run("new", "s", "--prompts", source, "--texts", *files).code == 0
     assert texts_of(tmp_path / "s") == EXPECTED

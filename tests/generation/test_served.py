@@ -212,6 +212,12 @@ def test_lasting_failures_end_the_run_with_a_reason(study, server, reply, words)
     assert words in said
 
 
+def test_run_without_new_texts_proposes_generate_again(study, server):
+    server.act = lambda _number, _body: (200, {"choices": []})
+    (command,) = generate_texts(study()).next
+    assert "generate" in command
+
+
 @pytest.mark.parametrize("has_texts", [False, True])
 def test_ten_rejected_requests_end_a_run_without_texts(study, server, has_texts):
     if has_texts:

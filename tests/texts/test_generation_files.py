@@ -324,6 +324,13 @@ def test_models_are_strategies_in_a_file_without_prompts(tmp_path, columns):
     assert [text.strategy for text in read_generations(path, columns=columns)] == ["x", "x", "y"]
 
 
+def test_row_without_the_name_of_its_model_is_refused(tmp_path):
+    path = tmp_path / "all.csv"
+    path.write_text("model,text\nx,one\n,two\ny,three\n")
+    with pytest.raises(StudyError, match="line 3: has no value under 'model', which names the systems of"):
+        read_generations(path)
+
+
 def test_time_column_is_not_read_as_a_text(tmp_path):
     value = {"0": "a", "1": "b", "time_cost": 3.0}
     for written in (value, repr(value)):
