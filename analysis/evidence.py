@@ -41,7 +41,7 @@ class Exclusion:
         rater_kind: The rater's kind.
         reason: The reason, in the owner's words.
         at: The time of the exclusion, in ISO 8601, UTC.
-        results: Whether the exclusion was `before` or `after` a report first showed the results.
+        results: Whether the exclusion was `before` or `after` the results were first reported or exported.
         verdicts: The number of excluded verdicts.
     """
 

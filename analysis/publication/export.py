@@ -9,7 +9,7 @@ from analysis.reports.study_record import (
     list_added_split_columns,
     make_table_settings,
 )
-from analysis.reports.study_report import read_table_and_context
+from analysis.reports.study_report import read_table_and_context, record_seen_results
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes
 from guard_eval.files.rows import MOST_BYTES
@@ -36,6 +36,16 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
     Raises:
         StudyError: The file has another ending or cannot be written, or there is no database.
     """
+    problem = ""
+    if table != "notes":
+        with Store.open(study.database, declared=study.declared) as store:
+            problem = record_seen_results(store)
+    result = _export_table(study, output, table)
+    return replace(result, warnings=(*result.warnings, *filter(None, [problem])))
+
+
+def _export_table(study: Study, output: Path | None, table: TableName) -> ExportResult:
+    """Write the table, and beside the verdicts also the study's record."""
     if table != "verdicts":
         return write_table(study, output=output, table=table)
     try:

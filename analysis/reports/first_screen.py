@@ -33,7 +33,12 @@ from analysis.sections.results.shares import (
     describe_conclusion,
 )
 from analysis.sections.search import describe_search
-from analysis.sections.section import group_by, name_raters, remove_word_simulated
+from analysis.sections.section import (
+    group_by,
+    name_raters,
+    remove_word_simulated,
+    select_rows_for_answer,
+)
 from analysis.stats.proportion import find_detectable_share
 from analysis.verdicts.reading import get_reading
 from guard_eval.estimate import Estimate
@@ -58,6 +63,8 @@ MAX_FACTS = 4
 """The largest number of lines about raters."""
 MAX_NAMED = 3
 """The largest number of methods that a sentence names; the rest are counted."""
+SAME_SHARE = 0.005
+"""The largest difference between the shares of pairs and of ratings that is not named."""
 PREFERRED = "preferred"
 CONCLUSIONS = (PREFERRED, NO_EVIDENCE, TOO_FEW, NO_TEST, BALANCED)
 """The possible conclusions on a result, in the order in which the answer mentions them."""
@@ -110,7 +117,10 @@ class AnswerLine:
         """Return the shares of wins and ties as text: `52 % won, 10 % tied`. Empty for a ranked method."""
         if self.won is None:
             return ""
-        return f"{format_percent(self.won, 0)} won, {format_percent(self.tied, 0)} tied"
+        # Pairs with more ratings, or a composite, can have other shares of ratings than of pairs.
+        differs = abs(self.won + self.tied / 2 - (self.interval.value or 0.0)) > SAME_SHARE
+        of_ratings = " of ratings" if differs else ""
+        return f"{format_percent(self.won, 0)}{of_ratings} won, {format_percent(self.tied, 0)} tied"
 
 
 @record
@@ -175,15 +185,18 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
         if answer_is_ranking
     }
     told = [row for row in chain(*groups) if (*row.rater_group, row.criterion, row.method_a) not in ranked]
-    answered = [row for row in told if row.rater_group == first[0].rater_group]
+    answered = select_rows_for_answer(told)
+    judged = _describe_judge_results(evidence, groups)
+    # Without people, no judge comes before the others.
+    by_judges = bool(first[0].judge) and len(judged) > 1
     compared = group_by((row for row in told if first[0].judge or not row.judge), lambda row: row.methods)
     bars = [_make_ranking_bars(rows) for rows in group_ranking_rows(evidence)]
     bars += [_make_share_bars(rows, evidence) for rows in compared.values()]
     return FirstScreen(
         warning=" ".join(write_sentences_from_template("warning", evidence)),
         facts=tuple(_describe_raters(evidence)),
-        answer=" ".join(_write_answer_sentences(evidence, answered)),
-        more=" ".join(_write_answer_remarks(evidence, groups, answered)),
+        answer=" ".join(judged if by_judges else _write_answer_sentences(evidence, answered)),
+        more=" ".join(_write_answer_remarks(evidence, first, answered, [] if by_judges else judged)),
         bars=tuple(
             _select_bars_for_screen(sorted(bars, key=lambda block: block.is_ranking != answer_is_ranking))
         ),
@@ -243,42 +256,40 @@ def _group_rows_by_conclusion(
 
 def _write_answer_remarks(
     evidence: Evidence,
-    groups: Sequence[Sequence[WinShareRow]],
+    first: Sequence[WinShareRow],
     answered: Sequence[WinShareRow],
+    judged: Sequence[str],
 ) -> tuple[str, ...]:
     """Return the sentences that follow the answer, such as a judge's result or the detectable share.
 
     Args:
         evidence: The evidence.
-        groups: The results of people and of each judge.
-        answered: The results in the first group that the answer is about.
+        first: The results of people, or of the first judge.
+        answered: The results that the answer is about.
+        judged: The sentences on the results of judges.
     """
-    first, *others = groups
     alpha = evidence.plan.alpha
     unclear = [row for row in answered if choose_conclusion(row, alpha) == NO_EVIDENCE]
     same = [
         row
         for row in evidence.rows(run_equivalence_tests)
-        if row.rater_group == first[0].rater_group and row.is_equivalent
+        if row.rater_group in {other.rater_group for other in answered} and row.is_equivalent
     ]
     sides = [
         row for row in evidence.rows(run_data_audits) if row.kind == UNBALANCED and row.severity == "warning"
     ]
-    judges = [] if evidence.is_ranked else [rows for rows in others if rows[0].judge]
-    panels = evidence.scored.panel_names
-    judges.sort(key=lambda rows: rows[0].judge not in panels)  # a panel was declared, so it comes first
     return write_sentences_from_template(
         "remarks",
         evidence,
         rounds=describe_rounds(evidence),
-        results=first,
+        results=[row for row in first if row.p is not None or not evidence.has_early_stopping] or first,
         different=sum(row.is_significant(alpha) for row in first),
         detectable=_find_detectable_share(unclear, evidence),
         has_other_test=_has_other_test(evidence),
         unclear=unclear,
         equivalent=same,
         unassisted=explain_missing_assistance(evidence),
-        judges=[_describe_judge_result(rows, evidence) for rows in judges],
+        judges=judged,
         uneven=sides,
         failed=_describe_failed_calibrations(evidence),
     )
@@ -384,6 +395,17 @@ def _list_criteria_with_shares(rows: Sequence[ShareRow]) -> str:
             f"{find_criterion_title(row.criterion)} ({whose}{format_percent(row.win_share.value, 0)})"
         )
     return join_first_parts(parts, MAX_CRITERIA)
+
+
+def _describe_judge_results(evidence: Evidence, groups: Sequence[Sequence[WinShareRow]]) -> list[str]:
+    """Describe the results of the first judges, and count the other judges. Rankings have own sentences."""
+    judges = [] if evidence.is_ranked else [rows for rows in groups if rows[0].judge]
+    panels = evidence.scored.panel_names
+    judges.sort(key=lambda rows: rows[0].judge not in panels)  # a panel was declared, so it comes first
+    sentences = [_describe_judge_result(rows, evidence) for rows in judges[:MAX_NAMED]]
+    if len(judges) > MAX_NAMED:
+        sentences.append(f"The table has {count_in_words(len(judges) - MAX_NAMED, 'more judge')}.")
+    return sentences
 
 
 def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence) -> str:

@@ -162,15 +162,19 @@ def _make_share_table(evidence: Evidence) -> Table:
             cells[f"Within {100 * margin:g} points of 50 %"] = conclusions[row.key]
         return cells
 
-    significant = {index for index, row in enumerate(rows) if row.is_significant(evidence.plan.alpha)}
+    significant = {
+        index for index, row in enumerate(rows) if row.family and row.is_significant(evidence.plan.alpha)
+    }
     marked = f" Bold: p at most {format_error_rate(evidence.plan.alpha)}." if significant else ""
+    outside = dict.fromkeys(find_criterion_title(row.criterion) for row in rows if not row.family)
+    explored = f" Exploratory, with uncorrected p: {join_with_and(list(outside))}." if outside else ""
     raters = _name_raters(evidence.rows(count_pairs_and_ratings))
     return make_labelled_table(
         labels,
         [make_cells(row) for row in rows[:MAX_ROWS]],
         caption=f"Verdicts of {raters} on {context.texts}{against}, in percent",
-        note=f"Share: wins plus half the ties of {of}, mean over pairs. "
-        f"n: {_describe_sample_sizes(rows)}. p: {_describe_tests(evidence, rows)}.{marked}{overall}"
+        note=f"Wins, ties, losses: of ratings. Share: wins plus half the ties of {of}, mean over pairs. "
+        f"n: {_describe_sample_sizes(rows)}. p: {_describe_tests(evidence, rows)}.{marked}{explored}{overall}"
         f"{_describe_omitted_rows(rows, 'results')}",
         emphasised_rows=frozenset(significant),
     )
@@ -353,7 +357,7 @@ def draw_share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str
     first = rows[0]
     alpha = evidence.plan.alpha
     words = drop_labels_equal_in_all_rows([make_share_row_labels(row) for row in rows])
-    strong = {index for index, row in enumerate(rows) if row.is_significant(alpha)}
+    strong = {index for index, row in enumerate(rows) if row.family and row.is_significant(alpha)}
     ahead, behind, against = "the first-named", "the second", ""
     if "Comparison" not in words[0]:
         ahead, behind = shorten_label(first.method_a), shorten_label(first.method_b)

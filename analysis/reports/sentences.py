@@ -10,7 +10,7 @@ from analysis.sections.raters.excluded import describe_exclusions
 from analysis.sections.raters.judge_run import describe_mixed_verdict_forms, list_judge_failures
 from analysis.sections.raters.order_and_length import measure_position_effect
 from analysis.sections.results.answering import select_rows_for_report_answer
-from analysis.sections.results.ranking import NO_RANK, RankingRow, group_ranking_rows
+from analysis.sections.results.ranking import NEVER_COMPARED, NO_RANK, RankingRow, group_ranking_rows
 from analysis.sections.results.shares import CoverageRow, WinShareRow
 from analysis.sections.section import (
     ComparisonRow,
@@ -18,7 +18,7 @@ from analysis.sections.section import (
     group_by,
     name_raters,
     remove_word_simulated,
-    select_rows_of_first_raters,
+    select_rows_for_answer,
 )
 from analysis.verdicts.reading import get_reading
 from guard_eval.records import SIMULATED
@@ -30,6 +30,7 @@ from guard_eval.reporting.words import (
     join_first_parts,
     to_sentence,
 )
+from guard_eval.rubric import COMPOSITE
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_CRITERIA = 6
@@ -63,7 +64,9 @@ def write_sentences_from_template(name: str, evidence: Evidence, **facts: object
         is_mixed=is_mixed,
         answer_is_ranking=is_answer_ranking(evidence),
         no_rank=NO_RANK,
+        never_compared=NEVER_COMPARED,
         name_raters=name_raters,
+        composite=COMPOSITE,
         join_criterion_names=join_criterion_names,
         is_simulated=has_simulated_verdicts(evidence),
         **facts,
@@ -73,7 +76,7 @@ def write_sentences_from_template(name: str, evidence: Evidence, **facts: object
 def is_answer_ranking(evidence: Evidence) -> bool:
     """Return whether the answer is a ranking, and not a few results that were declared beforehand."""
     rows = evidence.rows(select_rows_for_report_answer)
-    family = max(row.family for row in select_rows_of_first_raters(rows))
+    family = max(row.family for row in select_rows_for_answer(rows))
     is_declared = evidence.context.planned is not None and 0 < family <= MAX_DECLARED
     return evidence.is_ranked and not is_declared
 

@@ -128,12 +128,19 @@ def read_study_verdicts_and_context(
     """
     with Store.open(study.database, declared=study.declared) as store:
         table, context = read_table_and_context(study, store, split_columns)
-        try:
-            store_settings.store_setting(store, store_settings.RESULTS_SEEN, keep=True)
-        except StudyError as error:
-            # The study may be on a read-only disk, and the results can be shown all the same.
-            add_reading_notes(table, f"{UNRECORDED}: {error}")
+        if problem := record_seen_results(store):
+            add_reading_notes(table, problem)
     return table, context
+
+
+def record_seen_results(store: Store) -> str:
+    """Record that the results were seen. Return a warning if this failed, else an empty text."""
+    try:
+        store_settings.store_setting(store, store_settings.RESULTS_SEEN, keep=True)
+    except StudyError as error:
+        # The study may be on a read-only disk, and the results can be shown all the same.
+        return f"{UNRECORDED}: {error}"
+    return ""
 
 
 def read_table_and_context(
@@ -155,8 +162,9 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     used_criteria = select_criteria(list(dict.fromkeys(criteria)), settings.rubric)
     runs = settings.generation.runs
     raters_per_pair = settings.annotation.raters_per_pair
-    with_excluded = _drop_open_round_verdicts(store, unblind.read_tidy_rows(store, include_excluded=True))
-    is_any_excluded = any(row.excluded for row in with_excluded)
+    with_excluded = _drop_open_round_verdicts(store, _read_rows_with_excluded_raters(store))
+    planned_ratings = [row for row in with_excluded if not row.surplus]
+    is_any_excluded = any(row.excluded or row.surplus for row in with_excluded)
     return Context(
         name=settings.name,
         question=settings.question,
@@ -180,7 +188,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         if study.hand_out_plan.rounds
         else (
             *_describe_missing_pairs(study, pairs),
-            *_describe_missing_ratings(store, settings, pairs, with_excluded),
+            *_describe_missing_ratings(store, settings, pairs, planned_ratings),
         ),
         contests=_read_comparison_rounds(store, rows),
         planned=_list_declared_results(settings, rows),
@@ -282,19 +290,33 @@ def _find_systems_with_unknown_search(study: Study, rows: Sequence[TidyRow]) -> 
     )
 
 
+def _read_rows_with_excluded_raters(store: Store) -> list[TidyRow]:
+    """Return the verdicts that count, and all verdicts of raters who are or were excluded.
+
+    If a rater is included again, verdicts that other raters replaced are surplus.
+    """
+    decided = {note.rater for note in store_notes.read_notes(store, kind="exclude")}
+    rows = unblind.read_tidy_rows(store, include_surplus=True, include_excluded=True)
+    return [row for row in rows if not row.surplus or row.rater in decided]
+
+
 def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> Iterator[Exclusion]:
-    """Yield the excluded raters, each with the latest reason. `rows` include their verdicts."""
+    """Yield the excluded raters, each with the latest reason. `rows` include their verdicts.
+
+    A rater who was included again is listed if other raters have replaced verdicts meanwhile.
+    """
     seen = store_settings.read_setting(store, store_settings.RESULTS_SEEN)
-    excluded_verdicts = Counter(row.rater for row in rows if row.excluded)
+    excluded_verdicts = Counter(row.rater for row in rows if row.excluded or row.surplus)
     notes = {note.rater: note for note in store_notes.read_notes(store, kind="exclude")}
     for rater in raters.read_rater_progress(store):
         note = notes.get(rater.name)
-        if rater.state == "excluded" and note is not None:
+        if note is not None and (rater.state == "excluded" or excluded_verdicts[rater.name]):
             at = note.at.isoformat()
+            later = "" if rater.state == "excluded" else "; included again after others had rated the pairs"
             yield Exclusion(
                 rater=rater.name,
                 rater_kind=rater.kind,
-                reason=json.loads(note.detail)["reason"],
+                reason=f"{json.loads(note.detail)['reason']}{later}",
                 at=at,
                 results="after" if seen is not None and at > seen else "before",
                 verdicts=excluded_verdicts[rater.name],

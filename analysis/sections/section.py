@@ -273,9 +273,9 @@ def name_first_method(rows: Iterable[ComparisonRow]) -> str:
     return comparisons.pop()[0] if len(comparisons) == 1 else "the first method"
 
 
-def select_rows_of_first_raters(rows: Sequence[J]) -> list[J]:
-    """Return the rows of the raters who come first: people, or the first judge if no person rated."""
-    return [row for row in rows if row.rater_group == rows[0].rater_group]
+def select_rows_for_answer(rows: Sequence[J]) -> list[J]:
+    """Return the rows of people, or of all judges if no person rated."""
+    return [row for row in rows if rows[0].judge or row.rater_group == rows[0].rater_group]
 
 
 def name_raters(row: JudgedRow | ComparisonRow | ResultKey) -> str:

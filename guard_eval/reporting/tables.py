@@ -138,7 +138,9 @@ def to_markdown(table: Table, *, heading: bool = False) -> Escaped:
     """Return the table as GitHub's Markdown, after its caption in bold or as a heading."""
     rule = ["---" if table.is_text_column(i) else "---:" for i in range(len(table.columns))]
     lines = [[escape_markdown(name) for name in table.columns], rule]
-    lines += [[escape_markdown(cell) for cell in row] for row in table.rows]
+    for number, row in enumerate(table.rows):
+        label, *cells = map(escape_markdown, row)
+        lines.append([f"**{label}**" if label and number in table.strong else label, *cells])
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     note = f"\n\n{escape_markdown(table.note)}" if table.note else ""
     caption = escape_markdown(table.caption)

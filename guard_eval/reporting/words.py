@@ -42,12 +42,19 @@ def format_rater_kind(kind: str, judge: str = "") -> str:
 
 
 def format_percent(share: float | None, decimals: int = 1) -> str:
-    """Return a share as a percentage.
+    """Return a share as a percentage. Without decimals, only 0, ½ and 1 print as 0 %, 50 % and 100 %.
 
-    >>> format_percent(0.5791) == "57.9\u00a0%"
-    True
+    >>> format_percent(0.5791) == "57.9\u00a0%", format_percent(0.5, 0) == "50\u00a0%"
+    (True, True)
+    >>> format_percent(0.5025, 0) == "50.2\u00a0%", format_percent(0.004, 0) == "0.4\u00a0%"
+    (True, True)
     """
-    return NOTHING if share is None else f"{100 * share:.{decimals}f}\u00a0%"
+    if share is None:
+        return NOTHING
+    percent = 100 * share
+    if decimals == 0 and round(percent) in {0, 50, 100} and abs(percent - round(percent)) > 1e-9:
+        decimals = 1
+    return f"{percent:.{decimals}f}\u00a0%"
 
 
 def format_number(value: float | None, decimals: int = 2, *, scale: float = 1, sign: str = "") -> str:

@@ -163,6 +163,31 @@ def test_answer_names_excluded_raters_and_their_effect(rated, ran):
     assert "1\u00a0rater excluded after the results were first seen (too often for the first)" in html
 
 
+def test_report_names_raters_whose_verdicts_were_replaced(rated, ran):
+    """Eve rates the pairs of Bob, who was excluded after the export and is included again."""
+    assert ran("export", rated.folder).code == 0
+    exclude(rated, "Bob", "against the first")
+    with Store.open(rated.database) as store:
+        texts = {pair.text_a for pair in store_pairs.read_pairs(store)}
+        rater = store_raters.invite_rater(store, "Eve")[0]
+        while batch := handout.claim_pairs(store, rater, rated.hand_out_plan):
+            first = batch[0].text_a in texts
+            verdicts.save_verdict(
+                store, batch[0].presentation, {"fluency": "A" if first else "B"}, rater=rater
+            )
+        store_raters.decide_about_rater(store, "Bob", "include", by="owner", reason="sorry")
+    assert ran("report", rated.folder).code == 0
+    page = numbers(rated.report_folder)
+    (row,) = page["tables"]["excluded_raters"]
+    assert (row["rater"], row["results"], row["verdicts"]) == ("Bob", "after", 8)
+    assert (
+        "1\u00a0rater excluded after the results were first seen (against the first; included again"
+        in page["answer"]
+    )
+    counted, (included,) = page["tables"]["win_shares"][0], page["tables"]["with_excluded_raters"]
+    assert (counted["win_share"], included["win_share"]) == (1, pytest.approx(0.8))
+
+
 def test_report_names_excluded_raters_if_no_others_rated(rated, ran):
     for name in ("Ann", "Bob", "Cem", "Dee"):
         exclude(rated, name, "too fast")

@@ -23,7 +23,7 @@ from analysis.sections.section import (
     make_result_labels,
     make_table_section,
     select_first_notes,
-    select_rows_of_first_raters,
+    select_rows_for_answer,
 )
 from analysis.stats.agreement import (
     fleiss_kappa,
@@ -178,7 +178,7 @@ def make_section(evidence: Evidence) -> Section | None:
 
 def _answer_question(rows: Sequence[AgreementRow]) -> str:
     """Answer the section's question: describe the range of κ in words, and say if one verdict dominates."""
-    people = select_rows_of_first_raters(rows)
+    people = select_rows_for_answer(rows)
     kappas = [row.fleiss_kappa for row in people if row.fleiss_kappa.value is not None]
     if not kappas:
         return "Undefined: see the table"

@@ -25,7 +25,7 @@ from analysis.sections.section import (
     make_result_labels,
     make_table_of_first_rows,
     select_first_notes,
-    select_rows_of_first_raters,
+    select_rows_for_answer,
 )
 from analysis.stats.equal_length import METHOD, estimate_share_at_equal_length
 from analysis.stats.proportion import estimate_proportion
@@ -260,8 +260,8 @@ def make_section(evidence: Evidence) -> Section | None:
 def _answer_question(positions: Sequence[PositionRow], lengths: Sequence[LengthRow]) -> str:
     """Say how often the first text won, and how often the longer text won, with the first raters."""
     shares = {
-        "first-shown": [row.first_share for row in select_rows_of_first_raters(positions)],
-        "longer": [row.longer_share for row in select_rows_of_first_raters(lengths)],
+        "first-shown": [row.first_share for row in select_rows_for_answer(positions)],
+        "longer": [row.longer_share for row in select_rows_for_answer(lengths)],
     }
     parts = []
     for text, of_text in shares.items():

@@ -9,7 +9,7 @@ from analysis.sections.results.assisted import AssistedRow, measure_assisted_sha
 from analysis.sections.results.rounds import RoundsRow, summarise_rounds
 from analysis.sections.results.sequential import SequentialRow, run_sequential_tests
 from analysis.sections.results.shares import WinShareRow, measure_total_shares
-from guard_eval.estimate import Estimate
+from guard_eval.estimate import Estimate, join_notes
 from guard_eval.records import PEOPLE_OF
 
 
@@ -48,4 +48,5 @@ def select_rows_for_report_answer(evidence: Evidence) -> Iterator[WinShareRow]:
             family=test.family,
             method=test.method,
             smallest_p=0.0,
+            note=test.note if evidence.plan.sequential else join_notes(row.note, test.note),
         )

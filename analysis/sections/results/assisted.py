@@ -97,7 +97,7 @@ def measure_assisted_shares(evidence: Evidence) -> list[AssistedRow]:
             rows.append(
                 _make_assisted_row(key, raters, people, judged.assign(share=share, raters=1), evidence)
             )
-    return correct_p_values(rows, evidence)
+    return correct_p_values(rows, evidence, further_tests=len(evidence.context.by))
 
 
 def _make_assisted_row(

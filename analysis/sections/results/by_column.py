@@ -141,7 +141,9 @@ ONLY_THESE_RATERS = (
 NO_WEIGHTS = "the test of a column gives every pair the same weight; remove weights, or remove by"
 
 
-@declare_plan_keys("alpha", "correction", "weights", "raters", "composite", needs=list_split_columns)
+@declare_plan_keys(
+    "alpha", "correction", "weights", "raters", "composite", "sequential", needs=list_split_columns
+)
 def measure_shares_by_column_value(evidence: Evidence) -> list[ValueRow]:
     """Return the win shares for each value of each split column. All p-values are corrected together."""
     names = {field.name for field in fields(CountedRow)} - {"p_adjusted", "family"}

@@ -65,6 +65,9 @@ FEW_RATERS = (
     "prefers one method strongly"
 )
 CLUSTERS = "the largest difference of expected shares, with raters and {unit}s as crossed clusters"
+NEVER_COMPARED = "never compared with"
+EQUAL_STRENGTHS = 1e-6
+"""The largest difference between log-strengths that are equal."""
 NO_RANK = "there are no possible ranks, because"
 NOT_SEQUENTIAL = f"{NO_RANK} no test of ranks holds if results are viewed early (sequential)"
 NOT_DECIDED = f"{NO_RANK} comparisons stopped when they were decided, and no test of this ranking holds"
@@ -85,7 +88,7 @@ class RankingRow(CriterionRow):
     Attributes:
         group: The number of the group, if comparisons do not connect all methods.
         method: The method.
-        rank: The rank of the method by strength.
+        rank: The rank of the method by strength. Methods of equal strength have the same rank.
         possible_best: The best possible rank of the method; missing if nothing can be concluded. At `level`,
             the possible ranks of all methods contain the true ranks.
         possible_worst: The worst possible rank.
@@ -265,7 +268,7 @@ def _rank_connected_methods(
         difference = replace(difference, p=p, method=CLUSTERS.format(unit=by_unit.name))
     assistant = None if is_judge else evidence.plan.assisted_by
     notes = (
-        f"never compared with {join_with_and(apart)}, which have no rank here" if apart else "",
+        f"{NEVER_COMPARED} {join_with_and(apart)}, which have no rank here" if apart else "",
         SMOOTHED if is_smoothed else "",
         why_none or caution,
         difference.note,
@@ -277,7 +280,7 @@ def _rank_connected_methods(
     rows = [
         make_row(
             method=methods[at],
-            rank=rank,
+            rank=1 + int(np.sum(parameters[:-1] > parameters[at] + EQUAL_STRENGTHS)),
             possible_best=None if why_none else sets[at][0],
             possible_worst=None if why_none else sets[at][1],
             strength=None if is_smoothed else float(parameters[at]),
@@ -294,7 +297,7 @@ def _rank_connected_methods(
             any_difference_test=difference.method,
             note=join_notes(*notes),
         )
-        for rank, at in enumerate(by_strength, start=1)
+        for at in by_strength
     ]
     return rows, difference.smallest_p
 

@@ -13,10 +13,12 @@ from analysis.scores.win_share import (
     estimate_share_of_these_raters,
     weigh_items_by_precision,
 )
+from analysis.sections.results.answering import select_rows_for_report_answer
 from analysis.sections.results.shares import (
     SignFlipRow,
     correct_p_values,
     count_pairs_and_ratings,
+    describe_sequential_plan,
     make_plan_sort_key,
     make_share_cells,
 )
@@ -25,7 +27,8 @@ from analysis.sections.section import (
     group_by,
     make_result_labels,
     make_table_section,
-    select_rows_of_first_raters,
+    name_raters,
+    select_rows_for_answer,
 )
 from analysis.stats.proportion import run_pooled_binomial_test
 from guard_eval.estimate import Estimate, join_notes
@@ -77,7 +80,7 @@ class SensitivityRow(SignFlipRow):
     default: bool
 
 
-@declare_plan_keys(*SHARE_KEYS)
+@declare_plan_keys(*SHARE_KEYS, "sequential", "assisted_by")
 def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
     """Analyse every result in every way, the default first. Judges never count as a random sample."""
     if not evidence.detailed_comparisons or evidence.has_early_stopping:
@@ -86,6 +89,7 @@ def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
     if evidence.context.with_excluded is not None:
         everybody = Evidence.from_verdicts(evidence.context.with_excluded, evidence.context)
         included = dict(group_by_result(everybody.scored.scores))
+    answers = {row.key: row for row in evidence.rows(select_rows_for_report_answer)}
     rows = []
     for key, scores in group_by_result(evidence.detailed_verdicts.scores):
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
@@ -95,7 +99,7 @@ def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
                 SensitivityRow(
                     *key,
                     analysis=analysis,
-                    default=analysis == default,
+                    default=analysis == default and share.method == answers[key].method,
                     win_share=share,
                     p=share.p,
                     method=share.method,
@@ -106,7 +110,10 @@ def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
     corrected = [
         row.withhold_unreachable_p(evidence.plan.alpha)
         for same_way in group_by(rows, lambda row: row.analysis).values()
-        for row in correct_p_values(same_way, evidence)
+        for row in correct_p_values(same_way, evidence, further_tests=len(evidence.context.by))
+    ]
+    corrected = [
+        replace(row, p_adjusted=answers[row.key].p_adjusted) if row.default else row for row in corrected
     ]
     in_plan = make_plan_sort_key(evidence.context.planned)
     return sorted(corrected, key=lambda row: (in_plan(row), not row.default))
@@ -175,28 +182,42 @@ def make_section(evidence: Evidence) -> Section | None:
         caption="The same verdicts, analysed in other ways",
         is_emphasised=lambda row: row.default,
         question="Would other analyses say the same?",
-        answer=partial(_answer_question, evidence.plan.alpha),
-        notes=(PAPERS_TEST,),
+        answer=partial(_answer_question, evidence),
+        notes=(PAPERS_TEST, *describe_sequential_plan(evidence)),
     )
 
 
-def _answer_question(alpha: float, rows: Sequence[SensitivityRow]) -> str:
-    """Answer the section's question: say how many alternative tests agree with the report's conclusions."""
-    tested = [row for row in select_rows_of_first_raters(rows) if row.deciding_p is not None]
-    default = {row.key: row.is_significant(alpha) for row in tested if row.default}
-    others = [row for row in tested if not row.default and row.key in default]
-    apart = [row for row in others if row.is_significant(alpha) != default[row.key]]
+def _answer_question(evidence: Evidence, rows: Sequence[SensitivityRow]) -> str:
+    """Answer the section's question: say how many other analyses agree with the report's answer.
+
+    If the answer is a difference, an analysis without a test does not agree.
+    """
+    alpha = evidence.plan.alpha
+    answers = {row.key: row.is_significant(alpha) for row in evidence.rows(select_rows_for_report_answer)}
+    alternatives = [row for row in select_rows_for_answer(rows) if not row.default]
+    others = [row for row in alternatives if answers[row.key] or row.deciding_p is not None]
+    apart = [row for row in others if row.is_significant(alpha) != answers[row.key]]
     if not others:
         return "There is no other test"
     if not apart:
         return f"Yes: all {len(others)} are on the same side of {alpha:g}"
     differences = [
-        f"{'a' if row.is_significant(alpha) else 'no'} difference on {find_criterion_title(row.criterion)} "
-        f"({format_p_in_sentence(row.deciding_p)}) with {row.analysis.split(',')[0].removeprefix('with ')}"
+        f"{'a' if row.is_significant(alpha) else 'no'} difference on {_name_result(row, rows)} "
+        f"({format_p_in_sentence(row.deciding_p)}) with {'the ' if row.analysis == FIXED else ''}"
+        f"{row.analysis.split(',')[0].removeprefix('with ')}"
         for row in apart
     ]
     verb = "The other finds" if len(apart) == 1 else "The others find"
     return f"{len(others) - len(apart)} of {len(others)} would. {verb} {join_first_parts(differences, 2)}"
+
+
+def _name_result(row: SensitivityRow, rows: Sequence[SensitivityRow]) -> str:
+    """Name the criterion of a result, and the methods and raters if the rows have several."""
+    comparisons = {result.methods for result in rows}
+    judges = {result.judge for result in rows}
+    against = f" of {row.method_a} against {row.method_b}" if len(comparisons) > 1 else ""
+    judged = f", judged by {name_raters(row)}," if row.judge and len(judges) > 1 else ""
+    return f"{find_criterion_title(row.criterion)}{against}{judged}"
 
 
 def make_section_on_other_raters(evidence: Evidence) -> Section | None:
@@ -222,14 +243,11 @@ def _answer_about_other_raters(evidence: Evidence, rows: Sequence[SensitivityRow
     first = estimated[0].method_a
     is_single = len({row.methods for row in estimated}) == 1
 
-    def name_result(row: SensitivityRow) -> str:
-        against = "" if is_single else f" of {row.method_a} against {row.method_b}"
-        return f"{find_criterion_title(row.criterion)}{against}"
-
-    sure = [name_result(row) for row in estimated if row.is_significant(evidence.plan.alpha)]
+    sure = [_name_result(row, estimated) for row in estimated if row.is_significant(evidence.plan.alpha)]
     raters = max(row.raters or 0 for row in evidence.rows(count_pairs_and_ratings) if not row.judge)
     shares = [
-        f"{name_result(row)} {format_share_limits(row.win_share, 0)}\u00a0%" for row in estimated[:MAX_NAMED]
+        f"{_name_result(row, estimated)} {format_share_limits(row.win_share, 0)}\u00a0%"
+        for row in estimated[:MAX_NAMED]
     ]
     lead = (
         f"Yes on {join_with_and(sure[:MAX_NAMED])}"

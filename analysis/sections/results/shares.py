@@ -45,6 +45,7 @@ from guard_eval.reporting.words import (
     format_percent,
     format_share_limits,
     join_with_and,
+    to_sentence,
 )
 from guard_eval.rubric import COMPOSITE
 
@@ -55,6 +56,9 @@ BALANCED = "nothing to test"
 NO_CORRECTED_P = "no corrected p: too few differ, so it could never be small"
 NOT_FIXED = (
     "comparisons stopped when they were decided, and no test or interval of a fixed number of prompts holds"
+)
+ONE_LOOK = (
+    "the plan is sequential, and this p and interval hold for one look only; a report has the sequential test"
 )
 WEIGHTS = {"equal": "every pair weighs the same", "precision": "a pair weighs by its precision"}
 NOTES = (
@@ -229,7 +233,7 @@ class CoverageRow(JudgedRow):
 
 
 T = TypeVar("T", bound=TestedRow)
-declare_share_keys = declare_plan_keys(*SHARE_KEYS)
+declare_share_keys = declare_plan_keys(*SHARE_KEYS, "sequential")
 
 
 @declare_share_keys
@@ -306,6 +310,8 @@ def _make_share_row(
     if evidence.has_early_stopping:
         share = replace(share, p=None, low=None, high=None, smallest_p=0.0)
         notes.append(NOT_FIXED)
+    if evidence.plan.sequential:
+        notes.append(ONE_LOOK)
     wins, ties, losses = count_wins_ties_losses(scores)
     pooled = run_pooled_binomial_test(wins, losses)
     smallest = 1.0 if evidence.has_early_stopping else pooled.smallest_p
@@ -474,6 +480,11 @@ def make_share_and_count_cells(row: WinShareRow, alpha: float, first_method: str
     return {**share, "Wins": row.wins, "Ties": row.ties, "Losses": row.losses}
 
 
+def describe_sequential_plan(evidence: Evidence) -> list[str]:
+    """Return a note for tables of tests that hold for one look only, if the plan declares several looks."""
+    return [to_sentence(ONE_LOOK)] if evidence.plan.sequential else []
+
+
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "What are the figures?", a table of the win shares."""
     rows = evidence.rows(measure_reported_shares)
@@ -496,6 +507,6 @@ def make_section(evidence: Evidence) -> Section | None:
         anchor="shares",
         question="What are the figures?",
         answer=f"{count_in_words(len(evidence.rows(measure_total_shares)), 'result')}{by_dataset}",
-        notes=NOTES,
+        notes=(*NOTES, *describe_sequential_plan(evidence)),
         tables=table,
     )

@@ -1,0 +1,155 @@
+"""Sentences of a report and its paper that could claim more than the verdicts support."""
+
+import numpy as np
+import pytest
+from verdicts_by_hand import joined, listed, table
+
+import analysis
+from analysis.reports.first_screen import build_first_screen
+from analysis.reports.notebook import make_evidence
+from analysis.reports.paper import write_manuscript
+from analysis.reports.sentences import describe_limitations, describe_methods
+from analysis.sections.results import assisted, ranking, sensitivity
+
+# 25 wins, 4 ties and 11 losses of one rater: the sign test of 25:11 gives p = .029.
+MIXED = dict(enumerate(["x"] * 25 + ["-"] * 4 + ["y"] * 11))
+SHUFFLED = {number: MIXED[17 * number % 40] for number in range(40)}
+# Only the first rater sees a difference: without this rater, 2 of 20 pairs differ.
+LONELY = dict(enumerate(["xx-", "x-x", *["x--"] * 18]))
+OPPOSED = dict.fromkeys(range(20), "xy")
+
+
+def screen(frame, **plan):
+    return build_first_screen(make_evidence(frame, **plan))
+
+
+@pytest.mark.parametrize(
+    ("frame", "plan", "answer"),
+    [
+        (table(SHUFFLED), {}, "Yes: all 2 are on the same side of 0.05"),
+        (
+            table(SHUFFLED),
+            {"sequential": True},
+            "0 of 3 would. The others find a difference on coherence (p = .029) with the exact sign-flip",
+        ),
+        (
+            table(SHUFFLED).assign(genre=lambda rows: rows["pair_id"].astype(int) % 2),
+            {"by": ["genre"]},  # two results, so p is .058 in each analysis
+            "Yes: all 2 are on the same side of 0.05",
+        ),
+        (
+            table(LONELY),
+            {},
+            "2 of 3 would. The other finds no difference on coherence (no test) with one rater left out",
+        ),
+        (
+            table(OPPOSED),
+            {},
+            "1 of 2 would. The other finds a difference on coherence (p < .001) with one rater left out",
+        ),
+        (
+            joined(table(LONELY), table(dict(enumerate(["-xxx"] * 20)), a="u", b="v", raters="efgh")),
+            {},
+            "no difference on coherence of x against y (no test) with one rater left out",
+        ),
+    ],
+)
+def test_other_analyses_are_compared_with_the_answer(frame, plan, answer):
+    evidence = make_evidence(frame, **plan)
+    assert answer in sensitivity.make_section(evidence).answer.replace("\u00a0", " ")
+    decided = {row.key: row.deciding_p for row in evidence.rows(sensitivity.select_rows_for_report_answer)}
+    for row in evidence.rows(sensitivity.run_alternative_analyses):
+        assert not row.default or row.deciding_p == decided[row.key]
+
+
+def test_sequential_plan_says_which_p_hold_for_one_look():
+    evidence = make_evidence(table(SHUFFLED), sequential=True)
+    assert "hold for one look only" in analysis.shares(table(SHUFFLED), sequential=True)["note"][0]
+    assert "no time is known" in " ".join(describe_limitations(evidence)).casefold()
+    assert "one look" not in " ".join(describe_limitations(evidence))  # the answer has the sequential test
+
+
+def test_declared_interaction_counts_in_every_declared_test():
+    frame = table(SHUFFLED).assign(genre=lambda rows: rows["pair_id"].astype(int) % 2)
+    for plan in ({}, {"sequential": True}):
+        (row,) = make_evidence(frame, by=["genre"], **plan).rows(sensitivity.select_rows_for_report_answer)
+        assert (row.family, row.p_adjusted) == (2, pytest.approx(2 * row.p))
+
+
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_no_judge_speaks_for_the_others(names):
+    """One judge finds no difference (10:10), and the other prefers y (20:0), whatever their names are."""
+    undecided = table(dict(enumerate("xy" * 10)), kind="model", raters=[names[0]])
+    clear = table(dict.fromkeys(range(20), "y"), kind="model", raters=[names[1]])
+    first_screen = screen(joined(undecided, clear))
+    assert set(first_screen.answer.removesuffix(".").split(". ")) == {
+        f"The judge {names[0]} found no difference",
+        f"The judge {names[1]} preferred y on coherence",
+    }
+    assert "Each result is about one judge" in first_screen.foot
+
+
+def test_paper_calls_results_outside_the_family_exploratory():
+    """Fluency was not declared, and p is 2/2^6 = .031."""
+    frame = joined(
+        table(dict.fromkeys(range(20), "xx")), table(dict.fromkeys(range(6), "yy"), criterion="fluency")
+    )
+    files = write_manuscript(make_evidence(frame, family=["coherence"]))
+    assert "y was preferred to x (exploratory, p uncorrected; " in files["paper/sentence.txt"]
+    assert files["paper/sentence.txt"].count("exploratory") == 1
+    assert r"\textbf{coherence}" in files["paper/table.tex"]
+    assert r"\textbf{fluency}" not in files["paper/table.tex"]
+    assert "Exploratory, with uncorrected p: fluency." in files["paper/table.tex"]
+    assert "| **coherence** |" in files["paper/table.md"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "plan", "said"),
+    [
+        # Ten pairs with three wins each, and ten with one loss: the mean of pairs is 50 %, of ratings 75 %.
+        (table(dict(enumerate(["xxx"] * 10 + ["y"] * 10))), {}, "75 % of ratings won, 0.0 % tied"),
+        (table(dict(enumerate(["xx"] * 10 + ["y-"] * 10))), {}, "50 % won, 25 % tied"),
+        (table(dict(enumerate(["x"] * 6 + ["-"] * 1194))), {}, "0.5 % won, 99.5 % tied"),
+    ],
+)
+def test_shares_of_wins_and_ties_fit_the_share(frame, plan, said):
+    ((line,),) = (bars.lines for bars in screen(frame, **plan).bars)
+    assert line.win_and_tie_shares.replace("\u00a0", " ") == said.replace("0.0 %", "0 %")
+
+
+def test_answer_says_what_was_done_and_by_whom():
+    uneven = joined(
+        table(dict.fromkeys(range(20), "x-y")), table(dict.fromkeys(range(20), "x"), criterion="fluency")
+    )
+    assert "the people who rated it (1 to 3 of 3)" in screen(uneven).foot
+    weighed = table(dict(enumerate(["xxx"] * 10 + ["y"] * 10)))
+    assert "Each pair weighs by its precision" in screen(weighed, weights="precision").foot
+    slight = table(dict(enumerate(["x"] * 6 + ["-"] * 1194)))
+    assert "x was preferred to y on coherence (50.2\u00a0%)" in screen(slight).answer
+    composite = make_evidence(uneven, composite={"coherence": 1, "fluency": 1})
+    assert not any("more than once" in sentence for sentence in describe_methods(composite))
+
+
+def test_equal_methods_have_equal_ranks_and_lead_only_their_group():
+    """x, y and z beat each other in a circle; u beats v, v beats w, and w is never compared with x."""
+    circle = [(f"{a}{b}{n}", a, b, a) for n in range(8) for a, b in ("xy", "yz", "zx")]
+    ladder = [(f"{a}{b}{n}", a, b, a) for n in range(12) for a, b in ("uv", "vw", "uw")]
+    frame = listed("pair_id method_a method_b verdict", circle + ladder)
+    ranks = {row.method: row.rank for row in make_evidence(frame).rows(ranking.rank_methods)}
+    assert ranks == {"x": 1, "y": 1, "z": 1, "u": 1, "v": 2, "w": 3}
+    assert "u leads, ahead of all others that were compared with it" in screen(frame).answer
+
+
+def test_assisted_answer_counts_the_results_that_the_judge_helped():
+    """The judge repeats people on coherence, and is drawn at random on fluency."""
+    rng = np.random.default_rng(3)
+    tables = []
+    for criterion in ("coherence", "fluency"):
+        said = dict(enumerate(rng.choice(["x", "y"], 120)))
+        judged = said if criterion == "coherence" else dict(enumerate(rng.choice(["x", "y"], 120)))
+        tables.append(table({number: said[number] for number in range(40)}, criterion=criterion))
+        tables.append(table(judged, criterion=criterion, kind="model", raters=["m"]))
+    evidence = make_evidence(joined(*tables), random_part=True, assisted_by="m")
+    gains = [row.ratings_gained for row in evidence.rows(assisted.measure_assisted_shares)]
+    assert gains[0] > 0 >= round(gains[1])
+    assert assisted.make_section(evidence).answer.startswith("Yes, on 1 of 2 results: as much as")
