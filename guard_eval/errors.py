@@ -7,6 +7,8 @@ import shlex
 from importlib import metadata
 from urllib.parse import unquote
 
+from pydantic_core import ValidationError
+
 _PASSWORD = re.compile(r"(?i)(://(?!\[)[^\s/:'\"]*:)[^\s'\"]*(?=@)|(password=)[^\s&'\"]+")
 
 
@@ -57,5 +59,8 @@ def format_count(number: int, noun: str) -> str:
 
 
 def get_first_line(error: Exception) -> str:
-    """Return the first line of an error's message, without a full stop."""
+    """Return the first line of an error's message, without a full stop; for pydantic, its first problem."""
+    if isinstance(error, ValidationError):
+        problem = error.errors(include_url=False, include_input=False)[0]
+        return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".: ")

@@ -18,7 +18,7 @@ from analysis.reports.declared import TableSettings, check_table_settings
 from analysis.scores.scores import convert_methods_to_signs
 from analysis.sections.results.by_column import SPLITTING
 from analysis.verdicts.reading import add_reading_notes
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, get_first_line
 from guard_eval.files.opening import read_bytes
 from guard_eval.files.rows import MOST_BYTES
 from guard_eval.records import PEOPLE, PEOPLE_OF, Contest, Couple, DeclaredPart, RoundPlan, record
@@ -133,10 +133,8 @@ def read_study_record(table: Path) -> StudyRecord | None:
     try:
         recorded = TypeAdapter(StudyRecord).validate_json(read_bytes(path, limit=MOST_BYTES))
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        key = ".".join(map(str, problem["loc"]))
         raise StudyError(
-            f"{path} is not the record of a study: {key}: {problem['msg']}. Write it again with guard-eval "
+            f"{path} is not the record of a study: {get_first_line(error)}. Write it again with guard-eval "
             "publish or export, or remove it"
         ) from None
     check_table_settings(path, recorded.settings)

@@ -26,7 +26,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Self, TypeVar
 
-from guard_eval.errors import StudyError
+from pydantic import TypeAdapter
+
+from guard_eval.errors import StudyError, get_first_line
 from guard_eval.files.opening import LARGEST_TEXT, open_regular_file, read_bytes
 from guard_eval.records import Continuation, Recipe, make_content_id
 from guard_eval.reporting.writing import open_to_append, resolve_write_target, write_atomically
@@ -156,8 +158,8 @@ def build_items_from_lines(path: Path, build: Callable[[dict[str, Any]], Item], 
                 yield build(json.loads(line))
             except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
                 raise StudyError(
-                    f"{path}, line {number}: not a {kind} ({type(error).__name__}: {error}); remove the line "
-                    "and run guard-eval generate to make the text again"
+                    f"{path}, line {number}: not a {kind} ({type(error).__name__}: {get_first_line(error)}); "
+                    "remove the line and run guard-eval generate to make the text again"
                 ) from error
 
 
@@ -169,6 +171,9 @@ RUN_FIELDS = (
 
 _STRATEGY_FIELDS = ("strategy", "amateur", "amateur_revision", "engine", "source")
 """The fields of `Recipe` that are stored with each text, if they are set."""
+
+_RECIPES = TypeAdapter(Recipe)
+_CONTINUATIONS = TypeAdapter(Continuation)
 
 
 def locate_run_folder(continuations: Path, recipe: Recipe) -> Path:
@@ -202,11 +207,12 @@ def _read_recipe(folder: Path) -> dict[str, Any]:
     resolve_write_target(path)
     try:
         values = json.loads(read_bytes(path, limit=LARGEST_TEXT))
-        return {name: values[name] for name in RUN_FIELDS} | {"stop": tuple(values["stop"])}
+        shared = {name: values[name] for name in RUN_FIELDS}
+        return _get_run_fields(_RECIPES.validate_python({**shared, "strategy": ""}))
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise StudyError(
-            f"cannot read the recipe {path} ({type(error).__name__}: {error}); copy the recipe together with "
-            "the texts, or move the folder away to make the texts again"
+            f"cannot read the recipe {path} ({type(error).__name__}: {get_first_line(error)}); copy the "
+            "recipe together with the texts, or move the folder away to make the texts again"
         ) from None
 
 
@@ -260,8 +266,8 @@ def read_continuations(path: Path) -> Iterator[Continuation]:
     shared = _read_recipe(path.parent)
 
     def build_continuation(row: dict[str, Any]) -> Continuation:
-        recipe = Recipe(**shared, **{name: row.pop(name, None) for name in _STRATEGY_FIELDS})
-        return Continuation(recipe=recipe, **row)
+        recipe = shared | {name: row.pop(name, None) for name in _STRATEGY_FIELDS}
+        return _CONTINUATIONS.validate_python({**row, "recipe": recipe})
 
     return build_items_from_lines(path, build_continuation, "continuation")
 
@@ -275,7 +281,7 @@ def read_trace_means(continuations: Path) -> dict[str, dict[str, float]]:
 
     def average_trace(trace: Trace) -> tuple[str, dict[str, float]]:
         lists = {name: values for name, values in trace.items() if isinstance(values, list) and values}
-        return trace["id"], {name: fmean(values) for name, values in lists.items()}
+        return str(trace["id"]), {name: fmean(values) for name, values in lists.items()}
 
     paths = sorted(continuations.glob("*/*.trace.jsonl"))
     return dict(chain.from_iterable(build_items_from_lines(path, average_trace, "trace") for path in paths))

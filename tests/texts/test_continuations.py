@@ -3,7 +3,7 @@
 import json
 import re
 import resource
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import factories
 import pytest
@@ -109,7 +109,23 @@ def test_invalid_continuation_line_is_named(tmp_path, line):
         list(read_continuations(file(tmp_path)))
 
 
-@pytest.mark.parametrize("recipe", ["", "[]", "{}", '{"seed": 3}', "[" * 100_000])
+@pytest.mark.parametrize(
+    ("key", "value"), [("prompt_id", [["x"]]), ("run", [1]), ("seconds", "x"), ("text", ["x"]), ("engine", 1)]
+)
+def test_wrong_type_in_a_stored_text_is_named(tmp_path, key, value):
+    append_continuations(tmp_path, [continuation("\ud800")])
+    [stored] = read_continuations(file(tmp_path))
+    assert stored == continuation("\ud800")
+    row = json.loads(file(tmp_path).read_bytes()) | {key: value}
+    file(tmp_path).write_text(json.dumps(row) + "\n")
+    with pytest.raises(StudyError, match=rf"line 1: not a continuation .*{key}: .*remove the line"):
+        list(read_continuations(file(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    ["", "[]", "{}", '{"seed": 3}', "[" * 100_000, json.dumps(asdict(RECIPE) | {"model": ["x"]})],
+)
 def test_invalid_recipe_is_named(tmp_path, recipe):
     append_continuations(tmp_path, [continuation()])
     (locate_run_folder(tmp_path, RECIPE) / "recipe.json").write_text(recipe)
