@@ -164,6 +164,7 @@ def find_item_columns(
         name
         for name in (*table.columns_without_role, *table.list_existing("presentation"))
         if name not in verdict_columns and table.list_values(name) and not _is_about_verdict(table, name)
+        if is_called(name, "pair", "prompt") or not table.has_only_lists(name)
     ]
     named = [
         name
@@ -426,9 +427,11 @@ def _find_possible_pair_columns(table: Table, names: Sequence[str], free: Sequen
     if "rater" not in table:
         return list(names)
     ordered = sorted(filterfalse(is_metadata_heading, free), key=table.count_distinct_rows)
-    couples = [couple for couple in combinations(ordered, 2) if not set(couple).isdisjoint(names)]
     once = list(filter(table.is_judged_once, names))
-    return once or [",".join(couple) for couple in couples if table.is_judged_once(*couple)]
+    couples = [couple for couple in combinations(ordered, 2) if not set(couple).isdisjoint(names)]
+    if once:  # an id may begin again in each value of another column that may name the pair
+        couples = [couple for couple in couples if set(couple) <= set(names) and not set(couple) <= set(once)]
+    return once + [",".join(couple) for couple in couples if table.is_judged_once(*couple)]
 
 
 def recognise_model_judges(table: Table) -> None:
@@ -455,8 +458,7 @@ def assign_raters(table: Table) -> None:
             is_left_out = table["rater"].isin(aggregates)
             table.leave_out_rows(is_left_out, f"the raters' verdicts together ({join_with_and(aggregates)})")
         _refuse_row_numbers_as_raters(table, keys)
-        if "presentation" not in table:
-            _use_repeated_verdicts_as_showings(table, [*keys, "rater"])
+        _use_repeated_verdicts_as_showings(table, [*keys, "rater"])
     elif "rater" in table.declared_columns:
         raters = name_unknown_raters(pd.Series(table.number_pairs(*keys)))
         why = "declared: each verdict on a pair is by another, unnamed rater"
@@ -526,17 +528,31 @@ def _use_repeated_verdicts_as_showings(table: Table, keys: Sequence[str]) -> Non
     Raises:
         StudyError: Neither a known column nor the order of the methods distinguishes the verdicts.
     """
+    keys = [*keys, *table.list_existing("presentation")]
+    orders = table.list_existing("method_a", "shown_first")
 
     def separates_verdicts(*names: str) -> bool:
         return table.count_pairs(*keys, *names) == table.size
 
+    def separates_verdicts_and_orders(*names: str) -> bool:
+        return any(separates_verdicts(*names, order) for order in orders)
+
     # Ids that repeat in several datasets are refused later.
     if separates_verdicts() or ("dataset" in table and separates_verdicts("dataset")):
         return
-    others = filter(table.is_varying, filterfalse(is_metadata_heading, table.columns_without_role))
-    may_have_rater = "rater" not in table and any(map(separates_verdicts, others))
-    named = list(filter(separates_verdicts, table.find_common_headings("presentation")))
     first = table["method_a"] + " first"
+    if "presentation" in table:
+        separating = [name for name in orders if separates_verdicts(name)]
+        if not separating:
+            raise StudyError(_describe_repeated_verdicts(table, keys, separates_verdicts_and_orders))
+        both = table["presentation"] + ", " + table[separating[0]] + " first"
+        table.set_frame(table.frame.assign(presentation=both))
+        return
+    named = table.find_common_headings("presentation")
+    free = [name for name in table.columns_without_role if name not in named and table.is_varying(name)]
+    others = filterfalse(table.has_only_lists, filterfalse(is_metadata_heading, free))
+    may_have_rater = "rater" not in table and any(map(separates_verdicts, others))
+    named = list(filter(separates_verdicts, named))
     if named and not may_have_rater:
         why = "it tells apart the showings of a pair"
         table.use_columns("presentation", named[:1], why, presentation=table.frame[named[0]])
@@ -546,7 +562,7 @@ def _use_repeated_verdicts_as_showings(table: Table, keys: Sequence[str]) -> Non
         why = "a rater saw the methods in both orders"
         table.use_columns("presentation", (), why, presentation=table.frame["shown_first"])
     else:
-        raise StudyError(_describe_repeated_verdicts(table, keys, separates_verdicts))
+        raise StudyError(_describe_repeated_verdicts(table, keys, separates_verdicts_and_orders))
 
 
 def _describe_repeated_verdicts(
@@ -569,25 +585,43 @@ def _describe_repeated_verdicts(
         # A person who belongs to the item, such as the author of the prompt, is no rater.
         is_author = table.is_varying("rater") and table.is_determined_by("rater", "pair_id")
         is_same_person = is_survey and not table.is_varying("rater")
-        roles = ["rater"] if is_author or is_same_person else ["criterion", "presentation"]
+        free_roles = [role for role in ("criterion", "presentation") if not table.get_heading(role)]
+        roles = ["rater"] if is_author or is_same_person else free_roles
     names = [
         name
-        for name in filter(table.has_repeats, table.columns_without_role)
+        for name in filter(table.has_repeats, filterfalse(table.has_only_lists, table.columns_without_role))
         if table.is_varying(name) and not table.has_only_verdicts(name) and not _has_decimals(table, name)
     ]
     turns = [name for name in names if is_called(name, "turns")]
     items = table.find_headings(ITEMS)
-    settings: list[str] = []
-    for name in filter(separates_verdicts, names):
-        kinds = ["criterion"] if name in turns else ["pair_id"] if name in items and not is_survey else roles
-        if is_metadata_heading(name) and name not in turns:
-            kinds = [role for role in kinds if role == "presentation"]
-        settings += [f"columns.{role}={name}" for role in kinds]
+    # A column that crosses the pairs may be the pair instead, such as a question beside an id of two models.
+    pairs = [
+        name
+        for name in filterfalse(is_metadata_heading, names)
+        if table.is_judged_once(name) and not table.is_determined_by("pair_id", name)
+        if table[name].duplicated(keep=False).all() and not table.has_heading_of_other_side(name)
+    ]
+    pairs = [] if is_survey else pairs
     ids = [name for name in names if name not in turns]
     ids = [name for name in ids if not is_metadata_heading(name) or simplify_heading(name) == "seed"]
-    parts = next(filter(lambda parts: separates_verdicts(*parts), [*zip(ids), *combinations(ids, 2)]), ())
+    # An id that belongs to one pair and one rater is of a showing, and not of other texts.
+    owners = ["pair_id", "rater"] if "rater" in table else []
+    showings = [
+        name for name in ids if owners and all(table.is_determined_by(owner, name) for owner in owners)
+    ]
+    ids = [name for name in ids if name not in showings]
+    groups = [*zip(ids), *combinations((*ids, *showings), 2)]
+    parts = next(filter(lambda group: separates_verdicts(*group), groups), ())
+    settings: list[str] = []
+    # If two columns are needed, each is declared on its own, and then the other one is asked about.
+    for name in list(filter(separates_verdicts, names)) or parts:
+        kinds = ["criterion"] if name in turns else ["pair_id"] if name in items and not is_survey else roles
+        if name not in ids and name not in turns:
+            kinds = [role for role in kinds if role == "presentation"]
+        settings += [f"columns.{role}={name}" for role in kinds]
+    settings += [f"columns.pair_id={name}" for name in pairs if name not in items]
     heading = table.get_heading("pair_id")
-    if heading and parts and not is_survey:
+    if heading and parts and set(parts) <= set(ids) and not is_survey and not pairs:
         is_prompt = is_called(heading, "prompt")
         item = table.get_heading(heading, heading)
         settings.append(f"columns.pair_id={','.join([item, *parts] if is_prompt else [*parts, item])}")

@@ -69,7 +69,7 @@ def find_methods(table: Table) -> None:
         raise StudyError(
             f"the table has {lone[0]} but no {missing}; say which column is: --set columns.{missing}=HEADING"
         )
-    named = sorted(set(table.declared_words.values()) - {"a", "b", TIE, ""})
+    named = _list_declared_methods(table)
     if _use_method_columns(table, SYSTEMS):
         return
     if table.declared_columns.get("headings") == "pair_id" and "pair_id" not in table:
@@ -84,6 +84,11 @@ def find_methods(table: Table) -> None:
         )
     else:
         _use_method_columns(table, TEXTS)
+
+
+def _list_declared_methods(table: Table) -> list[str]:
+    """Return the methods that the user has declared as the meanings of words."""
+    return sorted(set(table.declared_words.values()) - {"a", "b", "first", "second", TIE, ""})
 
 
 def explain_how_to_declare_methods(table: Table, columns: Sequence[str]) -> str:
@@ -105,6 +110,8 @@ def explain_how_to_declare_methods(table: Table, columns: Sequence[str]) -> str:
             break
     settings = (f"columns.{name}={heading}" for name, heading in zip(METHODS, headings, strict=True))
     offer = f"{say} {format_set_options(*settings)}"
+    if len(declared := _list_declared_methods(table)) > len(METHODS):
+        return f"{offer}. {len(declared)} methods are declared, and nothing says which two a row compares"
     for sources in (columns, table.columns_without_role):
         names = names or _find_methods_in_cells(table, sources)
     if names and set(names) <= set(table.list_values(*headings)):
@@ -167,6 +174,7 @@ def _find_methods_in_cells(table: Table, columns: Sequence[str]) -> Couple | Non
     """
     named = {*ITEMS, *HEADINGS["names"]["rater"]}
     columns = [name for name in columns if simplify_heading(name) not in named]
+    columns = list(filterfalse(table.has_only_lists, columns))
     sources = [columns, *([name] for name in columns)]
     couples = Counter(filter(None, (_find_two_method_names(table, source) for source in sources)))
     most_common = couples.most_common(2)
@@ -367,9 +375,8 @@ def refuse_methods_of_several_settings(table: Table) -> None:
             continue
         is_by_side = table.shows_sides and "left" in split_heading_words(name)
         couples = zip(SHOWN if is_by_side else METHODS, (name, other), strict=True)
-        rows = [
-            table.get_texts(*couple).astype(str).set_axis(["method", "setting"], axis=1) for couple in couples
-        ]
+        cells = (table.get_texts(*couple).astype(object).fillna("none") for couple in couples)
+        rows = [couple.set_axis(["method", "setting"], axis=1) for couple in cells]
         settings = pd.concat(rows).groupby("method")["setting"].unique()
         divided = str(settings.str.len().idxmax())
         # A setting repeats. A text, or a measurement of a text, hardly ever does.

@@ -59,6 +59,8 @@ MAX_WORDS = 50
 
 _CHANCE = 0.01
 """Two columns contradict each other if a sign test of opposite against equal sides has a smaller p."""
+MOST_ALONE = 3
+"""Of at most this number of columns of verdicts, one alone may be the verdict, and others a copy or a key."""
 MAX_OUTCOMES = 3
 """The largest number of different cells in a column that marks ties, or rows that do not count."""
 _PEOPLE = frozenset({"human", "humans", "person", "people"})
@@ -86,6 +88,9 @@ def find_verdicts(table: Table) -> list[str]:
         return [name for name in columns if name in items] or columns
     if "verdict" not in table:
         named = table.find_common_headings("verdict")
+        is_declared = {name: table.has_declared_word(name) for name in {*columns, *named}}
+        if any(is_declared.values()):
+            named = [name for name in named if is_declared[name]]
         if not named:
             _refuse_columns_of_worse_texts(table, columns)
             if set(columns) <= set(table.find_headings(HEADINGS["answers"])):
@@ -136,7 +141,7 @@ def _refuse_further_verdict_columns(table: Table, names: Sequence[str]) -> None:
             f"{join_with_and(names)} may hold verdicts, too, beside {heading}. {''.join(remedies)}If "
             f"{names[0]} says which text was A or on the left, name the methods as shown in columns left and "
             "right, or the winner by its name. Otherwise write "
-            f"{format_column_options('verdict', [heading])}"
+            f"{format_column_options('verdict', [heading, *names])}"
         )
 
 
@@ -326,8 +331,15 @@ def _use_tie_columns(table: Table) -> None:
     if "verdict" not in table:
         return
     has_ties = any(map(is_tie, table.list_values("verdict")))
+    is_empty = table.find_empty_cells("verdict")
     for name in table.columns_without_role:
         cells = table.list_values(name)
+        # Another column of the same verdicts says tie in those rows in which this one names no winner.
+        ties = list(filter(is_tie, cells))
+        if is_empty.sum() >= FEWEST_ROWS and (table[name].isin(ties) == is_empty).all():
+            verdict = table["verdict"].mask(is_empty, TIE)
+            table.use_columns("verdict", [name], "it marks ties", verdict=verdict)
+            return
         if len(cells) > MAX_OUTCOMES:
             continue
         parts = [word for word in split_heading_words(name) if word not in HEADINGS["ignored"]]
@@ -543,7 +555,8 @@ def _refuse_verdicts_on_two_orders(table: Table, names: Sequence[str]) -> None:
             raise StudyError(
                 f"{first} and {second} may be verdicts on two orders of the methods. Write a row for each "
                 "order, with the methods' names or a column shown_first. If the headings are criteria or "
-                "raters, write --set columns.headings=criterion or --set columns.headings=rater"
+                "raters, write --set columns.headings=criterion or --set columns.headings=rater. To read one "
+                f"column, write {format_column_options('verdict', [table.get_heading(n, n) for n in names])}"
             )
 
 
@@ -595,6 +608,9 @@ def _explain_how_to_declare_headings(table: Table, names: Sequence[str]) -> str:
     start = f"verdicts are in {columns} ({listed}), and nothing says what their headings are"
     roles = [role for role in _MEANINGS if role not in table]
     heads = format_set_options(*(f"columns.headings={role}" for role in (*roles, "pair_id")), join=" or ")
+    if len(names) <= MOST_ALONE:
+        which = "only one" if names[1:] else "it"
+        heads += f", or if {which} has the verdicts: {format_column_options('verdict', names)}"
     if table.has_methods:
         return f"{start}: {heads}"
     sides = filter(names_side, dict.fromkeys(table.list_values(*names)))

@@ -35,6 +35,7 @@ YES = frozenset(HEADINGS["yes"])
 NO = frozenset(HEADINGS["no"])
 
 _NO_MARK = NO | {"", "none"}
+_LIST = re.compile(r"\[.*\]|\{.*\}", re.DOTALL)
 
 REQUIRED = ("pair_id", "dataset", "method_a", "method_b", "rater", "criterion", "verdict")
 TEXTS = (*REQUIRED, "prompt_id", "rater_kind", "presentation", "slot", "shown_first", "at")
@@ -454,6 +455,15 @@ class Table:
         words = {*self.list_values(*METHODS), *words}
         answers = [text.strip() for text in self.list_values(name) if is_mark(text)]
         return bool(answers) and all(text in words or find_word_meaning(text) for text in answers)
+
+    def has_only_lists(self, name: str) -> bool:
+        """Return whether all cells of a column are lists or objects, which name nothing."""
+        texts = self.list_values(name)
+        return bool(texts) and all(map(_LIST.fullmatch, texts))
+
+    def has_declared_word(self, name: str) -> bool:
+        """Return whether a cell of a column is a word whose meaning the user has declared."""
+        return not set(self.declared_words).isdisjoint(map(str.strip, self.list_values(name)))
 
     def is_boolean(self, name: str) -> bool:
         """Return whether all cells of a column mean yes or no."""

@@ -516,7 +516,11 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
         ]
         if sided:
             offers = format_column_options("verdict", sided)
-            raise StudyError(f"no column has verdicts under a common heading. If one does, write {offers}")
+            heads = ", or if all do: --set columns.headings=rater or --set columns.headings=criterion"
+            raise StudyError(
+                f"no column has verdicts under a common heading. If one does, write {offers}"
+                f"{heads if len(sided) > 1 else ''}"
+            )
         raise StudyError(
             "no column has verdicts. Say which one does, and what its words mean: --set "
             f"columns.verdict=HEADING {offer_word_settings(['WORD'])}"

@@ -308,6 +308,8 @@ class Fields:
             remedy = "rename the key of the text, or name it: --column NAME"
             if set(self._row) == {"prompt"}:  # each line of plain text is a prompt
                 remedy = "write the texts under the key 'text', as CSV or JSON lines"
+            elif any(isinstance(value, list | Mapping) for value in self._row.values()):
+                remedy = "write rows without nested values, as docs/formats.md shows"
             raise StudyError(
                 f"{self._where}: has no {' or '.join(keys)}, only {', '.join(self._row):.300}; {remedy}"
             )

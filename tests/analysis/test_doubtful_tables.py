@@ -839,7 +839,10 @@ def test_letters_do_not_name_methods_declared_by_the_user():
     assert counts(pd.DataFrame(rows), verdicts={"A": "ours", "B": "base"}) == ("6/0/6", 12)
 
 
-@pytest.mark.parametrize(("name", "cells"), [("reasoning_effort", ("low", "high")), ("decoding", ("k", "p"))])
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [("reasoning_effort", ("low", "high")), ("reasoning_effort", (None, "high")), ("decoding", ("k", "p"))],
+)
 def test_method_with_several_settings_is_refused(name, cells):
     rows = [
         {"item": n, **AB, "rater": "r", "choice": "A", f"{name}_a": cells[n % 2], f"{name}_b": cells[0]}

@@ -244,6 +244,7 @@ def test_each_shape_of_file_is_read(tmp_path, name, content):
             '{"text": "a"}\n{"txt": "b"}\n',
             r"line 2: has no text or .*, only txt; rename the key",
         ),
+        ("f.jsonl", '{"messages": [{"role": "user"}]}\n', "only messages; write rows without nested values"),
         ("f.jsonl", '{"text": 5.5}\n', r"line 1: 'text' is 5\.5; it must be a string"),
         ("f.jsonl", '{"text": [["a"]]}\n', r"line 1: 'text' is \['a'\]; it must be a string"),
         ("f.jsonl", '{"generated_text": [["a"]]}\n', r"'generated_text' is \['a'\]; it must be"),
