@@ -4,6 +4,7 @@ import json
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property, wraps
 from importlib.metadata import version
 from itertools import chain
@@ -164,8 +165,8 @@ class ModelRow:
     model: str | None
     fingerprint: str | None
     answers: int
-    first: str
-    last: str
+    first: datetime
+    last: datetime
 
 
 @record

@@ -176,7 +176,7 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
             evidence.rows(select_rows_for_report_answer), lambda row: row.rater_group
         ).values()
     ]
-    first = groups[0]
+    first = select_rows_for_answer(list(chain(*groups)))
     answer_is_ranking = is_answer_ranking(evidence)
     # If a ranking comes first, it also covers the comparisons of the ranked methods.
     ranked = {
@@ -264,7 +264,7 @@ def _write_answer_remarks(
 
     Args:
         evidence: The evidence.
-        first: The results of people, or of the first judge.
+        first: The results of people, or of all judges.
         answered: The results that the answer is about.
         judged: The sentences on the results of judges.
     """
@@ -425,7 +425,8 @@ def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence) -> s
     else:
         outcome = f"gives no answer: {join_with_and(list(conclusions))}"
     judge = capitalise(name_judge_in_sentence(rows[0].judge))
-    return f"{judge} {outcome}."
+    explored = "" if rows[0].family else " (not declared, and p is not corrected)"
+    return f"{judge} {outcome}{explored}."
 
 
 def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:

@@ -542,10 +542,10 @@ def _use_repeated_verdicts_as_showings(table: Table, keys: Sequence[str]) -> Non
         return
     first = table["method_a"] + " first"
     if "presentation" in table:
-        shown = [name for name in orders if separates_verdicts(name)]
-        if not shown:
+        separating = [name for name in orders if separates_verdicts(name)]
+        if not separating:
             raise StudyError(_describe_repeated_verdicts(table, keys, separates_verdicts_and_orders))
-        both = table["presentation"] + ", " + table[shown[0]] + " first"
+        both = table["presentation"] + ", " + table[separating[0]] + " first"
         table.set_frame(table.frame.assign(presentation=both))
         return
     named = table.find_common_headings("presentation")
@@ -585,8 +585,8 @@ def _describe_repeated_verdicts(
         # A person who belongs to the item, such as the author of the prompt, is no rater.
         is_author = table.is_varying("rater") and table.is_determined_by("rater", "pair_id")
         is_same_person = is_survey and not table.is_varying("rater")
-        asked = [role for role in ("criterion", "presentation") if not table.get_heading(role)]
-        roles = ["rater"] if is_author or is_same_person else asked
+        free_roles = [role for role in ("criterion", "presentation") if not table.get_heading(role)]
+        roles = ["rater"] if is_author or is_same_person else free_roles
     names = [
         name
         for name in filter(table.has_repeats, filterfalse(table.has_only_lists, table.columns_without_role))

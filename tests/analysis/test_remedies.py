@@ -48,12 +48,12 @@ def make_renderings():
 def make_records():
     """A judge prefers olmo twice in both orders of five pairs, on two questions. Each answer has an id."""
     return pd.DataFrame(
-        {"item": pair, "sitting": again, "record": f"{pair}/{again}/{left}", "judge": "j"}
-        | {"left": left, "right": right, "winner": "olmo", "axis": axis}
+        {"item": pair, "sitting": number, "record": f"{pair}/{number}/{first}", "judge": "j"}
+        | {"left": first, "right": second, "winner": "olmo", "axis": axis}
         for pair in range(5)
         for axis in ("wit", "style")
-        for again in range(2)
-        for left, right in (("gpt", "olmo"), ("olmo", "gpt"))
+        for number in range(2)
+        for first, second in (("gpt", "olmo"), ("olmo", "gpt"))
     )
 
 
@@ -104,8 +104,8 @@ def test_empty_winner_is_a_tie_where_another_column_says_so(verdict, sides):
         order = ("alpha", "beta") if item % 2 else ("beta", "alpha")
         best = "alpha" if item < 5 else "beta" if item < 8 else None
         choice = words[order.index(best)] if best else "tie"
-        shown = dict(zip(sides, order, strict=True))
-        rows.append({"pair_id": item, "rater": "r", **shown, "choice": choice, "winner": best})
+        methods = dict(zip(sides, order, strict=True))
+        rows.append({"pair_id": item, "rater": "r", **methods, "choice": choice, "winner": best})
     table = pd.DataFrame(rows)
     columns = {} if sides[0] == "left" else dict(zip(("method_a", "method_b"), sides, strict=True))
     assert follow(table, [f"columns.verdict={verdict}"], columns) == ("5/4/3", 12)

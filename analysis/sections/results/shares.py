@@ -499,7 +499,7 @@ def make_section(evidence: Evidence) -> Section | None:
         lambda row: make_share_and_count_cells(row, evidence.plan.alpha, first),
         csv_name="win_shares",
         caption="Win shares",
-        is_emphasised=lambda row: row.dataset == ALL,
+        is_emphasised=lambda row: row.family > 0,
     )
     names = sorted({row.dataset for row in rows} - {ALL})
     by_dataset = f", by dataset ({join_with_and(names)})" if names and not evidence.is_ranked else ""
