@@ -40,7 +40,8 @@ _LETTERS = {
     "ᴀʙᴄᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢıɑɡ": "ABCDEGHIJKLMNOPRSTUVWYZiag",
     "‐‑‒–—―−’‘ʼ′`": "-------'''''",
 }
-_SHAPES = str.maketrans("".join(_LETTERS), "".join(_LETTERS.values()))
+LATIN_SHAPES = str.maketrans("".join(_LETTERS), "".join(_LETTERS.values()))
+"""Replacements of letters and signs by Latin letters and signs of the same shape, for `str.translate`."""
 _STROKES = str.maketrans("0Il|", "o111")
 """Replacements of 0, I, l and |, which look like other characters. The case of letters matters here."""
 
@@ -61,7 +62,7 @@ def _replace_lookalikes(name: str) -> str:
     """Replace letters of other scripts in a name by Latin letters that look the same."""
     letters = (
         unicodedata.normalize("NFD", make_visible_form(name, keep_case=True))
-        .translate(_SHAPES)
+        .translate(LATIN_SHAPES)
         .translate(_STROKES)
     )
     return unicodedata.normalize("NFC", letters.casefold())

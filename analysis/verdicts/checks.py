@@ -36,7 +36,7 @@ from analysis.verdicts.table import (
 from analysis.verdicts.words import format_set_options, is_model_name, offer_word_settings
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading
-from guard_eval.lookalike import make_visible_form
+from guard_eval.lookalike import LATIN_SHAPES, make_visible_form
 from guard_eval.records import TIE, RaterKind
 from guard_eval.reporting.words import join_first_parts
 
@@ -150,9 +150,10 @@ def unify_method_order(
 def _refuse_lookalike_names(table: pd.DataFrame) -> None:
     """Refuse names that look alike, because they would count separately.
 
-    Names look alike if they differ only in case, white space, Unicode form (NFC or NFD, full width) or
-    invisible characters. Ids of pairs and prompts without a blank may differ only in case, because programs
-    write them. Raters and prompts also look alike if they are equal numbers, such as 1 and 1.0.
+    Names look alike if they differ only in case, white space, Unicode form (NFC or NFD, full width),
+    invisible characters, or letters of other scripts with a Latin shape. Ids of pairs and prompts without a
+    blank may differ only in case, because programs write them. Raters and prompts also look alike if they
+    are equal numbers, such as 1 and 1.0.
     """
     for names in _THINGS:
         seen: dict[str, str] = {}
@@ -172,7 +173,9 @@ def _make_comparable_form(text: str, name: str) -> str:
     number = _NUMBER.fullmatch(text)
     if number and name in {"rater", "prompt_id"}:
         return number[1]
-    return make_visible_form(text, keep_case=name in _IDS and " " not in text.strip())
+    if name in _IDS:
+        return make_visible_form(text, keep_case=" " not in text.strip())
+    return make_visible_form(text.translate(LATIN_SHAPES))
 
 
 def _refuse_ids_in_two_spellings(table: pd.DataFrame) -> None:

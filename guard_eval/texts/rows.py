@@ -22,7 +22,7 @@ KEYS: Mapping[str, list[str]] = _VOCABULARY["values"]
 NO_TEXT = {*chain(*KEYS.values()), *KEYS, *_VOCABULARY["other"]}
 """Names of keys that never contain the texts of a system."""
 SYSTEMS = frozenset(_VOCABULARY["systems"])
-"""Headings of a column that names the systems, if its values differ between the texts of a prompt."""
+"""Headings of a column that names the systems, if it has several values."""
 RUNS = frozenset(_VOCABULARY["runs"])
 """Headings of a column that numbers the texts of a prompt by one system."""
 ROW_NUMBERS = frozenset({"index", "idx"})
@@ -199,18 +199,17 @@ def find_system_column(records: Sequence[Record]) -> str:
         StudyError: Only some rows have a value in this column.
     """
     rows = [record.row for record in records]
-    prompts = [_find_prompt(row) for row in rows]
     if any(key in row for row in rows for key in KEYS["strategy"]):
         return ""
     for key in filter(lambda key: simplify_heading(key) in SYSTEMS, dict.fromkeys(chain.from_iterable(rows))):
-        models = [str(row.get(key) or "") for row in rows]
-        if "" in models and len({*models}) > 2:
-            where = records[models.index("")].where
-            raise StudyError(
-                f"{where}: has no value under {key!r}, which names the systems of other rows; write one, or "
-                "remove this row"
-            )
-        if all(models) and len(set(zip(prompts, models, strict=True))) > len(set(prompts)):
+        names = [str(row.get(key) or "") for row in rows]
+        if len({*names, ""}) > 2:
+            if "" in names:
+                where = records[names.index("")].where
+                raise StudyError(
+                    f"{where}: has no value under {key!r}, which names the systems of other rows; write one, "
+                    "or remove this row"
+                )
             return key
     return ""
 
@@ -254,11 +253,13 @@ def refuse_ambiguous_columns(
         is_part = heading in PARTS or key in KEYS["prompt"]
         is_doubtful = is_part or (may_be_named and key not in NO_TEXT and not are_numbered)
         if len(counts) > count and (heading in SYSTEMS or key in KEYS["strategy"]):
-            raise StudyError(
-                f"{source}: both {key!r} and another column may name the systems. Rename the one with a "
-                "setting of each system to 'setting', or write the whole name under the key 'system' and "
-                "remove the others"
+            remedy = (
+                "Rename the one with a setting of each system to 'setting', or write the whole name under "
+                "the key 'system' and remove the others"
             )
+            if len(columns) > 1:
+                remedy = f"Name the one column of the texts: --column {columns[-1]!r}"
+            raise StudyError(f"{source}: both {key!r} and other columns may name the systems. {remedy}")
         if len(counts) > count and is_doubtful:
             raise StudyError(
                 f"{source}: the column {key!r} differs between texts of one prompt. If it is part of the "

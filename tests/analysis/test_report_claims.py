@@ -1,10 +1,13 @@
 """Sentences of a report and its paper that could claim more than the verdicts support."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from verdicts_by_hand import joined, listed, table
 
 import analysis
+from analysis.evidence import Evidence
 from analysis.reports.first_screen import build_first_screen
 from analysis.reports.notebook import make_evidence
 from analysis.reports.paper import write_manuscript
@@ -103,6 +106,19 @@ def test_paper_calls_results_outside_the_family_exploratory():
     assert "| **coherence** |" in files["paper/table.md"]
 
 
+def test_answers_outside_the_declared_family_are_called_exploratory():
+    """Only the judge rated fluency, and only people rated coherence."""
+    frame = joined(
+        table(dict.fromkeys(range(20), "xx")),
+        table(dict.fromkeys(range(20), "y"), criterion="fluency", kind="model", raters=["m"]),
+    )
+    declared, undeclared = screen(frame, family=["coherence"]), screen(frame, family=["fluency"])
+    assert "exploratory" not in declared.foot
+    assert "The judge m preferred y on fluency (not declared, and p is not corrected)." in declared.more
+    assert "exploratory, because they are not in the declared family" in undeclared.foot
+    assert "The judge m preferred y on fluency." in undeclared.more
+
+
 @pytest.mark.parametrize(
     ("frame", "plan", "said"),
     [
@@ -126,6 +142,11 @@ def test_answer_says_what_was_done_and_by_whom():
     assert "Each pair weighs by its precision" in screen(weighed, weights="precision").foot
     slight = table(dict(enumerate(["x"] * 6 + ["-"] * 1194)))
     assert "x was preferred to y on coherence (50.2\u00a0%)" in screen(slight).answer
+    fixed = make_evidence(slight)
+    differs = ("Preregistration: compared with plan.md, the pairs DIFFER (1 there, 2 now).",)
+    moved = Evidence.from_verdicts(slight, replace(fixed.context, declared=differs))
+    assert "not those of the written plan" in build_first_screen(moved).more
+    assert "written plan" not in build_first_screen(fixed).more
     composite = make_evidence(uneven, composite={"coherence": 1, "fluency": 1})
     assert not any("more than once" in sentence for sentence in describe_methods(composite))
 

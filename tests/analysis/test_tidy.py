@@ -213,6 +213,7 @@ ALIKE = [
     ("bob", "\uff42\uff4f\uff42"),  # full width
     ("bob", "bo\ufe0fb"),  # a variation selector
     ("andr\u00e9", "andre\u0301"),  # NFC and NFD
+    ("a1", "\u0430\u0031"),  # a Cyrillic letter
 ]
 
 

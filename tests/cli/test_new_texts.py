@@ -545,13 +545,29 @@ def test_two_columns_of_systems_are_refused(run, tmp_path, heading):
         for name in ("x", "y")
         for plan in ("plan", "draft")
     ]
-    message = run("new", "s", "--texts", write(tmp_path, "all.csv", rows)).refused()
-    assert "and another column may name the systems. Rename the one with a setting" in message
+    file = write(tmp_path, "all.csv", rows)
+    for options in ([], ["--column", "text"]):
+        message = run("new", "s", "--texts", file, *options).refused()
+        assert "and other columns may name the systems. Rename the one with a setting" in message
     renamed = [{"setting" if key == "strategy" else key: row[key] for key in row} for row in rows]
     assert run("new", "s", "--texts", write(tmp_path, "all.csv", renamed)).code == 0
     systems = texts_of(tmp_path / "s")
     assert systems.keys() == {"x(plan)", "x(draft)", "y(plan)", "y(draft)"}
     assert systems["y(draft)"] == {q: f"y draft {q}" for q in QUESTIONS}
+
+
+def test_two_columns_of_texts_beside_a_model_are_refused(run, tmp_path):
+    rows = [
+        {"prompt": q, "model": name, "generation": f"{name} on {q}", "full_text": f"{q} {name} on {q}"}
+        for q in QUESTIONS
+        for name in ("x", "y")
+    ]
+    file = write(tmp_path, "all.csv", rows)
+    assert (
+        "Name the one column of the texts: --column 'full_text'" in run("new", "s", "--texts", file).refused()
+    )
+    assert run("new", "s", "--texts", file, "--column", "generation").code == 0
+    assert texts_of(tmp_path / "s") == EXPECTED
 
 
 def test_column_of_texts_is_proposed_and_systems_are_found(run, tmp_path):

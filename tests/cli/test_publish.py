@@ -252,7 +252,8 @@ ROWS = {
     "prompts": dict.fromkeys(("description", "manner", "text"), "x")
     | {"id": "0123456789ab", "prompt": "0123456789ab", "answers": 1, "verdicts": 1},
     "failed": {"kind": "refusal", "count": 1, "reason": ""},
-    "seen": {"model": None, "fingerprint": None, "answers": 1, "first": "", "last": ""},
+    "seen": {"model": None, "fingerprint": None, "answers": 1}
+    | dict.fromkeys(("first", "last"), "2026-01-01T00:00:00Z"),
     "checked": {"check": "padded", "criterion": "fluency", "asked": 1, "answers": ["tie"]},
 }
 """Facts about the requests to judges, as a record has them."""
