@@ -499,7 +499,7 @@ def _refuse_nested_cells(table: Table, places: Mapping[str, str]) -> None:
         places: For each column with lists or objects, the place of the first one.
     """
     used = {name for role in table.roles if role.role not in _NESTABLE for name in role.column.split(", ")}
-    for name in places.keys() & (used | (KNOWN - _NESTABLE)):
+    for name in filter((used | (KNOWN - _NESTABLE)).__contains__, places):
         raise StudyError(
             f"{places[name]}: {name} is a list or an object, and a cell of a table is a text or a number; "
             "write each value in a column, or see the formats that guard-eval reads: docs/formats.md"

@@ -327,6 +327,13 @@ def test_list_in_a_column_that_is_read_is_refused(tmp_path, name, cell):
     assert f"votes.json, record 1: {name} is a list or an object" in refusal(path)
 
 
+def test_first_of_several_columns_of_objects_is_named(tmp_path):
+    rows = [{"id": n, "winner": "A", "B": {"turns": [n]}, "A": {"turns": [n]}} for n in range(9)]
+    path = tmp_path / "votes.json"
+    path.write_text(json.dumps(rows))
+    assert "record 1: B is a list" in refusal(path)
+
+
 def test_lists_of_messages_name_the_prompts(tmp_path):
     """Thirty verdicts are about ten prompts."""
     path = tmp_path / "votes.json"
