@@ -106,8 +106,8 @@ def read_system_file(
     if strangers and matched.prompts and len(texts) == len(index.prompts):
         raise StudyError(
             f"{where}: there are as many texts as prompts, but {format_count(len(strangers), 'text')} with "
-            f"other ids, such as {strangers[0]!r}. Correct the ids: they may begin with 0 in one file and with "
-            "1 in the other"
+            f"other ids, such as {strangers[0]!r}. Correct the ids: they may begin with 0 in one file and "
+            "with 1 in the other"
         )
     if not matched.prompts:
         raise StudyError(
