@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import field, replace
 from pathlib import Path
+from typing import Annotated
 
 import pandas as pd
+from cyclopts import Parameter
 
 from analysis.replication.compare import (
     compare_figures_with_paper,
@@ -73,7 +75,7 @@ def replicate(
     folder: Path | None = None,
     /,
     *,
-    prompts: Sequence[Path] = (),
+    prompts: Annotated[Sequence[Path], Parameter(consume_multiple=True)] = (),
     limit: int | None = None,
     verdicts: Path | None = None,
     dry_run: bool = False,

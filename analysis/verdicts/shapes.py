@@ -334,10 +334,11 @@ def _use_tie_columns(table: Table) -> None:
     is_empty = table.find_empty_cells("verdict")
     for name in table.columns_without_role:
         cells = table.list_values(name)
-        # Another column of the same verdicts says tie in those rows in which this one names no winner.
-        ties = list(filter(is_tie, cells))
-        if is_empty.sum() >= FEWEST_ROWS and (table[name].isin(ties) == is_empty).all():
-            verdict = table["verdict"].mask(is_empty, TIE)
+        # Another column of the same verdicts says tie or skip in those rows in which this one is empty.
+        is_tied = table[name].isin(list(filter(is_tie, cells)))
+        is_skipped = table[name].isin(list(filter(means_no_verdict, cells)))
+        if is_tied.sum() >= FEWEST_ROWS and ((is_tied | is_skipped) == is_empty).all():
+            verdict = table["verdict"].mask(is_tied, TIE)
             table.use_columns("verdict", [name], "it marks ties", verdict=verdict)
             return
         if len(cells) > MAX_OUTCOMES:
@@ -434,28 +435,48 @@ def _list_words_without_numbers(heading: str) -> list[str]:
 
 
 def _refuse_doubtful_questions(table: Table, names: Sequence[str]) -> None:
-    """Refuse a survey if a question may be about no pair, or if some of its answers have no meaning."""
-    if table.declared_columns.get(HEADS) != "pair_id":
-        return
+    """Refuse a survey if a question may be about no pair."""
     forms = list(map(_list_words_without_numbers, names))
     common = max(forms, key=forms.count)
     count = forms.count(common)
     unlike = [name for name, form in zip(names, forms, strict=True) if form != common]
-    if table.items is None and unlike and count >= max(FEWEST_ROWS, len(unlike) + 1):
+    is_survey = table.declared_columns.get(HEADS) == "pair_id"
+    if is_survey and table.items is None and unlike and count >= max(FEWEST_ROWS, len(unlike) + 1):
         raise StudyError(
             f"the heading {unlike[0]!r} is unlike those of the other questions. If it compares no texts, "
             "remove the column. If it does, give a second file with the columns item, A and B and the "
             "methods in them"
         )
+    _refuse_doubtful_words(table, names, common if is_survey and count >= FEWEST_ROWS else None)
+
+
+def _refuse_doubtful_words(table: Table, names: Sequence[str], common: list[str] | None) -> None:
+    """Refuse a wide table if a column may hold verdicts, because some of its cells have no meaning.
+
+    Args:
+        table: The table.
+        names: The columns of verdicts.
+        common: The words in the headings of the questions in a survey, else None.
+    """
+    is_survey = table.declared_columns.get(HEADS) == "pair_id"
     for name in filterfalse(is_metadata_heading, table.columns_without_role):
         if name in names or (table.items is not None and not table.items.isin([name]).any(axis=None)):
             continue
         answers = table[name].dropna()
         answers = answers[[not means_no_verdict(text) for text in answers]]
         is_known = answers.map(lambda text: text in table.declared_words or bool(find_word_meaning(text)))
-        is_like = count >= FEWEST_ROWS and _list_words_without_numbers(name) == common
-        if not is_known.all() and (is_known.mean() >= MOSTLY_KNOWN or (is_like and is_known.any())):
-            words = list(answers[~is_known.astype(bool)].unique()[:MAX_WORDS])
+        words = list(answers[~is_known.astype(bool)].unique()[:MAX_WORDS])
+        if is_survey:
+            is_like = _list_words_without_numbers(name) == common
+            is_doubtful = is_known.mean() >= MOSTLY_KNOWN or (is_like and is_known.any())
+        else:
+            # One word beside those of both sides may be a tie.
+            has_sides = len(list(filter(names_side, answers.unique()))) > 1
+            keys = [role for role in ("rater", "pair_id") if role in table]
+            keys = [role for role in keys if 2 * table.count_distinct_rows(role) <= table.size]
+            is_property = any(table.is_determined_by(name, role) for role in keys)
+            is_doubtful = has_sides and len(words) == 1 and not is_property
+        if words and is_doubtful:
             raise StudyError(
                 f"{name!r} has other words beside verdicts. Declare what they mean: "
                 f"{offer_word_settings(words)}. If {name!r} compares no texts, remove the column"

@@ -39,7 +39,8 @@ def read_prompts(*paths: Path, dataset: str | None = None) -> list[Prompt]:
         for prompt, record in _read_prompts_with_rows(path, dataset):
             if prompt.id in prompts:
                 raise StudyError(
-                    f"{record.where}: an earlier prompt has the id {prompt.id!r}, too; change one"
+                    f"{record.where}: an earlier prompt has the id {prompt.id!r}, too; change one, "
+                    "or remove the ids of this file"
                 )
             prompts[prompt.id] = prompt
         if len(prompts) == before:

@@ -6,6 +6,8 @@ import pandas as pd
 import pytest
 from outcomes import AB, counts, refusal
 
+import analysis
+
 WORDS = {"plain": "plain", "rich": "rich"}
 _OFFER = re.compile(r"--set (?:'([^']*)'|(\S*[^\s.,()]))")
 
@@ -109,6 +111,32 @@ def test_empty_winner_is_a_tie_where_another_column_says_so(verdict, sides):
     table = pd.DataFrame(rows)
     columns = {} if sides[0] == "left" else dict(zip(("method_a", "method_b"), sides, strict=True))
     assert follow(table, [f"columns.verdict={verdict}"], columns) == ("5/4/3", 12)
+    # The last tie becomes a text that the rater skipped.
+    table.loc[11, "choice"] = "skip"
+    assert follow(table, [f"columns.verdict={verdict}"], columns) == ("5/3/3", 11)
+
+
+def test_unknown_word_for_a_tie_in_another_column_is_asked():
+    """Each of two raters judges two criteria, and only the second has ties, which it calls T."""
+    pairs = {"system_a": "alpha", "system_b": "beta"}
+    table = pd.DataFrame(
+        {
+            **pairs,
+            "item": n // 2,
+            "annotator": "uv"[n % 2],
+            "fluency": "AAB"[n % 3],
+            "adequacy": "TAB"[n % 3],
+            "batch": "ABC"[n // 2 % 3],
+        }
+        for n in range(24)
+    )
+    assert "'batch'" not in refusal(table)
+    assert "'adequacy' has other words" in refusal(table)
+    verdicts = analysis.read(table, verdicts={"T": "tie"})
+    assert verdicts.groupby("criterion")["verdict"].agg(lambda cells: (cells == "tie").sum()).to_dict() == {
+        "adequacy": 8,
+        "fluency": 0,
+    }
 
 
 def test_one_of_few_columns_of_verdicts_can_be_declared():

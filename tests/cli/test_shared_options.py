@@ -62,3 +62,12 @@ def test_completion_knows_commands_and_options(typed, tmp_path):
 
     assert completed("gen") == ["generate"]
     assert completed("generate", "small", "--strat") == ["--strategy"]
+
+
+@pytest.mark.parametrize("command", [("new", "s"), ("replicate", "main", "s", "--dry-run")])
+def test_several_files_may_follow_prompts(run, tmp_path, command):
+    for name in ("wikitext", "book"):
+        (tmp_path / f"{name}.jsonl").write_text(f'{{"prompt": "Once {name}"}}\n')
+    ran = run(*command, "--prompts", "wikitext.jsonl", "book.jsonl")
+    assert ran.code == 0
+    assert "2 prompts" in ran.out

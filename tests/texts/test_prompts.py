@@ -38,6 +38,14 @@ def test_file_name_is_the_default_dataset(tmp_path):
         read_prompts(*paths, paths[0])
 
 
+def test_files_without_ids_can_follow_files_with_the_same_ids(tmp_path):
+    paths = [write(tmp_path, '{"prompt": "A", "id": 0}', name=f"{name}.jsonl") for name in "xy"]
+    with pytest.raises(StudyError, match=r"y\.jsonl, line 1: .* change one, or remove the ids of this file"):
+        read_prompts(*paths)
+    write(tmp_path, '{"prompt": "A"}', name="y.jsonl")
+    assert [prompt.id for prompt in read_prompts(*paths)] == ["0", "y-0001"]
+
+
 @pytest.mark.parametrize(
     ("name", "mark", "begin"), [("a.csv", ",", b""), ("a.csv", ";", b"\xef\xbb\xbf"), ("a.TSV", "\t", b"")]
 )
