@@ -174,14 +174,14 @@ class CalibrationItem:
     """A judge's answers about a pair with a known answer, on one criterion.
 
     Attributes:
-        asked: The number of orders that were asked.
+        orders: The number of orders in which the pair was asked about.
         answers: The preferred texts: `target` is the text that the check is about.
     """
 
     judge: str
     criterion: str
     check: Literal["identical", "shuffled", "swapped", "padded"]
-    asked: int
+    orders: int
     answers: tuple[Literal["target", "other", "tie"], ...]
 
 

@@ -116,7 +116,7 @@ class _CodedColumn:
         self.codes = {"": 0}
         self.cells = [0] * size
 
-    def add_text(self, text: str, name: str, place: str) -> int:
+    def add_text(self, text: str, name: str, where: str) -> int:
         """Return the code of a text, which may be new.
 
         Raises:
@@ -124,7 +124,7 @@ class _CodedColumn:
         """
         if text not in self.codes and _HALF.search(f"{name}{text}"):
             raise StudyError(
-                f"{place}: {name!a} has half a character (a lone surrogate) in {text!a}; correct the text"
+                f"{where}: {name!a} has half a character (a lone surrogate) in {text!a}; correct the text"
             )
         return self.codes.setdefault(text, len(self.codes))
 
@@ -204,10 +204,10 @@ class VerdictFile:
                 column = columns.get(name) or columns.setdefault(name, _CodedColumn(size=len(numbers)))
                 code = column.codes.get(value) if isinstance(value, str) else None
                 if code is None:
-                    place = self.describe_record_place(number)
+                    where = self.describe_record_place(number)
                     if isinstance(value, dict | list):
-                        nested.setdefault(name, place)
-                    code = column.add_text(convert_json_to_cell(value) or "", name, place)
+                        nested.setdefault(name, where)
+                    code = column.add_text(convert_json_to_cell(value) or "", name, where)
                 column.cells.append(code)
             numbers.append(number)
             if len(columns) > MAX_COLUMNS:

@@ -512,7 +512,7 @@ CHECKS = [
 def test_calibration_follows_hand_arithmetic(check, items, hits, opposite, missing):
     names = {"t": "target", "o": "other", "=": "tie"}
     orders = 1 if check == "identical" else 2
-    common = {"judge": "m", "check": check, "criterion": "fluency", "asked": orders}
+    common = {"judge": "m", "check": check, "criterion": "fluency", "orders": orders}
     checked = tuple(
         CalibrationItem(**common, answers=tuple(names[letter] for letter in item)) for item in items
     )

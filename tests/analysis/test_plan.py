@@ -81,7 +81,7 @@ def verdicts(methods):
 def outcome(name, **declared):
     """Return the table of an analysis, or how it refuses."""
     frame = verdicts(3 if name == "rank_methods" else 2)
-    checked = CalibrationItem(judge="gpt", check="identical", criterion="c", asked=1, answers=("tie",))
+    checked = CalibrationItem(judge="gpt", check="identical", criterion="c", orders=1, answers=("tie",))
     excluded = Exclusion(rater="a", rater_kind="person", reason="r", at="", results="after", verdicts=1)
     context = Context(
         name="n",

@@ -12,7 +12,7 @@ from analysis.reports.first_screen import build_first_screen
 from analysis.reports.notebook import make_evidence
 from analysis.reports.paper import write_manuscript
 from analysis.reports.sentences import describe_limitations, describe_methods
-from analysis.sections.results import assisted, ranking, sensitivity
+from analysis.sections.results import assisted, by_column, ranking, sensitivity, shares
 
 # 25 wins, 4 ties and 11 losses of one rater: the sign test of 25:11 gives p = .029.
 MIXED = dict(enumerate(["x"] * 25 + ["-"] * 4 + ["y"] * 11))
@@ -70,6 +70,10 @@ def test_sequential_plan_says_which_p_hold_for_one_look():
     assert "hold for one look only" in analysis.shares(table(SHUFFLED), sequential=True)["note"][0]
     assert "no time is known" in " ".join(describe_limitations(evidence)).casefold()
     assert "one look" not in " ".join(describe_limitations(evidence))  # the answer has the sequential test
+    frame = table(SHUFFLED).assign(genre=lambda rows: rows["pair_id"].astype(int) % 2)
+    evidence = make_evidence(frame, sequential=True, by=["genre"])
+    for section in (shares, sensitivity, by_column):
+        assert "hold for one look only" in " ".join(section.make_section(evidence).notes)
 
 
 def test_declared_interaction_counts_in_every_declared_test():

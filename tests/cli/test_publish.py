@@ -254,7 +254,7 @@ ROWS = {
     "failed": {"kind": "refusal", "count": 1, "reason": ""},
     "seen": {"model": None, "fingerprint": None, "answers": 1}
     | dict.fromkeys(("first", "last"), "2026-01-01T00:00:00Z"),
-    "checked": {"check": "padded", "criterion": "fluency", "asked": 1, "answers": ["tie"]},
+    "checked": {"check": "padded", "criterion": "fluency", "orders": 1, "answers": ["tie"]},
 }
 """Facts about the requests to judges, as a record has them."""
 

@@ -121,7 +121,7 @@ def test_failed_questions_do_not_count_in_calibration(store, pairs, calibrate, c
     server.act = act
     counts = calibrate()
     assert {kind: count for (kind, _), count in counts.failures.items()} == {"refusal": 2, "server_error": 1}
-    left_out = Counter(row["check"] for row in checks() if len(row["answers"]) < row["asked"])
+    left_out = Counter(row["check"] for row in checks() if len(row["answers"]) < row["orders"])
     assert (left_out.pop("identical"), left_out.total()) == (2 * 2, 2)  # on two criteria
     server.act = make_verdict
     assert calibrate().requests == 1

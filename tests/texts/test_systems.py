@@ -110,6 +110,7 @@ REFUSED = [
         "1 of 1 texts have the id of a prompt that is worded differently",
     ),
     (lines({"id": "q", "text": "a"}), "none of its 1 texts belongs to a prompt of the study"),
+    (lines(*({"id": f"p{n + 1}", "text": "a"} for n in range(3))), "1 text with other ids, such as 'p3'"),
     (lines(*({"id": "p0", "method": s, "text": "a"} for s in "zw")), "texts of other systems: choose from"),
     (
         lines({"id": "p0", "text": "a"}, {"id": "p1", "text": None}),

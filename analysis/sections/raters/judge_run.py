@@ -90,7 +90,7 @@ def score_calibration(evidence: Evidence) -> list[CalibrationRow]:
     rows = []
     groups = group_by(evidence.context.judging.checked, lambda item: (item.judge, item.check, item.criterion))
     for (judge, check, criterion), items in groups.items():
-        complete = [item.answers for item in items if len(item.answers) == item.asked]
+        complete = [item.answers for item in items if len(item.answers) == item.orders]
         outcomes = [_score_calibration_answers(check, answers) for answers in complete]
         hits = [outcome == 1 for outcome in outcomes]
         rows.append(

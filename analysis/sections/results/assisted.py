@@ -222,5 +222,5 @@ def _answer_question(rows: Sequence[AssistedRow]) -> str:
     if not useful:
         return "No"
     where = "" if len(useful) == len(gained) else f", on {len(useful)} of {len(gained)} results"
-    most = "at most " if len(set(useful)) > 1 else ""
-    return f"Yes{where}: as much as {most}{count_in_words(max(useful), 'more rating')} would"
+    limit = "at most " if len(set(useful)) > 1 else ""
+    return f"Yes{where}: as much as {limit}{count_in_words(max(useful), 'more rating')} would"

@@ -13,6 +13,7 @@ from analysis.sections.results.shares import (
     CountedRow,
     TestedRow,
     correct_p_values,
+    describe_sequential_plan,
     make_share_cells,
     measure_total_shares,
 )
@@ -303,7 +304,7 @@ def make_section(evidence: Evidence) -> Section | None:
         anchor="by",
         question=f"Does the result depend on {names}?",
         answer="; ".join(claims) or ("no evidence" if evidence.context.by else "not declared, so no claim"),
-        notes=(*NOTES, *_describe_split_columns(evidence, tests)),
+        notes=(*NOTES, *describe_sequential_plan(evidence), *_describe_split_columns(evidence, tests)),
         tables=(*figures, *dependence),
     )
 

@@ -93,7 +93,7 @@ def read_calibration(db: Connection) -> list[JsonObject]:
             "item": pair_id,
             "criterion": criterion,
             "answers": tuple(answers),
-            "asked": orders,
+            "orders": orders,
         }
         for (judge, check, pair_id, criterion, orders), answers in groups.items()
     ]

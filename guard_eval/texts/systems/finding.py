@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from guard_eval.errors import StudyError, suggest_nearest_word
+from guard_eval.errors import StudyError, format_count, suggest_nearest_word
 from guard_eval.records import Generation, Prompt, make_generation
 from guard_eval.study.criteria_settings import find_study_file
 from guard_eval.study.folder import Study
@@ -101,6 +101,13 @@ def read_system_file(
         raise StudyError(
             f"{where}: {len(reworded)} of {len(texts)} texts have the id of a prompt that "
             f"is worded differently in the study, such as {text.prompt_id!r}; correct the ids, or the prompts"
+        )
+    strangers = [text.prompt_id for text in matched.unmatched if text.prompt is None]
+    if strangers and matched.prompts and len(texts) == len(index.prompts):
+        raise StudyError(
+            f"{where}: there are as many texts as prompts, but {format_count(len(strangers), 'text')} with "
+            f"other ids, such as {strangers[0]!r}. Correct the ids: they may begin with 0 in one file and "
+            "with 1 in the other"
         )
     if not matched.prompts:
         raise StudyError(
