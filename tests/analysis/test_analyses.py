@@ -16,9 +16,10 @@ from verdicts_by_hand import (
     table,
 )
 
-from analysis.evidence import ALL, CalibrationItem, JudgeUsage
+from analysis.evidence import ALL, AskedPrompt, CalibrationItem, JudgeUsage
 from analysis.reports.first_screen import build_first_screen
 from analysis.sections import ANALYSES
+from analysis.sections.raters.judge_run import make_section as make_judge_run_section
 from analysis.sections.raters.judges import make_section as make_judges_section
 from analysis.sections.results.assisted import make_section as make_assisted_section
 from analysis.sections.results.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED
@@ -519,6 +520,18 @@ def test_calibration_follows_hand_arithmetic(check, items, hits, opposite, missi
     collected = evidence(table({"1": "x"}), judging=JudgeUsage(checked=checked))
     (row,) = ANALYSES["judge_calibration"](collected)
     assert (row.hits, row.opposite, row.missing) == (hits, opposite, missing)
+
+
+def test_prompts_of_judges_are_told_without_their_costs():
+    asked = AskedPrompt(
+        judge="m", id="0123456789", prompt="0123456789", description="the paper's prompt",
+        manner="answers in plain text", text="Compare", answers=9, verdicts=8,
+    )  # fmt: skip
+    section = make_judge_run_section(evidence(table({"1": "x"}), judging=JudgeUsage(prompts=(asked,))))
+    assert section.notes[0].startswith(
+        "m was asked with the paper's prompt (answers in plain text): 8 verdicts"
+    )
+    assert section.tables == ()
 
 
 TESTED = (shares, agreement, raters, position, length, sensitivity, ranking, judges, audits)

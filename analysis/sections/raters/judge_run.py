@@ -199,13 +199,13 @@ def make_section(evidence: Evidence) -> Section | None:
             caption="Calibration on pairs whose answer is known",
         ),
     )
-    if not tables:
-        return None
     prompts = [
         f"{row.judge} was asked with {row.description} ({row.manner}): {row.verdicts} verdicts from "
         f"{row.answers} answers, calibration included; a whole request is in prompts/{row.file_name}."
         for row in evidence.context.judging.prompts
     ]
+    if not (tables or prompts):
+        return None
     dollars_spent = f"{format_dollars(sum(row.usd for row in spent))}; " if spent else ""
     without = count_in_words(sum(row.count for row in failed), "showing")
     return Section(
