@@ -523,11 +523,11 @@ def test_calibration_follows_hand_arithmetic(check, items, hits, opposite, missi
 
 
 def test_prompts_of_judges_are_told_without_their_costs():
-    asked = AskedPrompt(
+    asked_prompt = AskedPrompt(
         judge="m", id="0123456789", prompt="0123456789", description="the paper's prompt",
         manner="answers in plain text", text="Compare", answers=9, verdicts=8,
     )  # fmt: skip
-    section = make_judge_run_section(evidence(table({"1": "x"}), judging=JudgeUsage(prompts=(asked,))))
+    section = make_judge_run_section(evidence(table({"1": "x"}), judging=JudgeUsage(prompts=(asked_prompt,))))
     assert section.notes[0].startswith(
         "m was asked with the paper's prompt (answers in plain text): 8 verdicts"
     )
