@@ -43,7 +43,10 @@ class Exclusion:
         reason: The reason, in the owner's words.
         at: The time of the exclusion, in ISO 8601, UTC.
         results: Whether the exclusion was `before` or `after` the results were first reported or exported.
-        verdicts: The number of excluded verdicts.
+        verdicts: The number of verdicts that do not count.
+        included: Whether the rater was included again `before` or `after` the results were first reported or
+            exported; empty if the rater is still excluded. Of a rater who was included again, only verdicts
+            on pairs that others had taken meanwhile do not count.
     """
 
     rater: str
@@ -52,6 +55,15 @@ class Exclusion:
     at: str
     results: Literal["before", "after"]
     verdicts: int
+    included: Literal["", "before", "after"] = ""
+
+    @property
+    def decisions(self) -> str:
+        """Return what was decided and when, to be followed by "the results were first seen"."""
+        if self.included == self.results:
+            return f"excluded and included again {self.results}"
+        inclusion = f" and included again {self.included}" if self.included else ""
+        return f"excluded {self.results}{inclusion}"
 
 
 @record

@@ -10,6 +10,7 @@ from analysis.reports.sentences import (
     describe_coverage,
     describe_rater_count,
     is_answer_ranking,
+    join_criterion_names,
     name_judge_in_sentence,
     write_sentences_from_template,
 )
@@ -52,7 +53,6 @@ from guard_eval.reporting.words import (
     format_percent,
     format_share_limits,
     join_first_parts,
-    join_with_and,
 )
 
 MAX_LINES = 12
@@ -186,16 +186,19 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
     }
     told = [row for row in chain(*groups) if (*row.rater_group, row.criterion, row.method_a) not in ranked]
     answered = select_rows_for_answer(told)
-    judged = _describe_judge_results(evidence, groups)
-    # Without people, no judge comes before the others.
-    by_judges = bool(first[0].judge) and len(judged) > 1
+    # Without people, no judge comes before the others, and the answer has a sentence for each judge.
+    by_judges = len({row.rater_group for row in first}) > 1
+    # With people, rankings have sentences about judges. Without people, a single judge is the answer.
+    has_judges = by_judges or not (first[0].judge or evidence.is_ranked)
+    judged = _describe_judge_results(evidence, told) if has_judges else []
+    sentences = _write_answer_sentences(evidence, [] if by_judges else answered)
     compared = group_by((row for row in told if first[0].judge or not row.judge), lambda row: row.methods)
     bars = [_make_ranking_bars(rows) for rows in group_ranking_rows(evidence)]
     bars += [_make_share_bars(rows, evidence) for rows in compared.values()]
     return FirstScreen(
         warning=" ".join(write_sentences_from_template("warning", evidence)),
         facts=tuple(_describe_raters(evidence)),
-        answer=" ".join(judged if by_judges else _write_answer_sentences(evidence, answered)),
+        answer=" ".join([*sentences, *judged] if by_judges else sentences),
         more=" ".join(_write_answer_remarks(evidence, first, answered, [] if by_judges else judged)),
         bars=tuple(
             _select_bars_for_screen(sorted(bars, key=lambda block: block.is_ranking != answer_is_ranking))
@@ -269,7 +272,9 @@ def _write_answer_remarks(
         judged: The sentences on the results of judges.
     """
     alpha = evidence.plan.alpha
-    unclear = [row for row in answered if choose_conclusion(row, alpha) == NO_EVIDENCE]
+    # What would have been found differs between judges, so it is only given for people or a single judge.
+    is_one_group = len({row.rater_group for row in answered}) == 1
+    unclear = [row for row in answered if is_one_group and choose_conclusion(row, alpha) == NO_EVIDENCE]
     same = [
         row
         for row in evidence.rows(run_equivalence_tests)
@@ -397,36 +402,45 @@ def _list_criteria_with_shares(rows: Sequence[ShareRow]) -> str:
     return join_first_parts(parts, MAX_CRITERIA)
 
 
-def _describe_judge_results(evidence: Evidence, groups: Sequence[Sequence[WinShareRow]]) -> list[str]:
-    """Describe the results of the first judges, and count the other judges. Rankings have own sentences."""
-    judges = [] if evidence.is_ranked else [rows for rows in groups if rows[0].judge]
+def _describe_judge_results(evidence: Evidence, rows: Iterable[WinShareRow]) -> list[str]:
+    """Describe the results of the first judges, and count the other judges."""
+    judges = list(group_by((row for row in rows if row.judge), lambda row: row.rater_group).values())
     panels = evidence.scored.panel_names
     judges.sort(key=lambda rows: rows[0].judge not in panels)  # a panel was declared, so it comes first
-    sentences = [_describe_judge_result(rows, evidence) for rows in judges[:MAX_NAMED]]
+    sentences = [_describe_judge_result(rows, evidence.plan.alpha) for rows in judges[:MAX_NAMED]]
     if len(judges) > MAX_NAMED:
         sentences.append(f"The table has {count_in_words(len(judges) - MAX_NAMED, 'more judge')}.")
     return sentences
 
 
-def _describe_judge_result(rows: Sequence[WinShareRow], evidence: Evidence) -> str:
-    """Describe the result of a judge: the preferred methods, no difference, or why there is no answer."""
-    is_single = len(evidence.comparisons) == 1
-    preferred = [
-        f"{row.leader if is_single else f'{row.leader} to {row.other_method}'} "
-        f"on {find_criterion_title(row.criterion)}"
-        for row in rows
-        if row.is_significant(evidence.plan.alpha)
+def _describe_judge_result(rows: Sequence[WinShareRow], alpha: float) -> str:
+    """Describe the results of a judge in a sentence, with a phrase for each comparison and conclusion."""
+    outcomes = [
+        _describe_judge_conclusion(word, group)
+        for compared in group_by(rows, lambda row: row.methods).values()
+        for word, group in _group_rows_by_conclusion(compared, alpha)
     ]
-    conclusions = dict.fromkeys(describe_conclusion(row, evidence.plan.alpha) for row in rows)
-    if preferred:
-        outcome = f"preferred {join_with_and(preferred[:MAX_SPELT_OUT])}"
-    elif NO_EVIDENCE in conclusions:
-        outcome = "found no difference"
-    else:
-        outcome = f"gives no answer: {join_with_and(list(conclusions))}"
+    told = "; ".join(outcomes[:MAX_SPELT_OUT])
+    more = f"; {len(outcomes) - MAX_SPELT_OUT} more in the table" if len(outcomes) > MAX_SPELT_OUT else ""
     judge = capitalise(name_judge_in_sentence(rows[0].judge))
     explored = "" if rows[0].family else " (not declared, and p is not corrected)"
-    return f"{judge} {outcome}{explored}."
+    return f"{judge} {told}{more}{explored}."
+
+
+def _describe_judge_conclusion(word: str, rows: Sequence[WinShareRow]) -> str:
+    """Describe a judge's results with one conclusion, in the words of the answer about people."""
+    first = rows[0]
+    a, b = first.methods
+    criteria = join_criterion_names(rows)
+    if word == PREFERRED:
+        return f"preferred {first.leader} to {first.other_method} on {_list_criteria_with_shares(rows)}"
+    if word == NO_EVIDENCE:
+        return f"found no difference between {a} and {b} on {criteria}"
+    if word == BALANCED:
+        return f"found every {first.unit} balanced between {a} and {b} on {criteria}"
+    if word == NO_TEST:
+        return f"has no test of {a} against {b} on {criteria}: {first.note}"
+    return f"gives no answer on {criteria}: too few {first.unit}s favour {a} or {b} to tell them apart"
 
 
 def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:

@@ -8,10 +8,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from datetime import datetime
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
+from typing import Literal
 
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
@@ -308,19 +310,26 @@ def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> Iterator[Exclusio
     seen = store_settings.read_setting(store, store_settings.RESULTS_SEEN)
     excluded_verdicts = Counter(row.rater for row in rows if row.excluded or row.surplus)
     notes = {note.rater: note for note in store_notes.read_notes(store, kind="exclude")}
+    inclusions = store_notes.read_notes(store, kind="include")
     for rater in raters.read_rater_progress(store):
         note = notes.get(rater.name)
         if note is not None and (rater.state == "excluded" or excluded_verdicts[rater.name]):
-            at = note.at.isoformat()
-            later = "" if rater.state == "excluded" else "; included again after others had rated the pairs"
+            later = (other.at for other in inclusions if other.rater == rater.name and other.at >= note.at)
+            included_at = None if rater.state == "excluded" else next(later, None)
             yield Exclusion(
                 rater=rater.name,
                 rater_kind=rater.kind,
-                reason=f"{json.loads(note.detail)['reason']}{later}",
-                at=at,
-                results="after" if seen is not None and at > seen else "before",
+                reason=json.loads(note.detail)["reason"],
+                at=note.at.isoformat(),
+                results=_compare_times(note.at, seen),
                 verdicts=excluded_verdicts[rater.name],
+                included=_compare_times(included_at, seen) if included_at else "",
             )
+
+
+def _compare_times(decided: datetime, seen: str | None) -> Literal["before", "after"]:
+    """Return whether a decision about a rater came before or after the results were first seen."""
+    return "after" if seen is not None and decided.isoformat() > seen else "before"
 
 
 def _describe_missing_pairs(study: Study, pairs: Sequence[Pair]) -> Iterator[str]:

@@ -163,29 +163,42 @@ def test_answer_names_excluded_raters_and_their_effect(rated, ran):
     assert "1\u00a0rater excluded after the results were first seen (too often for the first)" in html
 
 
-def test_report_names_raters_whose_verdicts_were_replaced(rated, ran):
-    """Eve rates the pairs of Bob, who was excluded after the export and is included again."""
-    assert ran("export", rated.folder).code == 0
+@pytest.mark.parametrize(
+    ("seen", "decisions", "answer"),
+    [
+        ("at first", "excluded and included again after", "1 of them after the results were first seen"),
+        ("later", "excluded before and included again after", "1 of them after the results were first seen"),
+        ("never", "excluded and included again before", "0 of them after the results were first seen"),
+    ],
+)
+def test_report_names_raters_whose_verdicts_were_replaced(rated, ran, seen, decisions, answer):
+    """Eve rates all pairs but one of Bob, who was excluded and is included again."""
+    if seen == "at first":
+        assert ran("export", rated.folder).code == 0
     exclude(rated, "Bob", "against the first")
+    if seen == "later":
+        assert ran("export", rated.folder).code == 0
     with Store.open(rated.database) as store:
         texts = {pair.text_a for pair in store_pairs.read_pairs(store)}
         rater = store_raters.invite_rater(store, "Eve")[0]
-        while batch := handout.claim_pairs(store, rater, rated.hand_out_plan):
-            first = batch[0].text_a in texts
-            verdicts.save_verdict(
-                store, batch[0].presentation, {"fluency": "A" if first else "B"}, rater=rater
-            )
+        for _ in range(7):
+            (pair,) = handout.claim_pairs(store, rater, rated.hand_out_plan)
+            choice = "A" if pair.text_a in texts else "B"
+            verdicts.save_verdict(store, pair.presentation, {"fluency": choice}, rater=rater)
         store_raters.decide_about_rater(store, "Bob", "include", by="owner", reason="sorry")
     assert ran("report", rated.folder).code == 0
     page = numbers(rated.report_folder)
     (row,) = page["tables"]["excluded_raters"]
-    assert (row["rater"], row["results"], row["verdicts"]) == ("Bob", "after", 8)
-    assert (
-        "1\u00a0rater excluded after the results were first seen (against the first; included again"
-        in page["answer"]
-    )
+    assert (row["rater"], row["verdicts"]) == ("Bob", 7)
+    assert f"1\u00a0rater {decisions} the results were first seen (against the first)" in page["answer"]
     counted, (included,) = page["tables"]["win_shares"][0], page["tables"]["with_excluded_raters"]
-    assert (counted["win_share"], included["win_share"]) == (1, pytest.approx(0.8))
+    # Bob's verdict on the last pair counts: one of four is against the first method.
+    assert counted["win_share"] == pytest.approx(1 - 1 / 4 / 8)
+    assert included["win_share"] == pytest.approx((7 * 4 / 5 + 3 / 4) / 8)
+    text = (rated.report_folder / "report.md").read_text(encoding="utf-8")
+    assert f"1 included again, {answer}" in text
+    assert "included again count, except on pairs that others had taken meanwhile" in text
+    assert "count in no other table" not in text.replace("Verdicts of excluded raters count in no other", "")
 
 
 def test_report_names_excluded_raters_if_no_others_rated(rated, ran):

@@ -114,9 +114,9 @@ def test_declared_panel_comes_before_its_judges(tmp_path):
         "a judged 12 pairs",
         "b judged 12 pairs",
         "2 more judges",
-        "The panel of 4 judges (majority) found no difference",
-        "The judge a found no difference",
-        "The judge b found no difference",
+        "The panel of 4 judges (majority) found no difference between x and y on c",
+        "The judge a found no difference between x and y on c",
+        "The judge b found no difference between x and y on c",
         "The table has 2 more judges.",
     ]
 
@@ -124,9 +124,12 @@ def test_declared_panel_comes_before_its_judges(tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["xx", "yy"] * 6, "The judge b found no difference"),
-        (["xx"] * 5, "The judge b gives no answer: too few pairs"),  # p is at least 2 · ½⁵ = .0625
-        (["xy"] * 12, "The judge b gives no answer: nothing to test"),
+        (["xx", "yy"] * 6, "The judge b found no difference between x and y on c."),
+        (
+            ["xx"] * 5,
+            "The judge b gives no answer on c: too few pairs favour x or y",
+        ),  # p is at least 2 · ½⁵ = .0625
+        (["xy"] * 12, "The judge b found every pair balanced between x and y on c."),
     ],
 )
 def test_judge_without_conclusion_found_nothing(tmp_path, words, says):

@@ -90,10 +90,64 @@ def test_no_judge_speaks_for_the_others(names):
     clear = table(dict.fromkeys(range(20), "y"), kind="model", raters=[names[1]])
     first_screen = screen(joined(undecided, clear))
     assert set(first_screen.answer.removesuffix(".").split(". ")) == {
-        f"The judge {names[0]} found no difference",
-        f"The judge {names[1]} preferred y on coherence",
+        f"The judge {names[0]} found no difference between x and y on coherence",
+        f"The judge {names[1]} preferred y to x on coherence (x 0\u00a0%)",
     }
     assert "Each result is about one judge" in first_screen.foot
+
+
+def judge_pairs(judge, letters, **more):
+    pairs = {f"{more.get('a')}{more.get('b')}{number}": letter for number, letter in enumerate(letters)}
+    return table(pairs, kind="model", raters=[judge], **more)
+
+
+@pytest.mark.parametrize(
+    ("tables", "plan", "answer", "detectable"),
+    [
+        ([judge_pairs("a", "x" * 20)], {}, ["x was preferred to y on coherence (100 %)"], False),
+        ([judge_pairs("a", "xy" * 10)], {}, ["No difference between x and y was found"], True),
+        (
+            [
+                judge_pairs("a", "x" * 20),
+                judge_pairs("a", "x" * 20, criterion="fluency"),
+                judge_pairs("b", "x" * 20),
+                judge_pairs("b", "-" * 20, criterion="fluency"),
+                judge_pairs("c", "xy" * 10),
+                judge_pairs("c", "xxx", criterion="fluency"),
+            ],
+            {},
+            [
+                "The judge a preferred x to y on coherence (100 %) and fluency (100 %)",
+                "The judge b preferred x to y on coherence (100 %)",
+                "found every pair balanced between x and y on fluency",
+                "The judge c found no difference between x and y on coherence",
+                "gives no answer on fluency: too few pairs favour x or y to tell them apart",
+            ],
+            False,
+        ),
+        (
+            [
+                *(judge_pairs("a", "x" * 20, a=a, b=b) for a, b in ("xy", "xz", "yz")),
+                judge_pairs("b", "y" * 20, a="x", b="y"),
+            ],
+            {"family": ["coherence"]},
+            [
+                "The judge a preferred x to y on coherence (100 %)",
+                "preferred x to z on coherence (100 %)",
+                "preferred y to z on coherence (100 %)",
+                "The judge b preferred y to x on coherence (x 0 %)",
+            ],
+            False,
+        ),
+    ],
+)
+def test_answer_gives_results_of_each_judge_once(tables, plan, answer, detectable):
+    first_screen = screen(joined(*tables), **plan)
+    phrases = first_screen.answer.replace("\u00a0", " ").removesuffix(".").replace(". ", "; ")
+    assert phrases.split("; ") == answer
+    assert "preferred" not in first_screen.more
+    # One judge's number of pairs says nothing about the results of the others.
+    assert ("would have been found" in first_screen.more) == detectable
 
 
 def test_paper_calls_results_outside_the_family_exploratory():
@@ -118,9 +172,12 @@ def test_answers_outside_the_declared_family_are_called_exploratory():
     )
     declared, undeclared = screen(frame, family=["coherence"]), screen(frame, family=["fluency"])
     assert "exploratory" not in declared.foot
-    assert "The judge m preferred y on fluency (not declared, and p is not corrected)." in declared.more
+    assert (
+        "The judge m preferred y to x on fluency (x 0\u00a0%) (not declared, and p is not corrected)."
+        in declared.more
+    )
     assert "exploratory, because they are not in the declared family" in undeclared.foot
-    assert "The judge m preferred y on fluency." in undeclared.more
+    assert "The judge m preferred y to x on fluency (x 0\u00a0%)." in undeclared.more
 
 
 @pytest.mark.parametrize(

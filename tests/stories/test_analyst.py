@@ -48,7 +48,7 @@ def test_verdict_table_gives_a_report_and_a_paper(run, table):
     assert "Declared on the command line: family = " in methods
     assert json.loads(Path("out/report.json").read_text(encoding="utf-8"))["tables"]["sensitivity"]
     judged = run("report", "judged.csv", "--set", "rater_kind=model", "--output", "out")  # over the first one
-    assert "The judge ben preferred new on quality" in judged.out
+    assert "The judge ben preferred new to old on quality (83\u00a0%)" in judged.out
     planned = run("power", "--share", "0.8", "--raters", "2", "--from", "judged.csv")
     assert planned.code == 0, planned
 

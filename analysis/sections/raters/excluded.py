@@ -12,6 +12,7 @@ from analysis.sections.results.shares import (
 )
 from analysis.sections.section import (
     Section,
+    group_by,
     make_result_labels,
     make_table_of_first_rows,
     name_first_method,
@@ -21,6 +22,11 @@ from guard_eval.reporting.words import count_in_words, find_criterion_title, for
 
 MAX_NAMED = 4
 """The largest number of results that the section's answer names."""
+INCLUDED = (
+    "Verdicts of excluded raters count in no other table. Verdicts of raters who were included again count, "
+    "except on pairs that others had taken meanwhile."
+)
+"""The section's note if raters were included again."""
 
 
 @declare_plan_keys()
@@ -47,10 +53,10 @@ def make_section(evidence: Evidence) -> Section | None:
         lambda row: {
             "Rater": remove_word_simulated(row.rater),
             "Excluded": row.at[:10],
-            "Results": row.results,
+            "First look at results": row.decisions,
             "Reason": row.reason,
         },
-        lambda row: {"Verdicts": row.verdicts},
+        lambda row: {"Verdicts left out": row.verdicts},
         csv_name="excluded_raters",
         caption="Excluded raters",
     )
@@ -67,7 +73,9 @@ def make_section(evidence: Evidence) -> Section | None:
         anchor="excluded",
         question="Who was excluded, and what would the result be with them?",
         answer=_answer_question(evidence),
-        notes=("Their verdicts count in no other table.",),
+        notes=(
+            INCLUDED if any(row.included for row in raters) else "Their verdicts count in no other table.",
+        ),
         tables=(*table, *results_table),
     )
 
@@ -77,6 +85,9 @@ def _answer_question(evidence: Evidence) -> str:
     raters = evidence.rows(list_excluded_raters)
     late = sum(rater.results == "after" for rater in raters)
     answer = f"{len(raters)} excluded, {late} of them after the results were first seen"
+    if inclusions := [rater.included for rater in raters if rater.included]:
+        late = inclusions.count("after")
+        answer += f"; {len(inclusions)} included again, {late} of them after the results were first seen"
     shares = describe_shares_with_excluded_raters(evidence)[:MAX_NAMED]
     return f"{answer}; with them: {join_with_and(shares)}" if shares else answer
 
@@ -100,14 +111,11 @@ def describe_exclusions(exclusions: Sequence[Exclusion], kind: str) -> str:
     '1 rater excluded after the results were first seen (too fast)'
     """
     parts = []
-    for when in ("before", "after"):
-        reasons = Counter(
-            rater.reason for rater in exclusions if rater.rater_kind == kind and rater.results == when
-        )
-        if reasons:
-            why = join_with_and(
-                [reason if n == 1 else f"{reason}, {n} raters" for reason, n in reasons.items()]
-            )
-            count = count_in_words(reasons.total(), "rater")
-            parts.append(f"{count} excluded {when} the results were first seen ({why})")
+    of_kind = [rater for rater in exclusions if rater.rater_kind == kind]
+    of_kind.sort(key=lambda rater: (rater.results == "after", rater.included))
+    for decisions, raters in group_by(of_kind, lambda rater: rater.decisions).items():
+        reasons = Counter(rater.reason for rater in raters)
+        why = join_with_and([reason if n == 1 else f"{reason}, {n} raters" for reason, n in reasons.items()])
+        count = count_in_words(len(raters), "rater")
+        parts.append(f"{count} {decisions} the results were first seen ({why})")
     return " and ".join(parts)
