@@ -36,11 +36,11 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
     Raises:
         StudyError: The file has another ending or cannot be written, or there is no database.
     """
-    problem = ""
-    if table != "notes":
-        with Store.open(study.database, declared=study.declared) as store:
-            problem = record_seen_results(store)
     result = _export_table(study, output, table)
+    if table == "notes" or not result.rows:
+        return result
+    with Store.open(study.database, declared=study.declared) as store:
+        problem = record_seen_results(store)
     return replace(result, warnings=(*result.warnings, *filter(None, [problem])))
 
 

@@ -4,6 +4,7 @@ Each check names the lines, the value and the remedy.
 """
 
 import re
+import unicodedata
 from itertools import combinations
 from typing import get_args
 
@@ -51,8 +52,8 @@ _THINGS = (("dataset",), ("method_a", "method_b"), ("criterion",), ("rater",), (
 """The columns with names, grouped by what they name: `method_a` and `method_b` both name methods."""
 _NUMBER = re.compile(r"0*(\d+)(\.0*(?!\d))?")
 _ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+|\d\.\d+[eE]\d+")
-_SPELLING = re.compile(r"(?<!\d)[\s_.#-]+|[\s_.#-]+(?!\d)|(?<!\d)0+(?=\d)")
-"""The signs and zeros of a name that one person may write or leave out. Signs between digits matter."""
+_SIGNS = re.compile(r"(?<!\d)[\s_.,:/#'’()-]+|[\s_.,:/#'’()-]+(?!\d)")
+"""The signs in names of raters that are not between two digits."""
 _SHARED = 0.5
 _FEWEST_ALIKE = 3
 """Different spellings are suspected only if at least this number of a rater's ids would become equal."""
@@ -100,7 +101,6 @@ def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) 
         )
     _refuse_lookalike_names(table)
     _refuse_ids_in_two_spellings(table)
-    _refuse_raters_in_two_spellings(table)
     table = unify_categories(table, [*METHODS, "verdict", "shown_first"])
     _check_methods_and_verdicts(table)
     if rater_kind is None:
@@ -221,19 +221,31 @@ def _refuse_ids_in_two_spellings(table: pd.DataFrame) -> None:
                     )
 
 
-def _refuse_raters_in_two_spellings(table: pd.DataFrame) -> None:
-    """Refuse raters who share no pair, if their names differ only in signs and zeros: r 1 and r-01."""
+def refuse_raters_in_two_spellings(table: pd.DataFrame) -> None:
+    """Refuse raters who share no pair, if their names differ only in signs, accents or zeros: r 1 and r-01.
+
+    Two raters of one pair are two people. A study's own raters are not checked, because the study has given
+    them their names.
+    """
     pairs = table.groupby("rater", observed=True)["pair_id"].agg(set)
-    raters: dict[str, str] = {}
-    for rater in map(str, pairs.index):
-        form = _SPELLING.sub("", rater.casefold()) or rater
-        other = raters.setdefault(form, rater)
-        if other != rater and pairs[other].isdisjoint(pairs[rater]):
-            where = format_line_numbers((table["rater"] == rater).to_numpy(), table.index)
-            raise StudyError(
-                f"rater is {other!r}, and {rater!r} on {where}, and these two share no pair. If they are the "
-                "same rater, write one name in all rows. If not, write names that differ more"
-            )
+    for raters in pairs.groupby(pairs.index.map(_simplify_rater_name)).groups.values():
+        for rater, other in combinations(map(str, raters), 2):
+            if pairs[rater].isdisjoint(pairs[other]):
+                where = format_line_numbers((table["rater"] == other).to_numpy(), table.index)
+                raise StudyError(
+                    f"rater is {rater!r}, and {other!r} on {where}, and these two share no pair. If they are "
+                    "the same rater, write one name in all rows. If not, write names that differ more"
+                )
+
+
+def _simplify_rater_name(name: object) -> str:
+    """Return a rater's name without what one person may write or leave out.
+
+    These are case, accents of Latin letters, signs except between digits, and zeros before a last number.
+    """
+    letters = unicodedata.normalize("NFKD", str(name).casefold())
+    plain = _SIGNS.sub("", re.sub("[\u0300-\u036f]", "", letters))
+    return re.sub(r"^(\D*?)0+(?=\d+$)", r"\1", plain) or str(name)
 
 
 def _check_methods_and_verdicts(table: pd.DataFrame) -> None:

@@ -105,16 +105,16 @@ class _CodedColumn:
     """A column while the rows of a file are read: each different text is stored once and has a code.
 
     Args:
-        size: The number of blank cells at first.
+        size: The number of earlier rows, which lack the column.
 
     Attributes:
-        codes: The code of each text. A blank cell has the code 0.
-        cells: The codes of the rows.
+        codes: The code of each text.
+        cells: The codes of the rows; −1 if a row lacks the column.
     """
 
     def __init__(self, *, size: int) -> None:
-        self.codes = {"": 0}
-        self.cells = [0] * size
+        self.codes: dict[str, int] = {}
+        self.cells = [-1] * size
 
     def add_text(self, text: str, name: str, where: str) -> int:
         """Return the code of a text, which may be new.
@@ -130,7 +130,7 @@ class _CodedColumn:
 
     def add_blank_cells(self, size: int) -> None:
         """Add blank cells until the column has `size` rows."""
-        self.cells += [0] * (size - len(self.cells))
+        self.cells += [-1] * (size - len(self.cells))
 
     def make_texts(self) -> pd.Categorical:
         """Return the column as categorical texts (`convert_to_texts`)."""

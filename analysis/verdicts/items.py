@@ -164,7 +164,6 @@ def find_item_columns(
         name
         for name in (*table.columns_without_role, *table.list_existing("presentation"))
         if name not in verdict_columns and table.list_values(name) and not _is_about_verdict(table, name)
-        if is_called(name, "pair", "prompt") or not table.has_only_lists(name)
     ]
     named = [
         name
@@ -430,7 +429,12 @@ def _find_possible_pair_columns(table: Table, names: Sequence[str], free: Sequen
     once = list(filter(table.is_judged_once, names))
     couples = [couple for couple in combinations(ordered, 2) if not set(couple).isdisjoint(names)]
     if once:  # an id may begin again in each value of another column that may name the pair
-        couples = [couple for couple in couples if set(couple) <= set(names) and not set(couple) <= set(once)]
+        couples = [
+            (name, other)
+            for name, other in couples
+            if {name, other} <= set(names) and (name in once) != (other in once)
+            if table.count_distinct_rows(name, other) > max(map(table.count_distinct_rows, (name, other)))
+        ]
     return once + [",".join(couple) for couple in couples if table.is_judged_once(*couple)]
 
 

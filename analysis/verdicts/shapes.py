@@ -323,7 +323,8 @@ def _read_counts(table: Table, name: str) -> pd.Series:
 def _use_tie_columns(table: Table) -> None:
     """Read ties from a column such as both_equal, or from a column `result` with the cells win and tie.
 
-    The heading must be about ties or results, because other columns may hold words such as neutral.
+    The heading must be about ties or results, because other columns may hold words such as neutral. Or the
+    column has the same verdicts in other words.
 
     Raises:
         StudyError: A column may mark ties, but its cells are not clear.
@@ -337,9 +338,11 @@ def _use_tie_columns(table: Table) -> None:
         # Another column of the same verdicts says tie or skip in those rows in which this one is empty.
         is_tied = table[name].isin(list(filter(is_tie, cells)))
         is_skipped = table[name].isin(list(filter(means_no_verdict, cells)))
-        if is_tied.sum() >= FEWEST_ROWS and ((is_tied | is_skipped) == is_empty).all():
+        is_sided = table[name].isin(list(filter(names_side, cells)))
+        are_same = ((is_tied | is_skipped) == is_empty).all() and (is_sided == ~is_empty).all()
+        if is_tied.sum() >= FEWEST_ROWS and are_same and not is_name_of_aggregate(name):
             verdict = table["verdict"].mask(is_tied, TIE)
-            table.use_columns("verdict", [name], "it marks ties", verdict=verdict)
+            table.use_columns("verdict", [name], f"{int(is_tied.sum())} ties are only here", verdict=verdict)
             return
         if len(cells) > MAX_OUTCOMES:
             continue

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from analysis.verdicts.checks import KINDS, check_verdicts
+from analysis.verdicts.checks import KINDS, check_verdicts, refuse_raters_in_two_spellings
 from analysis.verdicts.files import FOREIGN, Record, VerdictFile, name_file_in_errors, read_program_file
 from analysis.verdicts.items import DECLARED_PAIR, NO_PAIR, name_unknown_raters
 from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings, find_methods
@@ -122,8 +122,15 @@ def read_verdicts(source: Source, declared: Declarations) -> pd.DataFrame:
         nearest = suggest_nearest_word(declared.form, list(FORMATS))
         raise StudyError(f"there is no format {declared.form!r}; {nearest}")
     if isinstance(source, pd.DataFrame):
-        return _read_frame(source, declared)
-    source = _list_paths(source)
+        whole = _read_frame(source, declared)
+    else:
+        whole = _read_files(_list_paths(source), declared)
+    refuse_raters_in_two_spellings(whole)
+    return whole
+
+
+def _read_files(source: Sequence[Path], declared: Declarations) -> pd.DataFrame:
+    """Read files of verdicts as one checked table."""
     tables = []
     loaded = load_files(source, declared)
     _refuse_unknown_words([frame for _, frame in loaded], declared)

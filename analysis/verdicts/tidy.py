@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.files import LEFT_OUT, NESTED, VerdictFormat
+from analysis.verdicts.files import LEFT_OUT, MAX_COLUMNS, NESTED, VerdictFormat
 from analysis.verdicts.items import (
     add_pair_and_prompt_columns,
     assign_raters,
@@ -143,6 +143,10 @@ def _convert_frame_to_table(frame: pd.DataFrame, declared: Declarations, items: 
             "frame.stack(), frame.reset_index(), or join the parts of each heading"
         )
     names = list(map(str, frame.columns))
+    if len(names) > MAX_COLUMNS:
+        raise StudyError(
+            f"the table has more than {MAX_COLUMNS:,} columns; remove columns that are not needed"
+        )
     if twice := [name for name in names if names.count(name) > 1]:
         raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
     table = Table(frame.set_axis(names, axis=1), declared, items)

@@ -42,6 +42,7 @@ _LARGEST_FORMATS = 2**22
 """The largest size in bytes of a workbook's part without cells, such as formats, names or relations."""
 _HIDDEN_ROW = re.compile(rb'<(?:\w+:)?row (?=[^>]*\bhidden="(?:1|true)")[^>]*\br="(\d+)"')
 """The start of a hidden row, and the row's number, in a workbook's sheet."""
+_FILLED_CELL = re.compile(rb"<(?:\w+:)?(?:v|is)>")
 _MOST_SHEET_ROWS = 2**20
 _MOST_CELLS = 2**24
 
@@ -357,11 +358,12 @@ def _check_sizes_of_workbook(data: bytes) -> None:
 
 
 def _find_hidden_rows(data: bytes) -> set[int]:
-    """Return the numbers of the hidden rows in all sheets of a workbook."""
+    """Return the numbers of the hidden rows in all sheets of a workbook that have cells with values."""
     is_sheet = re.compile(r"xl/worksheets/[^/]+\.xml").fullmatch
     with zipfile.ZipFile(BytesIO(data)) as packed:
         sheets = map(packed.read, filter(is_sheet, packed.namelist()))
-        return {int(row[1]) for sheet in sheets for row in _HIDDEN_ROW.finditer(sheet)}
+        filled = filter(_FILLED_CELL.search, sheets)
+        return {int(row[1]) for sheet in filled for row in _HIDDEN_ROW.finditer(sheet)}
 
 
 def _read_filled_rows(sheet: Any) -> list[tuple[int, list[str | None]]]:  # noqa: ANN401 (openpyxl has no types)

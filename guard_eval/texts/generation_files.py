@@ -144,10 +144,10 @@ class TextTable:
         return cls(name=name, stem=stem, records=records, errors=errors)
 
     def add_prompt_ids(self, prompts: Collection[Prompt]) -> Self:
-        """Return the table with the prompts' ids, if a column has the values of a column of the prompts.
+        """Return the table with the prompts' ids, if a column has a prompt column's ids or words.
 
         Texts without ids would be matched by their order in the file. A table with prompts or ids is returned
-        unchanged.
+        unchanged. Numbers are ids only under a heading such as `task_id`: others measure or count rows.
         """
         rows = [record.row for record in self.records]
         if len(rows) == 1 and rows[0].keys() <= {prompt.id for prompt in prompts}:  # an object: id → text
@@ -156,8 +156,10 @@ class TextTable:
         if any(key in row for row in rows for key in (*KEYS["prompt"], *KEYS["prompt_id"])):
             return self
         for key in rows[0]:
-            values = [str(row.get(key)) for row in rows]
-            ids = {str(prompt.columns.get(key)): prompt.id for prompt in prompts}
+            values = [_format_id(row.get(key)) for row in rows]
+            if not simplify_heading(key).endswith("id") and any(map(_is_number, values)):
+                continue
+            ids = {_format_id(prompt.columns.get(key)): prompt.id for prompt in prompts}
             if simplify_heading(key).endswith("id") and {*values} == {prompt.id for prompt in prompts}:
                 ids = {value: value for value in values}
             # A text may be for a prompt that is not among the prompts.
@@ -196,6 +198,16 @@ class TextTable:
                 if NOT_UTF8 in text.flaws and self.errors == "strict":
                     raise StudyError(f"{record.where}: a text is not UTF-8; {UTF8_REMEDY}")
                 yield position, text
+
+
+def _format_id(value: object) -> str:
+    """Return an id as text. pandas writes 7 as 7.0 if another cell of the column is empty."""
+    return re.sub(r"(?<=\d)\.0$", "", str(value))
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number."""
+    return re.fullmatch(r"[+-]?[\d.,]+", text) is not None
 
 
 class Fields:

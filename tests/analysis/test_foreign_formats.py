@@ -268,6 +268,7 @@ REFUSED = [
     (vote("model_a", None), "judge is empty on record 1"),
     (vote("model_a", "expert_0", a="gpt-4"), "has no verdicts; 1 left out: a method compared with itself"),
     (vote("model_a", "expert_0", a="half \ud83d"), "half a character"),
+    (vote("model_a", "expert_0") | {"half \ud83d": ""}, "half a character"),
     (
         task(1, annotation(1, fluency="Maybe"), annotation(2, fluency="A")),
         "verdict 'A' on .* may name a side, or something else.* Declare .*Maybe",

@@ -14,6 +14,7 @@ from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, verdicts
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
+from guard_eval.store import settings as store_settings
 from guard_eval.study.folder import Study
 
 pytestmark = pytest.mark.slow
@@ -161,6 +162,17 @@ def test_answer_names_excluded_raters_and_their_effect(rated, ran):
     html = (rated.report_folder / "index.html").read_text(encoding="utf-8")
     assert before in html
     assert "1\u00a0rater excluded after the results were first seen (too often for the first)" in html
+
+
+@pytest.mark.parametrize("arguments", [("--output", "verdicts.foo"), ("--table", "notes"), ()])
+def test_export_without_verdicts_shows_no_results(rated, ran, arguments):
+    if not arguments:
+        with Store.open(rated.database) as store:
+            for name in ("Ann", "Bob", "Cem", "Dee"):
+                store_raters.decide_about_rater(store, name, "exclude", by="owner", reason="a test")
+    ran("export", rated.folder, *arguments)
+    with Store.open(rated.database) as store:
+        assert store_settings.read_setting(store, store_settings.RESULTS_SEEN) is None
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,7 @@ def test_workbook_with_hidden_rows_is_refused(tmp_path):
     path = workbook(tmp_path, {"a": CELLS})
     book = openpyxl.load_workbook(path)
     book["a"].row_dimensions[9].hidden = True  # an empty row
+    book.create_sheet("empty").row_dimensions[3].hidden = True
     book.save(path)
     assert len(read(path)) == 3
     book["a"].row_dimensions[3].hidden = True  # as a filter does

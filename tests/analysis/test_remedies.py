@@ -7,6 +7,7 @@ import pytest
 from outcomes import AB, counts, refusal
 
 import analysis
+from guard_eval.errors import StudyError
 
 WORDS = {"plain": "plain", "rich": "rich"}
 _OFFER = re.compile(r"--set (?:'([^']*)'|(\S*[^\s.,()]))")
@@ -114,6 +115,30 @@ def test_empty_winner_is_a_tie_where_another_column_says_so(verdict, sides):
     # The last tie becomes a text that the rater skipped.
     table.loc[11, "choice"] = "skip"
     assert follow(table, [f"columns.verdict={verdict}"], columns) == ("5/3/3", 11)
+
+
+@pytest.mark.parametrize("heading", ["error", "gold", "majority_vote", "style_winner", "length"])
+@pytest.mark.parametrize("word", ["both", "tie", "same"])
+def test_other_words_beside_an_empty_winner_are_no_ties(heading, word):
+    rows = [
+        {"item": item, **AB, "rater": rater, "winner": "alpha" if item % 4 else None}
+        | {heading: None if item % 4 else word}
+        for item in range(12)
+        for rater in "xyz"
+    ]
+    try:
+        outcome = counts(pd.DataFrame(rows))
+    except StudyError as error:
+        outcome = "--set" in str(error)
+    assert outcome in {True, ("27/0/0", 9)}
+
+
+@pytest.mark.parametrize("heading", ["conversation", "scene"])
+@pytest.mark.parametrize("cell", ["[{}]", '[{{"role": "user", "content": "q{}"}}]', "{{{}}}"])
+def test_lists_that_repeat_name_what_was_compared(heading, cell):
+    rows = [{heading: cell.format(n), **AB, "rater": r, "winner": "alpha"} for n in range(12) for r in "xyz"]
+    assert counts(pd.DataFrame(rows)) == ("36/0/0", 12)
+    assert f"columns.pair_id={heading}" in refusal(pd.DataFrame(rows).drop(columns="rater"))
 
 
 def test_unknown_word_for_a_tie_in_another_column_is_asked():

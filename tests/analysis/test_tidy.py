@@ -119,6 +119,8 @@ def test_table_with_too_many_columns_is_refused(tmp_path):
     for name, content in (("a.csv", wide), ("a.jsonl", lines)):
         (tmp_path / name).write_text(content, encoding="utf-8")
         assert "has more than 2,048 columns; remove columns" in refusal(tmp_path / name)
+    frame = pd.DataFrame([range(9000)], columns=[f"c{number}" for number in range(9000)])
+    assert "has more than 2,048 columns; remove columns" in refusal(frame)
 
 
 def test_multiline_rows_keep_their_line_numbers(tmp_path):
@@ -242,7 +244,11 @@ def test_similar_names_are_refused_and_ids_may_differ_in_case(tmp_path, column, 
         ("rater 1", "rater1", True),
         ("R01", "r-1", True),
         ("ann_b", "Ann B", True),
+        ("Smith, A", "Smith A.", True),
+        ("José", "Jose", True),
+        ("P(1)", "p/1", True),
         ("1-1", "11", False),
+        ("61ab00f3", "61ab0f3", False),
         ("r10", "r1", False),
         ("की", "का", False),
     ],
@@ -250,12 +256,19 @@ def test_similar_names_are_refused_and_ids_may_differ_in_case(tmp_path, column, 
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_rater_in_two_spellings_is_refused(tmp_path, name, other, is_same, is_shared):
     rows = [(1, name), (2, name), (1 if is_shared else 3, other), (1, "zoe"), (3, "zoe")]
-    path = write(tmp_path, HEADER + "\n" + "".join(f"{pair},d,x,y,{rater},c,x\n" for pair, rater in rows))
+    path = write(tmp_path, HEADER + "\n" + "".join(f'{pair},d,x,y,"{rater}",c,x\n' for pair, rater in rows))
     if is_same and not is_shared:
         with pytest.raises(StudyError, match="and these two share no pair"):
             read(path)
     else:
         assert read(path)["rater"].nunique() == 3
+
+
+def test_each_two_of_three_spellings_are_compared(tmp_path):
+    rows = [(1, "r 1"), (2, "r 1"), (1, "r1"), (2, "r01")]  # the first has a pair with each of the others
+    path = write(tmp_path, HEADER + "\n" + "".join(f"{pair},d,x,y,{rater},c,x\n" for pair, rater in rows))
+    with pytest.raises(StudyError, match="rater is 'r01', and 'r1' on line 4, and these two share no pair"):
+        read(path)
 
 
 MODELS = "gpt-4,claude-3-opus,Llama 3,Qwen2.5-7B,judge,a2/model,o3,JudgeLM-13B,command-a,kimi-k2"

@@ -298,13 +298,28 @@ IDS = {
 @pytest.mark.parametrize(("of_prompts", "of_texts"), IDS.values(), ids=IDS)
 def test_ids_under_other_headings_are_recognised(run, tmp_path, of_prompts, of_texts):
     """Parallel requests write texts in another order than that of the prompts."""
-    numbered = list(enumerate(QUESTIONS))
-    source = write(tmp_path, "source.jsonl", [{of_prompts: 7 + n, "prompt": q} for n, q in numbered])
-    x = [{"request": n % 2, of_texts: 7 + n, "text": f"x on {q}"} for n, q in numbered[::-1]]
-    y = [{of_texts: 7 + n, "text": f"y on {q}", "response_id": 7} for n, q in (*numbered[2:], *numbered[:2])]
+    names = [f"topic {n}" if of_prompts == "topic" else n + 7 for n in range(5)]
+    named = list(zip(names, QUESTIONS, strict=False))
+    source = write(tmp_path, "source.jsonl", [{of_prompts: name, "prompt": q} for name, q in named])
+    x = [{"request": n % 2, of_texts: name, "text": f"x on {q}"} for n, (name, q) in enumerate(named[::-1])]
+    y = [{of_texts: name, "text": f"y on {q}", "response_id": 7} for name, q in (*named[2:], *named[:2])]
     if of_prompts == of_texts:
-        y.append({of_texts: 99, "text": "Of another prompt.", "response_id": 8})
+        y.append({of_texts: names[-1], "text": "Of another prompt.", "response_id": 8})
+    if of_prompts == "question_id":  # as pandas writes numbers beside an empty cell
+        y = [row | {of_texts: float(row[of_texts])} for row in y]
     files = write(tmp_path, "x.jsonl", x), write(tmp_path, "y.csv", y)
+    assert run("new", "s", "--prompts", source, "--texts", *files).code == 0
+    assert texts_of(tmp_path / "s") == EXPECTED
+
+
+@pytest.mark.parametrize("heading", ["length", "rank", "index"])
+def test_numbers_that_are_no_ids_leave_texts_in_order(run, tmp_path, heading):
+    rows = list(enumerate(QUESTIONS, start=1))
+    source = write(tmp_path, "source.jsonl", [{heading: n, "prompt": q} for n, q in rows])
+    files = [
+        write(tmp_path, f"{name}.jsonl", [{heading: 5 - n, "text": f"{name} on {q}"} for n, q in rows])
+        for name in ("x", "y")
+    ]
     assert run("new", "s", "--prompts", source, "--texts", *files).code == 0
     assert texts_of(tmp_path / "s") == EXPECTED
 
