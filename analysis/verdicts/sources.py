@@ -1,6 +1,5 @@
 """Read the verdicts of a data frame or of files. The first record of a file shows its format."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -339,8 +338,8 @@ def recognise_format(file: VerdictFile, columns: Mapping[str, str]) -> str:
         return TABLE
     if first.keys() >= _SAMPLES:
         raise StudyError(
-            f"{file.path} has texts of lm-evaluation-harness but no verdicts. To score the texts, "
-            f"run: guard-eval measure {shlex.quote(str(file.path))}"
+            f"{file.path} has texts of lm-evaluation-harness but no verdicts. To score the texts, give the "
+            "file to guard-eval measure"
         )
     names = [name for name, form in FOREIGN.items() if form.matches(first)]
     if len(names) > 1:

@@ -438,7 +438,7 @@ def test_error_names_the_record_of_a_foreign_file(tmp_path, form):
         (gzip.compress(b'[{"a": 1}]', mtime=0)[:-9], "cannot read"),
         (
             b'[{"doc_id": 1, "resps": [], "arguments": []}]',
-            "but no verdicts. To score the texts, run: guard-eval measure .*broken.json",
+            "but no verdicts. To score the texts, give the file to guard-eval measure",
         ),
     ],
 )
