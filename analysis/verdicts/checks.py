@@ -227,10 +227,11 @@ def refuse_raters_in_two_spellings(table: pd.DataFrame) -> None:
     Two raters of one pair are two people. A study's own raters are not checked, because the study has given
     them their names.
     """
-    pairs = table.groupby("rater", observed=True)["pair_id"].agg(set)
-    for raters in pairs.groupby(pairs.index.map(_simplify_rater_name)).groups.values():
-        for rater, other in combinations(map(str, raters), 2):
-            if pairs[rater].isdisjoint(pairs[other]):
+    names = pd.Series(table["rater"].unique().astype(object))
+    for raters in names.groupby(names.map(_simplify_rater_name)).agg(list):
+        for rater, other in combinations(raters, 2):
+            pairs, others = (set(table["pair_id"][table["rater"] == name]) for name in (rater, other))
+            if pairs.isdisjoint(others):
                 where = format_line_numbers((table["rater"] == other).to_numpy(), table.index)
                 raise StudyError(
                     f"rater is {rater!r}, and {other!r} on {where}, and these two share no pair. If they are "
@@ -238,14 +239,14 @@ def refuse_raters_in_two_spellings(table: pd.DataFrame) -> None:
                 )
 
 
-def _simplify_rater_name(name: object) -> str:
+def _simplify_rater_name(name: str) -> str:
     """Return a rater's name without what one person may write or leave out.
 
     These are case, accents of Latin letters, signs except between digits, and zeros before a last number.
     """
-    letters = unicodedata.normalize("NFKD", str(name).casefold())
+    letters = unicodedata.normalize("NFKD", name.casefold())
     plain = _SIGNS.sub("", re.sub("[\u0300-\u036f]", "", letters))
-    return re.sub(r"^(\D*?)0+(?=\d+$)", r"\1", plain) or str(name)
+    return re.sub(r"^(\D*?)0+(?=\d+$)", r"\1", plain) or name
 
 
 def _check_methods_and_verdicts(table: pd.DataFrame) -> None:

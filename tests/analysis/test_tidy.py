@@ -267,7 +267,7 @@ def test_rater_in_two_spellings_is_refused(tmp_path, name, other, is_same, is_sh
 def test_each_two_of_three_spellings_are_compared(tmp_path):
     rows = [(1, "r 1"), (2, "r 1"), (1, "r1"), (2, "r01")]  # the first has a pair with each of the others
     path = write(tmp_path, HEADER + "\n" + "".join(f"{pair},d,x,y,{rater},c,x\n" for pair, rater in rows))
-    with pytest.raises(StudyError, match="rater is 'r01', and 'r1' on line 4, and these two share no pair"):
+    with pytest.raises(StudyError, match="rater is 'r1', and 'r01' on line 5, and these two share no pair"):
         read(path)
 
 
