@@ -31,7 +31,7 @@ def ann(store, make_pairs, add_new_pairs, plan):
     }
     same |= {"max_output_tokens": 9, "sent": b"a question", "cost": 5, "run": "r"}
     with store.begin_write() as (db, now):
-        store_instruction(db, Instruction(**dict.fromkeys(INSTRUCTION, "i")))
+        store_instruction(db, Instruction(**dict.fromkeys(INSTRUCTION, "i") | {"form": "chat/text/"}))
         when = {"sent_at": now, "leased_until": now + timedelta(hours=1)}
         for key, state, response in (("k0", "answered", b"an answer"), ("k1", "open", None)):
             add_rows(db, "request", [{"key": key, "state": state, "response": response, **same, **when}])
