@@ -216,17 +216,19 @@ def test_the_first_verdict_stores_the_settings(store_url, make_pairs, plan, judg
     def declared(store):
         return [read_settings_at_first_verdict(store, name) for name in ("people", "judge gpt")]
 
-    with Store.open(store_url, create=True, declared={"people": "first", "judge gpt": "first"}) as store:
+    with Store.open(
+        store_url, create=True, declared={"people": '{"n": 1}', "judge gpt": '{"n": 1}'}
+    ) as store:
         pairs.add_pairs(store, make_pairs(2))
         rater, _ = raters.invite_rater(store, "Ann")
         first, second = claim_pairs(store, rater, plan, limit=2)
         assert declared(store) == [None, None]
         save_choice(store, rater, first)
-        assert declared(store) == ["first", None]
-    with Store.open(store_url, declared={"people": "changed since", "judge gpt": "its own"}) as store:
+        assert declared(store) == ['{"n": 1}', None]
+    with Store.open(store_url, declared={"people": '{"n": 2}', "judge gpt": '{"n": 3}'}) as store:
         save_choice(store, rater, second)
         judge_all(store, "gpt", plan)
-        assert declared(store) == ["first", "its own"]
+        assert declared(store) == ['{"n": 1}', '{"n": 3}']
 
 
 def test_later_settings_are_not_stored_for_old_verdicts(store_url, make_pairs, plan):
