@@ -7,8 +7,6 @@ import shlex
 from importlib import metadata
 from urllib.parse import unquote
 
-from pydantic_core import ValidationError
-
 _PASSWORD = re.compile(r"(?i)(://(?!\[)[^\s/:'\"]*:)[^\s'\"]*(?=@)|(password=)[^\s&'\"]+")
 
 
@@ -60,6 +58,8 @@ def format_count(number: int, noun: str) -> str:
 
 def get_first_line(error: Exception) -> str:
     """Return the first line of an error's message, without a full stop; for pydantic, its first problem."""
+    from pydantic_core import ValidationError  # noqa: PLC0415 (commands without an error start without it)
+
     if isinstance(error, ValidationError):
         problem = error.errors(include_url=False, include_input=False)[0]
         return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
