@@ -124,11 +124,13 @@ class ModelFiles:
                 GenerationConfig.from_pretrained(source)
         except Exception as error:
             raise _make_load_error(source, version, error) from error
-        if "/" in (attention := str(getattr(config, "_attn_implementation", None))):  # a repository
-            raise StudyError(
-                f"the model {source!r} names code on the Hub for its attention, {attention}, which is never "
-                "run; remove _attn_implementation from its config.json"
-            )
+        for key in ("_attn_implementation", "_experts_implementation"):  # a part of a model has the whole's
+            code = str(getattr(config, key, None))
+            if "/" in code:
+                raise StudyError(
+                    f"the model {source!r} names code on the Hub, {code}, which is never run; remove {key} "
+                    "from its config.json"
+                )
         return cls(source, version, config)
 
     @property

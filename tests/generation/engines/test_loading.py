@@ -162,10 +162,11 @@ def test_code_in_a_model_is_never_run(folder, tmp_path, load):
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation"])
-def test_code_on_the_hub_for_attention_is_refused(folder, key):
-    change_config(folder, **{key: "kernels-community/vllm-flash-attn3"})
-    refused(folder, "which is never run; remove _attn_implementation")
+@pytest.mark.parametrize("code", ["kernels-community/vllm-flash-attn3", {"": "kernels-community/vllm"}])
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "_experts_implementation"])
+def test_code_on_the_hub_is_refused(folder, key, code):
+    change_config(folder, **{key: code})
+    refused(folder, "which is never run; remove _")
 
 
 @pytest.mark.parametrize("spread", [*get_args(Spread), {"": "cpu"}], ids=str)
