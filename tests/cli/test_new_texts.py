@@ -520,8 +520,8 @@ def test_measure_finds_the_same_systems_as_new(run, tmp_path):
     scores = json.loads(run("measure", file, "--metrics", "length", "--json").out)["scores"]
     assert {row["strategy"] for row in scores} == {"x", "y"}
     cut = plain(tmp_path, "cut", words="and so"), plain(tmp_path, "done", words="So it is.")
-    said = run("measure", *cut, "--metrics", "length").out
-    assert "100 % of cut's texts end in mid-sentence, none of done's" in said
+    printed = run("measure", *cut, "--metrics", "length").out
+    assert "100 % of cut's texts end in mid-sentence, none of done's" in printed
     doubtful = wide(tmp_path, "x", "y", score=1)
     assert "'score' holds '1'" in run("measure", doubtful, "--metrics", "length").refused()
 
