@@ -34,7 +34,7 @@ from analysis.verdicts.table import (
 )
 from analysis.verdicts.words import format_set_options, is_model_name
 from guard_eval.errors import StudyError
-from guard_eval.files.headings import simplify_heading
+from guard_eval.files.headings import differ_only_in_side, simplify_heading
 from guard_eval.reporting.words import join_with_and
 
 NO_PAIR = "each row is a pair of its own: nothing names what was compared"
@@ -83,8 +83,8 @@ def add_pair_and_prompt_columns(
     Raises:
         StudyError: It is not clear whether a column names the pair or the prompt.
     """
-    items = find_item_columns(table, verdict_columns, form)
     is_program = form is not None
+    items = find_item_columns(table, verdict_columns, form)
     name = next(iter(items.pair), "")
     if name and not is_program:
         message = "{name} is empty on {where}, and names what was compared; fill in every cell, or "
@@ -163,8 +163,12 @@ def find_item_columns(
     free = [
         name
         for name in (*table.columns_without_role, *table.list_existing("presentation"))
-        if name not in verdict_columns and table.list_values(name) and not _is_about_verdict(table, name)
+        if name not in verdict_columns
+        and table.list_values(name)
+        and not table.has_only_verdicts(name)
+        and not read_sides(table, name).any()
     ]
+    free = [*_join_texts_of_both_sides(table, [] if is_program else free), *free]
     named = [
         name
         for name in table.find_headings(ITEMS)
@@ -194,7 +198,7 @@ def find_item_columns(
         # Ids that differ in every pair group none, so another column may be the prompt.
         if items.prompt != "prompt_id" or table.count_distinct_rows("prompt_id") < items.count_pairs(table):
             return items
-    if table.joined and not is_declared:
+    if table.joined and not is_declared and not differ_only_in_side(*table.joined[:2]):
         return items._replace(prompt=_find_prompt_in_joined_columns(table))
     is_unsure = items.prompt in {"", "prompt_id"} and not is_declared
     if is_unsure and (form is None or form.asks):
@@ -202,9 +206,20 @@ def find_item_columns(
     return items
 
 
-def _is_about_verdict(table: Table, name: str) -> bool:
-    """Return whether a column says which method was first, or has only verdicts."""
-    return bool(read_sides(table, name).any()) or table.has_only_verdicts(name)
+def _join_texts_of_both_sides(table: Table, free: Sequence[str]) -> list[str]:
+    """Join the first two columns such as text_a and text_b whose cells together name the pair.
+
+    A text is in few pairs. A score or a setting of the texts is in more couples, or says nothing but methods.
+    """
+    methods = len(set(table.list_values(*METHODS)))
+    for couple in combinations(free, 2) if not table.joined else ():
+        if differ_only_in_side(*couple):
+            count = table.join_cells(*couple).nunique()
+            texts = len(set(table.list_values(*couple)))
+            if table.count_pairs() < count < table.size and 2 * count <= max(2, methods - 1) * texts:
+                table.join_columns(",".join(couple))
+                return [",".join(couple)]
+    return []
 
 
 def _find_items_by_heading(table: Table, named: Sequence[str], free: Sequence[str]) -> ItemColumns:
@@ -392,6 +407,7 @@ def _use_or_refuse_possible_item(table: Table, items: ItemColumns, free: Sequenc
     likely = [name for name in free if _may_column_name_item(table, name, items, is_named=is_named)]
     groups_rows = is_row and not is_named
     unknown = [n for n in free if n in likely or (groups_rows and _may_column_group_rows(table, n))]
+    unknown = list(filter(table.is_varying, unknown)) or unknown
     pair_columns = _find_possible_pair_columns(table, unknown, free)
     if groups_rows and not pair_columns:
         together = _find_columns_that_group_rows(table, [*free, *marks, *table.list_existing("slot")])
@@ -635,7 +651,7 @@ def _describe_repeated_verdicts(
             "If a column names the rater, what was asked (criterion), another showing of the same texts "
             f"(presentation), or other texts (pair_id), write {format_set_options(*settings, join=' or ')}"
         )
-    if heading and any(map(table.has_heading_of_other_side, table.columns_without_role)):
+    if heading and not table.joined and any(map(table.has_heading_of_other_side, table.columns_without_role)):
         options = format_set_options("columns.pair_id=", f"columns.prompt_id={heading}")
         remedies.append(f"If each row has other texts, write {options}")
     if "rater" not in table:

@@ -161,7 +161,7 @@ def _may_hold_methods(table: Table, first: str, second: str) -> bool:
     names, others = (set(table.list_values(name)) for name in (first, second))
     both = names | others
     is_mark = table.is_boolean(first) and not NO.isdisjoint(map(str.casefold, both))
-    is_other = is_mark or all(map(str.isdecimal, both)) or any(map(find_word_meaning, both))
+    is_other = is_mark or all(map(_NUMBER.fullmatch, both)) or any(map(find_word_meaning, both))
     are_different = not (table[first] == table[second]).any()
     repeat = not names.isdisjoint(others) or len(both) * FEWEST_ROWS <= table.size
     return bool(names and others) and are_different and repeat and not is_other
@@ -277,7 +277,7 @@ def _mark_equal_ratings(table: Table) -> pd.Series:
     are_equal = pd.Series(data=False, index=table.frame.index)
     ratings = [name for name in table.columns_without_role if has_word(name, "measures")]
     for name, other in combinations(ratings, 2):
-        if differ_only_in_side(name, other):
+        if differ_only_in_side(name, other) and any(map(names_worse_text, (name, other))):
             are_equal |= table[name] == table[other]
     for name in table.columns_without_role:
         if "margin" in split_heading_words(name):

@@ -342,6 +342,8 @@ def recognise_format(file: VerdictFile, columns: Mapping[str, str]) -> str:
             "file to guard-eval measure"
         )
     names = [name for name, form in FOREIGN.items() if form.matches(first)]
+    if find_method_headings(list(first), SYSTEMS):  # records of answers do not name the methods
+        names = [name for name in names if not FOREIGN[name].asks]
     if len(names) > 1:
         raise StudyError(
             f"{file.path} could be {join_with_and([FOREIGN[name].what for name in names])}; say which: "

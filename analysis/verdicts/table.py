@@ -267,8 +267,14 @@ class Table:
         """Add a column that joins the cells of several columns, whose headings are separated by commas."""
         parts = list(map(str.strip, heading.split(",")))
         self.joined += parts
-        others = self.get_texts(*parts[1:]).astype(object)
-        self.set_frame(self.frame.assign(**{heading: self[parts[0]].str.cat(others, sep=", ")}))
+        self.set_frame(self.frame.assign(**{heading: self.join_cells(*parts)}))
+
+    def join_cells(self, *names: str) -> pd.Series:
+        """Join the cells of columns in each row. Two texts are joined in the same order on any sides."""
+        cells = self.get_texts(*names).astype(object)
+        if len(names) == len(METHODS) and differ_only_in_side(*names):
+            cells[:] = np.sort(cells.fillna(""), axis=1)
+        return cells[names[0]].str.cat(cells.iloc[:, 1:], sep=", ")
 
     def leave_out_rows(self, is_left_out: pd.Series, why: str) -> None:
         """Leave out rows, and record their number and the reason."""

@@ -142,7 +142,7 @@ def _convert_frame_to_table(frame: pd.DataFrame, declared: Declarations, items: 
             "the table has several header rows or index columns (a MultiIndex); give it one header row: "
             "frame.stack(), frame.reset_index(), or join the parts of each heading"
         )
-    names = list(map(str, frame.columns))
+    names = [str(name).strip() for name in frame.columns]
     if len(names) > MAX_COLUMNS:
         raise StudyError(
             f"the table has more than {MAX_COLUMNS:,} columns; remove columns that are not needed"
@@ -244,12 +244,13 @@ def _use_column_with_common_heading(table: Table, role: str) -> None:
     named = table.find_common_headings(role)
     if role == "rater" and role not in table.declared_columns and _may_hold_verdicts(table, "rater"):
         raise StudyError("the cells of 'rater' are verdicts, such as A, and not names; rename the column")
-    if role == "criterion":  # numbers are ratings, and words such as A are verdicts
+    if role == "criterion":  # numbers are ratings, and words such as A and methods are verdicts
         cells = {name: table.list_values(name) for name in named}
         named = [
             name
             for name, texts in cells.items()
-            if not all(map(_NUMBER.fullmatch, texts)) and not any(map(find_word_meaning, texts))
+            if not all(map(_NUMBER.fullmatch, texts))
+            and not (any(map(find_word_meaning, texts)) or table.has_only_verdicts(name))
         ]
     else:
         named = [name for name in named if not _may_hold_verdicts(table, name)]
@@ -439,10 +440,11 @@ def _refuse_counted_votes(table: Table) -> None:
     """
     items = table.find_headings([*ITEMS, *GROUPS, "pairid"])
     repeated = filter(table.has_repeats, items)
-    keys = [*METHODS, *table.list_existing("verdict", "criterion", "dataset", "rater"), *repeated]
-    # In a survey, a row is a person.
+    keys = [*METHODS, *table.list_existing("criterion", "dataset", "rater"), *repeated]
+    outcomes = table.count_distinct_rows(*keys, *table.list_existing("verdict"))
+    # In a survey, a row is a person. Of several outcomes of an item, each has one row.
     may_count = "rater" not in table and table.declared_columns.get(HEADS) != "pair_id"
-    are_outcomes = may_count and table.count_distinct_rows(*keys) == table.size > 1
+    are_outcomes = may_count and table.count_distinct_rows(*keys) < outcomes == table.size
     for name in table.columns_without_role:
         cells = table.list_values(name)
         is_number = all(map(str.isdecimal, cells)) and bool(set(cells) - {"0", "1"})

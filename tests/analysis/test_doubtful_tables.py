@@ -39,6 +39,30 @@ def test_possible_item_column_must_be_declared(rows):
     assert f"--set columns.pair_id={next(iter(rows[0]))}" in refusal(pd.DataFrame(rows))
 
 
+@pytest.mark.parametrize("names", [("text_a", "text_b"), ("left_id", "right_id"), ("Summary 1", "Summary 2")])
+@pytest.mark.parametrize("turns", [0, 1])
+@pytest.mark.parametrize("cell", [int, "see text {}".format])
+def test_two_texts_name_a_pair_in_either_order(names, turns, cell):
+    """Three raters agree on the 12 pairs of 4 scenes; some of them saw the texts in the other order."""
+    orders = [(item, rater, (item + turns * rater) % 2) for rater in range(3) for item in range(12)]
+    table = pd.DataFrame(
+        dict(zip(names, [cell(2 * item + order), cell(2 * item + 1 - order)], strict=True))
+        | dict(zip(AB, ["alpha", "beta"][:: 1 - 2 * order], strict=True))
+        | {"rater": f"r{rater}", "winner": "alpha" if item < 9 else "beta"}
+        for item, rater, order in orders
+    )
+    assert counts(table) == ("27/0/9", 12)
+    joined = {"pair_id": ",".join(names)}
+    unnamed = table.drop(columns="rater")
+    assert f"columns.pair_id={','.join(names)}" in refusal(unnamed)
+    assert counts(unnamed, columns={**joined, "rater": ""}) == ("27/0/9", 12)
+    scenes = table.assign(scene=[item // 3 for item, *_ in orders])
+    assert "--set columns.prompt_id=scene" in refusal(scenes, columns=joined)
+    assert counts(scenes.rename(columns={"scene": "prompt"})) == ("27/0/9", 4)
+    ratings = {name: [item * rater % 5 + n for item, rater, _ in orders] for n, name in enumerate(names)}
+    assert counts(table.assign(item=[item for item, *_ in orders], **ratings)) == ("27/0/9", 12)
+
+
 @pytest.mark.parametrize(
     "names", [("page", "trial"), ("genre", "language"), ("list", "slot"), ("game", "run"), ("date", "time")]
 )
@@ -91,7 +115,8 @@ def test_only_possible_item_column_is_used(methods, pairs):
         {"scene": n % 6, "model_a": methods[0][n % 6], "model_b": methods[1][n % 6], "rater": n // 6}
         for n in range(60)
     ]
-    verdicts = analysis.read(pd.DataFrame(rows).assign(winner="A"), rater_kind="person")
+    table = pd.DataFrame(rows).assign(winner="A", **{" check ": "passed"})
+    verdicts = analysis.read(table, columns={"excluded": ""}, rater_kind="person")
     assert verdicts["pair_id"].nunique() == pairs
     assert set(verdicts.groupby("pair_id")["rater"].nunique()) == {10}
     sessions = pd.DataFrame(rows).assign(winner="A").rename(columns={"scene": "session"})
@@ -337,6 +362,15 @@ def test_item_numbers_are_not_counts_of_votes(name):
     assert counts(pd.DataFrame(rows)) == ("20/0/0", 20)
 
 
+@pytest.mark.parametrize("name", ["prompt_length", "row", "time_spent"])
+def test_number_beside_a_single_verdict_is_no_count(name):
+    rows = [
+        {"item": n // 2, "criterion": "xy"[n % 2], **AB, name: 50 + n, "winner": "AB"[n % 3 == 2]}
+        for n in range(24)
+    ]
+    assert analysis.read(pd.DataFrame(rows))["pair_id"].nunique() == 12
+
+
 @pytest.mark.parametrize(("name", "is_asked"), [("topic", False), ("genre", False), ("chapter", True)])
 def test_attribute_of_a_question_is_not_the_prompt(name, is_asked):
     """Several questions about one chapter depend on each other."""
@@ -432,8 +466,9 @@ def test_criteria_with_unusual_headings_are_not_lost(headings, criteria):
         assert f"may hold verdicts, too, beside {headings[2]}. If all are criteria" in message
         assert "columns.headings=rater" not in message
         columns = {"headings": "criterion"}
-    verdicts = analysis.read(table, columns=columns, rater_kind="person")
-    assert verdicts["criterion"].nunique() == criteria
+    for winners in ({}, {"A": "alpha", "B": "beta"}):
+        verdicts = analysis.read(table.replace(winners), columns=columns, rater_kind="person")
+        assert verdicts["criterion"].nunique() == criteria
 
 
 @pytest.mark.parametrize("name", ["item", "prompt"])
@@ -1030,6 +1065,7 @@ def test_equal_ratings_are_ties(ratings):
         for n, row in enumerate(rows):
             row[name] = value if n < 4 else value + n + number
     assert counts(pd.DataFrame(rows)) == ("8/4/0", 12)
+    assert counts(pd.DataFrame([{**row, "score_a": 4, "score_b": 4} for row in rows])) == ("8/4/0", 12)
 
 
 def test_score_of_one_text_is_no_verdict():

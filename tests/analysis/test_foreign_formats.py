@@ -323,6 +323,12 @@ def test_potato_file_is_read(tmp_path, form):
     ]
 
 
+def test_table_with_methods_is_not_read_as_potato(tmp_path):
+    row = {"user_id": "anna", "model_a": "guard", "model_b": "acs", "winner": "model_a"}
+    table = read(save(tmp_path, [{"instance_id": f"i{n}", **row} for n in range(3)]))
+    assert list(table["verdict"]) == ["guard"] * 3
+
+
 HEADER = "pair_id,dataset,method_a,method_b,rater,criterion,verdict"
 
 
