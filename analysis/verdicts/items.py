@@ -163,7 +163,10 @@ def find_item_columns(
     free = [
         name
         for name in (*table.columns_without_role, *table.list_existing("presentation"))
-        if name not in verdict_columns and table.list_values(name) and not _is_about_verdict(table, name)
+        if name not in verdict_columns
+        and table.list_values(name)
+        and not table.has_only_verdicts(name)
+        and not read_sides(table, name).any()  # the column says which method was first
     ]
     named = [
         name
@@ -200,11 +203,6 @@ def find_item_columns(
     if is_unsure and (form is None or form.asks):
         return _use_or_refuse_possible_item(table, items, free)
     return items
-
-
-def _is_about_verdict(table: Table, name: str) -> bool:
-    """Return whether a column says which method was first, or has only verdicts."""
-    return bool(read_sides(table, name).any()) or table.has_only_verdicts(name)
 
 
 def _find_items_by_heading(table: Table, named: Sequence[str], free: Sequence[str]) -> ItemColumns:
