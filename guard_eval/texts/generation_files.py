@@ -196,8 +196,8 @@ class TextTable:
                 return ids
             if are_known and not are_numbers:
                 return ids
-            places = {number: place for place, number in enumerate(ids)}
-            order = [len(ids), *(places.get(value, 0) for value in values)]
+            positions = {number: position for position, number in enumerate(ids)}
+            order = [len(ids), *(positions.get(value, 0) for value in values)]
             if {*values} == ids.keys() and any(0 < after < before for before, after in pairwise(order)):
                 raise StudyError(
                     f"{self.name}: {key!r} has the numbers of the prompts in another order. If they are the "
