@@ -207,6 +207,7 @@ class ModelFiles:
         try:
             tokenizer = AutoTokenizer.from_pretrained(self.source, trust_remote_code=False, **self.version)
             ordinary = tokenizer.get_vocab().keys() - {*tokenizer.all_special_tokens}
+            tokenizer("a")
         except Exception as error:  # broken files raise any kind of exception in transformers
             raise StudyError(missing.format(get_first_line(error))) from error
         if len(ordinary) < 2:

@@ -95,6 +95,7 @@ def give_pickle(content):
             "cannot read the tokenizer of the model .* put the tokenizer's files",
         ),
         ({"tokenizer.json": b"{"}, "cannot read the tokenizer of the model .* put the tokenizer's files"),
+        ({"tokenizer_config.json": b'{"model_max_length": "long"}'}, "cannot read the tokenizer"),
         ({"generation_config.json": b"{"}, "cannot load the model in .*generation_config.json"),
         ({"config.json": b"[1]"}, "cannot load the model in"),
     ],
