@@ -187,13 +187,13 @@ class ServedPlan:
         name = self.system.name
         existing = len(self.existing_texts) + count
         missing = len(self.missing_texts) - count
-        kept = [f"{name}: {existing} of {existing + missing} texts exist"]
+        state_lines = [f"{name}: {existing} of {existing + missing} texts exist"]
         if unreadable := len(self.missing_texts) - len(self.unrequested_texts):
             file = locate_served_file(self.study, self.system, UNREADABLE)
-            kept.append(
+            state_lines.append(
                 f"  answers without a text: {unreadable}; to request these texts again, delete {file}"
             )
-        return GenerationResult(existing={name: existing}, missing=missing, lines=(*kept, *lines))
+        return GenerationResult(existing={name: existing}, missing=missing, lines=(*state_lines, *lines))
 
 
 def _encode_body(body: Fields) -> bytes:

@@ -235,9 +235,9 @@ def test_paid_answer_without_a_text_is_kept_and_not_repeated(study, server, repl
     assert f"  1 not written: unreadable (no text: {words})" in result.lines
     (file,) = (opened.folder / "texts").glob("*.unreadable.jsonl")
     assert json.loads(file.read_text())["answer"] == words
-    again = generate_texts(opened, budget=5)
-    assert (len(server.bodies), again.missing, again.exit_code) == (6, 1, 3)
-    assert f"  answers without a text: 1; to request these texts again, delete {file}" in again.lines
+    second_run = generate_texts(opened, budget=5)
+    assert (len(server.bodies), second_run.missing, second_run.exit_code) == (6, 1, 3)
+    assert f"  answers without a text: 1; to request these texts again, delete {file}" in second_run.lines
     file.unlink()
     assert generate_texts(opened, budget=5).existing == {NAME: 6}
     highest = ServedPlan(study=opened, system=opened.settings.systems[NAME], prompts=()).compute_max_cost

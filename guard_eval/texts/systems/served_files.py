@@ -20,7 +20,9 @@ from guard_eval.texts.systems.matching import SystemTexts, assign_prompt_to_text
 TEXTS = "texts"
 """The folder of a study for texts from servers and files."""
 
-SERVED, UNREADABLE, REQUESTS = ".served.jsonl", ".unreadable.jsonl", ".requests.jsonl"
+SERVED = ".served.jsonl"
+UNREADABLE = ".unreadable.jsonl"
+REQUESTS = ".requests.jsonl"
 """The endings of a served system's files: texts, answers without a text, and the costs of requests."""
 
 _OF_TEXTS = {"id": str, "text": str, "number": int, "request": str}

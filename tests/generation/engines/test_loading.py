@@ -154,6 +154,25 @@ def test_a_model_that_is_not_causal_is_refused(tmp_path, config):
     refused(tmp_path, f"is a {config.architectures[0]}, which does not continue texts")
 
 
+@pytest.mark.parametrize(
+    ("kind", "whole_model", "is_causal"),
+    [
+        ("qwen3_5", "Qwen3_5ForConditionalGeneration", True),  # transformers loads its language model
+        ("llama4", "Llama4ForConditionalGeneration", True),
+        ("bart", "BartForConditionalGeneration", False),  # its decoder writes nothing without the encoder
+        ("llava", "LlavaForConditionalGeneration", False),
+    ],
+)
+def test_multimodal_models_with_a_language_model_are_accepted(tmp_path, kind, whole_model, is_causal):
+    settings = {"model_type": kind, "architectures": [whole_model]}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    files = ModelFiles.open(str(tmp_path), "main")
+    if is_causal:
+        files.refuse_noncausal_model()
+    else:
+        refused(tmp_path, "does not continue texts")
+
+
 @pytest.mark.parametrize("load", [load_pretrained, partial(load_pretrained, kind="AutoModel")])
 def test_code_in_a_model_is_never_run(folder, tmp_path, load):
     classes = dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForCausalLM"), "mine.Mine")
