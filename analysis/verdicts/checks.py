@@ -186,8 +186,8 @@ def _refuse_ids_in_two_spellings(table: pd.DataFrame) -> None:
     which no rater has two.
     """
     for name in sorted(_IDS.intersection(table)):
-        texts = table[name].cat.categories.astype(str)
-        rounded = [text for text in texts if any(map(_ROUNDED.fullmatch, text.split(", ")))]
+        texts = pd.Series(table[name].cat.categories, dtype=str)
+        rounded = [text for text in texts.tolist() if any(map(_ROUNDED.fullmatch, text.split(", ")))]
         refuse_wrong_rows(
             table.assign(id=table[name]),
             table[name].isin(rounded),
@@ -200,11 +200,10 @@ def _refuse_ids_in_two_spellings(table: pd.DataFrame) -> None:
         if plain.str.isdecimal().any():
             plain = plain.str.replace(r"^[a-z]+(?=\d+$)", "", regex=True)
         for forms, fewest, share in ((numbers, 1, 0), (plain, _FEWEST_ALIKE, _SHARED)):
-            alike = rows[rows[name].isin(texts[forms.duplicated(keep=False)])]
-            raters = alike.groupby(name, observed=True)["rater"].agg(set)
-            ids = pd.Series(raters.index.astype(str))
+            alike = texts[forms.duplicated(keep=False)]
+            raters = rows[rows[name].isin(alike)].groupby(name, observed=True)["rater"].agg(set)
             couples: list[tuple[str, str]] = []
-            for group in ids.groupby(ids.map(dict(zip(texts, forms, strict=True)))).agg(list):
+            for group in alike[alike.isin(raters.index)].groupby(forms).agg(list):
                 compared = list(combinations(group, 2))
                 apart = [couple for couple in compared if raters[couple[0]].isdisjoint(raters[couple[1]])]
                 if forms is numbers or apart == compared:

@@ -254,7 +254,8 @@ def _refuse_third_answers(table: Table, names: Sequence[str], total: pd.Series) 
 def _refuse_third_counts(table: Table, names: Sequence[str], total: pd.Series) -> None:
     """Refuse a further column of counts, such as votes_none: it may count ties, or verdicts that are missing.
 
-    The heading is about votes or ties, or the votes of all rows are equally many only with this column.
+    The heading is about votes or ties, or the votes of all rows are equally many only with this column. A
+    column such as total may count all verdicts, of which some are no wins.
     """
     for name in table.columns_without_role:
         counts = pd.to_numeric(table[name].fillna("0"), errors="coerce")
@@ -262,6 +263,11 @@ def _refuse_third_counts(table: Table, names: Sequence[str], total: pd.Series) -
             continue
         is_named = has_word(name, "counting") or is_tie(" ".join(split_heading_words(name)))
         is_rest = len(total) >= FEWEST_ROWS and total.nunique() > 1 == (total + counts).nunique()
+        if is_called(name, "votes", "totals") and (counts >= total).all() and (counts > total).any():
+            raise StudyError(
+                f"{name} is larger than the sum of {join_with_and(names)}. If the rest are ties, add a "
+                f"column ties with their numbers. Else remove {name}"
+            )
         if (is_named or is_rest) and (counts != total).any():
             raise StudyError(_describe_third_answer(name, names))
 

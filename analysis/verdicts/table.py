@@ -140,7 +140,7 @@ def convert_to_texts(column: pd.Series) -> pd.Categorical:
             cells = cells.map(str, na_action="ignore").astype(object)
         texts = pd.Categorical(cells)
     is_used = np.bincount(texts.codes + 1, minlength=len(texts.categories) + 1)[1:] > 0
-    filled = sorted(text for text in texts.categories[is_used] if text.strip())
+    filled = sorted(text for text in texts.categories[is_used].tolist() if text.strip())
     return texts.set_categories(pd.Index(filled, dtype=object))
 
 

@@ -306,6 +306,14 @@ def test_third_answer_is_a_tie_or_must_be_declared(names, verdict):
     assert counts(table, verdicts=declared) == expected
 
 
+@pytest.mark.parametrize("total", ["total", "n", "num_votes"])
+def test_total_larger_than_the_wins_is_refused(total):
+    """Three rows have 5 + 2 wins of 10 verdicts. With a column of the 9 ties, no verdict is missing."""
+    table = pd.DataFrame([{"item": number, **AB, "wins_a": 5, "wins_b": 2, total: 10} for number in range(3)])
+    assert f"{total} is larger than the sum of wins_a and wins_b. If the rest are ties" in refusal(table)
+    assert counts(table.drop(columns=total).assign(ties=3)) == ("15/9/6", 3)
+
+
 def test_property_of_a_rater_can_be_the_prompt():
     """Each worker judges five pairs on one own web page. Pairs on one page are not independent."""
     rows = [{"url": f"x/{n // 5}", **AB, "worker_id": f"w{n // 5}", "winner": "model_a"} for n in range(20)]
