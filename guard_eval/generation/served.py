@@ -457,9 +457,7 @@ class ServedRun:
             result = await self._workers.limiter.send(
                 self._client.post(path, _encode_body(body)), admitted_at
             )
-            if isinstance(result, RequestFailure):
-                failure, cost = result, max_cost if result.billed else 0
-            else:
+            if isinstance(result, bytes):
                 facts = {
                     "id": prompt.id,
                     "number": text_number,
@@ -470,6 +468,8 @@ class ServedRun:
                 exact_cost = None if plan.price is None else plan.price.compute_cost(read_usage(result))
                 cost = max_cost if exact_cost is None else exact_cost
                 self.cost += cost
+            else:
+                failure, cost = result, max_cost if result.billed else 0
             if cost != max_cost:
                 append_row(plan.study, plan.system, REQUESTS, {"attempt": attempt, "cost": cost})
             self._budget.record_real_cost(max_cost, cost)

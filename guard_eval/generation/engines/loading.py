@@ -178,7 +178,7 @@ class ModelFiles:
         causal = {name for entry in names for name in ([entry] if isinstance(entry, str) else entry)}
         kind = self.config.model_type
         if kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # transformers loads the language model in it
-            causal.add(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.get(kind))
+            causal.add(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.get(kind, ""))
         declared = self.config.architectures or []
         if declared and causal.isdisjoint(declared):
             raise StudyError(
