@@ -34,6 +34,7 @@ from guard_eval.texts.rows import (
     read_rows,
     refuse_ambiguous_columns,
     refuse_side_columns,
+    refuse_unnamed_prompts,
 )
 
 FURTHER = "further texts of the prompt not read"
@@ -229,6 +230,8 @@ class TextTable:
         columns = columns or find_text_columns(self.records, self.name)
         systems = "" if len(columns) > 1 else find_system_column(self.records)
         refuse_ambiguous_columns(self.records, columns, systems, self.name)
+        if not prompts:
+            refuse_unnamed_prompts(self.records, (*columns, systems), self.name)
         for position, record in enumerate(self.records, start=1):
             for column in columns or ("",):
                 stem = str(record.row[systems]) if systems else self.stem
