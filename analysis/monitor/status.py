@@ -36,7 +36,7 @@ from guard_eval.texts.pair import count_missing_pairs
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
 from guard_eval.texts.systems.matching import SystemTexts
-from guard_eval.texts.systems.served_files import locate_served_texts
+from guard_eval.texts.systems.served_files import locate_served_file
 from guard_eval.texts.tuning import TUNE, group_systems_by_prompts
 
 State = Literal["complete", "partial", "missing", "broken"]
@@ -266,7 +266,7 @@ def _read_tuning_steps(study: Study, texts: Step) -> Iterator[Step]:
 def _read_metrics_step(study: Study, *, has_texts: bool) -> Step:
     systems = study.settings.system
     files = [study.folder / system.file for system in systems if system.file is not None]
-    files += [locate_served_texts(study, system) for system in systems if system.source == "server"]
+    files += [locate_served_file(study, system) for system in systems if system.source == "server"]
     texts = [*study.continuations_folder.glob("*/*.jsonl"), *(path for path in files if path.exists())]
     is_tuned = not study.settings.grids or study.valid_tuning_choice is not None
     measure = (study.format_command("measure"),) if has_texts and is_tuned else ()

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
@@ -33,6 +34,7 @@ from guard_eval.texts.rows import (
     read_rows,
     refuse_ambiguous_columns,
     refuse_side_columns,
+    refuse_unnamed_prompts,
 )
 
 FURTHER = "further texts of the prompt not read"
@@ -86,7 +88,7 @@ def read_generations(
     seen: Counter[tuple[object, ...]] = Counter()
     numbers: dict[tuple[object, ...], int] = {}
     generations = []
-    table = TextTable.open(path, errors="surrogateescape").add_prompt_ids((prompts or {}).values())
+    table = TextTable.open(path, errors="surrogateescape").add_prompts((prompts or {}).values())
     for position, text in table.read_texts(columns, prompts=prompts):
         flaws = text.flaws
         key = (text.dataset, text.strategy, text.run, text.prompt_id or text.prompt)
@@ -143,33 +145,73 @@ class TextTable:
             )
         return cls(name=name, stem=stem, records=records, errors=errors)
 
-    def add_prompt_ids(self, prompts: Collection[Prompt]) -> Self:
-        """Return the table with the prompts' ids, if a column has a prompt column's ids or words.
+    def add_prompts(self, prompts: Collection[Prompt]) -> Self:
+        """Return the table with the prompts' words or ids, if a column with another heading has them.
 
-        Texts without ids would be matched by their order in the file. A table with prompts or ids is returned
-        unchanged. Numbers are ids only under a heading such as `task_id`: others measure or count rows.
+        Texts without prompts and ids would be matched by their order in the file. A table that has them is
+        returned unchanged.
+
+        Raises:
+            StudyError: A column has the prompts' numbers in another order, and may be their id.
         """
         rows = [record.row for record in self.records]
         if len(rows) == 1 and rows[0].keys() <= {prompt.id for prompt in prompts}:  # an object: id → text
             texts = [{"prompt_id": name, "text": text} for name, text in rows[0].items()]
             return replace(self, records=[replace(self.records[0], row=text) for text in texts])
-        if any(key in row for row in rows for key in (*KEYS["prompt"], *KEYS["prompt_id"])):
+        if any(key in row for row in rows for key in KEYS["prompt"]):
+            return self
+        words = {prompt.text.strip() for prompt in prompts}
+        for key in rows[0]:
+            values = [str(row.get(key)) for row in rows]
+            if 2 * sum(value.strip() in words for value in values) >= len(values):
+                return self._replace_column(key, "prompt", values)
+        if any(key in row for row in rows for key in KEYS["prompt_id"]):
             return self
         for key in rows[0]:
             values = [_format_id(row.get(key)) for row in rows]
-            if not simplify_heading(key).endswith("id") and any(map(_is_number, values)):
-                continue
-            ids = {_format_id(prompt.columns.get(key)): prompt.id for prompt in prompts}
-            if simplify_heading(key).endswith("id") and {*values} == {prompt.id for prompt in prompts}:
-                ids = {value: value for value in values}
-            # A text may be for a prompt that is not among the prompts.
-            if len(ids) == len(prompts) and 2 * sum(value in ids for value in values) >= len(values):
-                records = [
-                    replace(record, row={**record.row, "prompt_id": ids.get(value, value)})
-                    for record, value in zip(self.records, values, strict=True)
-                ]
-                return replace(self, records=records)
+            if ids := self._find_prompt_ids(key, values, prompts):
+                return self._replace_column(key, "prompt_id", [ids.get(value, value) for value in values])
         return self
+
+    def _find_prompt_ids(
+        self, key: str, values: Sequence[str], prompts: Collection[Prompt]
+    ) -> Mapping[str, str]:
+        """Return the prompts' ids by the values of a column; an empty mapping if the values are no ids.
+
+        A text may be for a prompt that is not among the prompts. Numbers may also measure something, or count
+        the rows.
+
+        Raises:
+            StudyError: A column has the prompts' numbers in another order.
+        """
+        is_called_id = simplify_heading(key).endswith("id")
+        are_numbers = any(map(_is_number, values))
+        own_cells = [prompt.columns.get(key) for prompt in prompts]
+        for cells in (own_cells, [prompt.id for prompt in prompts]):
+            ids = {_format_id(cell): prompt.id for cell, prompt in zip(cells, prompts, strict=True)}
+            if len(ids) < len(prompts):
+                continue
+            are_known = 2 * sum(value in ids for value in values) >= len(values)
+            if is_called_id and (are_known or cells is own_cells):
+                return ids
+            if are_known and not are_numbers:
+                return ids
+            positions = {number: position for position, number in enumerate(ids)}
+            order = [len(ids), *(positions.get(value, 0) for value in values)]
+            if {*values} == ids.keys() and any(0 < after < before for before, after in pairwise(order)):
+                raise StudyError(
+                    f"{self.name}: {key!r} has the numbers of the prompts in another order. If they are the "
+                    "prompts' ids, rename it to 'prompt_id', here and in the file of prompts. Else remove it"
+                )
+        return {}
+
+    def _replace_column(self, old: str, name: str, values: Sequence[str]) -> Self:
+        """Return the table with a column in place of the column `old`."""
+        records = [
+            replace(record, row={name: value, **{key: record.row[key] for key in record.row if key != old}})
+            for record, value in zip(self.records, values, strict=True)
+        ]
+        return replace(self, records=records)
 
     def has_column(self, name: str) -> bool:
         """Return whether the first row has a text in the column with this name."""
@@ -188,6 +230,8 @@ class TextTable:
         columns = columns or find_text_columns(self.records, self.name)
         systems = "" if len(columns) > 1 else find_system_column(self.records)
         refuse_ambiguous_columns(self.records, columns, systems, self.name)
+        if not prompts:
+            refuse_unnamed_prompts(self.records, (*columns, systems), self.name)
         for position, record in enumerate(self.records, start=1):
             for column in columns or ("",):
                 stem = str(record.row[systems]) if systems else self.stem
@@ -202,7 +246,7 @@ class TextTable:
 
 def _format_id(value: object) -> str:
     """Return an id as text. pandas writes 7 as 7.0 if another cell of the column is empty."""
-    return re.sub(r"(?<=\d)\.0$", "", str(value))
+    return re.sub(r"^(-?\d+)\.0$", r"\1", str(value))
 
 
 def _is_number(text: str) -> bool:
@@ -280,13 +324,13 @@ class Fields:
     def read_string(self, name: str) -> str | None:
         """Return the value of a field as text. In ids and datasets, a number such as 1.0 becomes "1"."""
         key, value = self._find_filled_key(name)
-        if (
-            name in {"id", "prompt_id", "dataset"}
-            and type(value) in {int, float}
-            and float(str(value)).is_integer()
-        ):
+        if value is None:
+            return None
+        is_label = name in {"id", "prompt_id", "dataset"}
+        if is_label and type(value) in {int, float} and float(str(value)).is_integer():
             return f"{value:.0f}"
-        return None if value is None else self._read_text(key, value)
+        text = self._read_text(key, value)
+        return _format_id(text) if is_label else text
 
     def _find_filled_key(self, name: str) -> tuple[str, object]:
         """Return the first key of a field that has a value, and the value. An empty cell is no value."""

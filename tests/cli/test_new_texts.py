@@ -312,15 +312,39 @@ def test_ids_under_other_headings_are_recognised(run, tmp_path, of_prompts, of_t
     assert texts_of(tmp_path / "s") == EXPECTED
 
 
-@pytest.mark.parametrize("heading", ["length", "rank", "index"])
-def test_numbers_that_are_no_ids_leave_texts_in_order(run, tmp_path, heading):
-    rows = list(enumerate(QUESTIONS, start=1))
-    source = write(tmp_path, "source.jsonl", [{heading: n, "prompt": q} for n, q in rows])
-    files = [
-        write(tmp_path, f"{name}.jsonl", [{heading: 5 - n, "text": f"{name} on {q}"} for n, q in rows])
+def write_texts_of_x_and_y(folder, heading, rows):
+    """Write the texts of two systems with a number beside each text. Return the names of the files."""
+    return [
+        write(folder, f"{name}.jsonl", [{heading: n, "text": f"{name} on {q}"} for n, q in rows])
         for name in ("x", "y")
     ]
+
+
+@pytest.mark.parametrize("heading", ["item", "rank", "index", "sample", "nr", ""])
+def test_prompt_numbers_in_another_order_are_asked_about(run, tmp_path, heading):
+    """Numbers under these headings can be the prompts' ids, or count the rows of each file."""
+    rows = list(enumerate(QUESTIONS, start=1))
+    rotated = [*rows[1:], rows[0]]
+    source = write(tmp_path, "source.jsonl", [{heading: n, "prompt": q} for n, q in rows])
+    files = write_texts_of_x_and_y(tmp_path, heading, rotated)
+    message = run("new", "s", "--prompts", source, "--texts", *files).refused()
+    assert f"{heading!r} has the numbers of the prompts in another order" in message
+    write_texts_of_x_and_y(tmp_path, heading, rows)
     assert run("new", "s", "--prompts", source, "--texts", *files).code == 0
+    write(tmp_path, "source.jsonl", [{"prompt_id": n, "prompt": q} for n, q in rows])
+    write_texts_of_x_and_y(tmp_path, "prompt_id", rotated)
+    assert run("new", "t", "--prompts", source, "--texts", *files).code == 0
+    assert texts_of(tmp_path / "s") == texts_of(tmp_path / "t") == EXPECTED
+
+
+@pytest.mark.parametrize("number", [{}, {"id": 1}])
+def test_column_with_words_of_prompts_is_no_system(run, tmp_path, number):
+    """The column `message` has the prompts in another order. Rows have no ids, or the ids of the prompts."""
+    ids = [number and {"id": n} for n in range(len(QUESTIONS))]
+    rows = list(zip(ids, QUESTIONS, strict=True))
+    source = write(tmp_path, "source.jsonl", [name | {"prompt": q} for name, q in rows])
+    wide = [name | {"message": q, "x": f"x on {q}", "y": f"y on {q}"} for name, q in rows[::-1]]
+    assert run("new", "s", "--prompts", source, "--texts", write(tmp_path, "w.csv", wide)).code == 0
     assert texts_of(tmp_path / "s") == EXPECTED
 
 

@@ -125,7 +125,7 @@ def read_texts_of_system(system: System, path: Path, prompts: Sequence[Prompt] =
     Raises:
         StudyError: The file cannot be read, or has only texts of other systems.
     """
-    table = TextTable.open(path).add_prompt_ids(prompts)
+    table = TextTable.open(path).add_prompts(prompts)
     column = system.column or (system.name if table.has_column(system.name) else None)
     columns = [] if column is None else [column]
     by_system: dict[str, list[Generation]] = defaultdict(list)

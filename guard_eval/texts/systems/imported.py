@@ -83,8 +83,8 @@ def import_texts(
     systems = read_systems(sources, columns, prompts)
     if len(systems) < 2:
         raise StudyError(
-            f"only one system was found, {', '.join(systems)}; name the files of at least "
-            "two systems, or a file in which a column names the system of each text"
+            f"only one system was found, {', '.join(systems)}; name the files of at least two systems, or a "
+            "file with a column 'system', which names the system of each text"
         )
     if not prompts:
         _refuse_ambiguous_ids(systems.values())
@@ -182,17 +182,17 @@ def read_systems(
     result: dict[str, ImportedSystem] = {}
     unused = set(columns)
     for number, source in enumerate(sources, start=1):
-        table = TextTable.open(source).add_prompt_ids(prompts)
+        table = TextTable.open(source).add_prompts(prompts)
         name = table.name if len(sources) == 1 or isinstance(source, Path) else f"{table.name} {number}"
         used = [column for column in columns if column in table.records[0].row]
         unused -= set(used)
         for _, text in table.read_texts(used):
             system = result.setdefault(text.strategy, ImportedSystem(name=text.strategy, source=name))
             if system.source != name:
-                raise StudyError(
-                    f"{name} and {system.source} both have texts by {text.strategy!r}; name the system in "
-                    "each record (a key 'system'), or rename a file"
-                )
+                remedy = "name the system in each record (a key 'system'), or rename a file"
+                if text.strategy in table.records[0].row:  # each column seems to be a system
+                    remedy = "name the column of the texts (--column NAME), and call the prompts 'prompt'"
+                raise StudyError(f"{name} and {system.source} both have texts by {text.strategy!r}; {remedy}")
             has_prompt = text.prompt is None or text.prompt.strip()
             system.texts.append(text if has_prompt else replace(text, prompt=None))
     if unused:
