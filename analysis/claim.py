@@ -337,7 +337,7 @@ def _tabulate_percentages(rows: Sequence[PrintedRow]) -> Iterator[Table]:
         "Percentages": lambda row: row.percentages,
         "Ratings": lambda row: row.n,
         "Possible": _describe_percentages_possibility,
-        "Pooled p": lambda row: _format_p_range(row.lowest_p, row.highest_p),
+        "Pooled p": lambda row: " to ".join(dict.fromkeys(map(_format_p, (row.lowest_p, row.highest_p)))),
     }
     yield make_table(rows, columns, caption="What the percentages can be shares of")
 
@@ -348,7 +348,3 @@ def _describe_percentages_possibility(row: PrintedRow) -> str:
     if not can_add_up_to_100(row.percentages.split("/")):
         return "no; the sum is not 100"
     return "no; not together" if row.nearest == row.percentages else f"no; nearest {row.nearest}"
-
-
-def _format_p_range(low: float | None, high: float | None) -> str:
-    return _format_p(low) if low == high else f"{_format_p(low)} to {_format_p(high)}"

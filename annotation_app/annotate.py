@@ -90,7 +90,9 @@ def _prepare_study_for_serving(study: Study, store: Store, url: str, invite: str
         for rater in raters.read_rater_progress(store)
         if rater.kind == "person" and rater.state not in {"excluded", "revoked"}
     } | ({invite} - {None})
-    progress.show_notice(f"{pairs} pairs, {annotation.raters_per_pair} people each, {len(invited)} invited")
+    progress.show_notice(
+        f"pairs: {pairs}, people for each: {annotation.raters_per_pair}, invited: {len(invited)}"
+    )
     if annotation.recruitment.prolific or annotation.recruitment.oidc:
         places = raters.count_free_rater_places(store, study.hand_out_plan)
         progress.show_notice(f"{places} more people can come without an invite")

@@ -6,10 +6,12 @@ systems: against all systems that continue or, in the design `candidate`, agains
 systems are equally good, a positive lead is as likely as a negative lead of the same size, whatever happened
 on earlier prompts. This is the hypothesis of the sign-flip test.
 
-After a part t of the prompts, the statistic is |z| t^¼ with z = Σ lead / √Σ lead². The probability that the
-statistic ever reaches a value is integrated round by round (Armitage, McPherson and Rowe 1969), so p is valid
-at any round in which a couple stops. The power ¼ comes from Wang and Tsiatis (1987). An early stop only
-shortens a couple's series of leads, so Holm's correction over all couples is valid, too.
+After a part t of the prompts, the statistic is |z| t^¼ with |z| = (|Σ lead| − step/2) / √Σ lead². All leads
+are multiples of the step, so few prompts have few possible sums; without the correction by half a step, p is
+too small for them. The probability that the statistic ever reaches a value is integrated round by round
+(Armitage, McPherson and Rowe 1969), so p is valid at any round in which a couple stops. The power ¼ comes
+from Wang and Tsiatis (1987). An early stop only shortens a couple's series of leads, so Holm's correction
+over all couples is valid, too.
 """
 
 import math
@@ -25,6 +27,8 @@ from guard_eval.records import Contest, Couple, record
 
 METHOD = "largest |z| t^¼ over the rounds"
 Floats = NDArray[np.float64]
+DENOMINATOR = 5040
+"""Leads are compared as multiples of this fraction of 1. It is divisible by the numbers up to ten."""
 SHAPE = 0.25
 """The exponent ¼ of t. With 0, early rounds decide as easily as the last round; with ½, hardly ever."""
 
@@ -130,13 +134,16 @@ def _test_couple(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> 
         leads = np.append(leads, new)
         time = sum(sizes[:number]) / sum(sizes)
         length = float(np.linalg.norm(leads)) or 1.0
-        z = float(leads.sum()) / length
+        total = float(leads.sum())
+        multiples = np.rint(leads * DENOMINATOR).astype(np.int64)
+        step = float(np.gcd.reduce(multiples, initial=0)) / DENOMINATOR
+        z = max(0.0, abs(total) - step / 2) / length
         # No p is below that of a sign test on which all prompts agree.
         smallest_possible = 2.0 ** (1 - np.count_nonzero(leads))
-        p = max(compute_first_passage_p(abs(z) * time**SHAPE, sizes), smallest_possible)
+        p = max(compute_first_passage_p(z * time**SHAPE, sizes), smallest_possible)
         if p < smallest:
             smallest = p
-            leader = couple[z < 0]
+            leader = couple[total < 0]
     return Comparison(couple=couple, leads=leads, time=time, leader=leader, p=smallest)
 
 

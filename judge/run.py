@@ -53,9 +53,6 @@ from judge.questions import RequestBuilder
 POLL_SECONDS = 0.5
 """Seconds between two checks whether another process has stored an answer or the budget allows a request."""
 
-STORE_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-"""Seconds between attempts to store an answer in a database that cannot be used."""
-
 
 class PendingQuestion(NamedTuple):
     """A question without a verdict, with the next request and the failure of the last stored answer."""
@@ -335,22 +332,9 @@ class OnlineRun:
         )
 
     async def _store_result(self, result: RequestResult) -> None:
-        """Store the result of a request. If the database cannot be used, try again for a minute.
-
-        An answer is paid already, and a database server that restarts is back in seconds.
-
-        Raises:
-            StudyError: The database could not be used for a minute.
-        """
-        for pause in (0, *STORE_PAUSES_SECONDS):
-            await asyncio.sleep(self.workers.pace * pause)
-            try:
-                await self.journal.write(requests.store_request_results, result)
-            except StudyError as error:
-                failure = error
-            else:
-                return
-        raise failure
+        """Store the result of a request. While the database cannot be used, try again for a minute."""
+        store = partial(self.journal.write, requests.store_request_results, result)
+        await self.workers.store_paid_answer(store)
 
 
 def make_failed_request_result(row: int, error: RequestFailure) -> RequestResult:

@@ -13,14 +13,20 @@ from pathlib import Path
 from typing import Literal
 
 from analysis.monitor.ratings import MEANINGS, CriterionState, RaterState, Ratings, read_ratings
-from analysis.sections.section import Cells, group_by, make_labelled_table
+from analysis.sections.section import Cells, make_labelled_table
 from guard_eval import progress
 from guard_eval.errors import StudyError, format_count
 from guard_eval.records import PEOPLE, Pair, Prompt, find_declared_part_of_rater, record
 from guard_eval.reporting.escaping import NOTHING, join_lines
 from guard_eval.reporting.rendering import render_template_lines
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import capitalise, format_limits, format_number, replace_underscores
+from guard_eval.reporting.words import (
+    capitalise,
+    format_limits,
+    format_number,
+    join_first_parts,
+    replace_underscores,
+)
 from guard_eval.results import Result
 from guard_eval.store import RaterProgress, Store, manage, pairs, raters, settings
 from guard_eval.store.showings import slots
@@ -30,7 +36,7 @@ from guard_eval.texts.pair import count_missing_pairs
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
 from guard_eval.texts.systems.matching import SystemTexts
-from guard_eval.texts.systems.served_files import locate_served_texts
+from guard_eval.texts.systems.served_files import locate_served_file
 from guard_eval.texts.tuning import TUNE, group_systems_by_prompts
 
 State = Literal["complete", "partial", "missing", "broken"]
@@ -260,7 +266,7 @@ def _read_tuning_steps(study: Study, texts: Step) -> Iterator[Step]:
 def _read_metrics_step(study: Study, *, has_texts: bool) -> Step:
     systems = study.settings.system
     files = [study.folder / system.file for system in systems if system.file is not None]
-    files += [locate_served_texts(study, system) for system in systems if system.source == "server"]
+    files += [locate_served_file(study, system) for system in systems if system.source == "server"]
     texts = [*study.continuations_folder.glob("*/*.jsonl"), *(path for path in files if path.exists())]
     is_tuned = not study.settings.grids or study.valid_tuning_choice is not None
     measure = (study.format_command("measure"),) if has_texts and is_tuned else ()
@@ -438,9 +444,11 @@ def _make_rating_tables(ratings: Ratings, export_command: str) -> Iterator[Table
 def _make_criteria_table(rows: Sequence[CriterionState]) -> Table:
     """Return a table with a row per criterion, and with the comparison if there are several comparisons."""
     labels = [{"comparison": row.comparison, "criterion": replace_underscores(row.criterion)} for row in rows]
-    noted = group_by((row for row in rows if row.kappa.note), lambda row: row.kappa.note)
     if len({row.comparison for row in rows}) == 1:
         labels = [{"criterion": label["criterion"]} for label in labels]
+    noted: dict[str, list[str]] = {}
+    for row, label in zip(rows, labels, strict=True):
+        noted.setdefault(row.kappa.note, []).append(" on ".join(label.values()))
     figures = [
         {
             "verdicts": str(row.verdicts),
@@ -457,13 +465,8 @@ def _make_criteria_table(rows: Sequence[CriterionState]) -> Table:
         caption="Agreement, and preference for a side",
         note="same: two raters of a pair who say the same; κ: Fleiss; A: verdicts for the text shown as A, "
         "of those that are no ties."
-        + "".join(f" {', '.join(_name_criteria(rows))}: {note}." for note, rows in noted.items()),
+        + "".join(f" {join_first_parts(names, 3)}: {note}." for note, names in noted.items() if note),
     )
-
-
-def _name_criteria(rows: Iterable[CriterionState]) -> dict[str, None]:
-    """Return the names of the rows' criteria, each once."""
-    return dict.fromkeys(replace_underscores(row.criterion) for row in rows)
 
 
 def _make_raters_table(raters: Sequence[RaterState]) -> Table:

@@ -112,8 +112,3 @@ def find_published_figures(table_label: str) -> pd.DataFrame:
     decimals = figures["value"].str.partition(".")[2].str.len()
     number = figures["value"].replace({"yes": "1", "no": "0"}).astype(float)
     return figures.assign(number=number, decimals=decimals, half_unit=0.5 * 10.0**-decimals)
-
-
-def list_figure_labels() -> tuple[str, ...]:
-    """Return the labels of all tables that print figures."""
-    return tuple(f"tab:{path.stem}" for path in sorted(FOLDER.glob("*.csv")))

@@ -223,13 +223,12 @@ def _write_result_sentence(evidence: Evidence) -> str:
     rows = evidence.rows(select_rows_for_report_answer)
     ranked = _select_rankings_of_first_raters(evidence)
     test = _describe_tests(evidence, rows, ", two-sided")
-    has_test = False
     if ranked:
         covered = [row for row in covered if row.rater_group == ranked[0][0].rater_group]
-        has_test = ranked[0][0].p_any_difference is not None
-        test = ranked[0][0].any_difference_test if has_test else "without a test of any difference"
-    if len(ranked) > 1 and has_test:
-        test += f", corrected by {CORRECTION_NAMES[evidence.adjustment]} over {len(ranked)} criteria"
+        tests = [rows[0].any_difference_test for rows in ranked if rows[0].p_any_difference is not None]
+        test = tests[0] if tests else "without a test of any difference"
+        if len(tests) > 1:
+            test += f", corrected by {CORRECTION_NAMES[evidence.adjustment]} over {len(tests)} criteria"
     lines = write_sentences_from_template(
         "sentence",
         evidence,

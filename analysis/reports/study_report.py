@@ -344,12 +344,13 @@ def _describe_missing_ratings(
     """Say how many of the planned ratings people and each judge have given, if some are missing.
 
     Ratings of excluded raters, and pairs whose failure is final, such as a refusal, do not count as missing,
-    because the report names them elsewhere.
+    because the report names them elsewhere. Further ratings of a pair replace no rating of another pair.
     """
     with store.begin_read() as db:
         failures = read_question_failures(db)
     refused = {(judge, pair) for (judge, pair, _), (kind, _) in failures.items() if kind not in OF_THE_SERVER}
-    ratings = sum(pair.for_people for pair in pairs) * settings.annotation.raters_per_pair
+    raters_per_pair = settings.annotation.raters_per_pair
+    ratings = sum(pair.for_people for pair in pairs) * raters_per_pair
     rated: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for row in rows:
         judge = row.rater if row.rater_kind in PEOPLE_OF else ""
@@ -357,8 +358,10 @@ def _describe_missing_ratings(
     for (kind, judge), counts in sorted(rated.items()):
         final = {(pair, name) for name, pair in refused if name == judge} - counts
         planned = len(pairs) - len(final) if judge else ratings
-        if len(counts) < planned:
-            yield f"{format_rater_kind(kind, judge)} gave {len(counts)} of {planned} ratings"
+        of_pairs = Counter(pair for pair, _ in counts)
+        counted = sum(min(number, raters_per_pair) for number in of_pairs.values())
+        if counted < planned:
+            yield f"{format_rater_kind(kind, judge)} gave {counted} of {planned} ratings"
 
 
 def _list_declared_results(settings: Settings, rows: Sequence[TidyRow]) -> Planned:

@@ -39,7 +39,9 @@ def fleiss_kappa(counts: ArrayLike, unit: ArrayLike | None = None, *, level: flo
     Items may have different numbers of ratings (Gwet 2014, ch. 2). An item with one rating counts for the
     shares of the categories, but not for agreement. If all verdicts are the same, κ is undefined, and not 1.
     """
-    return _estimate_chance_corrected_agreement(counts, unit, _sum_squares, name="Fleiss' κ", level=level)
+    return _estimate_chance_corrected_agreement(
+        counts, unit, lambda shares: (shares**2).sum(axis=-1), name="Fleiss' κ", level=level
+    )
 
 
 def gwet_ac1(
@@ -65,10 +67,6 @@ def gwet_ac1(
         counts, unit, compute_chance_agreement, name=name, level=level
     )
     return replace(estimate, value=1.0) if estimate.note == SAME else estimate
-
-
-def _sum_squares(shares: Floats) -> Floats:
-    return np.asarray((shares**2).sum(axis=-1))
 
 
 def _estimate_chance_corrected_agreement(

@@ -166,7 +166,7 @@ def find_item_columns(
         if name not in verdict_columns
         and table.list_values(name)
         and not table.has_only_verdicts(name)
-        and not read_sides(table, name).any()
+        and not read_sides(table, name).any()  # the column says which method was first
     ]
     free = [*_join_texts_of_both_sides(table, [] if is_program else free), *free]
     named = [

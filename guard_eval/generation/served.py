@@ -26,7 +26,7 @@ from guard_eval.generation import PlannedText
 from guard_eval.generation.plan import GenerationResult, Problems, list_missing_texts
 from guard_eval.records import BILLION, Prompt
 from guard_eval.reporting.escaping import escape_invisible_characters
-from guard_eval.servers.answers import has_model_reasoned, read_answer, read_usage, remove_thinking
+from guard_eval.servers.answers import has_model_reasoned, read_answer, read_usage, remove_thinking, shorten
 from guard_eval.servers.failures import (
     ATTEMPTS,
     LONGEST_WAIT_SECONDS,
@@ -42,12 +42,16 @@ from guard_eval.study.system_settings import System
 from guard_eval.texts.systems import find_texts
 from guard_eval.texts.systems.matching import SystemTexts
 from guard_eval.texts.systems.served_files import (
-    append_attempt_cost,
-    append_served_text,
+    REQUESTS,
+    SERVED,
+    UNREADABLE,
+    append_row,
     build_request,
     find_served_texts,
     hash_request,
+    locate_served_file,
     read_total_cost,
+    read_unreadable_answers,
 )
 
 Fields = dict[str, object]
@@ -82,7 +86,7 @@ def request_texts(
         StudyError: No request can be sent: a price is unknown, a key is missing, or the cost needs a
             confirmation and there is no terminal.
     """
-    waiting = [plan for plan in plans if plan.missing_texts]
+    waiting = [plan for plan in plans if plan.unrequested_texts]
     servers = _confirm_keys_and_cost(waiting, budget_usd=budget, send_key=send_key) if waiting else {}
     if servers is None:
         return [plan.make_result(0, ["no request was sent"]) for plan in plans]
@@ -91,11 +95,11 @@ def request_texts(
     account = Budget(limit=limit, spent=read_total_cost(study))
     results = []
     for plan in plans:
-        if not plan.missing_texts:
+        if not plan.unrequested_texts:
             results.append(plan.make_result(0))
             continue
         name = plan.system.name
-        with progress.show_task(name, total=len(plan.missing_texts), unit="texts") as advance:
+        with progress.show_task(name, total=len(plan.unrequested_texts), unit="texts") as advance:
             run = ServedRun(plan, servers[name], account, advance)
             try:
                 asyncio.run(run.request_missing_texts())
@@ -104,7 +108,8 @@ def request_texts(
         results.append(run.make_result())
     texts = find_texts(study, study.settings.systems, plans[0].prompts)
     alike = _warn_about_equal_systems(texts, set(servers))
-    return [*results, GenerationResult(warnings=tuple(alike))]
+    is_incomplete = any(result.missing for result in results)
+    return [*results, GenerationResult(warnings=tuple(alike), exit_code=3 if is_incomplete else 0)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +137,16 @@ class ServedPlan:
         return list_missing_texts(self.study, self.system.name, self.prompts, self.existing_texts)
 
     @cached_property
+    def unrequested_texts(self) -> list[PlannedText]:
+        """The missing texts whose requests have no stored answer. An answer without a text is paid, too."""
+        answered = read_unreadable_answers(self.study, self.system)
+        return [
+            text
+            for text in self.missing_texts
+            if hash_request(self.study, self.system, *text) not in answered
+        ]
+
+    @cached_property
     def price(self) -> Price | None:
         """The price of the model's tokens, or None if the price is unknown."""
         served = self.system.served_model
@@ -149,19 +164,19 @@ class ServedPlan:
     @property
     def max_total_cost(self) -> int:
         """The highest possible cost of all requests together, in billionths of a dollar."""
-        return sum(self.compute_max_cost(self.build_request_body(*text)) for text in self.missing_texts)
+        return sum(self.compute_max_cost(self.build_request_body(*text)) for text in self.unrequested_texts)
 
     def describe_dry_run(self) -> GenerationResult:
         """Describe the requests, the server and the price. Show the beginning of the first request."""
         name = self.system.name
         served = self.system.served_model
-        if not self.missing_texts:
+        if not self.unrequested_texts:
             return self.make_result(0, [f"{name}: no request is needed"])
         price = "its price is unknown" if self.price is None else f"price: {self.price}"
         cost = "" if self.price is None else f" for at most {format_usd(self.max_total_cost / BILLION)}"
-        count = f"{len(self.missing_texts)} requests to {served.base_url}, model {served.model}"
+        count = f"{len(self.unrequested_texts)} requests to {served.base_url}, model {served.model}"
         example = escape_invisible_characters(
-            json.dumps(self.build_request_body(*self.missing_texts[0]), ensure_ascii=False)
+            json.dumps(self.build_request_body(*self.unrequested_texts[0]), ensure_ascii=False)
         )
         start = "  prompts are sent whole; the first request:"
         lines = [f"{name}: {count}{cost}; {price}", f"{start} {example[:_EXAMPLE_CHARACTERS]}"]
@@ -172,8 +187,13 @@ class ServedPlan:
         name = self.system.name
         existing = len(self.existing_texts) + count
         missing = len(self.missing_texts) - count
-        line = f"{name}: {existing} of {existing + missing} texts exist"
-        return GenerationResult(existing={name: existing}, missing=missing, lines=(line, *lines))
+        state_lines = [f"{name}: {existing} of {existing + missing} texts exist"]
+        if unreadable := len(self.missing_texts) - len(self.unrequested_texts):
+            file = locate_served_file(self.study, self.system, UNREADABLE)
+            state_lines.append(
+                f"  answers without a text: {unreadable}; to request these texts again, delete {file}"
+            )
+        return GenerationResult(existing={name: existing}, missing=missing, lines=(*state_lines, *lines))
 
 
 def _encode_body(body: Fields) -> bytes:
@@ -255,7 +275,7 @@ def _confirm_keys_and_cost(
     cost = sum(plan.max_total_cost for plan in plans)
     if not cost or budget_usd is not None:
         return servers
-    count = sum(len(plan.missing_texts) for plan in plans)
+    count = sum(len(plan.unrequested_texts) for plan in plans)
     if not sys.stdin.isatty():
         raise StudyError(
             f"{count} requests can cost {format_usd(cost / BILLION)}, and there is no terminal to confirm "
@@ -270,14 +290,14 @@ class ServedRun:
 
     Attributes:
         counts: The number of written texts, and the number of texts of each kind in `_REMARKS`.
-        models: The number of the server's answers, by the name of the model in the answer.
+        models: The names of the models in the server's answers.
         failures: The number of texts that were not written, by reason.
         cost: The cost of the answers, in billionths of a dollar.
     """
 
     def __init__(self, plan: ServedPlan, server: Server, budget: Budget, advance: progress.Advance) -> None:
         self.counts = Counter(written=0)
-        self.models: Counter[str] = Counter()
+        self.models: set[str] = set()
         self.failures: Counter[str] = Counter()
         self.cost = 0
         self._plan = plan
@@ -293,7 +313,7 @@ class ServedRun:
         counts = self.counts
         remarks = [f"; {counts[kind]} {words}" for kind, words in _REMARKS.items() if counts[kind]]
         cost = f" for {format_usd(self.cost / BILLION)}" if self.cost else ""
-        count = f"{counts['written']} of {len(self._plan.missing_texts)}"
+        count = f"{counts['written']} of {len(self._plan.unrequested_texts)}"
         head = f"{self._plan.system.name}: {count} requested texts written{cost}{''.join(remarks)}"
         failures = self.failures.most_common(5)
         return [head, *(f"  {number} not written: {reason}" for reason, number in failures)]
@@ -306,7 +326,6 @@ class ServedRun:
             self._plan.make_result(written, self.describe_texts_and_failures()),
             written={name: written},
             warnings=tuple(f"{name}: {warning}" for warning in self._yield_answer_warnings()),
-            exit_code=3 if self.failures else 0,
         )
 
     def _yield_answer_warnings(self) -> Iterator[str]:
@@ -333,7 +352,7 @@ class ServedRun:
         from guard_eval.servers.client import Client  # noqa: PLC0415 (of an extra)
 
         concurrency = self._plan.system.served_model.concurrency
-        queue = deque(self._plan.missing_texts)
+        queue = deque(self._plan.unrequested_texts)
         async with Client(self._server, concurrency=concurrency) as self._client:
             await self._workers.run([self._request_queued_texts(queue, stop_after_first=True)])
             size = min(concurrency, len(queue))
@@ -433,38 +452,39 @@ class ServedRun:
                     return None
             attempt = secrets.token_hex(8)
             if max_cost:
-                append_attempt_cost(plan.study, plan.system, attempt, max_cost)
+                append_row(plan.study, plan.system, REQUESTS, {"attempt": attempt, "cost": max_cost})
             began = time.monotonic()
             result = await self._workers.limiter.send(
                 self._client.post(path, _encode_body(body)), admitted_at
             )
-            if isinstance(result, RequestFailure):
-                cost = max_cost if result.billed else 0
-                self._budget.record_real_cost(max_cost, cost)
-                if cost < max_cost:
-                    append_attempt_cost(plan.study, plan.system, attempt, cost)
-                return result
-            facts = {
-                "id": prompt.id,
-                "number": text_number,
-                "seconds": round(time.monotonic() - began, 3),
-                "attempt": attempt,
-                "request": hash_request(plan.system, plan.build_request_body(prompt, text_number)),
-            }
-            return self._save_answer(facts, result, max_cost=max_cost)
-
-    def _save_answer(self, facts: Fields, body: bytes, *, max_cost: int) -> RequestFailure | None:
-        """Save an answer as a line of the file of texts. Return a failure if the answer has no text."""
-        plan = self._plan
-        answer = read_answer(body)
-        usage = read_usage(body)
-        exact_cost = None if plan.price is None else plan.price.compute_cost(usage)
-        cost = max_cost if exact_cost is None else exact_cost
-        if answer is None:
+            if isinstance(result, bytes):
+                facts = {
+                    "id": prompt.id,
+                    "number": text_number,
+                    "seconds": round(time.monotonic() - began, 3),
+                    "request": hash_request(plan.study, plan.system, prompt, text_number),
+                }
+                failure = await self._save_answer(facts, result)
+                exact_cost = None if plan.price is None else plan.price.compute_cost(read_usage(result))
+                cost = max_cost if exact_cost is None else exact_cost
+                self.cost += cost
+            else:
+                failure, cost = result, max_cost if result.billed else 0
+            if cost != max_cost:
+                append_row(plan.study, plan.system, REQUESTS, {"attempt": attempt, "cost": cost})
             self._budget.record_real_cost(max_cost, cost)
-            return RequestFailure(kind="unreadable", detail="the answer has no text", billed=True)
+            return failure
+
+    async def _save_answer(self, facts: Fields, body: bytes) -> RequestFailure | None:
+        """Save an answer as a line of a file. Return a failure if the answer has no text."""
+        answer = read_answer(body)
+        if answer is None:
+            words = body.decode(errors="replace")
+            await self._append_answer(UNREADABLE, {**facts, "answer": words})
+            return RequestFailure(kind="unreadable", detail=f"no text: {shorten(words)}", billed=True)
         content = answer.text or answer.refusal or ""
-        text = (remove_thinking(content) or "") if plan.system.chat else content
+        text = (remove_thinking(content) or "") if self._plan.system.chat else content
+        usage = read_usage(body)
         row = {
             **facts,
             "text": text if text == content else text.lstrip(),
@@ -472,19 +492,25 @@ class ServedRun:
             "finish": "length" if answer.ended == "length" else "eos",
             "prompt_tokens": usage.input_tokens,
             "new_tokens": usage.output_tokens,
-            "cost": cost,
         }
-        append_served_text(plan.study, plan.system, row)
-        self.cost += cost
+        await self._append_answer(SERVED, row)
         self.counts.update(
             written=1,
             refused=answer.refusal is not None or answer.ended == "content_filter",
             thought=text != content or has_model_reasoned(body),
             empty=not text.strip(),
         )
-        self.models.update([usage.model] if usage.model else [])
-        self._budget.record_real_cost(max_cost, cost)
+        if usage.model:
+            self.models.add(usage.model)
         return None
+
+    async def _append_answer(self, ending: str, row: Fields) -> None:
+        """Append a paid answer to a file. While the file cannot be written, try again for a minute."""
+
+        async def append() -> None:
+            append_row(self._plan.study, self._plan.system, ending, row)
+
+        await self._workers.store_paid_answer(append)
 
 
 def _warn_about_equal_systems(texts: Mapping[str, SystemTexts], served_systems: set[str]) -> Iterator[str]:

@@ -129,7 +129,7 @@ def measure(
     settings = _check_metric_settings(apply_overrides({"metrics": chosen}, overrides))
     prompts_by_id = {prompt.id: prompt for prompt in read_prompts(prompts)} if prompts else None
     measured = _measure_texts(
-        [text for item in source for text in _read_texts(item, prompts_by_id, column)],
+        _read_all_texts(source, prompts_by_id, column),
         # Files can have any names of strategies, so the baseline is not checked as in a study.
         settings.metrics.model_copy(update={"baseline": baseline or settings.metrics.baseline}),
         ScoringModels(partial(locate_model, folder=Path())),
@@ -152,6 +152,31 @@ def _is_study_folder(files: Sequence[Path]) -> bool:
 
 def _check_metric_settings(tables: Mapping[str, object], systems: Sequence[str] = ()) -> FileSettings:
     return validate_toml_tables(FileSettings, tables, "the command line", context={"systems": list(systems)})
+
+
+def _read_all_texts(
+    sources: Sequence[Source], prompts: Mapping[str, Prompt] | None, columns: Sequence[str]
+) -> list[Generation]:
+    """Read the texts of all files and results.
+
+    Raises:
+        StudyError: Two files have a text without a prompt by the same system with the same id.
+    """
+    texts = []
+    sources_of_texts: dict[tuple[object, ...], Source] = {}
+    for source in sources:
+        for text in _read_texts(source, prompts, columns):
+            key = (text.dataset, text.strategy, text.run, text.prompt_id)
+            other = sources_of_texts.setdefault(key, source)
+            if text.prompt is None and other is not source:
+                raise StudyError(
+                    f"{other} and {source} both have a text by {text.strategy!r} with the id "
+                    f"{text.prompt_id}. If these are two systems, name the system in each record (a key "
+                    "'system'), or the one column of the texts (--column NAME). Otherwise write a 'prompt' "
+                    "beside each text"
+                )
+            texts.append(text)
+    return texts
 
 
 def _read_texts(

@@ -129,11 +129,12 @@ def _read_responses_answer(envelope: JsonObject) -> Answer | None:
 
 def _make_answer(text: object, refusal: object, ending: str) -> Answer:
     """Make an answer; a model's refusal may be in a separate field or in the text."""
-    words = text if isinstance(text, str) else None
+    if not isinstance(text, str | None):
+        raise TypeError("the text is neither a string nor absent")
     if ending == "refusal":
-        refusal = refusal or words or "the model declined"
+        refusal = refusal or text or "the model declined"
     ended = cast("Ending", ending if ending in get_args(Ending) else "stop")
-    return Answer(text=words, refusal=str(refusal) if refusal else None, ended=ended)
+    return Answer(text=text, refusal=str(refusal) if refusal else None, ended=ended)
 
 
 def read_usage(body: bytes) -> Usage:

@@ -111,13 +111,13 @@ def _find_error_messages(value: object, depth: int) -> Iterator[str]:
 
 
 def explain_refusal(
-    server: Server, status: int, headers: Mapping[str, str], error: object, *, page: bool = False
+    server: Server, status: int | None, headers: Mapping[str, str], error: object, *, page: bool = False
 ) -> RequestFailure:
-    """Return the failure that an error status or a web page means.
+    """Return the failure that an error or a web page means.
 
     Args:
         server: The server that sent the response.
-        status: The HTTP status.
+        status: The HTTP status, or None for an error without one, such as an error in a whole answer.
         headers: The response's headers, with names in lower case.
         error: The body's `error`, or the body itself.
         page: Whether the body is a web page.
@@ -126,12 +126,12 @@ def explain_refusal(
     inner = get_object_or_empty(table.get("innererror"))
     codes = {str(fields.get(name)) for fields in (table, inner) for name in ("code", "type", "status")}
     message = _PAGE if page else read_error_message(error)
-    if 300 <= status < 400:
+    if status in range(300, 400):
         message = f"to {headers.get('location', 'nowhere')}"
     message = remove_key_from_text(message, server.key)
-    detail = f"HTTP {status}: {shorten(message, _LONGEST_DETAIL)}"
+    detail = f"{f'HTTP {status}' if status else 'an error'}: {shorten(message, _LONGEST_DETAIL)}"
     words = f"{table.get('param') or ''} {message}"[:_LONGEST]
-    rules = [rule for rule in RULES if rule.matches(status, codes, words)]
+    rules = [rule for rule in RULES if rule.matches(status or 500, codes, words)]
     rule = next(rule for rule in rules if rule.kind is not None)
     # a part that the message names is tried before a guess
     changes = [earlier.change for earlier in rules[: rules.index(rule) + 1] if earlier.change]
@@ -165,9 +165,7 @@ def explain_error_with_status_200(server: Server, body: bytes) -> RequestFailure
     error = envelope.get("error")
     if not error:
         return None
-    refusal = explain_refusal(
-        server, parse_http_status(get_object_or_empty(error).get("code")) or 500, {}, error
-    )
+    refusal = explain_refusal(server, parse_http_status(get_object_or_empty(error).get("code")), {}, error)
     if refusal.kind in RESAMPLED:
         return None
     charged = bool(envelope.get("choices") or read_usage(body).output_tokens)
@@ -187,7 +185,7 @@ def explain_failed_batch_line(server: Server, line: bytes) -> RequestFailure | N
     is_success = status is None or status in range(200, 300)
     if read_answer(line) is not None or (is_success and not error):
         return explain_error_with_status_200(server, line)
-    refusal = explain_refusal(server, status or 500, {}, error or "no answer")
+    refusal = explain_refusal(server, status, {}, error or "no answer")
     return None if refusal.kind in RESAMPLED else replace(refusal, billed=False)
 
 

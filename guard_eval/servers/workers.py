@@ -6,10 +6,11 @@ The number of parallel requests rises after each round of answers, and is halved
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 from guard_eval import progress
+from guard_eval.errors import StudyError
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.servers.server import Server
 
@@ -27,6 +28,10 @@ POLL_SECONDS = 0.2
 
 SILENT_SECONDS = 60.0
 """Seconds between two messages to the user about a wait."""
+
+
+STORE_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+"""Seconds between attempts to store an answer in a file or database that cannot be used."""
 
 
 class RateLimiter:
@@ -144,6 +149,7 @@ class Workers:
         self.limiter = RateLimiter(concurrency, timeout=server.timeout)
         self.pace = pace
         self._stop = asyncio.Event()
+        self._has_warned = False
 
     @property
     def is_stopped(self) -> bool:
@@ -192,6 +198,27 @@ class Workers:
             async with asyncio.timeout(seconds):
                 await self._stop.wait()
         return not self.is_stopped
+
+    async def store_paid_answer(self, store: Callable[[], Awaitable[object]]) -> None:
+        """Store an answer. If the file or the database cannot be used, try again for a minute.
+
+        An answer is paid already, a database server that restarts is back in seconds, and a user can free
+        space on a disk.
+
+        Raises:
+            StudyError: The answer could not be stored for a minute.
+        """
+        for pause in STORE_PAUSES_SECONDS:
+            try:
+                await store()
+            except StudyError as error:
+                if not self._has_warned:
+                    progress.warn(f"paid answers wait for a minute, because they cannot be stored: {error}")
+                self._has_warned = True
+                await asyncio.sleep(self.pace * pause)
+            else:
+                return
+        await store()
 
     async def back_off(self, attempts: int, seconds: float = 0.0) -> None:
         """Wait before the next attempt, at least `seconds` and longer after each failed attempt."""

@@ -446,7 +446,10 @@ def _add_rater(
         raise StudyError(f"the rater's name {name!a} has invisible characters or outer blanks; remove them")
     other = _find_lookalike_name(db, name)
     if other is not None:
-        raise StudyError(f"a rater named {other!a} already exists; choose a name that looks different")
+        raise StudyError(
+            f"a rater named {other!a} already exists; choose a name that looks different, or make a new link "
+            f"for {other!a} with --renew"
+        )
     added = _ADD(db, name=name, kind=kind, now=now, source=source, external_id=external_id)
     return Rater(id=added.scalar_one(), name=name, kind=kind)
 

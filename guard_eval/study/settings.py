@@ -100,10 +100,6 @@ class MetricSettings(SettingsTable):
     level: float = Field(default=0.95, gt=0, lt=1)
 
 
-def _list_couples_in_groups(groups: list[list[str]]) -> list[list[str]]:
-    return [list(couple) for group in groups for couple in combinations(group, 2)]
-
-
 class Pairs(SettingsTable):
     """The compared systems, and the number of prompts of each dataset.
 
@@ -122,7 +118,7 @@ class Pairs(SettingsTable):
 
     compare: Annotated[
         list[Group],
-        AfterValidator(_list_couples_in_groups),
+        AfterValidator(lambda groups: [[*couple] for group in groups for couple in combinations(group, 2)]),
         Field(min_length=1, max_length=10_000),
         AfterValidator(refuse_duplicates),
     ]

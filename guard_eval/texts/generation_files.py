@@ -34,6 +34,7 @@ from guard_eval.texts.rows import (
     read_rows,
     refuse_ambiguous_columns,
     refuse_side_columns,
+    refuse_unnamed_prompts,
 )
 
 FURTHER = "further texts of the prompt not read"
@@ -195,8 +196,8 @@ class TextTable:
                 return ids
             if are_known and not are_numbers:
                 return ids
-            places = {number: place for place, number in enumerate(ids)}
-            order = [len(ids), *(places.get(value, 0) for value in values)]
+            positions = {number: position for position, number in enumerate(ids)}
+            order = [len(ids), *(positions.get(value, 0) for value in values)]
             if {*values} == ids.keys() and any(0 < after < before for before, after in pairwise(order)):
                 raise StudyError(
                     f"{self.name}: {key!r} has the numbers of the prompts in another order. If they are the "
@@ -229,6 +230,8 @@ class TextTable:
         columns = columns or find_text_columns(self.records, self.name)
         systems = "" if len(columns) > 1 else find_system_column(self.records)
         refuse_ambiguous_columns(self.records, columns, systems, self.name)
+        if not prompts:
+            refuse_unnamed_prompts(self.records, (*columns, systems), self.name)
         for position, record in enumerate(self.records, start=1):
             for column in columns or ("",):
                 stem = str(record.row[systems]) if systems else self.stem

@@ -269,6 +269,39 @@ def refuse_ambiguous_columns(
             )
 
 
+def refuse_unnamed_prompts(records: Sequence[Record], columns: Sequence[str], source: object) -> None:
+    """Refuse a column that may name or contain prompts, in a table without known prompts and ids.
+
+    Otherwise each row would have a prompt of its own, although several rows may share one.
+
+    Args:
+        records: The rows.
+        columns: The columns of texts, if each system has a column.
+        source: The file, for messages.
+
+    Raises:
+        StudyError: A column has the heading of an id, has several words in each cell, or has values that
+            repeat equally often.
+    """
+    rows = [flatten_harness_sample(record.row) for record in records]
+    if any(map(_find_prompt, rows)):
+        return
+    for key in dict.fromkeys(chain.from_iterable(rows)):
+        heading = simplify_heading(key)
+        if key in {*columns, *TEXT, *chain(*KEYS.values())} or heading in RUNS or heading.endswith(NOTES):
+            continue
+        counts = Counter(str(row.get(key)) for row in rows)
+        are_texts = all(len(value.split()) >= _LEAST_WORDS for value in counts)
+        are_repeated = {*counts.values()} == {len(rows) / len(counts)} and len(counts) < len(rows)
+        is_doubtful = are_texts or (key not in NO_TEXT and (heading.endswith("id") or are_repeated))
+        if len(counts) > 1 and is_doubtful:
+            raise StudyError(
+                f"{source}: no column is called prompt or prompt_id, and {key!r} may be one of them. If it "
+                "names the prompts, rename it to 'prompt_id'. If it contains them, rename it to 'prompt'. If "
+                "it names the systems, rename it to 'system'. Otherwise remove it"
+            )
+
+
 def _find_prompt(row: Mapping[str, object]) -> str:
     return _find_filled_value(row, (*KEYS["prompt"], *KEYS["prompt_id"]))
 

@@ -303,7 +303,7 @@ def test_answer_of_no_difference_gives_the_detectable_share(tmp_path):
 @pytest.mark.parametrize(
     ("words", "plan", "sentence"),
     [
-        (["x", "x", "x", "-", "-", "y", "y", "y"], {}, "With 8 pairs, hardly any difference could have been"),
+        (["x", "x", "x", "-", "-", "y", "y", "y"], {}, "With 8 pairs, only a share close to 100 %"),
         (["x", "y"] * 20, {"sequential": True}, "would have been found is not computed for this test"),
     ],
 )

@@ -70,6 +70,44 @@ def test_measure_without_output_shows_every_table(run, tmp_path):
     assert len(re.findall("^words +(?:news|tales|all datasets) +two", ran.out, re.MULTILINE)) == 3
 
 
+def write_rows(folder, name, rows):
+    path = folder / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("heading", "cells"),
+    [
+        ("qid", [7, 7, 9, 9]),
+        ("nr", [1, 2, 1, 2]),
+        ("problem", ["Write a tale.", "Tell a joke.", "Name two birds.", "Draw a red cat."]),
+        ("task", ["Write a tale.", "Write a tale.", "Tell a joke.", "Tell a joke."]),
+    ],
+)
+def test_column_that_may_name_prompts_is_asked_about(run, tmp_path, heading, cells):
+    """Two texts of one prompt are not independent, so the four rows are two prompts at most."""
+    rows = [{heading: cell, "text": f"text {number}"} for number, cell in enumerate(cells)]
+    message = run("measure", write_rows(tmp_path, "x.jsonl", rows), "--metrics", "length").refused()
+    assert f"{heading!r} may be one of them" in message
+    key = "prompt" if isinstance(cells[0], str) else "prompt_id"
+    write_rows(tmp_path, "x.jsonl", [{key: row[heading], "text": row["text"]} for row in rows])
+    assert run("measure", tmp_path / "x.jsonl", "--metrics", "length").code == 0
+
+
+def test_same_column_of_two_files_is_no_system(run, tmp_path):
+    """Each file has a system with the columns `src` and `answer`. They are not two systems with six texts."""
+    paths = []
+    for name in ("x", "y"):
+        rows = [{"id": n, "src": f"some prompt {n}", "answer": f"{name} text {n}"} for n in range(3)]
+        paths.append(write_rows(tmp_path, f"{name}.jsonl", rows))
+    message = run("measure", *paths, "--metrics", "length").refused()
+    assert "both have a text by 'src' with the id 0" in message
+    scores = run("measure", *paths, "--metrics", "length", "--column", "answer")
+    assert scores.code == 0
+    assert "texts: 6, strategies: 2" in scores.out
+
+
 def test_missing_model_does_not_prevent_other_scores(run, file, tmp_path):
     arguments = ["texts.jsonl", "--metrics", "diversity,coherence", "--output", "o"]
     ran = run("measure", *arguments, "--set", "metrics.coherence_model=./no")

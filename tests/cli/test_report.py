@@ -114,13 +114,21 @@ def test_report_warns_about_unfinished_ratings(paired, monkeypatch):
             )
         ratings = pairs * opened.settings.annotation.raters_per_pair
         (unfinished,) = make_study_context(opened, store, unblind.read_tidy_rows(store)).unfinished
-        every = [
+        of_other_pairs = [
             replace(row, rater=f"r{index}")
             for index, row in enumerate(unblind.read_tidy_rows(store) * ratings)
         ]
-        with monkeypatch.context() as rated:
-            rated.setattr(unblind, "read_tidy_rows", lambda *_, **__: every)
-            assert make_study_context(opened, store, every).unfinished == ()
+        rated_ids = {row.pair_id for row in of_other_pairs}
+        (unrated,) = {pair.id for pair in store_pairs.read_pairs(store)} - rated_ids
+        every = [*of_other_pairs, *(replace(row, pair_id=unrated) for row in of_other_pairs)]
+        # However many people rate the other pairs, one pair has no rating.
+        for rows, missing in ((every, 0), (of_other_pairs, ratings // pairs)):
+            with monkeypatch.context() as rated:
+                rated.setattr(unblind, "read_tidy_rows", lambda *_, rows=rows, **__: rows)
+                sentences = make_study_context(opened, store, rows).unfinished
+            assert (
+                list(sentences) == [f"people gave {ratings - missing} of {ratings} ratings"][: bool(missing)]
+            )
     assert unfinished == f"people gave {pairs - 1} of {ratings} ratings"
     assert report(paired).answer.startswith(f"These results were looked at early: {unfinished}. ")
     assert f"> These results were looked at early: {unfinished}." in markdown(paired / "report")

@@ -79,6 +79,8 @@ def test_tournament_reports_no_fixed_sample_test(run, folder):
     assert ran.code == 0, ran
     assert "comparisons are decided; loop left. They took" in ran.out
     assert ran.out.count("there is no test: comparisons stopped when they were decided") == 1
+    sentence = (folder / "report" / "paper" / "sentence.txt").read_text()
+    assert "(largest |z| t^¼ over the rounds; guard-eval" in sentence  # the test of fluency
     page = (folder / "report" / "index.html").read_text()
     assert "Which comparisons are decided?" in page
     assert "Would other analyses say the same?" not in page
@@ -113,7 +115,9 @@ def test_report_names_a_stop_that_verdicts_do_not_support(run, folder):
     run("report", "s", "--by", "dataset")
     page = (folder / "report" / "report.md").read_text()
     assert "against loop: recorded as stopped, but the present verdicts do not support it" in page
-    assert "to go in this round" in status_of(run)
+    status = " ".join(status_of(run).split())
+    assert "to go in this round" in status
+    assert re.search("(rich|plain) / (plain|loop) on (fluency|coherence)", status)  # no item was rated twice
 
 
 def test_published_tournament_reports_no_fixed_sample_test(run, folder, tmp_path):

@@ -109,7 +109,9 @@ def test_status_names_all_criteria_without_agreement(run, paired):
         for rater in raters.read_rater_progress(store)[1:]:
             raters.decide_about_rater(store, rater.name, "exclude", by="owner", reason="for the test")
     note = " ".join(run("status", "small").out.split())
-    assert "coherence, fluency: no item was rated twice." in note or "fluency, coherence: no item" in note
+    assert (
+        "coherence and fluency: no item was rated twice." in note or "fluency and coherence: no item" in note
+    )
 
 
 def test_status_changes_nothing(run, paired):

@@ -1,6 +1,7 @@
 """Texts of models behind servers, from a real server on this machine that can fail in every way."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -11,12 +12,15 @@ import pytest
 from llama_server import LlamaServer
 
 from guard_eval.errors import StudyError
+from guard_eval.generation import served
 from guard_eval.generation.command import generate_texts
+from guard_eval.generation.served import ServedPlan
 from guard_eval.servers import workers
 from guard_eval.study import Study
 from guard_eval.texts.continuations import Shard, reserve_shard
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems import find_texts
+from guard_eval.texts.systems.served_files import append_row, build_request, read_total_cost
 
 pytestmark = pytest.mark.slow
 
@@ -212,6 +216,55 @@ def test_lasting_failures_end_the_run_with_a_reason(study, server, reply, words)
     assert words in said
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"choices": []},
+        {"detail": "the model is loading"},
+        {"choices": [{"text": 42, "finish_reason": "stop"}]},
+        b"null",
+        b'{"choices": [{"text": "cut',
+    ],
+)
+def test_paid_answer_without_a_text_is_kept_and_not_repeated(study, server, reply):
+    server.act = lambda number, _body: (200, reply) if number == 2 else None
+    opened = study(COMPLETIONS + PRICED)
+    result = generate_texts(opened, budget=5)
+    assert (result.existing, result.missing, result.exit_code) == ({NAME: 5}, 1, 3)
+    words = reply.decode() if isinstance(reply, bytes) else json.dumps(reply)
+    assert f"  1 not written: unreadable (no text: {words})" in result.lines
+    (file,) = (opened.folder / "texts").glob("*.unreadable.jsonl")
+    assert json.loads(file.read_text())["answer"] == words
+    second_run = generate_texts(opened, budget=5)
+    assert (len(server.bodies), second_run.missing, second_run.exit_code) == (6, 1, 3)
+    assert f"  answers without a text: 1; to request these texts again, delete {file}" in second_run.lines
+    file.unlink()
+    assert generate_texts(opened, budget=5).existing == {NAME: 6}
+    highest = ServedPlan(study=opened, system=opened.settings.systems[NAME], prompts=()).compute_max_cost
+    prompt = read_prompts(opened.prompts_path)[2]
+    body = build_request(opened, opened.settings.systems[NAME], prompt, 1)
+    assert read_total_cost(opened) == 6 * 22_000_000 + highest(body)
+
+
+def test_paid_answers_wait_until_the_disk_has_space(study, server, monkeypatch):
+    """The disk is full for a moment after three requests."""
+    full_until = math.inf
+
+    def append_unless_full(*arguments):
+        nonlocal full_until
+        if len(server.bodies) >= 3:
+            full_until = min(full_until, time.monotonic() + 0.3)
+            if time.monotonic() < full_until:
+                raise StudyError("cannot write: No space left on device")
+        append_row(*arguments)
+
+    server.delay = 0.05
+    monkeypatch.setattr(served, "append_row", append_unless_full)
+    monkeypatch.setattr(workers, "STORE_PAUSES_SECONDS", [0.1] * 6)
+    assert generate_texts(study()).existing == {NAME: 6}
+    assert len(server.bodies) == 6
+
+
 def test_run_without_new_texts_proposes_generate_again(study, server):
     server.act = lambda _number, _body: (200, {"choices": []})
     (command,) = generate_texts(study()).next
@@ -296,7 +349,7 @@ def test_a_budget_holds_over_all_runs(study, server):
     with pytest.raises(StudyError, match="is used up"):
         generate_texts(study(COMPLETIONS + PRICED, name="renamed"), budget=0.31)
     assert len(server.bodies) == paid
-    assert sum(row["cost"] for row in lines(opened)) <= 0.31e9
+    assert read_total_cost(opened) <= 0.31e9
     assert generate_texts(opened, budget=5).missing == 0
 
 

@@ -343,6 +343,20 @@ def test_nested_errors_are_explained_at_every_depth():
         assert explain_refusal(server, 429, {}, error).kind == "rate_limited"
 
 
+@pytest.mark.parametrize(
+    ("error", "detail"),
+    [
+        ({"message": "the quota is exceeded"}, "an error: the quota is exceeded"),
+        ({"message": "busy", "code": 503}, "HTTP 503: busy"),
+        ("busy", "an error: busy"),
+    ],
+)
+def test_error_with_status_200_is_quoted_without_another_status(send, server, error, detail):
+    server.faults["chat"] = [Response({"error": error})]
+    failure = send()
+    assert (failure.kind, failure.detail) == ("server_error", detail)
+
+
 def test_key_never_appears_in_output_or_database(send, server, caplog):
     caplog.set_level(logging.DEBUG)
     printed = []

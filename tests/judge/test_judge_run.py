@@ -22,6 +22,7 @@ from judge_requests import count_judged_presentations, end_leases, read_spending
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.servers import workers
 from guard_eval.servers.price import Price
 from guard_eval.store import Store, raters, unblind
 from guard_eval.store import pairs as store_pairs
@@ -29,7 +30,6 @@ from guard_eval.store.judging import requests
 from guard_eval.store.judging.group_commit import GroupCommit
 from guard_eval.store.schema import add_rows, query
 from judge import journal as judge_journal
-from judge import run as judge_run
 from judge.questions import RequestBuilder, read_unjudged_questions
 from judge.recheck import draw_requests_to_recheck
 from judge.viewer import read_judged_comparisons
@@ -263,7 +263,7 @@ def test_paid_answers_are_stored_when_the_database_is_back(
 
     server.act = lambda ask: make_verdict(ask, delay=0.1)
     monkeypatch.setattr(Store, "begin_write", begin_write_later)
-    monkeypatch.setattr(judge_run, "STORE_PAUSES_SECONDS", [25.0] * 3)  # 0.5 seconds at the pace of tests
+    monkeypatch.setattr(workers, "STORE_PAUSES_SECONDS", [25.0] * 3)  # 0.5 seconds at the pace of tests
     with contextlib.suppress(StudyError):
         run(concurrency=concurrency)
     assert read_spending(store).answers == len(server.asks) >= 3

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from analysis.replication.paper import find_published_figures
+from analysis.replication.paper import FOLDER, find_published_figures
 from analysis.stats.proportion import run_pooled_binomial_test
 
 ROOT = Path(__file__).parents[2]
@@ -20,6 +20,7 @@ GOLDEN = ROOT / "tests" / "golden"
 DATA = ROOT.parent / "shared" / "data"
 """Published texts, beside the repository: their licences do not let them be copied into it."""
 
+FIGURE_LABELS = [f"tab:{path.stem}" for path in sorted(FOLDER.glob("*.csv"))]
 MAIN = "tab:ablation_resultglacs"
 DATASETS = ("Wikitext", "Wikinews", "BookCorpus")
 GUARD, ACS = "guard", "acs(q=1)"

@@ -4,18 +4,14 @@ from collections import Counter, defaultdict
 from itertools import combinations
 
 import pytest
-from paper_data import DATASETS, GUARD, MAIN, find_figures, measure_distance_from_people
-
-from analysis.replication.paper import list_figure_labels
+from paper_data import DATASETS, FIGURE_LABELS, GUARD, MAIN, find_figures, measure_distance_from_people
 
 pytestmark = pytest.mark.slow
 
 BEAM = "tab:different_beam_width"
 LLAMAS = {"Llama-3", "Llama-3.1"}
 TRIPLE = ("diversity", "mauve", "coherence")
-AUTOMATIC = [
-    f for label in list_figure_labels() for f in find_figures(label) if f.metric in (*TRIPLE, "bertscore")
-]
+AUTOMATIC = [f for label in FIGURE_LABELS for f in find_figures(label) if f.metric in (*TRIPLE, "bertscore")]
 STRATEGIES = [f for f in find_figures(MAIN) if f.strategy != "human"]
 
 

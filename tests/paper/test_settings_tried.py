@@ -6,17 +6,15 @@ from itertools import product
 
 import numpy as np
 import pytest
-from paper_data import GUARD, find_figure, find_figures
+from paper_data import FIGURE_LABELS, GUARD, find_figure, find_figures
 from scipy import stats
-
-from analysis.replication.paper import list_figure_labels
 
 pytestmark = pytest.mark.slow
 
 DECAY, ABLATION = "tab:lambda_selection", "tab:median_selection"
 ORDER = ("diversity", "mauve", "coherence")
 WINDOWS = defaultdict(dict)  # (model, dataset, metric) → w → value
-for label in list_figure_labels():
+for label in FIGURE_LABELS:
     if label.startswith("tab:ablation_selectw"):
         for figure_row in find_figures(label):
             w = int(re.search(r"w=(\d+)", figure_row.row)[1])

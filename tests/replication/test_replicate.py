@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from paper_data import FIGURE_LABELS
 
 from analysis.demo import simulate_verdicts
 from analysis.replication.command import replicate
@@ -13,7 +14,6 @@ from analysis.replication.paper import (
     PROMPTS,
     find_paper_table,
     find_published_figures,
-    list_figure_labels,
     read_paper_tables,
 )
 from analysis.replication.study import find_paper_model, plan_replication, read_prompt_files
@@ -56,14 +56,14 @@ def test_list_has_every_table_and_figure_of_the_paper(tex):
 def test_experiments_use_the_papers_models_and_prompts(tex):
     for dataset, n in PROMPTS.items():
         assert re.search(rf"{dataset}.{{0,25}}n = {n}", tex)
-    assert {model for label in list_figure_labels() for model in find_published_figures(label)["model"]} - {
+    assert {model for label in FIGURE_LABELS for model in find_published_figures(label)["model"]} - {
         ""
     } == set(MODELS)
 
 
 def test_search_uses_the_settings_of_the_appendix():
     settings = check_settings(find_paper_table("search").make_study_tables(), Path())
-    printed = {name for label in list_figure_labels() for name in find_published_figures(label)["strategy"]}
+    printed = {name for label in FIGURE_LABELS for name in find_published_figures(label)["strategy"]}
     assert {len(tried) for tried in settings.grids.values()} == {5}
     assert set(settings.systems) <= printed
 

@@ -205,6 +205,20 @@ FOREIGN: dict[str, tuple[str, dict[str, Any]]] = {
             "prompt_length": 4,
         },
     ),
+    "longrope": (
+        "llama",
+        {
+            **_LLAMA,
+            "rope_parameters": {
+                "rope_type": "longrope",
+                "rope_theta": 10_000.0,
+                "factor": 4.0,
+                "short_factor": [1.0] * 6,
+                "long_factor": [4.0, 5.0, 6.0, 7.0, 8.0, 9.0],
+                "original_max_position_embeddings": 20,  # the rotation of all rows changes beyond this length
+            },
+        },
+    ),
     "openai-gpt": ("openai-gpt", {**COMMON, "n_embd": 48, "n_layer": 1, "n_head": 4, "n_positions": 128}),
 }
 """Models that ignore padding, have no cache, or see only a part of the text, by name in `CONFIG_MAPPING`."""

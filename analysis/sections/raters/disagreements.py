@@ -10,7 +10,7 @@ from analysis.scores.scores import CELL, compute_mean_scores, count_verdicts_by_
 from analysis.sections.section import ComparisonRow, Section, group_by, make_result_labels, make_table_section
 from analysis.stats.agreement import compute_agreement_by_item
 from guard_eval.records import PEOPLE_OF, record
-from guard_eval.reporting.words import count_in_words, find_criterion_title, format_percent, join_with_and
+from guard_eval.reporting.words import find_criterion_title, format_percent, join_with_and
 
 SHOWN = 10
 """The largest number of pairs that the page shows for people, and for each judge."""
@@ -110,7 +110,7 @@ def make_section(evidence: Evidence) -> Section | None:
         csv_name="disagreements",
         caption="Where people disagree most, with each other and with a judge",
         note="By people: how often two of them differ. By a judge: the distance of its share from people's. "
-        f"csv/disagreements.csv has all {count_in_words(len(rows), 'row')}, one for each pair and criterion.",
+        "csv/disagreements.csv has a row for each pair and criterion.",
         question="On which pairs do raters disagree most?",
         answer=_describe_largest_disagreement,
     )

@@ -18,7 +18,7 @@ from analysis.sections.section import (
     name_raters,
     select_first_notes,
 )
-from guard_eval.estimate import NO_DATA, Estimate
+from guard_eval.estimate import NO_DATA, NO_WIDTH, Estimate
 from guard_eval.records import Contest, record
 from guard_eval.reporting.words import (
     count_in_words,
@@ -96,12 +96,14 @@ def estimate_mean_lead(comparison: Comparison, contest: Contest) -> Estimate:
     n = len(comparison.leads)
     if n < 2:
         return Estimate(level=level, note=NO_DATA)
+    mean, spread = float(comparison.leads.mean()), float(comparison.leads.std(ddof=1))
+    if not spread:
+        return Estimate(value=mean, level=level, n=n, note=NO_WIDTH.format(unit="prompt"))
     peak = find_critical_value_of_rounds(contest.plan.alpha / len(contest.couples), contest.sizes)
     # The mean of few prompts has wider tails than a normal distribution.
     tail = special.ndtr(-peak * comparison.time**-SHAPE)
     quantile = -float(special.stdtrit(n - 1, tail))
-    half = quantile * float(comparison.leads.std(ddof=1)) / math.sqrt(n)
-    mean = float(comparison.leads.mean())
+    half = quantile * spread / math.sqrt(n)
     return Estimate(value=mean, low=max(-1.0, mean - half), high=min(1.0, mean + half), level=level, n=n)
 
 

@@ -200,7 +200,7 @@ def _answer_question(evidence: Evidence, rows: Sequence[SensitivityRow]) -> str:
     if not others:
         return "There is no other test"
     if not apart:
-        return f"Yes: all {len(others)} are on the same side of {alpha:g}"
+        return f"Yes: no other analysis is on the other side of {alpha:g}"
     differences = [
         f"{'a' if row.is_significant(alpha) else 'no'} difference on {_name_result(row, rows)} "
         f"({format_p_in_sentence(row.deciding_p)}) with {'the ' if row.analysis == FIXED else ''}"

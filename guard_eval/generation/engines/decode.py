@@ -296,7 +296,8 @@ class Writer:
         sizes = BatchSizes.choose_first_size(self.settings.batch_size, self.loaded.model, self.strategy)
         self._width = len(rows[0].ids) if self.settings.compile and rows else 0
         need_padding = len({len(row.ids) for row in rows}) > 1
-        if need_padding and not all(ability.can_pad_prompts(len(rows[0].ids)) for ability in abilities):
+        longest = len(rows[0].ids) + self._recipe.max_new_tokens if rows else 0
+        if need_padding and not all(ability.can_pad_prompts(longest) for ability in abilities):
             sizes = BatchSizes(1)
             self._width = 0
         try:

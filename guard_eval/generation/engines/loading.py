@@ -13,7 +13,10 @@ from typing import Any, Literal
 import torch
 import transformers
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+)
 from transformers.quantizers.auto import AutoHfQuantizer
 from transformers.utils import GENERATION_CONFIG_NAME
 from transformers.utils.hub import cached_file
@@ -173,6 +176,9 @@ class ModelFiles:
         """Raise a `StudyError` if the model is not a causal language model."""
         names = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
         causal = {name for entry in names for name in ([entry] if isinstance(entry, str) else entry)}
+        kind = self.config.model_type
+        if kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # transformers loads the language model in it
+            causal.add(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.get(kind, ""))
         declared = self.config.architectures or []
         if declared and causal.isdisjoint(declared):
             raise StudyError(
@@ -207,6 +213,7 @@ class ModelFiles:
         try:
             tokenizer = AutoTokenizer.from_pretrained(self.source, trust_remote_code=False, **self.version)
             ordinary = tokenizer.get_vocab().keys() - {*tokenizer.all_special_tokens}
+            tokenizer("a")
         except Exception as error:  # broken files raise any kind of exception in transformers
             raise StudyError(missing.format(get_first_line(error))) from error
         if len(ordinary) < 2:

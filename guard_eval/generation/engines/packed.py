@@ -101,10 +101,10 @@ def _find_layers_of_class(
 
 @torch.inference_mode()
 def _compute_test_logits(model: Model) -> Tensor | None:
-    """Return the logits of a few tokens, or None if the model fails."""
+    """Return the logits of a few tokens, or None if the model fails or its logits are not finite."""
     try:
         ids = torch.arange(1, 9)[None] % model.config.get_text_config().vocab_size
         logits: Tensor = model(input_ids=ids).logits
     except Exception:  # noqa: BLE001 (a model may raise any exception)
         return None
-    return logits
+    return logits if bool(logits.isfinite().all()) else None

@@ -76,7 +76,9 @@ def compute_bertscores(
     encoded = [_encode_texts(tokenizer, pair) for pair in pairs]
     cut_pairs = [[_cut_to_token_limit(row, limit) for row in pair] for pair in encoded]
     match = partial(_compute_pair_f1, model, tokenizer, layer)
-    scores = compute_values_in_batches(cut_pairs, _count_tokens_of_longer_text, match, max_rows=batch_size)
+    scores = compute_values_in_batches(
+        cut_pairs, lambda pair: max(map(len, pair)), match, max_rows=batch_size
+    )
     return [
         (score, pair != cut_pair) for score, pair, cut_pair in zip(scores, encoded, cut_pairs, strict=True)
     ]
@@ -85,11 +87,6 @@ def compute_bertscores(
 def _cut_to_token_limit(row: list[int], limit: int) -> list[int]:
     """Cut a text to `limit` tokens, but keep the special token at the end."""
     return row if len(row) <= limit else [*row[: limit - 1], row[-1]]
-
-
-def _count_tokens_of_longer_text(pair: Sequence[list[int]]) -> int:
-    """Return the number of tokens of the longer text of a pair."""
-    return max(map(len, pair))
 
 
 def _encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:

@@ -3,6 +3,7 @@
 `texts/NAME.served.jsonl` gets a line for each answer as soon as it arrives: the prompt's id, the text's
 number, the text, and a hash of the request. A text counts while the settings in study.toml give the same
 request. After a change of settings, texts are requested again; after undoing the change, the old texts count.
+`texts/NAME.unreadable.jsonl` keeps the answers without a text, and `texts/NAME.requests.jsonl` the costs.
 """
 
 import re
@@ -19,9 +20,15 @@ from guard_eval.texts.systems.matching import SystemTexts, assign_prompt_to_text
 TEXTS = "texts"
 """The folder of a study for texts from servers and files."""
 
+SERVED = ".served.jsonl"
+UNREADABLE = ".unreadable.jsonl"
+REQUESTS = ".requests.jsonl"
+"""The endings of a served system's files: texts, answers without a text, and the costs of requests."""
+
 _OF_TEXTS = {"id": str, "text": str, "number": int, "request": str}
-_OF_ATTEMPTS = {"attempt": str, "cost": int}
-"""The keys that each line in a file of attempts must have, with the types of their values."""
+_OF_UNREADABLE = {"request": str}
+_OF_REQUESTS = {"attempt": str, "cost": int}
+"""The keys that each line of a file must have, with the types of their values."""
 
 
 def make_system_file_name(name: str, ending: str = ".jsonl") -> str:
@@ -36,9 +43,9 @@ def make_system_file_name(name: str, ending: str = ".jsonl") -> str:
     return f"{TEXTS}/{plain or 'system'}-{make_content_id(name)[:6]}{ending}"
 
 
-def locate_served_texts(study: Study, system: System) -> Path:
-    """Return the file with a served system's texts."""
-    return study.folder / make_system_file_name(system.name, ".served.jsonl")
+def locate_served_file(study: Study, system: System, ending: str = SERVED) -> Path:
+    """Return a file of a served system: by default the file with the texts."""
+    return study.folder / make_system_file_name(system.name, ending)
 
 
 def build_request(study: Study, system: System, prompt: Prompt, number: int) -> dict[str, object]:
@@ -59,8 +66,9 @@ def build_request(study: Study, system: System, prompt: Prompt, number: int) -> 
     return body | system.body
 
 
-def hash_request(system: System, body: Mapping[str, object]) -> str:
+def hash_request(study: Study, system: System, prompt: Prompt, number: int) -> str:
     """Return the hash of a request: of the server, the body, and the headers that can change an answer."""
+    body = build_request(study, system, prompt, number)
     return make_content_id("request", system.base_url, system.headers_affecting_answers, body)
 
 
@@ -72,12 +80,12 @@ def find_served_texts(study: Study, system: System, prompts: Mapping[str, Prompt
     """
     runs = study.settings.count_texts_per_prompt(system.name)
     texts: dict[tuple[str, int], Generation] = {}
-    for row in _read_checked_rows(locate_served_texts(study, system), _OF_TEXTS):
+    for row in _read_checked_rows(locate_served_file(study, system), _OF_TEXTS):
         prompt = prompts.get(row["id"])
         number = row["number"]
         if prompt is None or not 1 <= number <= runs:
             continue
-        if row["request"] == hash_request(system, build_request(study, system, prompt, number)):
+        if row["request"] == hash_request(study, system, prompt, number):
             text = Generation(
                 prompt_id=prompt.id,
                 dataset=prompt.dataset,
@@ -91,29 +99,25 @@ def find_served_texts(study: Study, system: System, prompts: Mapping[str, Prompt
     return texts
 
 
-def append_served_text(study: Study, system: System, row: Mapping[str, object]) -> None:
-    """Append an answer to the file of a served system, and sync the file so that a crash loses nothing."""
-    append_lines(locate_served_texts(study, system), [row])
+def append_row(study: Study, system: System, ending: str, row: Mapping[str, object]) -> None:
+    """Append a line to a file of a served system, and sync the file so that a crash loses nothing."""
+    append_lines(locate_served_file(study, system, ending), [row])
 
 
-def append_attempt_cost(study: Study, system: System, attempt: str, cost: int) -> None:
-    """Record the highest possible cost of a request before sending, or the real cost after a failure."""
-    path = study.folder / make_system_file_name(system.name, ".requests.jsonl")
-    append_lines(path, [{"attempt": attempt, "cost": cost}])
+def read_unreadable_answers(study: Study, system: System) -> set[str]:
+    """Return the hashes of the requests to a system whose answers were stored, but contain no text."""
+    path = locate_served_file(study, system, UNREADABLE)
+    return {row["request"] for row in _read_checked_rows(path, _OF_UNREADABLE)}
 
 
 def read_total_cost(study: Study) -> int:
     """Return the cost of all served systems, also of removed systems, in billionths of a dollar.
 
-    A request without an answer counts with its highest possible cost.
+    A request has a line with its highest possible cost, and later a line with its real cost.
     """
-    spent: dict[str, int] = {}
-    for ending, kinds in ((".requests.jsonl", _OF_ATTEMPTS), (".served.jsonl", _OF_TEXTS)):
-        for path in (study.folder / TEXTS).glob(f"*{ending}"):
-            for row in _read_checked_rows(path, kinds):
-                if type(row.get("cost")) is int:
-                    spent[str(row.get("attempt"))] = row["cost"]
-    return sum(spent.values())
+    paths = (study.folder / TEXTS).glob(f"*{REQUESTS}")
+    rows = [row for path in paths for row in _read_checked_rows(path, _OF_REQUESTS)]
+    return sum({row["attempt"]: row["cost"] for row in rows}.values())
 
 
 def _read_checked_rows(path: Path, kinds: Mapping[str, type]) -> list[dict[str, Any]]:

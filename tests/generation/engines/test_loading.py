@@ -95,6 +95,7 @@ def give_pickle(content):
             "cannot read the tokenizer of the model .* put the tokenizer's files",
         ),
         ({"tokenizer.json": b"{"}, "cannot read the tokenizer of the model .* put the tokenizer's files"),
+        ({"tokenizer_config.json": b'{"model_max_length": "long"}'}, "cannot read the tokenizer"),
         ({"generation_config.json": b"{"}, "cannot load the model in .*generation_config.json"),
         ({"config.json": b"[1]"}, "cannot load the model in"),
     ],
@@ -151,6 +152,25 @@ def test_missing_weights_are_refused(folder, load):
 def test_a_model_that_is_not_causal_is_refused(tmp_path, config):
     config.save_pretrained(tmp_path)
     refused(tmp_path, f"is a {config.architectures[0]}, which does not continue texts")
+
+
+@pytest.mark.parametrize(
+    ("kind", "whole_model", "is_causal"),
+    [
+        ("qwen3_5", "Qwen3_5ForConditionalGeneration", True),  # transformers loads its language model
+        ("llama4", "Llama4ForConditionalGeneration", True),
+        ("bart", "BartForConditionalGeneration", False),  # its decoder writes nothing without the encoder
+        ("llava", "LlavaForConditionalGeneration", False),
+    ],
+)
+def test_multimodal_models_with_a_language_model_are_accepted(tmp_path, kind, whole_model, is_causal):
+    settings = {"model_type": kind, "architectures": [whole_model]}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    files = ModelFiles.open(str(tmp_path), "main")
+    if is_causal:
+        files.refuse_noncausal_model()
+    else:
+        refused(tmp_path, "does not continue texts")
 
 
 @pytest.mark.parametrize("load", [load_pretrained, partial(load_pretrained, kind="AutoModel")])

@@ -72,6 +72,31 @@ def test_models_that_ignore_padding_write_single_texts(kind):
     assert [len(b) for b in write(load_foreign("gpt-neo"), PROMPTS, "greedy", batch_size=3, **LIMITS)] == [3]
 
 
+@pytest.mark.parametrize("name", ["greedy", "guard", "top_p"])
+def test_longrope_texts_do_not_depend_on_longer_rows(name):
+    """The rotation of all rows changes when one row is longer than 20 tokens."""
+    prompts = [Prompt(id=f"p{n}", dataset="set", text="the cat sat" + " on the mat" * n) for n in (0, 5)]
+    loaded = load_foreign("longrope")
+    whole, alone = (
+        {
+            text.prompt_id: text.text
+            for batch in write(loaded, prompts, name, batch_size=size, **LIMITS)
+            for text in batch
+        }
+        for size in (2, 1)
+    )
+    assert whole == alone
+
+
+@pytest.mark.usefixtures("packing")
+@pytest.mark.parametrize("value", [torch.nan, -torch.inf])
+def test_layers_are_not_packed_if_logits_are_not_finite(value):
+    model = tiny("llama")
+    model.lm_head.weight.data[3] = value
+    pack_linear_layers(model)
+    assert not any(isinstance(module, PackedLinear) for module in model.modules())
+
+
 @pytest.mark.usefixtures("packing")
 @pytest.mark.parametrize("kind", ["mamba", "falcon-mamba", "jamba"])
 def test_layers_whose_weights_a_model_reads_are_not_packed(kind):
