@@ -160,20 +160,20 @@ def _read_all_texts(
     """Read the texts of all files and results.
 
     Raises:
-        StudyError: Two files have a text without a prompt by the same system with the same id.
+        StudyError: Two files have a text by the same system to the same prompt.
     """
     texts = []
-    sources_of_texts: dict[tuple[object, ...], Source] = {}
+    files: dict[tuple[object, ...], Source] = {}
     for source in sources:
         for text in _read_texts(source, prompts, columns):
-            key = (text.dataset, text.strategy, text.run, text.prompt_id)
-            other = sources_of_texts.setdefault(key, source)
-            if text.prompt is None and other is not source:
+            prompt = text.prompt_id if text.prompt is None else text.prompt
+            other = files.setdefault((text.dataset, text.strategy, text.run, prompt), source)
+            if other is not source and isinstance(source, str | Path):
                 raise StudyError(
-                    f"{other} and {source} both have a text by {text.strategy!r} with the id "
-                    f"{text.prompt_id}. If these are two systems, name the system in each record (a key "
-                    "'system'), or the one column of the texts (--column NAME). Otherwise write a 'prompt' "
-                    "beside each text"
+                    f"{other} and {source} both have a text by {text.strategy!r} to the prompt "
+                    f"{prompt!r:.60}. If these are two systems, name the system in each record (a key "
+                    "'system'), or the one column of the texts (--column NAME). If these are two runs, "
+                    "number them under a key 'run'. If these are two prompts, write each 'prompt' beside it"
                 )
             texts.append(text)
     return texts

@@ -88,7 +88,9 @@ def read_generations(
     seen: Counter[tuple[object, ...]] = Counter()
     numbers: dict[tuple[object, ...], int] = {}
     generations = []
-    table = TextTable.open(path, errors="surrogateescape").add_prompts((prompts or {}).values())
+    table = TextTable.open(path, errors="surrogateescape").add_prompt_ids(
+        (prompts or {}).values(), columns=columns
+    )
     for position, text in table.read_texts(columns, prompts=prompts):
         flaws = text.flaws
         key = (text.dataset, text.strategy, text.run, text.prompt_id or text.prompt)
@@ -145,14 +147,18 @@ class TextTable:
             )
         return cls(name=name, stem=stem, records=records, errors=errors)
 
-    def add_prompts(self, prompts: Collection[Prompt]) -> Self:
-        """Return the table with the prompts' words or ids, if a column with another heading has them.
+    def add_prompt_ids(self, prompts: Collection[Prompt], *, columns: Collection[str] = ()) -> Self:
+        """Return the table with the prompts' ids, if a column with another heading has them.
 
         Texts without prompts and ids would be matched by their order in the file. A table that has them is
         returned unchanged.
 
+        Args:
+            prompts: The prompts.
+            columns: The columns of texts that the user has named.
+
         Raises:
-            StudyError: A column has the prompts' numbers in another order, and may be their id.
+            StudyError: A column has the prompts' words, or their numbers in another order.
         """
         rows = [record.row for record in self.records]
         if len(rows) == 1 and rows[0].keys() <= {prompt.id for prompt in prompts}:  # an object: id → text
@@ -160,67 +166,88 @@ class TextTable:
             return replace(self, records=[replace(self.records[0], row=text) for text in texts])
         if any(key in row for row in rows for key in KEYS["prompt"]):
             return self
-        words = {prompt.text.strip() for prompt in prompts}
-        for key in rows[0]:
-            values = [str(row.get(key)) for row in rows]
-            if 2 * sum(value.strip() in words for value in values) >= len(values):
-                return self._replace_column(key, "prompt", values)
+        if key := self._find_words_of_prompts({prompt.text.strip() for prompt in prompts}, columns):
+            records = [
+                replace(
+                    record, row={"prompt" if name == key else name: cell for name, cell in record.row.items()}
+                )
+                for record in self.records
+            ]
+            return replace(self, records=records)
         if any(key in row for row in rows for key in KEYS["prompt_id"]):
             return self
         for key in rows[0]:
             values = [_format_id(row.get(key)) for row in rows]
-            if ids := self._find_prompt_ids(key, values, prompts):
-                return self._replace_column(key, "prompt_id", [ids.get(value, value) for value in values])
+            if ids := _find_prompt_ids(key, values, prompts):
+                records = [
+                    replace(record, row={**record.row, "prompt_id": ids.get(value, value)})
+                    for record, value in zip(self.records, values, strict=True)
+                ]
+                return replace(self, records=records)
+            if key not in TEXT:
+                self._refuse_numbers_in_other_order(key, values, prompts)
         return self
 
-    def _find_prompt_ids(
-        self, key: str, values: Sequence[str], prompts: Collection[Prompt]
-    ) -> Mapping[str, str]:
-        """Return the prompts' ids by the values of a column; an empty mapping if the values are no ids.
-
-        A text may be for a prompt that is not among the prompts. Numbers may also measure something, or count
-        the rows.
+    def _find_words_of_prompts(self, words: set[str], columns: Collection[str]) -> str:
+        """Return the column with the prompts' words, or "". The system in such a column may copy its prompts.
 
         Raises:
-            StudyError: A column has the prompts' numbers in another order.
+            StudyError: No column is known to have the texts, so this column may have the texts of a system.
         """
-        is_called_id = simplify_heading(key).endswith("id")
-        are_numbers = any(map(_is_number, values))
-        own_cells = [prompt.columns.get(key) for prompt in prompts]
-        for cells in (own_cells, [prompt.id for prompt in prompts]):
-            ids = {_format_id(cell): prompt.id for cell, prompt in zip(cells, prompts, strict=True)}
-            if len(ids) < len(prompts):
-                continue
-            are_known = 2 * sum(value in ids for value in values) >= len(values)
-            if is_called_id and (are_known or cells is own_cells):
-                return ids
-            if are_known and not are_numbers:
-                return ids
-            positions = {number: position for position, number in enumerate(ids)}
-            order = [len(ids), *(positions.get(value, 0) for value in values)]
-            if {*values} == ids.keys() and any(0 < after < before for before, after in pairwise(order)):
+        rows = [record.row for record in self.records]
+        are_texts_known = bool(columns) or not rows[0].keys().isdisjoint(TEXT)
+        for key in [key for key in rows[0] if key not in {*columns, *TEXT}]:
+            cells = [str(row.get(key)).strip() for row in rows]
+            known = sum(cell in words for cell in cells)
+            if are_texts_known and 2 * known >= len(cells):
+                return key
+            if known == len(cells):
                 raise StudyError(
-                    f"{self.name}: {key!r} has the numbers of the prompts in another order. If they are the "
+                    f"{self.name}: {key!r} has the words of the prompts. Rename it to 'prompt', or name all "
+                    "columns of texts: --column NAME --column NAME"
+                )
+        return ""
+
+    def _refuse_numbers_in_other_order(
+        self, key: str, values: Sequence[str], prompts: Collection[Prompt]
+    ) -> None:
+        """Refuse numbers that may be ids, unless each system's texts are in the order of the prompts."""
+        numbers = list(map(_find_digits, values))
+        cells = [prompt.columns.get(key) for prompt in prompts]
+        for known in (
+            cells,
+            [prompt.id for prompt in prompts],
+            range(len(prompts)),
+            range(1, len(prompts) + 1),
+        ):
+            positions = {_find_digits(str(number)): position for position, number in enumerate(known)}
+            if "" in positions or positions.keys() != {*numbers}:
+                continue
+            order = [len(prompts), *map(positions.__getitem__, numbers)]
+            if any(0 < after < before for before, after in pairwise(order)):
+                raise StudyError(
+                    f"{self.name}: {key!r} has numbers in another order than the prompts. If they are the "
                     "prompts' ids, rename it to 'prompt_id', here and in the file of prompts. Else remove it"
                 )
-        return {}
-
-    def _replace_column(self, old: str, name: str, values: Sequence[str]) -> Self:
-        """Return the table with a column in place of the column `old`."""
-        records = [
-            replace(record, row={name: value, **{key: record.row[key] for key in record.row if key != old}})
-            for record, value in zip(self.records, values, strict=True)
-        ]
-        return replace(self, records=records)
+            return
 
     def has_column(self, name: str) -> bool:
         """Return whether the first row has a text in the column with this name."""
         return name not in NO_TEXT and name in self.records[0].row
 
     def read_texts(
-        self, columns: Sequence[str] = (), *, prompts: Mapping[str, Prompt] | None = None
+        self,
+        columns: Sequence[str] = (),
+        *,
+        prompts: Mapping[str, Prompt] | None = None,
+        by_order: bool = False,
     ) -> Iterator[tuple[int, Generation]]:
         """Yield the texts, each with the position of its row. A prompt without an id gets the id "".
+
+        Args:
+            columns: The columns of texts that the user has named.
+            prompts: Prompts by id, for records without a prompt or a reference.
+            by_order: Whether texts without prompts and ids are matched to prompts by their order.
 
         Raises:
             StudyError: A row cannot be used. The message names row, value and remedy.
@@ -230,8 +257,8 @@ class TextTable:
         columns = columns or find_text_columns(self.records, self.name)
         systems = "" if len(columns) > 1 else find_system_column(self.records)
         refuse_ambiguous_columns(self.records, columns, systems, self.name)
-        if not prompts:
-            refuse_unnamed_prompts(self.records, (*columns, systems), self.name)
+        if not by_order:
+            refuse_unnamed_prompts(self.records, columns, systems, self.name)
         for position, record in enumerate(self.records, start=1):
             for column in columns or ("",):
                 stem = str(record.row[systems]) if systems else self.stem
@@ -247,6 +274,30 @@ class TextTable:
 def _format_id(value: object) -> str:
     """Return an id as text. pandas writes 7 as 7.0 if another cell of the column is empty."""
     return re.sub(r"^(-?\d+)\.0$", r"\1", str(value))
+
+
+def _find_prompt_ids(key: str, values: Sequence[str], prompts: Collection[Prompt]) -> Mapping[str, str]:
+    """Return the prompts' ids by the values of a column; an empty mapping if the values are no ids.
+
+    A text may be for a prompt that is not among the prompts. Numbers may also measure something, or count the
+    rows, so they are ids only under a heading such as `task_id`.
+    """
+    is_called_id = simplify_heading(key).endswith("id")
+    own_cells = [prompt.columns.get(key) for prompt in prompts]
+    for cells in (own_cells, [prompt.id for prompt in prompts]):
+        ids = {_format_id(cell): prompt.id for cell, prompt in zip(cells, prompts, strict=True)}
+        is_known = 2 * sum(value in ids for value in values) >= len(values)
+        is_own_id = is_called_id and cells is own_cells
+        is_found = is_own_id or (is_known and (is_called_id or not any(map(_is_number, values))))
+        if is_found and len(ids) == len(prompts):
+            return ids
+    return {}
+
+
+def _find_digits(text: str) -> str:
+    """Return the digits of an id without zeros before them, such as `3` of `q003`."""
+    digits = re.sub(r"\D+", "", text)
+    return digits.lstrip("0") or digits[:1]
 
 
 def _is_number(text: str) -> bool:

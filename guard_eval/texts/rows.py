@@ -5,7 +5,8 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
+from itertools import chain, combinations, pairwise
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -107,6 +108,9 @@ _SETTING = re.compile("[(=]")
 
 _LEAST_WORDS = 3
 """A value with fewer words may be a label and not a text."""
+
+_MOST_TEXTS = 10
+"""A column with more rows for each of its values is a label, and does not name prompts."""
 
 _LEAST_ROWS = 4
 """In a file with fewer rows, few different values are not a sign that a column has no texts."""
@@ -269,32 +273,41 @@ def refuse_ambiguous_columns(
             )
 
 
-def refuse_unnamed_prompts(records: Sequence[Record], columns: Sequence[str], source: object) -> None:
-    """Refuse a column that may name or contain prompts, in a table without known prompts and ids.
+def refuse_unnamed_prompts(
+    records: Sequence[Record], columns: Sequence[str], system: str, source: object
+) -> None:
+    """Refuse a column that may name prompts, in a table with several texts of a system and without prompts.
 
     Otherwise each row would have a prompt of its own, although several rows may share one.
 
     Args:
         records: The rows.
         columns: The columns of texts, if each system has a column.
+        system: The column that names the systems, if its name is unusual.
         source: The file, for messages.
 
     Raises:
-        StudyError: A column has the heading of an id, has several words in each cell, or has values that
-            repeat equally often.
+        StudyError: A column of ids or words has repeats, or numbers repeat equally often or in a row.
     """
     rows = [flatten_harness_sample(record.row) for record in records]
-    if any(map(_find_prompt, rows)):
+    if any(map(_find_prompt, rows)) or not any(key in rows[0] for key in (*columns, *TEXT)):
         return
+    systems = [_find_filled_value(row, [system] if system else KEYS["strategy"]) for row in rows]
     for key in dict.fromkeys(chain.from_iterable(rows)):
         heading = simplify_heading(key)
-        if key in {*columns, *TEXT, *chain(*KEYS.values())} or heading in RUNS or heading.endswith(NOTES):
+        is_other = key in NO_TEXT.union(columns, TEXT, [system]).difference(PARTS, RUNS, ["task"])
+        if is_other or heading.endswith(NOTES):
             continue
-        counts = Counter(str(row.get(key)) for row in rows)
-        are_texts = all(len(value.split()) >= _LEAST_WORDS for value in counts)
-        are_repeated = {*counts.values()} == {len(rows) / len(counts)} and len(counts) < len(rows)
-        is_doubtful = are_texts or (key not in NO_TEXT and (heading.endswith("id") or are_repeated))
-        if len(counts) > 1 and is_doubtful:
+        values = [str(row.get(key)) for row in rows]
+        pairs = sorted(zip(systems, values, strict=True), key=itemgetter(0))
+        counts = Counter(pairs)
+        # A label, such as a language, has few values.
+        if not 1 < len(counts) < len(rows) <= _MOST_TEXTS * len(counts) or len(set(values)) == 1:
+            continue
+        changes = sum(pair != other for pair, other in pairwise(pairs))
+        is_cycle = values[len(set(values)) :] == values[: -len(set(values))]
+        is_regular = len({*counts.values()}) == 1 or changes == len(counts) - 1 or is_cycle
+        if is_regular or heading.endswith("id") or not all(map(_is_number, values)):
             raise StudyError(
                 f"{source}: no column is called prompt or prompt_id, and {key!r} may be one of them. If it "
                 "names the prompts, rename it to 'prompt_id'. If it contains them, rename it to 'prompt'. If "

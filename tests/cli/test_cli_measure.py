@@ -79,30 +79,44 @@ def write_rows(folder, name, rows):
 @pytest.mark.parametrize(
     ("heading", "cells"),
     [
-        ("qid", [7, 7, 9, 9]),
-        ("nr", [1, 2, 1, 2]),
-        ("problem", ["Write a tale.", "Tell a joke.", "Name two birds.", "Draw a red cat."]),
-        ("task", ["Write a tale.", "Write a tale.", "Tell a joke.", "Tell a joke."]),
+        ("qid", [7, 7, 9, 9, 8]),
+        ("nr", [1, 2, 3, 1, 2]),
+        ("sample", [1, 1, 1, 2, 2]),
+        ("topic", ["cats", "dogs", "dogs", "cats", "birds"]),
+        ("task", ["Write a tale.", "Write a tale.", "Tell a joke.", "Tell a joke.", "Tell a joke."]),
     ],
 )
 def test_column_that_may_name_prompts_is_asked_about(run, tmp_path, heading, cells):
-    """Two texts of one prompt are not independent, so the four rows are two prompts at most."""
+    """Texts of one prompt are not independent, so the five rows are two or three prompts."""
     rows = [{heading: cell, "text": f"text {number}"} for number, cell in enumerate(cells)]
     message = run("measure", write_rows(tmp_path, "x.jsonl", rows), "--metrics", "length").refused()
     assert f"{heading!r} may be one of them" in message
-    key = "prompt" if isinstance(cells[0], str) else "prompt_id"
-    write_rows(tmp_path, "x.jsonl", [{key: row[heading], "text": row["text"]} for row in rows])
+    write_rows(tmp_path, "x.jsonl", [{"prompt_id": row[heading], "text": row["text"]} for row in rows])
     assert run("measure", tmp_path / "x.jsonl", "--metrics", "length").code == 0
 
 
-def test_same_column_of_two_files_is_no_system(run, tmp_path):
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"request_id": range(40), "lang": ["en", "de"] * 20, "length": [5, 7, 7, 6, 8] * 8},
+        {"system": ["a"] * 20 + ["b"] * 20, "words": [*range(20)] * 2, "correct": [True] * 40},
+    ],
+)
+def test_labels_and_measures_are_not_asked_about(run, tmp_path, columns):
+    table = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    rows = [row | {"text": f"text {number}"} for number, row in enumerate(table)]
+    assert run("measure", write_rows(tmp_path, "x.jsonl", rows), "--metrics", "length").code == 0
+
+
+@pytest.mark.parametrize("key", ["id", "prompt"])
+def test_same_column_of_two_files_is_no_system(run, tmp_path, key):
     """Each file has a system with the columns `src` and `answer`. They are not two systems with six texts."""
     paths = []
     for name in ("x", "y"):
-        rows = [{"id": n, "src": f"some prompt {n}", "answer": f"{name} text {n}"} for n in range(3)]
+        rows = [{key: f"{n}", "src": f"some source {n}", "answer": f"{name} text {n}"} for n in range(3)]
         paths.append(write_rows(tmp_path, f"{name}.jsonl", rows))
     message = run("measure", *paths, "--metrics", "length").refused()
-    assert "both have a text by 'src' with the id 0" in message
+    assert "both have a text by 'src' to the prompt '0'" in message
     scores = run("measure", *paths, "--metrics", "length", "--column", "answer")
     assert scores.code == 0
     assert "texts: 6, strategies: 2" in scores.out

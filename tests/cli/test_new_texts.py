@@ -328,13 +328,25 @@ def test_prompt_numbers_in_another_order_are_asked_about(run, tmp_path, heading)
     source = write(tmp_path, "source.jsonl", [{heading: n, "prompt": q} for n, q in rows])
     files = write_texts_of_x_and_y(tmp_path, heading, rotated)
     message = run("new", "s", "--prompts", source, "--texts", *files).refused()
-    assert f"{heading!r} has the numbers of the prompts in another order" in message
+    assert f"{heading!r} has numbers in another order than the prompts" in message
     write_texts_of_x_and_y(tmp_path, heading, rows)
     assert run("new", "s", "--prompts", source, "--texts", *files).code == 0
     write(tmp_path, "source.jsonl", [{"prompt_id": n, "prompt": q} for n, q in rows])
     write_texts_of_x_and_y(tmp_path, "prompt_id", rotated)
     assert run("new", "t", "--prompts", source, "--texts", *files).code == 0
     assert texts_of(tmp_path / "s") == texts_of(tmp_path / "t") == EXPECTED
+
+
+@pytest.mark.parametrize("label", ["{}", "q00{}", "#{}"])
+def test_shuffled_numbers_beside_prompts_without_ids_are_asked_about(run, tmp_path, label):
+    """The file of prompts has no ids, so the numbers of its rows may be the ids of the texts."""
+    rows = [(label.format(n), q) for n, q in enumerate(QUESTIONS)]
+    source = write(tmp_path, "source.jsonl", [{"prompt": q} for q in QUESTIONS])
+    files = write_texts_of_x_and_y(tmp_path, "item", [*rows[1:], rows[0]])
+    message = run("new", "s", "--prompts", source, "--texts", *files).refused()
+    assert "'item' has numbers in another order than the prompts" in message
+    write_texts_of_x_and_y(tmp_path, "item", rows)
+    assert run("new", "s", "--prompts", source, "--texts", *files).code == 0
 
 
 @pytest.mark.parametrize("number", [{}, {"id": 1}])
@@ -344,8 +356,22 @@ def test_column_with_words_of_prompts_is_no_system(run, tmp_path, number):
     rows = list(zip(ids, QUESTIONS, strict=True))
     source = write(tmp_path, "source.jsonl", [name | {"prompt": q} for name, q in rows])
     wide = [name | {"message": q, "x": f"x on {q}", "y": f"y on {q}"} for name, q in rows[::-1]]
-    assert run("new", "s", "--prompts", source, "--texts", write(tmp_path, "w.csv", wide)).code == 0
+    new = ("new", "s", "--prompts", source, "--texts", write(tmp_path, "w.csv", wide))
+    assert "'message' has the words of the prompts. Rename it to 'prompt', or name" in run(*new).refused()
+    assert run(*new, "--column", "x", "--column", "y").code == 0
     assert texts_of(tmp_path / "s") == EXPECTED
+
+
+@pytest.mark.parametrize("copied", [2, len(QUESTIONS)])
+def test_system_that_copies_prompts_keeps_its_texts(run, tmp_path, copied):
+    """A system that corrects sentences leaves some or all of them unchanged."""
+    source = write(tmp_path, "source.jsonl", [{"id": n, "prompt": q} for n, q in enumerate(QUESTIONS)])
+    texts = [q if n < copied else f"x on {q}" for n, q in enumerate(QUESTIONS)]
+    x = write(tmp_path, "x.jsonl", [{"id": n, "text": text} for n, text in enumerate(texts)])
+    y = write(tmp_path, "y.jsonl", [{"id": n, "text": f"y on {q}"} for n, q in enumerate(QUESTIONS)])
+    assert run("new", "s", "--prompts", source, "--texts", x, y).code == 0
+    assert run("pair", "s").code == 0
+    assert run("measure", x, y, "--prompts", source, "--metrics", "length").code == 0
 
 
 def test_object_of_texts_by_ids_is_read(run, tmp_path):

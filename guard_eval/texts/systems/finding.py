@@ -125,11 +125,12 @@ def read_texts_of_system(system: System, path: Path, prompts: Sequence[Prompt] =
     Raises:
         StudyError: The file cannot be read, or has only texts of other systems.
     """
-    table = TextTable.open(path).add_prompts(prompts)
+    table = TextTable.open(path)
     column = system.column or (system.name if table.has_column(system.name) else None)
     columns = [] if column is None else [column]
+    table = table.add_prompt_ids(prompts, columns=columns)
     by_system: dict[str, list[Generation]] = defaultdict(list)
-    for _, text in table.read_texts(columns):
+    for _, text in table.read_texts(columns, by_order=True):
         by_system[text.strategy].append(text)
     if system.name not in by_system and len(by_system) > 1:
         raise StudyError(

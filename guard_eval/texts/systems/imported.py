@@ -182,11 +182,11 @@ def read_systems(
     result: dict[str, ImportedSystem] = {}
     unused = set(columns)
     for number, source in enumerate(sources, start=1):
-        table = TextTable.open(source).add_prompts(prompts)
+        table = TextTable.open(source).add_prompt_ids(prompts, columns=columns)
         name = table.name if len(sources) == 1 or isinstance(source, Path) else f"{table.name} {number}"
         used = [column for column in columns if column in table.records[0].row]
         unused -= set(used)
-        for _, text in table.read_texts(used):
+        for _, text in table.read_texts(used, by_order=bool(prompts)):
             system = result.setdefault(text.strategy, ImportedSystem(name=text.strategy, source=name))
             if system.source != name:
                 remedy = "name the system in each record (a key 'system'), or rename a file"
