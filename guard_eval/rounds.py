@@ -8,10 +8,10 @@ on earlier prompts. This is the hypothesis of the sign-flip test.
 
 After a part t of the prompts, the statistic is |z| t^¼ with |z| = (|Σ lead| − step/2) / √Σ lead². All leads
 are multiples of the step, so few prompts have few possible sums; without the correction by half a step, p is
-too small for them. The probability that the statistic ever reaches a value is integrated round by round
-(Armitage, McPherson and Rowe 1969), so p is valid at any round in which a couple stops. The power ¼ comes
-from Wang and Tsiatis (1987). An early stop only shortens a couple's series of leads, so Holm's correction
-over all couples is valid, too.
+too small for them. For the same reason, p is at least that of the exact sign-flip test. The probability that
+the statistic ever reaches a value is integrated round by round (Armitage, McPherson and Rowe 1969), so p is
+valid at any round in which a couple stops. The power ¼ comes from Wang and Tsiatis (1987). An early stop only
+shortens a couple's series of leads, so Holm's correction over all couples is valid, too.
 """
 
 import math
@@ -24,11 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guard_eval.records import Contest, Couple, record
+from guard_eval.sign_flip import sign_flip
 
 METHOD = "largest |z| t^¼ over the rounds"
 Floats = NDArray[np.float64]
-DENOMINATOR = 5040
-"""Leads are compared as multiples of this fraction of 1. It is divisible by the numbers up to ten."""
+DENOMINATOR = 2_882_880
+"""Leads are compared as multiples of this fraction of 1. It is divisible by the numbers up to sixteen."""
 SHAPE = 0.25
 """The exponent ¼ of t. With 0, early rounds decide as easily as the last round; with ½, hardly ever."""
 
@@ -138,9 +139,9 @@ def _test_couple(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> 
         multiples = np.rint(leads * DENOMINATOR).astype(np.int64)
         step = float(np.gcd.reduce(multiples, initial=0)) / DENOMINATOR
         z = max(0.0, abs(total) - step / 2) / length
-        # No p is below that of a sign test on which all prompts agree.
-        smallest_possible = 2.0 ** (1 - np.count_nonzero(leads))
-        p = max(compute_first_passage_p(z * time**SHAPE, sizes), smallest_possible)
+        # No p is below that of the exact test without rounds.
+        exact = sign_flip(leads).p
+        p = max(compute_first_passage_p(z * time**SHAPE, sizes), 1.0 if exact is None else exact)
         if p < smallest:
             smallest = p
             leader = couple[total < 0]

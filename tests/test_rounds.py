@@ -62,12 +62,12 @@ def test_candidate_design_uses_the_couples_score():
 
 
 def test_p_of_a_couple_follows_hand_arithmetic():
-    """1, 1, 1, −1: z = (2 − ½)/√4 = ¾ after half of the prompts. Then z = (4 − ½)/√6 after six."""
+    """1, 1, 1, −1: z = (2 − ½)/√4 = ¾ after half of the prompts. Later, 14 of 2⁶ patterns are as extreme."""
     ones = [(1,), (1,), (1,), (-1,)]
     half = compare_couples(contest(ones, design="candidate", sizes=(4, 4), couples=(AB,)))[0]
     assert half.p == pytest.approx(p_by_library(0.75 * 0.5**0.25, (4, 4)), abs=2e-4)
     whole = compare_couples(contest(ones, [(1,), (1,)], design="candidate", sizes=(4, 2), couples=(AB,)))[0]
-    assert whole.p == pytest.approx(p_by_library(3.5 / 6**0.5, (4, 2)), abs=2e-4)
+    assert p_by_library(3.5 / 6**0.5, (4, 2)) < whole.p == pytest.approx(14 / 2**6)
     assert (whole.leads.mean(), len(whole.leads)) == (pytest.approx(4 / 6), 6)
 
 
@@ -84,7 +84,7 @@ def test_p_is_never_below_the_sign_tests_p():
     assert compare_couples(contest([(1,)] * 5, design="candidate", couples=(AB,)))[0].p == 2 / 2**5
 
 
-@pytest.mark.parametrize("sizes", [(4, 4), (2, 2, 2, 2), (3, 3, 3)])
+@pytest.mark.parametrize("sizes", [(14,), (4, 4), (2, 2, 2, 2), (3, 3, 3), (2, 12)])
 def test_few_prompts_give_few_wrong_claims(sizes):
     """If no system is better, all patterns of wins and losses are equally likely. .05 of them may claim."""
     claims = []

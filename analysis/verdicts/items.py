@@ -209,14 +209,20 @@ def find_item_columns(
 def _join_texts_of_both_sides(table: Table, free: Sequence[str]) -> list[str]:
     """Join the first two columns such as text_a and text_b whose cells together name the pair.
 
-    A text is in few pairs. A score or a setting of the texts is in more couples, or says nothing but methods.
+    An id that no rater has judged twice names the pair better. A short text is in few pairs. A score or a
+    setting of the texts is in more couples, or says nothing but methods.
     """
+    ids = filter(table.has_repeats, table.find_headings([*ITEMS, "pairid"]))
+    if table.joined or any(map(table.is_judged_once, ids)):
+        return []
     methods = len(set(table.list_values(*METHODS)))
-    for couple in combinations(free, 2) if not table.joined else ():
+    for couple in combinations(free, 2):
         if differ_only_in_side(*couple):
             count = table.join_cells(*couple).nunique()
-            texts = len(set(table.list_values(*couple)))
-            if table.count_pairs() < count < table.size and 2 * count <= max(2, methods - 1) * texts:
+            cells = set(table.list_values(*couple))
+            are_in_few = 2 * count <= max(2, methods - 1) * len(cells)
+            are_long = all(len(cell.split()) >= FEWEST_WORDS for cell in cells)
+            if table.count_pairs() < count < table.size and (are_in_few or are_long):
                 table.join_columns(",".join(couple))
                 return [",".join(couple)]
     return []

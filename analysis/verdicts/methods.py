@@ -277,8 +277,12 @@ def _mark_equal_ratings(table: Table) -> pd.Series:
     are_equal = pd.Series(data=False, index=table.frame.index)
     ratings = [name for name in table.columns_without_role if has_word(name, "measures")]
     for name, other in combinations(ratings, 2):
-        if differ_only_in_side(name, other) and any(map(names_worse_text, (name, other))):
-            are_equal |= table[name] == table[other]
+        if differ_only_in_side(name, other):
+            gains = pd.to_numeric(table[name], errors="coerce") - pd.to_numeric(table[other], errors="coerce")
+            # Ratings that contradict the winner in a row are no ratings of the winner and the loser.
+            is_consistent = (gains > 0).any() and not (gains < 0).any()
+            if is_consistent or any(map(names_worse_text, (name, other))):
+                are_equal |= table[name] == table[other]
     for name in table.columns_without_role:
         if "margin" in split_heading_words(name):
             are_equal |= pd.to_numeric(table[name], errors="coerce") == 0

@@ -265,8 +265,8 @@ def _refuse_third_counts(table: Table, names: Sequence[str], total: pd.Series) -
         is_rest = len(total) >= FEWEST_ROWS and total.nunique() > 1 == (total + counts).nunique()
         if is_called(name, "votes", "totals") and (counts >= total).all() and (counts > total).any():
             raise StudyError(
-                f"{name} is larger than the sum of {join_with_and(names)}. If the rest are ties, add a "
-                f"column ties with their numbers. Else remove {name}"
+                f"{name} is larger than the sum of {join_with_and(names)}. Remove {name}; if the rest are "
+                "ties, add a column ties with their numbers"
             )
         if (is_named or is_rest) and (counts != total).any():
             raise StudyError(_describe_third_answer(name, names))

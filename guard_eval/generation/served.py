@@ -182,17 +182,19 @@ class ServedPlan:
         lines = [f"{name}: {count}{cost}; {price}", f"{start} {example[:_EXAMPLE_CHARACTERS]}"]
         return self.make_result(0, lines)
 
-    def make_result(self, count: int, lines: Sequence[str] = ()) -> GenerationResult:
-        """Return the counts of texts after a run that wrote `count` new texts."""
+    def describe_unreadable_answers(self, count: int) -> str:
+        """Say how many texts have an answer without a text, and how to request these texts again."""
+        file = locate_served_file(self.study, self.system, UNREADABLE)
+        return f"answers without a text: {count}; to request these texts again, delete {file}"
+
+    def make_result(self, count: int, lines: Sequence[str] = (), *, unreadable: int = 0) -> GenerationResult:
+        """Return the counts of texts after a run with new texts, and with new answers without a text."""
         name = self.system.name
         existing = len(self.existing_texts) + count
         missing = len(self.missing_texts) - count
         state_lines = [f"{name}: {existing} of {existing + missing} texts exist"]
-        if unreadable := len(self.missing_texts) - len(self.unrequested_texts):
-            file = locate_served_file(self.study, self.system, UNREADABLE)
-            state_lines.append(
-                f"  answers without a text: {unreadable}; to request these texts again, delete {file}"
-            )
+        if unreadable := unreadable + len(self.missing_texts) - len(self.unrequested_texts):
+            state_lines.append(f"  {self.describe_unreadable_answers(unreadable)}")
         return GenerationResult(existing={name: existing}, missing=missing, lines=(*state_lines, *lines))
 
 
@@ -323,7 +325,9 @@ class ServedRun:
         name = self._plan.system.name
         written = self.counts["written"]
         return replace(
-            self._plan.make_result(written, self.describe_texts_and_failures()),
+            self._plan.make_result(
+                written, self.describe_texts_and_failures(), unreadable=self.counts["unreadable"]
+            ),
             written={name: written},
             warnings=tuple(f"{name}: {warning}" for warning in self._yield_answer_warnings()),
         )
@@ -381,9 +385,11 @@ class ServedRun:
         is_first = failure.kind == "rejected" and not (self.counts["written"] or self._plan.existing_texts)
         self._failed_in_a_row += is_first or failure.kind in OF_THE_SERVER
         if self._failed_in_a_row >= MOST_FAILURES:
+            unreadable = self.counts["unreadable"]
+            more = f" ({self._plan.describe_unreadable_answers(unreadable)})" if unreadable else ""
             raise StudyError(
                 f"the server failed {MOST_FAILURES} times in a row, last with {reason}. All answers are "
-                "saved. Fix the server or the settings, then run the command again"
+                f"saved{more}. Fix the server or the settings, then run the command again"
             )
 
     async def _request_text(self, prompt: Prompt, text_number: int) -> RequestFailure | None:
@@ -480,7 +486,10 @@ class ServedRun:
         answer = read_answer(body)
         if answer is None:
             words = body.decode(errors="replace")
-            await self._append_answer(UNREADABLE, {**facts, "answer": words})
+            # Without an answer or tokens, the model has not begun to write.
+            if b'"choices"' in body or read_usage(body).output_tokens:
+                await self._append_answer(UNREADABLE, {**facts, "answer": words})
+                self.counts["unreadable"] += 1
             return RequestFailure(kind="unreadable", detail=f"no text: {shorten(words)}", billed=True)
         content = answer.text or answer.refusal or ""
         text = (remove_thinking(content) or "") if self._plan.system.chat else content

@@ -198,10 +198,10 @@ class TextTable:
         are_texts_known = bool(columns) or not rows[0].keys().isdisjoint(TEXT)
         for key in [key for key in rows[0] if key not in {*columns, *TEXT}]:
             cells = [str(row.get(key)).strip() for row in rows]
-            known = sum(cell in words for cell in cells)
-            if are_texts_known and 2 * known >= len(cells):
+            share = sum(cell in words for cell in cells) / len(cells)
+            if are_texts_known and share >= 0.5:
                 return key
-            if known == len(cells):
+            if share == 1:
                 raise StudyError(
                     f"{self.name}: {key!r} has the words of the prompts. Rename it to 'prompt', or name all "
                     "columns of texts: --column NAME --column NAME"
@@ -213,14 +213,10 @@ class TextTable:
     ) -> None:
         """Refuse numbers that may be ids, unless each system's texts are in the order of the prompts."""
         numbers = list(map(_find_digits, values))
-        cells = [prompt.columns.get(key) for prompt in prompts]
-        for known in (
-            cells,
-            [prompt.id for prompt in prompts],
-            range(len(prompts)),
-            range(1, len(prompts) + 1),
-        ):
-            positions = {_find_digits(str(number)): position for position, number in enumerate(known)}
+        own_cells = [prompt.columns.get(key) for prompt in prompts]
+        ids = [prompt.id for prompt in prompts]
+        for sequence in (own_cells, ids, range(len(ids)), range(1, len(ids) + 1)):
+            positions = {_find_digits(str(number)): position for position, number in enumerate(sequence)}
             if "" in positions or positions.keys() != {*numbers}:
                 continue
             order = [len(prompts), *map(positions.__getitem__, numbers)]

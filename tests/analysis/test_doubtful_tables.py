@@ -331,11 +331,37 @@ def test_third_answer_is_a_tie_or_must_be_declared(names, verdict):
     assert counts(table, verdicts=declared) == expected
 
 
+@pytest.mark.parametrize("heading", ["item_id", "question_id", "pair_id"])
+def test_short_answers_beside_an_id_name_no_pair(heading):
+    """The answers of the two methods are yes, no or maybe, so couples of answers repeat over the items."""
+    answers = ["yes", "no", "maybe"]
+    table = pd.DataFrame(
+        {heading: n, **AB, "answer_a": answers[n % 3], "answer_b": answers[n % 2], "rater": rater}
+        | {"winner": "A" if n < 9 else "B"}
+        for n in range(12)
+        for rater in "xyz"
+    )
+    assert counts(table) == ("27/0/9", 12)
+
+
+def test_crossed_texts_of_both_methods_name_their_pairs():
+    """Three texts of each method meet on 4 prompts: 36 pairs, each judged by three raters."""
+    table = pd.DataFrame(
+        {**AB, "text_a": f"text {a} of {prompt}", "text_b": f"other text {b} of {prompt}", "rater": rater}
+        | {"winner": "A" if prompt < 3 else "B"}
+        for prompt in range(4)
+        for a in range(3)
+        for b in range(3)
+        for rater in "xyz"
+    )
+    assert counts(table) == ("81/0/27", 36)
+
+
 @pytest.mark.parametrize("total", ["total", "n", "num_votes"])
 def test_total_larger_than_the_wins_is_refused(total):
     """Three rows have 5 + 2 wins of 10 verdicts. With a column of the 9 ties, no verdict is missing."""
     table = pd.DataFrame([{"item": number, **AB, "wins_a": 5, "wins_b": 2, total: 10} for number in range(3)])
-    assert f"{total} is larger than the sum of wins_a and wins_b. If the rest are ties" in refusal(table)
+    assert f"{total} is larger than the sum of wins_a and wins_b. Remove {total}" in refusal(table)
     assert counts(table.drop(columns=total).assign(ties=3)) == ("15/9/6", 3)
 
 
@@ -1074,6 +1100,17 @@ def test_equal_ratings_are_ties(ratings):
             row[name] = value if n < 4 else value + n + number
     assert counts(pd.DataFrame(rows)) == ("8/4/0", 12)
     assert counts(pd.DataFrame([{**row, "score_a": 4, "score_b": 4} for row in rows])) == ("8/4/0", 12)
+
+
+@pytest.mark.parametrize(("last", "expected"), [((5, 4), "8/4/0"), ((4, 5), "12/0/0")])
+def test_equal_scores_are_ties_if_no_score_contradicts_a_winner(last, expected):
+    """Four rows have equal scores. If the loser of another row has the higher score, scores say nothing."""
+    scores = [(4, 4)] * 4 + [(4, 3)] * 4 + [last] * 4
+    rows = [
+        {"prompt": n, "winner": "alpha", "loser": "beta", "score_1": first, "score_2": second}
+        for n, (first, second) in enumerate(scores)
+    ]
+    assert counts(pd.DataFrame(rows)) == (expected, 12)
 
 
 def test_score_of_one_text_is_no_verdict():

@@ -220,9 +220,8 @@ def test_lasting_failures_end_the_run_with_a_reason(study, server, reply, words)
     "reply",
     [
         {"choices": []},
-        {"detail": "the model is loading"},
+        {"text": "beside the key", "usage": {"prompt_tokens": 9, "completion_tokens": 0}, "choices": None},
         {"choices": [{"text": 42, "finish_reason": "stop"}]},
-        b"null",
         b'{"choices": [{"text": "cut',
     ],
 )
@@ -235,15 +234,26 @@ def test_paid_answer_without_a_text_is_kept_and_not_repeated(study, server, repl
     assert f"  1 not written: unreadable (no text: {words})" in result.lines
     (file,) = (opened.folder / "texts").glob("*.unreadable.jsonl")
     assert json.loads(file.read_text())["answer"] == words
+    hint = f"  answers without a text: 1; to request these texts again, delete {file}"
+    assert hint in result.lines
     second_run = generate_texts(opened, budget=5)
     assert (len(server.bodies), second_run.missing, second_run.exit_code) == (6, 1, 3)
-    assert f"  answers without a text: 1; to request these texts again, delete {file}" in second_run.lines
+    assert hint in second_run.lines
     file.unlink()
     assert generate_texts(opened, budget=5).existing == {NAME: 6}
     highest = ServedPlan(study=opened, system=opened.settings.systems[NAME], prompts=()).compute_max_cost
     prompt = read_prompts(opened.prompts_path)[2]
     body = build_request(opened, opened.settings.systems[NAME], prompt, 1)
     assert read_total_cost(opened) == 6 * 22_000_000 + highest(body)
+
+
+@pytest.mark.parametrize("reply", [{"detail": "the model is loading"}, b"null", b""])
+def test_reply_that_is_no_answer_is_requested_again(study, server, reply):
+    server.act = lambda number, _body: (200, reply) if number == 2 else None
+    opened = study(COMPLETIONS + PRICED)
+    assert generate_texts(opened, budget=5).missing == 1
+    assert not list((opened.folder / "texts").glob("*.unreadable.jsonl"))
+    assert generate_texts(opened, budget=5).existing == {NAME: 6}
 
 
 def test_paid_answers_wait_until_the_disk_has_space(study, server, monkeypatch):
