@@ -189,10 +189,10 @@ class TextTable:
         return self
 
     def _find_words_of_prompts(self, words: set[str], columns: Collection[str]) -> str:
-        """Return the column with the prompts' words, or "". The system in such a column may copy its prompts.
+        """Return the column that contains the prompts, or "" if there is none.
 
         Raises:
-            StudyError: No column is known to have the texts, so this column may have the texts of a system.
+            StudyError: It is not known which columns have the texts. A system may have copied its prompts.
         """
         rows = [record.row for record in self.records]
         are_texts_known = bool(columns) or not rows[0].keys().isdisjoint(TEXT)

@@ -308,10 +308,15 @@ def refuse_unnamed_prompts(
         is_cycle = values[len(set(values)) :] == values[: -len(set(values))]
         is_regular = len({*counts.values()}) == 1 or changes == len(counts) - 1 or is_cycle
         if is_regular or heading.endswith("id") or not all(map(_is_number, values)):
+            remedy = (
+                "If it names the prompts, rename it to 'prompt_id'. If it contains them, rename it to "
+                "'prompt'. If it names the systems, rename it to 'system'. Otherwise remove it"
+            )
+            if heading in RUNS:
+                remedy = "If it numbers several texts of a prompt, write the prompts or their ids beside it"
             raise StudyError(
-                f"{source}: no column is called prompt or prompt_id, and {key!r} may be one of them. If it "
-                "names the prompts, rename it to 'prompt_id'. If it contains them, rename it to 'prompt'. If "
-                "it names the systems, rename it to 'system'. Otherwise remove it"
+                f"{source}: no column is called prompt or prompt_id, and {key!r} says that several texts may "
+                f"have one prompt. {remedy}"
             )
 
 

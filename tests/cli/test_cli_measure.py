@@ -81,7 +81,7 @@ def write_rows(folder, name, rows):
     [
         ("qid", [7, 7, 9, 9, 8]),
         ("nr", [1, 2, 3, 1, 2]),
-        ("sample", [1, 1, 1, 2, 2]),
+        ("run", [1, 1, 1, 2, 2]),
         ("topic", ["cats", "dogs", "dogs", "cats", "birds"]),
         ("task", ["Write a tale.", "Write a tale.", "Tell a joke.", "Tell a joke.", "Tell a joke."]),
     ],
@@ -90,8 +90,12 @@ def test_column_that_may_name_prompts_is_asked_about(run, tmp_path, heading, cel
     """Texts of one prompt are not independent, so the five rows are two or three prompts."""
     rows = [{heading: cell, "text": f"text {number}"} for number, cell in enumerate(cells)]
     message = run("measure", write_rows(tmp_path, "x.jsonl", rows), "--metrics", "length").refused()
-    assert f"{heading!r} may be one of them" in message
-    write_rows(tmp_path, "x.jsonl", [{"prompt_id": row[heading], "text": row["text"]} for row in rows])
+    assert f"{heading!r} says that several texts may have one prompt" in message
+    if heading == "run":
+        named = [{"prompt_id": number % 3, **row} for number, row in enumerate(rows)]
+    else:
+        named = [{"prompt_id": row[heading], "text": row["text"]} for row in rows]
+    write_rows(tmp_path, "x.jsonl", named)
     assert run("measure", tmp_path / "x.jsonl", "--metrics", "length").code == 0
 
 
