@@ -153,7 +153,7 @@ def _find_columns_with_texts(records: Sequence[Record], columns: Sequence[str]) 
     for column in columns:
         values = [record.row.get(column) for record in records]
         filled = [value for value in values if value not in (None, "")]
-        counts = [len(str(value or "").split()) for value in values]
+        counts = [len(str(value).split()) for value in filled]
         is_repeated = 2 * len(set(map(str, filled))) <= len(filled)
         are_labels = len(filled) >= _LEAST_ROWS and (is_repeated or max(counts) == 1)
         are_texts = all(isinstance(value, str) for value in filled) and not all(

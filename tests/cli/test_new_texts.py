@@ -362,6 +362,16 @@ def test_column_with_words_of_prompts_is_no_system(run, tmp_path, number):
     assert texts_of(tmp_path / "s") == EXPECTED
 
 
+def test_column_with_a_single_text_is_offered_as_a_system(run, tmp_path):
+    """A number beside three systems makes the columns doubtful. The third system failed on most prompts."""
+    rows = [
+        {"prompt": q, "x": f"x on {q}", "y": f"y on {q}", "z": "" if n else f"z on {q}", "size": n}
+        for n, q in enumerate(QUESTIONS[:3])
+    ]
+    message = run("new", "s", "--texts", write(tmp_path, "w.csv", rows)).refused()
+    assert "--column 'x' --column 'y' --column 'z'" in message
+
+
 @pytest.mark.parametrize("copied", [2, len(QUESTIONS)])
 def test_system_that_copies_prompts_keeps_its_texts(run, tmp_path, copied):
     """A system that corrects sentences leaves some or all of them unchanged."""
