@@ -6,11 +6,11 @@ systems: against all systems that continue or, in the design `candidate`, agains
 systems are equally good, a positive lead is as likely as a negative lead of the same size, whatever happened
 on earlier prompts. This is the hypothesis of the sign-flip test.
 
-After a part t of the prompts, the statistic is |z| t^¼ with |z| = (|Σ lead| − step/2) / √Σ lead². All leads
-are multiples of the step, so few prompts have few possible sums; without the correction by half a step, p is
-too small for them. For the same reason, p is at least that of the exact sign-flip test. The probability that
-the statistic ever reaches a value is integrated round by round (Armitage, McPherson and Rowe 1969), so p is
-valid at any round in which a couple stops. The power ¼ comes from Wang and Tsiatis (1987). An early stop only
+After a part t of the prompts, the statistic is |z| t^¼ with |z| = (|Σ lead| − step) / √Σ lead². All leads are
+multiples of the step. A flipped sign changes the sum by an even number of steps, so few prompts have few
+possible sums; without the correction by half their distance, p is too small. The probability that the
+statistic ever reaches a value is integrated round by round (Armitage, McPherson and Rowe 1969), so p is valid
+at any round in which a couple stops. The power ¼ comes from Wang and Tsiatis (1987). An early stop only
 shortens a couple's series of leads, so Holm's correction over all couples is valid, too.
 """
 
@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guard_eval.records import Contest, Couple, record
-from guard_eval.sign_flip import sign_flip
 
 METHOD = "largest |z| t^¼ over the rounds"
 Floats = NDArray[np.float64]
@@ -138,10 +137,8 @@ def _test_couple(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> 
         total = float(leads.sum())
         multiples = np.rint(leads * DENOMINATOR).astype(np.int64)
         step = float(np.gcd.reduce(multiples, initial=0)) / DENOMINATOR
-        z = max(0.0, abs(total) - step / 2) / length
-        # No p is below that of the exact test without rounds.
-        exact = sign_flip(leads).p
-        p = max(compute_first_passage_p(z * time**SHAPE, sizes), 1.0 if exact is None else exact)
+        z = max(0.0, abs(total) - step) / length
+        p = compute_first_passage_p(z * time**SHAPE, sizes)
         if p < smallest:
             smallest = p
             leader = couple[total < 0]
