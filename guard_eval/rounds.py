@@ -6,15 +6,16 @@ systems: against all systems that continue or, in the design `candidate`, agains
 systems are equally good, a positive lead is as likely as a negative lead of the same size, whatever happened
 on earlier prompts. This is the hypothesis of the sign-flip test.
 
-After a part t of the prompts, the statistic is |z| t^¼ with |z| = (|Σ lead| − step) / √Σ lead². All leads are
-multiples of the step. A flipped sign changes the sum by an even number of steps, so few prompts have few
-possible sums; without the correction by half their distance, p is too small. The probability that the
-statistic ever reaches a value is integrated round by round (Armitage, McPherson and Rowe 1969), so p is valid
-at any round in which a couple stops. The power ¼ comes from Wang and Tsiatis (1987). An early stop only
-shortens a couple's series of leads, so Holm's correction over all couples is valid, too.
+After a part t of the prompts, the statistic is |z| t^¼, where z is the normal quantile of the exact
+sign-flip test's p. (Σ lead / √Σ lead² is nearly the same for many prompts, and too large for few of them.)
+The probability that the statistic ever reaches a value is integrated round by round (Armitage, McPherson and
+Rowe 1969), so p is valid at any round in which a couple stops. The power ¼ comes from Wang and Tsiatis
+(1987). An early stop only shortens a couple's series of leads, so Holm's correction over all couples is
+valid, too.
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -22,13 +23,13 @@ from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from guard_eval.records import Contest, Couple, record
+from guard_eval.sign_flip import sign_flip
 
 METHOD = "largest |z| t^¼ over the rounds"
 Floats = NDArray[np.float64]
-DENOMINATOR = 2_882_880
-"""Leads are compared as multiples of this fraction of 1. It is divisible by the numbers up to sixteen."""
 SHAPE = 0.25
 """The exponent ¼ of t. With 0, early rounds decide as easily as the last round; with ½, hardly ever."""
 
@@ -133,15 +134,12 @@ def _test_couple(contest: Contest, couple: Couple, rounds: Sequence[Floats]) -> 
     for number, new in enumerate(rounds, start=1):
         leads = np.append(leads, new)
         time = sum(sizes[:number]) / sum(sizes)
-        length = float(np.linalg.norm(leads)) or 1.0
-        total = float(leads.sum())
-        multiples = np.rint(leads * DENOMINATOR).astype(np.int64)
-        step = float(np.gcd.reduce(multiples, initial=0)) / DENOMINATOR
-        z = max(0.0, abs(total) - step) / length
+        exact = sign_flip(leads).p
+        z = 0.0 if exact is None else -float(special.ndtri(max(exact, sys.float_info.min) / 2))
         p = compute_first_passage_p(z * time**SHAPE, sizes)
         if p < smallest:
             smallest = p
-            leader = couple[total < 0]
+            leader = couple[float(leads.sum()) < 0]
     return Comparison(couple=couple, leads=leads, time=time, leader=leader, p=smallest)
 
 

@@ -62,12 +62,12 @@ def test_candidate_design_uses_the_couples_score():
 
 
 def test_p_of_a_couple_follows_hand_arithmetic():
-    """1, 1, 1, −1: z = (2 − 1)/√4 = ½ after half of the prompts. Then z = (4 − 1)/√6 after six."""
+    """1, 1, 1, −1: 10 of 2⁴ patterns are as extreme after half of the prompts. Then 14 of 2⁶ are."""
     ones = [(1,), (1,), (1,), (-1,)]
     half = compare_couples(contest(ones, design="candidate", sizes=(4, 4), couples=(AB,)))[0]
-    assert half.p == pytest.approx(p_by_library(0.5 * 0.5**0.25, (4, 4)), abs=2e-4)
+    assert half.p == pytest.approx(p_by_library(stats.norm.isf(5 / 2**4) * 0.5**0.25, (4, 4)), abs=2e-4)
     whole = compare_couples(contest(ones, [(1,), (1,)], design="candidate", sizes=(4, 2), couples=(AB,)))[0]
-    assert whole.p == pytest.approx(p_by_library(3 / 6**0.5, (4, 2)), abs=2e-4)
+    assert whole.p == pytest.approx(p_by_library(stats.norm.isf(7 / 2**6), (4, 2)), abs=2e-4)
     assert (whole.leads.mean(), len(whole.leads)) == (pytest.approx(4 / 6), 6)
 
 
@@ -79,11 +79,14 @@ def test_p_is_the_smallest_of_all_rounds():
     assert compare_couples(late)[0].leader == "a"
 
 
-@pytest.mark.parametrize("count", [4, 5, 9, 20])
-def test_p_is_never_below_the_sign_tests_p(count):
-    """If all prompts agree, 2 of 2ⁿ patterns are as extreme."""
-    played = contest([(1,)] * count, design="candidate", couples=(AB,))
-    assert compare_couples(played)[0].p >= 2 / 2**count
+@pytest.mark.parametrize(
+    ("leads", "patterns"),
+    [([1] * 5, 2), ([1] * 13, 2), ([1.0, 0.9, 0.8, 0.95, 0.85], 2), ([1] * 6 + [0.75, -1], 18)],
+)
+def test_one_round_has_the_exact_p_of_the_sign_test(leads, patterns):
+    """In the last row, 18 of 2⁸ patterns have a sum of 5.75 or more: all signs, or one sign is flipped."""
+    played = contest([(lead,) for lead in leads], design="candidate", couples=(AB,))
+    assert compare_couples(played)[0].p == pytest.approx(patterns / 2 ** len(leads), rel=1e-3)
 
 
 @pytest.mark.parametrize("sizes", [(14,), (4, 4), (2, 2, 2, 2), (3, 3, 3), (2, 12)])
@@ -115,7 +118,7 @@ def test_equal_leads_have_no_interval():
 
 def test_holms_correction_runs_over_all_couples():
     first, second, third = compare_couples(contest([(1, 1, 0)] * 9, design="candidate"))
-    assert first.p_adjusted == second.p_adjusted == pytest.approx(3 * p_by_library(8 / 3, (9,)), abs=1e-5)
+    assert first.p_adjusted == second.p_adjusted == pytest.approx(3 * 2 / 2**9)
     assert third.p_adjusted == 1
 
 

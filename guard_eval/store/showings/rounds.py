@@ -97,7 +97,7 @@ def read_round_scores(
 
 def close_round(db: Connection, now: datetime, group: str, plan: RoundPlan) -> bool:
     """End the current round and record which comparisons stop; return False if no round remains."""
-    from guard_eval.rounds import compare_couples, find_stopping_couples  # noqa: PLC0415 (numpy, once a round)
+    from guard_eval.rounds import compare_couples, find_stopping_couples  # noqa: PLC0415 (scipy, once a round)
 
     contest = read_round_scores(db, group, plan, rounds_ahead=1)
     if contest.done > len(contest.sizes) or not contest.list_active_couples(contest.done):
