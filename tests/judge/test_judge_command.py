@@ -238,7 +238,7 @@ def prefer_first_texts(ask):
 
 
 def test_judge_stops_after_the_deciding_round(study, pair, guard_eval, server, judged):
-    """Eight of eight prompts give z = 7/√8 and p = .018, so the judge is not asked in the third round."""
+    """Eight of eight prompts give p = .022 in three rounds, so the judge is not asked in the third round."""
     rounds = [1] * 7 + [2] + [3] * 4
     lines = f'design = "candidate"\nrounds = 3\n{JUDGE}'
     folder = study(lines, [pair(number, round=round_number) for number, round_number in enumerate(rounds)])
