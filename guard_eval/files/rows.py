@@ -71,7 +71,8 @@ _INDEX = "__index_level_0__"
 """The name that pandas gives to an index without a name in Parquet and Feather files."""
 _WRAPPERS = (
     *("data", "records", "rows", "results", "items", "annotations", "verdicts", "judgments", "judgements"),
-    *("votes", "battles", "comparisons", "ratings", "examples", "instances", "responses"),
+    *("votes", "battles", "comparisons", "ratings", "examples", "instances", "responses", "samples"),
+    "request_states",
 )
 """The keys of a JSON object whose value may be the list of all records."""
 
@@ -109,7 +110,7 @@ def open_row_file(
     *,
     most_rows: int = MOST_ROWS,
     errors: Encoding = "strict",
-    is_plain: bool = False,
+    plain: Literal["prompt", "text", ""] = "",
 ) -> RowFile:
     """Read a file and find the format. The rows are parsed later, when they are used.
 
@@ -120,7 +121,8 @@ def open_row_file(
         path: The file.
         most_rows: The largest number of rows of a Parquet file.
         errors: How bytes that are not UTF-8 are treated (see `Encoding`).
-        is_plain: Whether a `.txt` file has one prompt per line and no separators.
+        plain: The key of the lines of a `.txt` file, which then has no separators. A blank line is no prompt,
+            and an empty text. By default such a file is a table.
 
     Raises:
         StudyError: The file cannot be read. The message names the file, row, value and remedy.
@@ -132,9 +134,10 @@ def open_row_file(
     if data.startswith(ZIP):
         return _make_table_row_file(path, SHEET_ROW, _read_sheet_rows(path, data))
     text = _decode(path, data, errors)
-    if is_plain and ending == ".txt":
-        lines = ((number, {"prompt": line}) for number, line in _find_filled_lines(text))
-        return RowFile(path, LINE, None, lines)
+    if plain and ending == ".txt":
+        lines = enumerate(_split_lines(text.rstrip()), start=1)
+        rows = ((number, {plain: line.rstrip("\r\n")}) for number, line in lines)
+        return RowFile(path, LINE, None, (row for row in rows if plain == "text" or row[1][plain].strip()))
     is_lines = ending in {".jsonl", ".ndjson"}
     if is_lines or ending == ".json" or text[:_START].lstrip().startswith(("[", "{")):
         return _read_json_file(path, text, is_lines=is_lines)

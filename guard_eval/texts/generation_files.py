@@ -29,7 +29,6 @@ from guard_eval.texts.rows import (
     Record,
     find_system_column,
     find_text_columns,
-    flatten_harness_sample,
     read_data_frame,
     read_rows,
     refuse_ambiguous_columns,
@@ -133,7 +132,7 @@ class TextTable:
         """
         if isinstance(source, Path):
             name = str(source)
-            records = list(read_rows(source, errors=errors))
+            records = list(read_rows(source, errors=errors, plain="text"))
             stem = Path(_PACKED.sub("", source.name)).stem.strip() or "unnamed"
         elif not hasattr(source, "itertuples"):
             kind = type(source).__name__
@@ -310,7 +309,7 @@ class Fields:
 
     def __init__(self, record: Record, column: str = "") -> None:
         self._where = record.where
-        self._row = flatten_harness_sample(record.row)
+        self._row = dict(record.row)
         self._column = column
         self.flaws = [FURTHER] if record.further else []
 
@@ -409,9 +408,7 @@ class Fields:
         present = [key for key in keys if key in self._row]
         if not present:
             remedy = "rename the key of the text, or name it: --column NAME"
-            if set(self._row) == {"prompt"}:  # each line of plain text is a prompt
-                remedy = "write the texts under the key 'text', as CSV or JSON lines"
-            elif any(isinstance(value, list | Mapping) for value in self._row.values()):
+            if any(isinstance(value, list | Mapping) for value in self._row.values()):
                 remedy = "write rows without nested values, as docs/formats.md shows"
             raise StudyError(
                 f"{self._where}: has no {' or '.join(keys)}, only {', '.join(self._row):.300}; {remedy}"

@@ -9,11 +9,20 @@ from itertools import chain, combinations, pairwise
 from operator import itemgetter
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
-from guard_eval.files.rows import LINE, MOST_ROWS, Encoding, NumberedRows, open_row_file, parse_json_lines
+from guard_eval.files.rows import (
+    LINE,
+    MOST_ROWS,
+    ROW,
+    Encoding,
+    NumberedRows,
+    open_row_file,
+    parse_json_lines,
+)
+from guard_eval.texts.nested import flatten_record, split_systems
 
 _VOCABULARY = tomllib.loads(Path(__file__).with_name("keys.toml").read_text("utf-8"))
 TEXT: list[str] = _VOCABULARY["text"]
@@ -53,16 +62,18 @@ class Record:
     further: int = 0
 
 
-def read_rows(path: Path, *, errors: Encoding = "strict") -> Iterator[Record]:
+def read_rows(
+    path: Path, *, errors: Encoding = "strict", plain: Literal["prompt", "text"] = "prompt"
+) -> Iterator[Record]:
     """Yield the rows of a file in any format of `open_row_file`, in the file's order.
 
-    A line of plain text is a row with the key `prompt`. Bytes that are not UTF-8 are refused, or become lone
+    A line of plain text is a row with the key `plain`. Bytes that are not UTF-8 are refused, or become lone
     surrogates with `surrogateescape`.
 
     Raises:
         StudyError: The file cannot be read. The message names file, record, value and remedy.
     """
-    file = open_row_file(path, errors=errors, is_plain=True)
+    file = open_row_file(path, errors=errors, plain=plain)
     yield from _read_records(path, file.unit, file.records(MOST_ROWS))
 
 
@@ -85,7 +96,10 @@ def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[R
             raise StudyError(
                 f'{where}: {str(row)[:40]!r} is not a JSON object, such as {{"prompt": "…", "text": "…"}}'
             )
-        yield Record(where=where, number=number, row=rename_known_keys(first), further=len(further))
+        for system_row in split_systems(rename_known_keys(first)):
+            yield Record(
+                where=where, number=number, row=flatten_record(system_row, TEXT), further=len(further)
+            )
 
 
 def rename_known_keys(row: Mapping[str, object]) -> dict[str, object]:
@@ -124,7 +138,7 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
     """
     keys = dict.fromkeys(chain.from_iterable(record.row for record in records))
     candidates = [key for key in keys if key not in NO_TEXT and simplify_heading(key) not in PARTS]
-    if set(TEXT) & set(keys) or len(candidates) < 2 or any("arguments" in r.row for r in records[:1]):
+    if set(TEXT) & set(keys) or len(candidates) < 2:
         return []
     texts = _find_columns_with_texts(records, candidates)
     others = [key for key in candidates if key not in texts]
@@ -203,7 +217,7 @@ def find_system_column(records: Sequence[Record]) -> str:
         StudyError: Only some rows have a value in this column.
     """
     rows = [record.row for record in records]
-    if any(key in row for row in rows for key in KEYS["strategy"]):
+    if any(row.get(key) for row in rows for key in KEYS["strategy"]):
         return ""
     for key in filter(lambda key: simplify_heading(key) in SYSTEMS, dict.fromkeys(chain.from_iterable(rows))):
         names = [str(row.get(key) or "") for row in rows]
@@ -232,7 +246,7 @@ def refuse_ambiguous_columns(
     Raises:
         StudyError: A column may be a part of the prompt, or may name systems or settings.
     """
-    rows = [flatten_harness_sample(record.row) for record in records]
+    rows = [record.row for record in records]
     naming = [system] if system else KEYS["strategy"]
     groups = [(_find_prompt(row), _find_filled_value(row, naming), str(row.get("setting"))) for row in rows]
     count = len(set(groups))
@@ -289,7 +303,7 @@ def refuse_unnamed_prompts(
     Raises:
         StudyError: A column of ids or words has repeats, or numbers repeat equally often or in a row.
     """
-    rows = [flatten_harness_sample(record.row) for record in records]
+    rows = [record.row for record in records]
     if any(map(_find_prompt, rows)) or not any(key in rows[0] for key in (*columns, *TEXT)):
         return
     systems = [_find_filled_value(row, [system] if system else KEYS["strategy"]) for row in rows]
@@ -337,38 +351,15 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def flatten_harness_sample(row: Mapping[str, object]) -> dict[str, object]:
-    """Return a row. In a row of lm-evaluation-harness, move the prompt and the text to the top level.
-
-    `arguments` is `[[prompt, settings]]`, or in newer versions `{"gen_args_0": {"arg_0": prompt, …}}`.
-    """
-    if "arguments" not in row or not ("filtered_resps" in row or "resps" in row):
-        return dict(row)
-    plain = {key: row[key] for key in ("doc_id", "dataset", "strategy", "generator") if key in row}
-    return plain | {
-        "prompt": _find_innermost_list(row["arguments"])[0],
-        "reference": row.get("target") if isinstance(row.get("target"), str) else None,
-        # `filtered_resps` often has only the extracted answer, such as a number.
-        "text": _find_innermost_list(row.get("resps") or row.get("filtered_resps")),
-    }
-
-
-def _find_innermost_list(value: object) -> list[object]:
-    """Return the first list inside nested lists and objects that begins with a single value."""
-    for _ in range(8):
-        if isinstance(value, Mapping):
-            value = list(value.values())
-        if not isinstance(value, list) or not value or not isinstance(value[0], list | Mapping):
-            break
-        value = value[0]
-    values = value if isinstance(value, list) else [value]
-    return values or [None]
-
-
 def read_data_frame(frame: Any) -> Iterable[Record]:  # noqa: ANN401 (a data frame of any library)
-    """Yield the rows of a data frame. A missing value is None."""
+    """Return the rows of a data frame. A missing value is None."""
     columns = [str(name) for name in frame.columns]
-    for number, values in enumerate(frame.itertuples(index=False, name=None), start=1):
-        cells = (None if value != value else value for value in values)  # noqa: PLR0124 (NaN is not itself)
-        row = rename_known_keys(dict(zip(columns, cells, strict=True)))
-        yield Record(where=f"the data frame, row {number}", number=number, row=row)
+    filled = frame.astype(object).where(frame.notna(), None)
+    rows = (map(_convert_array, cells) for cells in filled.itertuples(index=False, name=None))
+    records = (dict(zip(columns, cells, strict=True)) for cells in rows)
+    return _read_records("the data frame", ROW, enumerate(records, start=1))
+
+
+def _convert_array(value: Any) -> object:  # noqa: ANN401 (a cell of a data frame of any library)
+    """Return an array in a cell as a list, and any other value unchanged."""
+    return value.tolist() if hasattr(value, "tolist") else value

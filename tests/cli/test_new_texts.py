@@ -1,6 +1,7 @@
 """`new --texts`: texts that others wrote, in the files in which they come, become a study."""
 
 import csv
+import functools
 import io
 import json
 import tomllib
@@ -134,10 +135,135 @@ def test_further_texts_of_a_sample_are_reported(run, tmp_path):
     assert texts_of(tmp_path / "s") == EXPECTED
 
 
-def test_plain_text_holds_prompts_and_no_texts(run, tmp_path):
-    (tmp_path / "x.txt").write_text("One\nTwo\n")
-    message = run("new", "s", "--texts", "x.txt", plain(tmp_path, "y")).refused()
-    assert "only prompt; write the texts under the key 'text', as CSV or JSON lines" in message
+def chat(question, answer, role="role", words="content", names=("user", "assistant")):
+    return [{role: names[0], words: question}, {role: names[1], words: answer}]
+
+
+def complete(answer, **more):
+    """Return a server's answer in the shape of OpenAI's chat completions."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": answer}, "finish_reason": "stop"}
+    return {"object": "chat.completion", "model": "m", "choices": [choice]} | more
+
+
+NESTED = {
+    "messages": lambda q, a: {"messages": chat(q, a)},
+    "ShareGPT": lambda q, a: {"id": q[-12], "conversations": chat(q, a, "from", "value", ("human", "gpt"))},
+    "TRL": lambda q, a: {"prompt": chat(q, a)[:1], "completion": chat(q, a)[1:]},
+    "transformers": lambda q, a: {"generated_text": chat(q, a)},
+    "vLLM": lambda q, a: {"request_id": "7", "prompt": q, "outputs": [{"index": 0, "text": a}]},
+    "a log": lambda q, a: {"request": {"model": "m", "messages": chat(q, a)[:1]}, "response": complete(a)},
+    "Inspect": lambda q, a: {"input": q, "messages": chat(q, a), "output": complete(a, completion=a)},
+    "HELM": lambda q, a: {"request": {"prompt": q}, "result": {"completions": [{"text": a}]}},
+    "parts": lambda q, a: {
+        "messages": chat(
+            [{"type": "text", "text": q}],
+            [{"type": "thinking", "thinking": "Hm"}, {"type": "text", "text": a[:4]}, {"text": a[4:]}],
+        )
+    },
+}
+WITHOUT_PROMPTS = {
+    "OpenAI's batches": lambda n, a: {"id": a, "custom_id": n, "response": {"body": complete(a)}},
+    "OpenAI's responses": lambda n, a: {
+        "custom_id": n,
+        "output": [{"type": "reasoning"}, {"role": "assistant", "content": [{"text": a}]}],
+    },
+    "Anthropic's batches": lambda n, a: {
+        "custom_id": n,
+        "result": {"type": "succeeded", "message": {"role": "assistant", "content": [{"text": a}]}},
+    },
+    "Gemini": lambda n, a: {
+        "custom_id": n,
+        "response": {"candidates": [{"content": {"parts": [{"text": a}]}}]},
+    },
+    "Ollama": lambda n, a: {"model": "m", "created_at": n, "response": a, "context": [1, 2]},
+    "FastChat": lambda n, a: {"custom_id": n, "choices": [{"index": 0, "turns": [a]}]},
+}
+
+
+@pytest.mark.parametrize("make", NESTED.values(), ids=NESTED)
+def test_nested_records_of_tools_are_read(run, tmp_path, make):
+    for name in ("x", "y"):
+        write(tmp_path, f"{name}.jsonl", [make(question, f"{name} on {question}") for question in QUESTIONS])
+    ran = run("new", "s", "--texts", "x.jsonl", "y.jsonl")
+    assert (ran.code, ran.err, texts_of(tmp_path / "s")) == (0, "", EXPECTED)
+
+
+@pytest.mark.parametrize("make", WITHOUT_PROMPTS.values(), ids=WITHOUT_PROMPTS)
+def test_answers_of_servers_find_their_prompts(run, tmp_path, make):
+    """The file of prompts is the input of a batch. All answers but Ollama's come in another order."""
+    ids = [f"q-{number}" for number in range(4)]
+    requests = [
+        {"custom_id": name, "body": {"model": "m", "messages": [{"role": "user", "content": question}]}}
+        for name, question in zip(ids, QUESTIONS, strict=True)
+    ]
+    write(tmp_path, "requests.jsonl", requests)
+    for name in ("x", "y"):
+        rows = [make(n, f"{name} on {q}") for n, q in zip(ids, QUESTIONS, strict=True)]
+        write(tmp_path, f"{name}.jsonl", rows if "context" in rows[0] else rows[::-1])
+    ran = run("new", "s", "--prompts", "requests.jsonl", "--texts", "x.jsonl", "y.jsonl")
+    assert (ran.code, ran.err, texts_of(tmp_path / "s")) == (0, "", EXPECTED)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_systems_inside_a_record_are_read(run, tmp_path, by_name):
+    """UltraFeedback has a list of models and texts in each record, and others an object."""
+    rows = []
+    for question in QUESTIONS:
+        texts = {name: f"{name} on {question}" for name in ("x", "y")}
+        items = [{"id": name, "model": name, "response": text} for name, text in texts.items()]
+        rows.append({"instruction": question, "responses": texts if by_name else items})
+    write(tmp_path, "all.json", rows)
+    assert run("new", "s", "--texts", "all.json").code == 0
+    assert texts_of(tmp_path / "s") == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"messages": chat("Q", [{"type": "image_url"}])}, "only messages; write rows without nested"),
+        ({"messages": chat("Q", "A"), "text": "<user>Q"}, "the text may be under 'text' or 'generated_text'"),
+        (
+            {"question": "Q", "choices": [{"label": "A", "text": "x"}]},
+            "only question, choices; write",
+        ),
+        ({"prompt": "Q", "choices": [{"turns": ["first", "second"]}]}, "only prompt, choices; write rows"),
+        ({"prompt": "Q", "output": functools.reduce(lambda inner, _: [inner], range(800), [])}, "must be a"),
+        ({"prompt": "Q", "response": {"answer": "A"}}, "'response' is {'answer': 'A'}; it must be a string"),
+    ],
+)
+def test_unclear_nested_records_are_refused(run, tmp_path, row, message):
+    write(tmp_path, "x.jsonl", [row])
+    assert message in run("new", "s", "--texts", "x.jsonl", plain(tmp_path, "y")).refused()
+
+
+def test_several_texts_of_an_answer_are_counted(run, tmp_path):
+    """The first of several texts is read, and an answer without content is no text."""
+    for name in ("x", "y"):
+        contents = [f"{name} on {question}" for question in QUESTIONS]
+        rows = [
+            {"prompt": question, "choices": [*complete(content)["choices"], {"text": "again"}]}
+            for question, content in zip(QUESTIONS, contents, strict=True)
+        ]
+        write(tmp_path, f"{name}.jsonl", [*rows, {"prompt": "Q"} | complete(None)])
+    files = ("--texts", "x.jsonl", "y.jsonl")
+    assert "x in x.jsonl has no text to 1 of 5, such as 0005: 'Q'" in run("new", "s", *files).refused()
+    ran = run("new", "s", "--common", *files)
+    assert "x: 4 texts from x.jsonl (only the first of several texts is read in 4 records)" in ran.out
+    assert texts_of(tmp_path / "s") == EXPECTED
+
+
+def test_lines_of_plain_text_are_texts_in_order(run, tmp_path):
+    (tmp_path / "source.txt").write_text("\n".join(QUESTIONS))
+    for name in ("x", "y"):
+        (tmp_path / f"{name}.txt").write_text("".join(f"{name} on {question}\n" for question in QUESTIONS))
+    message = run("new", "s", "--texts", "x.txt", "y.txt").refused()
+    assert "no text has a prompt beside it" in message
+    ran = run("new", "s", "--prompts", "source.txt", "--texts", "x.txt", "y.txt")
+    assert "x: 4 texts from x.txt (in the order of the prompts)" in ran.out
+    assert texts_of(tmp_path / "s") == EXPECTED
+    (tmp_path / "y.txt").write_text(f"y on {QUESTIONS[0]}\n\n\ny on {QUESTIONS[3]}\n")
+    ran = run("new", "blank", "--prompts", "source.txt", "--texts", "x.txt", "y.txt")
+    assert "y: 4 texts from y.txt (in the order of the prompts; 2 empty)" in ran.out
 
 
 def test_three_systems_are_all_compared(run, tmp_path):
