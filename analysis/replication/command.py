@@ -37,7 +37,8 @@ from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import parse_grid
 from guard_eval.records import SIMULATED, JsonObject, Prompt, RaterKind, record
 from guard_eval.reporting.escaping import escape_markdown
-from guard_eval.reporting.tables import Table, to_markdown
+from guard_eval.reporting.rendering import render_table
+from guard_eval.reporting.tables import Table
 from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.results import Result
 from guard_eval.store import Store, unblind
@@ -245,7 +246,8 @@ def _show_comparison_with_paper(  # noqa: PLR0917 (of three callers)
         lines.append(marks)
     if folder is not None:
         path = folder / f"replication-{table.name}.md"
-        parts = [f"# {escape_markdown(head)}", *map(escape_markdown, lines[1:]), *map(to_markdown, tables)]
+        parts = [f"# {escape_markdown(head)}", *map(escape_markdown, lines[1:])]
+        parts += [render_table(table, ".md") for table in tables]
         check_replaceable(path, parts[0])
         write_atomically(path, ("\n\n".join(parts) + "\n").encode(), make_folder=True)
         lines.append(f"replication: {path}")

@@ -51,7 +51,8 @@ from guard_eval.reporting.drawing import (
     shorten_label,
 )
 from guard_eval.reporting.escaping import NOTHING, escape_latex, join_lines, replace_unwritable_characters
-from guard_eval.reporting.tables import LONG_CELL, Table, to_latex, to_markdown
+from guard_eval.reporting.rendering import render_table
+from guard_eval.reporting.tables import LONG_CELL, Table
 from guard_eval.reporting.words import (
     capitalise,
     count_in_words,
@@ -92,8 +93,8 @@ def write_manuscript(evidence: Evidence) -> dict[str, str | bytes]:
     notes = _write_methods_section(evidence)
     cited = {key: entry for note in notes for key, entry in _find_cited_works(note).items()}
     return {
-        "paper/table.tex": f"{_PACKAGES}{to_latex(table, label='tab:verdicts')}\n",
-        "paper/table.md": f"{to_markdown(table)}\n",
+        "paper/table.tex": f"{_PACKAGES}{render_table(table, '.tex', label='tab:verdicts')}\n",
+        "paper/table.md": f"{render_table(table, '.md')}\n",
         "paper/figure.pdf": draw_main_figure(evidence).encode("pdf"),
         "paper/sentence.txt": f"{join_lines(text)}\n",
         "paper/sentence.tex": f"{_convert_to_latex(text)}\n",

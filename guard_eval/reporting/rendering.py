@@ -1,6 +1,6 @@
 """Make pages and documents from templates. Every printed value is escaped for the format."""
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import jinja2
@@ -13,7 +13,7 @@ from guard_eval.reporting.escaping import (
     escape_markdown,
     replace_unwritable_characters,
 )
-from guard_eval.reporting.tables import to_html, to_latex, to_markdown
+from guard_eval.reporting.tables import LONG_CELL, Table
 
 _OWN = Path(__file__).parent / "templates"
 
@@ -22,13 +22,8 @@ def _to_one_line(value: object) -> str:
     return " ".join(str(value).splitlines())
 
 
-_FORMATS = {
-    ".html": (escape_html, to_html),
-    ".md": (escape_markdown, to_markdown),
-    ".tex": (escape_latex, to_latex),
-    ".txt": (_to_one_line, to_markdown),
-}
-"""The function that escapes a value and the function that prints a table, by file ending."""
+_ESCAPES = {".html": escape_html, ".md": escape_markdown, ".tex": escape_latex, ".txt": _to_one_line}
+"""The function that escapes a value, by file ending."""
 
 
 def render(template: Path, **values: object) -> str:
@@ -50,13 +45,25 @@ def render_template_lines(template: Path, **values: object) -> tuple[str, ...]:
     return tuple(filter(None, render(template, **values).split("\n")))
 
 
+def render_table(table: Table, ending: str, *, heading: bool = False, label: str = "") -> Escaped:
+    """Return a table in the format of files with this ending: `.html`, `.md` or `.tex`.
+
+    Args:
+        table: The table.
+        ending: The ending. LaTeX is a float with booktabs rules.
+        heading: Whether the caption is the heading of a section.
+        label: The label for references in LaTeX.
+    """
+    text = render(_OWN / f"table{ending}.j2", table=table, heading=heading, label=label)
+    return Escaped(text.removesuffix("\n"))
+
+
 @cache
 def _make_jinja_environment(folder: Path, ending: str) -> jinja2.Environment:
-    escape, table = _FORMATS[ending]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, _OWN]),
         autoescape=False,  # noqa: S701  `finalize` escapes, for the formats Jinja does not know too
-        finalize=escape,
+        finalize=_ESCAPES[ending],
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -71,7 +78,8 @@ def _make_jinja_environment(folder: Path, ending: str) -> jinja2.Environment:
         environment.comment_end_string = "#>"
     # a template can call every function of `words`
     environment.globals |= {name: word for name, word in vars(words).items() if callable(word)}
-    environment.filters["table"] = table
+    environment.globals["LONG_CELL"] = LONG_CELL
+    environment.filters["table"] = partial(render_table, ending=ending)
     environment.filters["fence"] = _make_markdown_code_block
     environment.filters["file"] = Escaped  # our code chooses figures' names, and a path must not be escaped
     return environment

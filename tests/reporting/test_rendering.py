@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guard_eval.reporting.escaping import Escaped, make_csv, unescape_csv
-from guard_eval.reporting.rendering import render, render_template_lines
-from guard_eval.reporting.tables import Table, make_table, to_html, to_latex, to_markdown
+from guard_eval.reporting.rendering import render, render_table, render_template_lines
+from guard_eval.reporting.tables import Table, make_table
 
 TABLE = Table(
     columns=("name", "n", "<state>"),
@@ -21,16 +21,16 @@ TABLE = Table(
 
 
 def test_second_text_column_is_aligned_left():
-    html = to_html(TABLE)
+    html = render_table(TABLE, ".html")
     assert '<th scope="col" class="figure">n</th><th scope="col">&lt;state&gt;</th>' in html
     assert '<td class="figure">1</td><td dir="auto">x &amp; y</td>' in html
-    assert "| --- | ---: | --- |" in to_markdown(TABLE)
-    assert r"\begin{tabular}{lrl}" in to_latex(TABLE)
+    assert "| --- | ---: | --- |" in render_table(TABLE, ".md")
+    assert r"\begin{tabular}{lrl}" in render_table(TABLE, ".tex")
 
 
 def test_table_caption_may_be_a_heading():
-    assert to_html(TABLE, heading=True).startswith('<h2 dir="auto">c &amp; d</h2>')
-    assert to_markdown(TABLE, heading=True).startswith("## c & d\n\n".replace("&", r"\&"))
+    assert render_table(TABLE, ".html", heading=True).startswith('<h2 dir="auto">c &amp; d</h2>')
+    assert render_table(TABLE, ".md", heading=True).startswith("## c & d\n\n".replace("&", r"\&"))
 
 
 def test_a_page_escapes_each_value_once(tmp_path):
@@ -62,7 +62,7 @@ def test_make_table_makes_cells_from_columns():
 @given(st.text(st.sampled_from("a|\\\n\r\x00\ud800*[<$ ")))
 def test_a_markdown_cell_stays_one_cell(text):
     table = Table(columns=("a", "b"), rows=((text, 1),), caption="c")
-    line = to_markdown(table).split("\n")[4]
+    line = render_table(table, ".md").split("\n")[4]
     assert line.replace(r"\\", "").replace(r"\|", "").count("|") == 3
 
 
@@ -82,7 +82,7 @@ def test_html_table_equals_expected_markup():
         note="&",
         strong=frozenset({0}),
     )
-    parser = Page(to_html(table))
+    parser = Page(render_table(table, ".html"))
     assert ("th", {"scope": "col", "class": "figure"}) in parser.tags
     assert ("th", {"scope": "row", "dir": "auto"}) in parser.tags
     assert {"<b>", "<c>", "&", "–"} <= set(parser.texts)
