@@ -6,8 +6,6 @@ of `guard-eval generate` have no prompts, so prompts are looked up by their ids.
 not UTF-8 are refused, or become U+FFFD.
 """
 
-import ast
-import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,6 +20,7 @@ from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading
 from guard_eval.files.rows import Encoding
 from guard_eval.records import Finish, Generation, Prompt
+from guard_eval.texts.nested import parse_cell
 from guard_eval.texts.rows import (
     KEYS,
     NO_TEXT,
@@ -436,9 +435,9 @@ class Fields:
             return [str(value)]
         if key not in (self._column, *_OF_SEVERAL):
             return [value]
-        if isinstance(value, str) and (begin := _NUMBERED.match(value)):
-            try:  # in a cell it is JSON, or an object as pandas writes it
-                value = json.loads(value) if begin[1] == '"' else ast.literal_eval(value)
+        if isinstance(value, str) and _NUMBERED.match(value):
+            try:
+                value = parse_cell(value)
             except (ValueError, SyntaxError, RecursionError, MemoryError):
                 raise StudyError(
                     f"{self._where}: {key!r} begins like a JSON object and cannot be read: {value[:60]!r}; "

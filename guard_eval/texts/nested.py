@@ -4,7 +4,11 @@ A chat is a list of turns such as `{"role": "user", "content": …}` or `{"from"
 is the model's last turn, and its prompt is all earlier turns.
 """
 
+import ast
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
 Row = Mapping[str, object]
 Facts = dict[str, object]
@@ -53,7 +57,8 @@ def flatten_record(row: Row, texts: Sequence[str]) -> Row:
         row: The record. Without nested values it is returned unchanged.
         texts: The possible keys of a text at the top level.
     """
-    nested = {key: value for key, value in row.items() if isinstance(value, list | Mapping)}
+    cells = {key: value if key in texts else _unpack_chat(value) for key, value in row.items()}
+    nested = {key: value for key, value in cells.items() if isinstance(value, list | Mapping)}
     if not nested:
         return row
     if "arguments" in row and ("filtered_resps" in row or "resps" in row):
@@ -81,6 +86,23 @@ def flatten_record(row: Row, texts: Sequence[str]) -> Row:
     if "custom_id" in flat:  # in a batch, the id is the answer's
         flat["id"] = flat["custom_id"]
     return flat
+
+
+def _unpack_chat(value: object) -> object:
+    """Return the chat in a cell of a table, or any other value unchanged."""
+    if isinstance(value, str) and value.startswith("[{"):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            return parse_cell(value)
+    return value
+
+
+def parse_cell(text: str) -> Any:  # noqa: ANN401 (JSON)
+    """Parse a cell that has JSON, or lists and objects as pandas writes them.
+
+    Raises:
+        ValueError, SyntaxError, RecursionError, MemoryError: The cell has something else.
+    """
+    return json.loads(text) if text.lstrip("[{ \t\r\n").startswith('"') else ast.literal_eval(text)
 
 
 def _read_facts(value: object) -> Facts:

@@ -147,6 +147,8 @@ def complete(answer, **more):
 
 NESTED = {
     "messages": lambda q, a: {"messages": chat(q, a)},
+    "JSON in a cell": lambda q, a: {"messages": json.dumps(chat(q, a)), "n": 1},
+    "a chat as pandas writes it": lambda q, a: {"messages": str(chat(q, a)), "n": 1},
     "ShareGPT": lambda q, a: {"id": q[-12], "conversations": chat(q, a, "from", "value", ("human", "gpt"))},
     "TRL": lambda q, a: {"prompt": chat(q, a)[:1], "completion": chat(q, a)[1:]},
     "transformers": lambda q, a: {"generated_text": chat(q, a)},
