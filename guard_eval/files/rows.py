@@ -429,18 +429,24 @@ def _find_json_records(value: object) -> list[object]:
 
 
 def _find_nested_records(value: dict[str, Any]) -> list[object]:
-    """Return the rows of {column: {index: cell}}, {index: {column: cell}} or {column: [cell, …]}."""
+    """Return the rows of {column: {index: cell}}, {index: {column: cell}} or {column: [cell, …]}.
+
+    The index, which may have the ids of the rows, becomes a column without a name.
+    """
     inner = list(value.values())
+    index: dict[str, object] = {}
     if inner and all(isinstance(cells, dict) and cells.keys() == inner[0].keys() for cells in inner):
         # An index has numbers, or more keys than there are columns.
         is_by_row = all(map(str.isdecimal, value)) or len(value) >= len(inner[0])
         if is_by_row and not all(map(str.isdecimal, inner[0])):
-            return inner
+            return [{"": name, **cells} for name, cells in value.items()]
+        index = {"": list(inner[0])}
         inner = [[cells[key] for key in inner[0]] for cells in inner]
     elif len(inner) < 2:
         return []
     if all(isinstance(cells, list) and len(cells) == len(inner[0]) for cells in inner):
-        return [dict(zip(value, cells, strict=True)) for cells in zip(*inner, strict=True)]
+        columns = index | dict(zip(value, inner, strict=True))
+        return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     return []
 
 

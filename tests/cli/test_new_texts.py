@@ -206,6 +206,17 @@ def test_answers_of_servers_find_their_prompts(run, tmp_path, make):
     assert (ran.code, ran.err, texts_of(tmp_path / "s")) == (0, "", EXPECTED)
 
 
+@pytest.mark.parametrize("is_by_system", [False, True])
+def test_ids_as_keys_of_objects_name_the_prompts(run, tmp_path, is_by_system):
+    """{system: {id: text}} and {id: {system: text}} beside prompts in another order."""
+    texts = {name: {f"q-{n}": f"{name} on {q}" for n, q in enumerate(QUESTIONS)} for name in ("x", "y")}
+    by_id = {key: {name: texts[name][key] for name in texts} for key in texts["x"]}
+    (tmp_path / "all.json").write_text(json.dumps(texts if is_by_system else by_id))
+    rows = [{"id": f"q-{n}", "prompt": question} for n, question in enumerate(QUESTIONS)]
+    run("new", "s", "--prompts", write(tmp_path, "p.jsonl", rows[::-1]), "--texts", "all.json")
+    assert texts_of(tmp_path / "s") == EXPECTED
+
+
 @pytest.mark.parametrize("by_name", [False, True])
 def test_systems_inside_a_record_are_read(run, tmp_path, by_name):
     """UltraFeedback has a list of models and texts in each record, and others an object."""
