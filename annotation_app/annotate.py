@@ -2,17 +2,18 @@
 
 import importlib.util
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 
+from annotation_app.state import App, serve_study
 from guard_eval import progress
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import PEOPLE, record
 from guard_eval.results import Result
-from guard_eval.rubric import select_criteria
-from guard_eval.store import Store, raters, settings
+from guard_eval.rubric import Criterion, select_criteria
 from guard_eval.store import pairs as store_pairs
+from guard_eval.store import raters, settings
 from guard_eval.store.manage import LOCAL_ADDRESS
 from guard_eval.store.showings import slots
 from guard_eval.study import Study, wording
@@ -56,14 +57,15 @@ def annotate(
     """
     if importlib.util.find_spec("streamlit") is None:
         raise MissingExtraError("annotate", "streamlit")
-    from annotation_app import server, state  # noqa: PLC0415 (of an extra)
+    from annotation_app.server import run_server  # noqa: PLC0415 (of an extra)
 
     if study.settings.annotation.recruitment.oidc and importlib.util.find_spec("authlib") is None:
         raise MissingExtraError("oidc", "authlib")
     with _bind_socket(address, port) as opened:
         url = make_url(address, opened.getsockname()[1])
-        store = state.serve_study(study).store
-        lines = _prepare_study_for_serving(study, store, url, invite)
+        app = serve_study(study)
+        store = app.store
+        lines = _prepare_study_for_serving(study, app, url, invite)
         if not is_local_address(address):
             lines.append(NO_TLS)
         with store.begin_write():  # the rater's old link stays valid if the new one cannot be printed
@@ -74,17 +76,18 @@ def annotate(
             if invite:  # the user has asked for the link, so --quiet does not hide it
                 progress.show_result(Result(lines=(f"{invite}: {url}/?invite={token}",)))
         with suppress(KeyboardInterrupt):
-            server.run_server(opened)
+            run_server(opened)
     return ServedStudy(url=url, next=(study.format_command("status"),))
 
 
-def _prepare_study_for_serving(study: Study, store: Store, url: str, invite: str | None) -> list[str]:
+def _prepare_study_for_serving(study: Study, app: App, url: str, invite: str | None) -> list[str]:
     """Prepare the study for serving. Print warnings for its owner; return the lines to print at the start."""
-    annotation = study.settings.annotation
+    store = app.store
+    annotation = app.settings
     pairs = sum(pair.for_people for pair in store_pairs.read_pairs(store))
     if not pairs:
         raise StudyError(f"{study.folder} has no pairs yet; run: {study.format_command('pair')}")
-    slots.apply_hand_out_plan(store, study.hand_out_plan)
+    slots.apply_hand_out_plan(store, app.plan)
     invited = {
         rater.name
         for rater in raters.read_rater_progress(store)
@@ -94,11 +97,11 @@ def _prepare_study_for_serving(study: Study, store: Store, url: str, invite: str
         f"pairs: {pairs}, people for each: {annotation.raters_per_pair}, invited: {len(invited)}"
     )
     if annotation.recruitment.prolific or annotation.recruitment.oidc:
-        places = raters.count_free_rater_places(store, study.hand_out_plan)
+        places = raters.count_free_rater_places(store, app.plan)
         progress.show_notice(f"{places} more people can come without an invite")
-    for warning in _list_owner_warnings(study, store):
-        progress.warn(warning)
     asked_criteria = select_criteria(annotation.criteria, study.settings.rubric)
+    for warning in _list_owner_warnings(study, app, asked_criteria):
+        progress.warn(warning)
     settings.store_criteria_wording(store, {criterion.name: str(criterion) for criterion in asked_criteria})
     before = settings.read_setting(store, settings.APP_ADDRESS) or LOCAL_ADDRESS
     settings.store_setting(store, settings.APP_ADDRESS, url)
@@ -108,35 +111,35 @@ def _prepare_study_for_serving(study: Study, store: Store, url: str, invite: str
     return lines
 
 
-def _list_owner_warnings(study: Study, store: Store) -> Iterator[str]:
+def _list_owner_warnings(study: Study, app: App, asked_criteria: Sequence[Criterion]) -> Iterator[str]:
     """Yield warnings about the study's settings and pages for its owner."""
-    annotation = study.settings.annotation
+    annotation = app.settings
     pages = annotation.pages
-    (people,) = settings.compare_with_first_verdicts(store, PEOPLE)
+    (people,) = settings.compare_with_first_verdicts(app.store, PEOPLE)
     if people.changes:
         yield (
             f"settings changed after the first verdict: {'; '.join(people.changes)}. Raters continue "
             "with the new settings, and the report will call the results exploratory."
         )
-    asked_criteria = select_criteria(annotation.criteria, study.settings.rubric)
-    for change in settings.describe_reworded_criteria(store, asked_criteria):
+    for change in settings.describe_reworded_criteria(app.store, asked_criteria):
         yield (
             f"a criterion that has verdicts is worded differently now: {change}. Give the new words another "
             "name, or take the change back."
         )
-    if annotation.gold_every is not None and not store_pairs.read_gold_pairs(store):
+    if annotation.gold_every is not None and not store_pairs.read_gold_pairs(app.store):
         yield (
             "annotation.gold_every is set, but there are no gold pairs; write a file of gold pairs, set "
             f"annotation.gold to it, and run: {study.format_command('pair')}"
         )
+    shipped = wording.read_shipped_wording(annotation.language)
+    practised = [pair.model_dump() for pair in app.words.practice.pairs]
     of_stories = study.settings.texts in _PRACTISED
-    if pages.practice and not of_stories and wording.uses_shipped_practice_pairs(study):
+    if pages.practice and not of_stories and practised == shipped["practice"]["pairs"]:
         yield (
             f"the practice pairs are continuations of stories, and not {study.settings.texts}; write your "
             f"own [[practice.pairs]] {_OWN_WORDING}, or set practice = false in annotation.pages"
         )
-    stock = wording.read_shipped_wording(annotation.language)["consent"]
-    if pages.consent and wording.load_wording(study).consent.model_dump() == stock:
+    if pages.consent and app.words.consent.model_dump() == shipped["consent"]:
         yield (
             "the consent page has the stock text, which names no institution, duration or contact; write "
             f"your own [consent] {_OWN_WORDING}"

@@ -22,14 +22,13 @@ from functools import lru_cache
 from itertools import chain, pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from guard_eval.estimate import ADJUSTMENTS, Floats
 from guard_eval.records import Contest, Couple, record
 from guard_eval.sign_flip import sign_flip
 
 METHOD = "largest |z| t^¼ over the rounds"
-Floats = NDArray[np.float64]
 SHAPE = 0.25
 """The exponent ¼ of t. With 0, early rounds decide as easily as the last round; with ½, hardly ever."""
 
@@ -96,14 +95,10 @@ def compare_couples(contest: Contest) -> list[Comparison]:
     for at, couple in enumerate(contest.couples):
         last = contest.stopped.get(couple, len(leads))
         tested.append(_test_couple(contest, couple, [lead[:, at] for lead in leads[:last]]))
-    # Holm: the smallest p is multiplied by the number of couples, the next p by one less, and so on.
-    order = np.argsort([comparison.p for comparison in tested], kind="stable").tolist()
-    counts = range(len(order), 0, -1)
-    adjusted = 0.0
-    for count, index in zip(counts, order, strict=True):
-        adjusted = max(adjusted, min(1.0, count * tested[index].p))
-        tested[index] = replace(tested[index], p_adjusted=adjusted)
-    return tested
+    adjusted = ADJUSTMENTS["holm"](np.array([comparison.p for comparison in tested]))
+    return [
+        replace(comparison, p_adjusted=p) for comparison, p in zip(tested, adjusted.tolist(), strict=True)
+    ]
 
 
 def _compute_round_leads(contest: Contest, number: int) -> Floats:

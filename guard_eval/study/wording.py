@@ -136,13 +136,6 @@ def _insert_text_kind_and_task(words: JsonObject, settings: Settings) -> JsonObj
     return words | {"instructions": instructions, "panel": panel}
 
 
-def uses_shipped_practice_pairs(study: Study) -> bool:
-    """Return whether raters practise on the shipped pairs, which are continuations of stories."""
-    shipped = read_shipped_wording(study.settings.annotation.language)["practice"]["pairs"]
-    used = [pair.model_dump() for pair in load_wording(study).practice.pairs]
-    return bool(used == shipped)
-
-
 def _build_words_model(english: JsonObject, path: str = "") -> type[BaseModel]:
     """Return a model that requires the keys of the English tables and texts with the same placeholders."""
     fields: dict[str, Any] = {}
