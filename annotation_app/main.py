@@ -63,7 +63,8 @@ def _show_due_page(app: App) -> str:
     rating.fetch_next_pair(app, visit)
     if visit.pair is None:
         return pages.show_waiting_or_ending_page(app, visit)
-    rating.show_rating(app)
+    rating.load_rating_panel(app.words)
+    rating.show_pair_or_leave_panel()
     return "pair"
 
 

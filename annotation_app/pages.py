@@ -268,7 +268,8 @@ def show_ending_page(app: App, ending: Ending, visit: Visit | None = None) -> st
     with show_narrow_page(texts.title, fill_placeholders(texts.lead, count=rated)):
         if code is not None:
             show_copyable_code(app.words.completed.code, code)
-            if address := recruitment.make_completion_address(code):
+            if recruitment.prolific:
+                address = f"https://app.prolific.com/submissions/complete?cc={code}"
                 st.link_button(escape_label(app.words.completed.link), address, type="primary")
         if ending == "no_place":
             st.button(escape_label(texts.button), key="look-again")

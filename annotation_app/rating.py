@@ -184,16 +184,10 @@ def _handle_browser_message(submit: Submit, sent: JsonObject) -> bool:
 # Rate the study's pairs.
 
 
-def show_rating(app: App) -> None:
-    """Show the rater's current pair with the questions."""
-    load_rating_panel(app.words)
-    _show_pair_or_leave_panel()
-
-
 # A fragment: for the next pair, no other part of the page runs or is sent.
 @st.fragment
-def _show_pair_or_leave_panel() -> None:
-    """Show the current pair on the panel, or leave the panel if another page is due."""
+def show_pair_or_leave_panel() -> None:
+    """Show the current pair on the loaded panel, or leave the panel if another page is due."""
     visit: Visit | None = st.session_state.get("visit")
     app = state.app
     if visit is None or visit.opened or not state.is_latest_visit(app, visit):

@@ -92,9 +92,9 @@ def read_visitor_from_prolific(url_parameters: Mapping[str, str], recruitment: R
 
 def _comes_from_other_prolific_study(url_parameters: Mapping[str, str], recruitment: Recruitment) -> bool:
     """Return whether the visitor comes from a study on Prolific that is not the one in study.toml."""
-    expected = recruitment.prolific_study_id
+    expected = recruitment.prolific  # true if people from all studies may rate
     return (
-        expected is not None
+        isinstance(expected, str)
         and "PROLIFIC_PID" in url_parameters
         and url_parameters.get("STUDY_ID") != expected
     )

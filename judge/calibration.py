@@ -97,6 +97,6 @@ def read_unanswered_calibration_questions(store: Store, judge: Judge, *, seed: i
     """Return the calibration questions that the judge has not answered with the current settings."""
     settings = RequestBuilder(judge, seed=seed).settings
     with store.begin_read() as db:
-        answered = calibration.read_answered_calibration_questions(db, settings)
+        answered = set(map(tuple, calibration.ANSWERED_QUESTIONS(db, settings=settings)))
     items = make_calibration_questions(store_pairs.read_pairs(store), seed=seed)
     return [question for question in items if (question.pair_id, question.number) not in answered]

@@ -98,7 +98,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     price = find_price(judge, url)
     with store.begin_read() as db:
         spent = next((row for row in usage.read_spending(db) if row.judge == judge.rater_name), None)
-        in_batches = requests.read_request_keys_in_batches(db, judge.rater_name)
+        in_batches = set(requests.KEYS_IN_BATCHES(db, judge=judge.rater_name).scalars())
     builder = RequestBuilder(judge, seed=seed)
     run = builder.make_initial_run_state(store)
     bodies = []

@@ -151,7 +151,7 @@ class RequestBuilder:
         """
         judge = self.judge
         with store.begin_read() as db:
-            forms = requests.read_forms_with_verdicts(db, self.settings)
+            forms = requests.FORMS_WITH_VERDICTS(db, settings=self.settings).all()
         best = choose_first_request_form(judge)
         limit = REASONING_TOKENS if judge.asks_to_reason else USUAL_TOKENS
         for name, verdicts, used_limit in forms[:1]:
@@ -253,7 +253,7 @@ def check_criteria_unchanged(store: Store, judge: Judge) -> None:
     """
     name = judge.rater_name
     with store.begin_read() as db:
-        before = requests.read_judged_criteria(db, name)
+        before = set(requests.JUDGED_CRITERIA(db, judge=name).scalars())
     now = set(judge.criteria)
     if before and before != now:
         raise StudyError(

@@ -109,7 +109,7 @@ class Printer(Reporter):
         """Ask on standard error. Return whether the answer is yes. Without a user, the answer is no."""
         sys.stderr.write(escape_invisible_characters(f"{question} [y/N] "))
         sys.stderr.flush()
-        answer = sys.stdin.readline() if sys.stdin is not None else ""
+        answer = sys.stdin.readline()
         if not answer.endswith("\n"):
             sys.stderr.write("\n")
         return answer.strip().lower() in {"y", "yes"}

@@ -116,8 +116,9 @@ def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, 
         data = content if isinstance(content, bytes) else content.encode("utf-8")
         write_atomically(folder / name, data, make_folder=True, within=folder)
     outdated = {name for name in earlier - files.keys() if _REMOVABLE.fullmatch(name)}
-    for name in outdated:
-        _remove_file(folder / name, folder)
+    for path in (folder / name for name in outdated if (folder / name).exists()):
+        with _open_parent_folder(path, folder) as (parent, name), suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=parent)
     _write_file_list(folder, earlier - outdated | files.keys())
     return tuple(folder / name for name in (*files, LIST))
 
@@ -149,7 +150,9 @@ def check_results_folder(folder: Path) -> set[str]:
         StudyError: The folder has files but no list of results.
     """
     with _convert_write_errors(folder):
-        earlier = _read_file_list(folder)
+        listed = folder / LIST
+        earlier = set(read_text(listed).splitlines()) if listed.is_file() else set()
+        earlier = earlier if LIST in earlier else set()
         if not earlier and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StudyError(
                 f"{folder} exists but has no results of guard-eval; move it away, or name a new folder: "
@@ -161,22 +164,6 @@ def check_results_folder(folder: Path) -> set[str]:
 def _write_file_list(folder: Path, names: Collection[str]) -> None:
     listed = "".join(f"{name}\n" for name in sorted({*names, LIST}))
     write_atomically(folder / LIST, listed.encode(), make_folder=True, within=folder)
-
-
-def _read_file_list(folder: Path) -> set[str]:
-    """Return the files that a folder of results lists; none if it has no list."""
-    if not (folder / LIST).is_file():
-        return set()
-    names = set(read_text(folder / LIST).splitlines())
-    return names if LIST in names else set()
-
-
-def _remove_file(path: Path, within: Path) -> None:
-    """Remove a file of earlier results, if the file still exists."""
-    if not path.exists():
-        return
-    with _open_parent_folder(path, within) as (folder, name), suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)
 
 
 def resolve_write_target(path: Path, within: Path | None = None) -> tuple[Path, Path]:

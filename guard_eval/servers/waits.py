@@ -68,17 +68,16 @@ def _parse_wait_seconds(value: str, sent_at: float) -> float | None:
     """Return the seconds to wait from a text such as `30`, `1m30s` or a date, or None for other texts."""
     if re.fullmatch(_SPAN, value, re.IGNORECASE):
         times = re.findall(rf"([\d.]+)\s*({_UNIT})", value.lower())
-        return sum(float(count) * _find_unit_seconds(unit) for count, unit in times)
+        return sum(
+            float(count) * next(seconds for name, seconds in _UNITS.items() if unit.startswith(name))
+            for count, unit in times
+        )
     date = _parse_number_or_date(value)
     if date is None or not 0 <= date < 1e4 * _EPOCH:
         return None
     if date < _EPOCH:
         return date
     return max(0.0, (date if date < 1e3 * _EPOCH else date / 1e3) - sent_at)
-
-
-def _find_unit_seconds(unit: str) -> float:
-    return next(seconds for name, seconds in _UNITS.items() if unit.startswith(name))
 
 
 def _parse_number_or_date(value: str) -> float | None:

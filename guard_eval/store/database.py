@@ -260,13 +260,10 @@ class Store:
         if self.is_sqlite and not read_only:
             with self.explain_database_errors(), self.engine.connect() as db:
                 db.exec_driver_sql("PRAGMA journal_mode = WAL")  # readers need not wait for writers
-        if not exists:
-            self._make_tables()
-
-    def _make_tables(self) -> None:
-        """Make the tables, unless another process has just made them."""
+        if exists:
+            return
         with self.begin_write() as (db, _):
-            if self._contains_study(db):  # another process has made them meanwhile
+            if self._contains_study(db):  # another process has made the tables meanwhile
                 return
             for statement in write_schema_statements(sqlite=self.is_sqlite):
                 db.exec_driver_sql(statement)

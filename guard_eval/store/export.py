@@ -72,8 +72,7 @@ def write_table(
             line.append(values.get(row.pair_id) if isinstance(row, TidyRow) else None)
     # cells that look like a formula begin with an apostrophe, so that no spreadsheet runs them
     text = make_csv([[*names, *columns], *cells])
-    # a lone surrogate, which UTF-8 cannot encode, is written as an escape
-    write_atomically(path, text.encode("utf-8", "backslashreplace"), make_folder=True, private=True)
+    write_atomically(path, text.encode(), make_folder=True, private=True)
     following = (study.format_command("status"),) if table == "verdicts" else ()
     return ExportResult(lines=(f"{path}: {len(rows)} rows",), next=following, path=path, rows=len(rows))
 

@@ -132,9 +132,9 @@ def count_rated_and_remaining_pairs(store: Store, rater: Rater, plan: HandOutPla
         rated = int(_COUNT_RATED(db, rater=rater.id).scalar_one())
         if hand_out.is_out:
             return rated, 0
-        new = slots.count_unseen_pairs(
-            db, hand_out.pool, rater.id, now, limit=hand_out.count_pairs_left_in_quota()
-        )
+        about = {"pool": hand_out.pool, "rater": rater.id, "now": now}
+        limit = hand_out.count_pairs_left_in_quota()
+        new = slots.COUNT_UNSEEN_PAIRS(db, **about, limit=limit).scalar_one()
         checks = hand_out.count_remaining_gold_and_repeats(hand_out.counted + new)
         return rated, len(hand_out.open) + new + checks
 
@@ -151,7 +151,8 @@ def find_end_of_rater_wait(store: Store, rater: Rater, plan: HandOutPlan) -> dat
         hand_out = _HandOut(db, rater, plan, now, 1)
         if hand_out.is_out or not hand_out.count_pairs_left_in_quota():
             return None
-        next_end = slots.find_next_lease_end(db, hand_out.pool, rater.id, now)
+        about = {"pool": hand_out.pool, "rater": rater.id, "now": now}
+        next_end: datetime | None = slots.NEXT_LEASE_END(db, **about).scalar_one()
         closed = rounds.count_closed_rounds(db, hand_out.pool)
         if next_end is None and rounds.count_active_pairs(db, hand_out.pool, after_round=closed + 1):
             next_end = now + plan.lease

@@ -234,7 +234,8 @@ def enrol_rater(
         raise StudyError(
             f"{external_id!r} is not an id of {source}; correct the study's link on that platform"
         )
-    if _was_id_erased(store, source, external_id):
+    salt = read_setting(store, _SALT)
+    if salt is not None and read_setting(store, _hash_erased_id(salt, source, external_id)) is not None:
         return Enrolment()
     tokens = [_hash_token(f"{browser}\0{source}\0{external_id}") for browser in browser_secrets or ()]
     tokens = tokens or [secrets.token_urlsafe()]
@@ -271,7 +272,8 @@ def count_free_rater_places(store: Store, plan: HandOutPlan) -> int:
         rows = _AT_WORK(db, now=now, since=now - plan.lease).all()
         refusals = read_declined_or_failed_raters(db, [row.id for row in rows])
         expected: int = sum(max(0, share - row.seen_pairs) for row in rows if row.id not in refusals)
-        return max(0, math.ceil((slots.count_free_slots(db) - expected) / share))
+        free: int = slots.COUNT_FREE_SLOTS(db).scalar_one()
+        return max(0, math.ceil((free - expected) / share))
 
 
 def get_or_add_rater(store: Store, name: str, kind: RaterKind) -> Rater:
@@ -511,12 +513,6 @@ def _hash_erased_id(salt: str, source: str, external_id: str) -> str:
     """Return the hash of an erased id. The hash is slow to compute, so that nobody can try all ids."""
     secret = f"{source}\0{external_id}".encode()
     return f"erased {hashlib.scrypt(secret, salt=salt.encode(), n=2**14, r=8, p=1, dklen=32).hex()}"
-
-
-def _was_id_erased(store: Store, source: str, external_id: str) -> bool:
-    """Return whether a person with this id was erased."""
-    salt = read_setting(store, _SALT)
-    return salt is not None and read_setting(store, _hash_erased_id(salt, source, external_id)) is not None
 
 
 def _overwrite_deleted_data(store: Store) -> None:

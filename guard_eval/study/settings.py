@@ -160,18 +160,9 @@ class Recruitment(SettingsTable):
     oidc: bool = False
     codes: dict[Ending, Code] = Field(default={}, exclude=True)
 
-    @property
-    def prolific_study_id(self) -> str | None:
-        """Return Prolific's id of the study, if people from other studies are refused."""
-        return self.prolific if isinstance(self.prolific, str) else None
-
     @field_serializer("prolific")
     def _serialise_prolific_as_bool(self, prolific: bool | str) -> bool:  # noqa: FBT001 (a field)
         return bool(prolific)
-
-    def make_completion_address(self, code: str) -> str | None:
-        """Return the address of Prolific's page for a completion code."""
-        return f"https://app.prolific.com/submissions/complete?cc={code}" if self.prolific else None
 
 
 class Annotation(SettingsTable):

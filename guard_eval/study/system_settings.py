@@ -141,10 +141,6 @@ def _check_system_name(name: str) -> str:
     return to_one_line(name)
 
 
-def _convert_model_name_to_table(value: object) -> object:
-    return {"name": value} if isinstance(value, str) else value
-
-
 def _normalise_system_or_strategy(name: str, info: ValidationInfo) -> str:
     """Return the name of a `[[system]]` unchanged, or the signature of a strategy.
 
@@ -189,7 +185,11 @@ class System(ServerSettings):
     file: Name | None = Field(default=None, exclude=True)  # pairs hold the compared texts
     column: Name | None = Field(default=None, exclude=True)
     model: Annotated[
-        Model | None, BeforeValidator(_convert_model_name_to_table, json_schema_input_type=Model | str | None)
+        Model | None,
+        BeforeValidator(
+            lambda value: {"name": value} if isinstance(value, str) else value,
+            json_schema_input_type=Model | str | None,
+        ),
     ] = None
     strategy: StrategyName | None = None
     chat: bool = True

@@ -23,7 +23,6 @@ from guard_eval.records import Finish, Generation, Prompt
 from guard_eval.texts.nested import parse_cell
 from guard_eval.texts.rows import (
     KEYS,
-    NO_TEXT,
     TEXT,
     Record,
     find_system_column,
@@ -224,10 +223,6 @@ class TextTable:
                     "prompts' ids, rename it to 'prompt_id', here and in the file of prompts. Else remove it"
                 )
             return
-
-    def has_column(self, name: str) -> bool:
-        """Return whether the first row has a text in the column with this name."""
-        return name not in NO_TEXT and name in self.records[0].row
 
     def read_texts(
         self,

@@ -43,13 +43,6 @@ def drop_repeated_prompts(prompts: Iterable[Prompt]) -> list[Prompt]:
     return list(first.values())
 
 
-def _find_round(prompt: Prompt, rounds: int, seed: int) -> int:
-    """Return the round of a prompt: 1, 2, …, or 0 if the study has no rounds."""
-    if not rounds:
-        return 0
-    return 1 + int(make_content_id(seed, "round", prompt.dataset, prompt.id), 16) % rounds
-
-
 def make_pairs(
     prompts: Sequence[Prompt],
     texts: Mapping[str, Mapping[str, Generation]],
@@ -86,6 +79,7 @@ def make_pairs(
     pairs = []
     for method_a, method_b in compare:
         for prompt in ordered:
+            drawn = int(make_content_id(seed, "round", prompt.dataset, prompt.id), 16)
             a = texts[method_a][prompt.id]
             b = texts[method_b][prompt.id]
             identifier = Pair.make_id(method_a, method_b, a.id, b.id)
@@ -102,7 +96,7 @@ def make_pairs(
                 text_b=b.text,
                 position=positions.setdefault(identifier, len(positions)),
                 for_people=prompt.id in rated,
-                round=_find_round(prompt, rounds, seed),
+                round=1 + drawn % rounds if rounds else 0,
             )
             size = len(json.dumps((pair.prompt, pair.text_a, pair.text_b)))
             if pair.for_people and size > 0.95 * MESSAGE_BYTES:

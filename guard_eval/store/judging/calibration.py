@@ -21,7 +21,7 @@ _KEEP_ANSWER = query("""
     WHERE settings = :settings AND pair_id = :pair AND number = :number
 """)
 
-_ANSWERED = query("""
+ANSWERED_QUESTIONS = query("""
     SELECT pair_id, number FROM calibration WHERE settings = :settings AND answered_at IS NOT NULL
 """)
 
@@ -67,11 +67,6 @@ def store_calibration_answers(
         for question, choices in answers
     ]
     _KEEP_ANSWER(db, rows)
-
-
-def read_answered_calibration_questions(db: Connection, settings: str) -> set[tuple[str, int]]:
-    """Return the calibration questions that a judge with these settings has answered: pair and number."""
-    return {(row.pair_id, row.number) for row in _ANSWERED(db, settings=settings)}
 
 
 def read_calibration(db: Connection) -> list[JsonObject]:

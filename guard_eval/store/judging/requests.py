@@ -50,7 +50,9 @@ _KEEP_INSTRUCTION = query("""
     ON CONFLICT DO NOTHING
 """)
 
-_FORMS = query("""
+# A form is the interface, the kind of output, and the parameters that were left out. The most frequent form
+# comes first, with the number of its verdicts and the highest token limit.
+FORMS_WITH_VERDICTS = query("""
     SELECT instruction.form, count(*) AS verdicts, max(request.max_output_tokens) AS max_output_tokens
     FROM request JOIN instruction ON instruction.id = request.instruction
     WHERE instruction.settings = :settings AND request.state = 'answered' AND request.failure IS NULL
@@ -101,7 +103,7 @@ _SETTLE = query("""
 
 _NOTE_FAILURE = query("UPDATE request SET failure = :failure, detail = :detail WHERE id = :row")
 
-_CRITERIA = query("""
+JUDGED_CRITERIA = query("""
     SELECT DISTINCT verdict.criterion FROM verdict
     JOIN presentation ON presentation.id = verdict.presentation_id
     JOIN rater ON rater.id = presentation.rater_id
@@ -145,7 +147,7 @@ _BATCHES = query("""
 
 _BATCH = query("SELECT key, id, cost, sent_at FROM request WHERE state = 'open' AND batch = :batch")
 
-_IN_BATCHES = query("""
+KEYS_IN_BATCHES = query("""
     SELECT request.key FROM request JOIN rater ON rater.id = request.rater_id
     WHERE rater.name = :judge AND request.state = 'open' AND request.batch IS NOT NULL
 """)
@@ -340,15 +342,6 @@ def store_instruction(db: Connection, instruction: Instruction) -> None:
     _KEEP_INSTRUCTION(db, **asdict(instruction))
 
 
-def read_forms_with_verdicts(db: Connection, settings: str) -> list[tuple[str, int, int]]:
-    """Return the request forms in which a judge with these settings gave verdicts, the most frequent first.
-
-    A form is the interface, the kind of output, and the parameters that were left out. Each form comes with
-    the number of verdicts and the highest token limit.
-    """
-    return [(*row,) for row in _FORMS(db, settings=settings)]
-
-
 def reserve_requests(
     db: Connection,
     now: datetime,
@@ -425,8 +418,7 @@ def store_request_results(db: Connection, _now: datetime, results: Sequence[Requ
 
 def store_answer_failures(db: Connection, _now: datetime, failures: Sequence[tuple[int, str, str]]) -> None:
     """Store why answers gave no verdict: the request's row, the kind of failure, and a sentence."""
-    if rows := [{"row": row, "failure": kind, "detail": words} for row, kind, words in failures]:
-        _NOTE_FAILURE(db, rows)
+    _NOTE_FAILURE(db, [{"row": row, "failure": kind, "detail": words} for row, kind, words in failures])
 
 
 def read_answers_by_key(db: Connection, keys: Sequence[str]) -> dict[str, AnsweredRequest]:
@@ -434,11 +426,6 @@ def read_answers_by_key(db: Connection, keys: Sequence[str]) -> dict[str, Answer
     return {
         key: answer for key, answer in _read_active_requests(db, keys) if isinstance(answer, AnsweredRequest)
     }
-
-
-def read_judged_criteria(db: Connection, judge: str) -> set[str]:
-    """Return the criteria on which the judge with this name has given verdicts."""
-    return set(_CRITERIA(db, judge=judge).scalars())
 
 
 def read_question_failures(db: Connection) -> dict[tuple[str, str, int], tuple[str, str]]:
@@ -509,8 +496,3 @@ def update_open_requests_of_batch(db: Connection, batch: str, **values: str | in
     changes = ", ".join(f"{name} = :{name}" for name in values)
     of_batch = f"UPDATE request SET {changes} WHERE batch = :batch AND state = 'open'"  # noqa: S608 (our names)
     query(of_batch)(db, batch=batch, **values)
-
-
-def read_request_keys_in_batches(db: Connection, judge: str) -> set[str]:
-    """Return the keys of the judge's requests in unfinished batches."""
-    return set(_IN_BATCHES(db, judge=judge).scalars())

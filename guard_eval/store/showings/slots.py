@@ -77,7 +77,8 @@ OPEN_SLOTS = query("""
     LIMIT 32
 """)
 
-_NEW_PAIRS = query("""
+# The pairs that a rater can still see.
+COUNT_UNSEEN_PAIRS = query("""
     SELECT count(*) FROM (
         SELECT DISTINCT slot.pair_id FROM slot
         WHERE slot.pool = :pool AND slot.open AND (slot.held_by IS NULL OR slot.leased_until <= :now)
@@ -90,11 +91,12 @@ _NEW_PAIRS = query("""
     ) AS new_pair
 """)
 
-_COUNT_FREE = query("""
+COUNT_FREE_SLOTS = query("""
     SELECT count(*) FROM slot WHERE pool = 'people' AND held_by IS NULL AND open AND for_rater IS NULL
 """)
 
-_NEXT_END = query("""
+# Among pairs that others have open, and that the rater has not seen.
+NEXT_LEASE_END = query("""
     SELECT min(slot.leased_until) AS leased_until FROM slot
     WHERE slot.pool = :pool AND slot.open AND slot.leased_until > :now AND slot.for_rater IS NULL
         AND NOT EXISTS (
@@ -279,25 +281,9 @@ def find_open_slots(
     return [OpenSlot(**row) for row in rows]
 
 
-def count_unseen_pairs(db: Connection, pool: str, rater_id: int, now: datetime, *, limit: int) -> int:
-    """Count the pairs that a rater can still see, up to `limit`."""
-    return int(_NEW_PAIRS(db, pool=pool, rater=rater_id, now=now, limit=limit).scalar_one())
-
-
-def count_free_slots(db: Connection) -> int:
-    """Count the open slots for people that no rater holds and no roster reserves."""
-    return int(_COUNT_FREE(db).scalar_one())
-
-
 def count_unrated_slots(db: Connection, pool: str, *, limit: int = 2**31 - 1) -> int:
     """Count the unrated slots of a pool that may be handed out, up to `limit`."""
     return int(_COUNT_UNRATED(db, pool=pool, limit=limit).scalar_one())
-
-
-def find_next_lease_end(db: Connection, pool: str, rater_id: int, now: datetime) -> datetime | None:
-    """Return the next end of a lease, among pairs that others have open and this rater has not seen."""
-    end: datetime | None = _NEXT_END(db, pool=pool, rater=rater_id, now=now).scalar_one()
-    return end
 
 
 # Let presentations hold slots, and release them.

@@ -13,6 +13,7 @@ from guard_eval.study.system_settings import System
 from guard_eval.texts.current import describe_mismatched_runs, find_generated_texts
 from guard_eval.texts.generation_files import TextTable
 from guard_eval.texts.prompts import read_study_prompts
+from guard_eval.texts.rows import NO_TEXT
 from guard_eval.texts.systems.matching import MatchedTexts, PromptIndex, SystemTexts
 from guard_eval.texts.systems.served_files import find_served_texts
 
@@ -126,8 +127,9 @@ def read_texts_of_system(system: System, path: Path, prompts: Sequence[Prompt] =
         StudyError: The file cannot be read, or has only texts of other systems.
     """
     table = TextTable.open(path)
-    column = system.column or (system.name if table.has_column(system.name) else None)
-    columns = [] if column is None else [column]
+    column = system.column or system.name
+    is_column = system.column is not None or (column in table.records[0].row and column not in NO_TEXT)
+    columns = [column] if is_column else []
     table = table.add_prompt_ids(prompts, columns=columns)
     by_system: dict[str, list[Generation]] = defaultdict(list)
     for _, text in table.read_texts(columns, by_order=True):

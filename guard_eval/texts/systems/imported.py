@@ -50,7 +50,7 @@ class ImportedSystem:
 
     def lines(self) -> bytes:
         """Return the texts as the lines of the system's file."""
-        return "".join(map(_format_text_line, self.texts)).encode("utf-8", "replace")
+        return "".join(map(_format_text_line, self.texts)).encode()
 
 
 def _format_text_line(text: Generation) -> str:
