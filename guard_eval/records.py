@@ -72,6 +72,11 @@ def record(cls: type[T]) -> type[T]:
     return dataclass(frozen=True, kw_only=True, slots=True)(cls)
 
 
+def hash_text(text: str) -> str:
+    """Return the SHA-256 of a text, as 64 hexadecimal digits."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 # made only once, because json.dumps makes an encoder at every call
 _AS_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 
@@ -82,7 +87,7 @@ def make_content_id(*parts: object) -> str:
     >>> make_content_id("ab", "c") == make_content_id("a", "bc")
     False
     """
-    return hashlib.sha256(_AS_JSON(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return hash_text(_AS_JSON(parts))[:16]
 
 
 @record

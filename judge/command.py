@@ -9,7 +9,6 @@ from pathlib import Path
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import BILLION, JsonObject, record
-from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
 from guard_eval.servers.price import REMEDY, Price, check_budget, format_usd
@@ -213,9 +212,9 @@ class JudgeCommand:
         rows = tuple(row for preview in previews for row in preview.make_cost_rows())
         table = Table(columns=("cost", "expected", "at worst"), rows=rows, caption="")
         return JudgeResult(
-            lines=tuple(map(escape_invisible_characters, lines)),
+            lines=tuple(lines),
             tables=(table,) if rows else (),
-            warnings=tuple(escape_invisible_characters(text) for item in previews for text in item.warnings),
+            warnings=tuple(text for preview in previews for text in preview.warnings),
             previews=tuple(preview.to_json() for preview in previews),
         )
 
@@ -321,7 +320,7 @@ class JudgeCommand:
         """Join the errors that stopped judges into one error."""
         if len(self.study.settings.judge) == 1:
             return next(iter(self.errors.values()))
-        lines = [f"{escape_invisible_characters(name)}: {error}" for name, error in self.errors.items()]
+        lines = [f"{name}: {error}" for name, error in self.errors.items()]
         return StudyError("\n  ".join(("some judges could not finish:", *lines)))
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from guard_eval.records import record
-from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.servers.failures import SAMPLES
 from guard_eval.servers.form import PATHS
 from guard_eval.servers.price import REMEDY, Price, find_price, format_usd
@@ -62,14 +61,14 @@ class Preview:
 
     @property
     def name(self) -> str:
-        """The judge's name as a rater. Control characters are escaped."""
-        return escape_invisible_characters(self.judge.rater_name)
+        """The judge's name as a rater."""
+        return self.judge.rater_name
 
     def to_json(self) -> dict[str, object]:
         """Return the preview as the JSON object that `--json` prints."""
         return {
             "judge": self.name,
-            "model": escape_invisible_characters(self.judge.model),
+            "model": self.judge.model,
             "server": find_server_url(self.judge),
             "requests": self.requests,
             "usd": self.costs,

@@ -1,6 +1,5 @@
 """List a judge's questions, make the key and the body of each request, and read the verdicts in answers."""
 
-import hashlib
 import json
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -8,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, HandOutPlan, find_declared_part_of_rater
+from guard_eval.records import BlindPair, HandOutPlan, find_declared_part_of_rater, hash_text
 from guard_eval.servers.answers import has_model_reasoned, read_usage
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
 from guard_eval.servers.form import Form
@@ -120,13 +119,12 @@ class RequestBuilder:
     ) -> bytes:
         """Return the JSON body of a request. The request's seed depends on the number of the sample."""
         name = f"{self._seed}:{question.number // 2}:{sample}:{question.purpose}"
-        digest = hashlib.sha256(name.encode()).digest()
         prompt = self._prompt if form.output == "json_schema" else self._block_prompt
         return build_request(
             self.judge,
             prompt.write_messages(question.blind),
             form,
-            seed=int.from_bytes(digest[:4]) >> 1,  # servers take signed 32-bit seeds
+            seed=int(hash_text(name)[:8], 16) >> 1,  # servers take signed 32-bit seeds
             max_output_tokens=max_output_tokens,
         )
 
@@ -216,7 +214,7 @@ class RequestBuilder:
 
 
 def _hash_as_json(*parts: object) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return hash_text(json.dumps(parts, sort_keys=True))
 
 
 def refuse_examples_from_study(store: Store, judge: Judge) -> None:

@@ -26,7 +26,7 @@ from analysis.verdicts.reading import add_reading_notes
 from guard_eval.errors import StudyError, get_first_line, suggest_nearest_word
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
-from guard_eval.records import PEOPLE_OF, Contest, Pair, find_deciding_group
+from guard_eval.records import PEOPLE_OF, Contest, Pair, find_deciding_group, hash_text
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.words import KIND_PLACE, format_rater_kind
 from guard_eval.reporting.writing import resolve_write_target
@@ -40,7 +40,6 @@ from guard_eval.store.judging.requests import read_question_failures
 from guard_eval.store.judging.usage import read_judge_usage
 from guard_eval.store.showings.rounds import count_closed_rounds, read_round_scores
 from guard_eval.study import Study
-from guard_eval.study.declared import hash_declared_part
 from guard_eval.study.settings import Settings
 from guard_eval.study.tuning import FILE as CHOICE_FILE
 from guard_eval.study.tuning import remove_parameters
@@ -257,9 +256,9 @@ def hash_plan_parts(study: Study, pairs: Sequence[Pair]) -> dict[str, str]:
     texts.
     """
     declared = study.declared.items()
-    hashes = {f"settings of {escape_markdown(name)}": hash_declared_part(text) for name, text in declared}
+    hashes = {f"settings of {escape_markdown(name)}": hash_text(text) for name, text in declared}
     if pairs:
-        hashes["pairs"] = hash_declared_part("\n".join(sorted(pair.id for pair in pairs)))
+        hashes["pairs"] = hash_text("\n".join(sorted(pair.id for pair in pairs)))
     return hashes
 
 

@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import are_lookalikes, is_invisible, is_model_name, replace_whole_names
-from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind, record
+from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind, hash_text, record
 from guard_eval.reporting.escaping import escape_invisible_characters
 from guard_eval.store import database
 from guard_eval.store.database import Store
@@ -186,7 +186,7 @@ def invite_rater(store: Store, name: str, *, renew: bool = False) -> tuple[Rater
 def find_rater_by_token(store: Store, token: str) -> Rater | None:
     """Return the rater with this token; None if the token is unknown or revoked."""
     with store.begin_read() as db:
-        row = _BY_TOKEN(db, hash=_hash_token(token)).one_or_none()
+        row = _BY_TOKEN(db, hash=hash_text(token)).one_or_none()
     return None if row is None else _make_rater(row)
 
 
@@ -237,7 +237,7 @@ def enrol_rater(
     salt = read_setting(store, _SALT)
     if salt is not None and read_setting(store, _hash_erased_id(salt, source, external_id)) is not None:
         return Enrolment()
-    tokens = [_hash_token(f"{browser}\0{source}\0{external_id}") for browser in browser_secrets or ()]
+    tokens = [hash_text(f"{browser}\0{source}\0{external_id}") for browser in browser_secrets or ()]
     tokens = tokens or [secrets.token_urlsafe()]
     with store.begin_write() as (db, now):
         identity = {"source": source, "external_id": external_id}
@@ -249,7 +249,7 @@ def enrol_rater(
             _add_tokens(db, rater.id, tokens, now)
             return Enrolment(rater, tokens[0])
         hashes = set(_TOKENS(db, rater=row.id).scalars())
-        admitted = [secret for secret in tokens if _hash_token(secret) in hashes]
+        admitted = [secret for secret in tokens if hash_text(secret) in hashes]
         if browser_secrets is not None and not admitted:
             return Enrolment(refusal="elsewhere")
         if row.revoked_at is None:
@@ -470,14 +470,9 @@ def _make_pseudonym(db: Connection) -> str:
     return f"P-{number}"
 
 
-def _hash_token(token: str) -> str:
-    """Return the hash by which a token is stored."""
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def _add_tokens(db: Connection, rater_id: int, tokens: Sequence[str], now: datetime) -> None:
     """Store the hashes of a rater's tokens."""
-    rows = [{"hash": _hash_token(secret), "rater_id": rater_id, "created_at": now} for secret in tokens]
+    rows = [{"hash": hash_text(secret), "rater_id": rater_id, "created_at": now} for secret in tokens]
     add_rows(db, "token", rows)
 
 

@@ -6,11 +6,10 @@ as JSON, with the first verdict of the part's raters. If a comparison or a syste
 settings of the others do not change.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 
-from guard_eval.records import PEOPLE, DeclaredPart, JsonObject, find_declared_part_of_rater
+from guard_eval.records import PEOPLE, DeclaredPart, JsonObject, find_declared_part_of_rater, hash_text
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import System
 
@@ -58,11 +57,6 @@ def _declare_system(system: System) -> JsonObject:
     return table | ({"headers": system.headers_affecting_answers} if system.headers_affecting_answers else {})
 
 
-def hash_declared_part(declared: str) -> str:
-    """Return the SHA-256 hash of the declared settings of people or of a judge."""
-    return hashlib.sha256(declared.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def compare_declared_parts(
     declared: Mapping[str, str], first: Mapping[str, str | None]
 ) -> tuple[DeclaredPart, ...]:
@@ -75,8 +69,8 @@ def compare_declared_parts(
     return tuple(
         DeclaredPart(
             name=name,
-            hash=hash_declared_part(today),
-            first_hash=before and hash_declared_part(before),
+            hash=hash_text(today),
+            first_hash=before and hash_text(before),
             changes=tuple(_list_setting_changes(json.loads(before or today), json.loads(today))),
         )
         for name, today in declared.items()

@@ -21,11 +21,11 @@ from guard_eval.errors import StudyError, get_first_line
 from guard_eval.files.opening import read_text
 from guard_eval.generation.strategies import RecordedStrategy, is_stochastic, own, signature
 from guard_eval.proposals import format_study_command
-from guard_eval.records import HandOutPlan, JsonObject
+from guard_eval.records import HandOutPlan, JsonObject, hash_text
 from guard_eval.reporting.writing import write_atomically
 from guard_eval.rubric import CRITERIA
 from guard_eval.study.criteria_settings import find_study_file, to_one_line
-from guard_eval.study.declared import declare_settings, hash_declared_part
+from guard_eval.study.declared import declare_settings
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import Model, locate_model
 from guard_eval.study.toml import apply_overrides, read_toml, validate_toml_tables
@@ -99,7 +99,7 @@ class Study:
     def hash(self) -> str:
         """Return the SHA-256 hash of all settings that can change a result, without order and comments."""
         metrics = self.settings.metrics.model_dump_json()
-        return hash_declared_part(json.dumps([self.declared, metrics], sort_keys=True))
+        return hash_text(json.dumps([self.declared, metrics], sort_keys=True))
 
     @property
     def valid_tuning_choice(self) -> Choice | None:

@@ -1,13 +1,12 @@
 """A judge's prompt: instructions of the paper or the study, examples, and the two texts as data."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from guard_eval.errors import StudyError
-from guard_eval.records import CHOICES, BlindPair, Choice
+from guard_eval.records import CHOICES, BlindPair, Choice, hash_text
 from guard_eval.reporting.words import join_with_and
 from guard_eval.rubric import CHOICE_LABELS, CRITERIA, Criterion
 from guard_eval.servers.answers import shorten
@@ -323,7 +322,7 @@ def _make_prompt_template_values(asked_criteria: Sequence[Criterion]) -> dict[st
 
 
 def _compute_short_hash(words: object) -> str:
-    return hashlib.sha256(json.dumps(words, ensure_ascii=False).encode()).hexdigest()[:12]
+    return hash_text(json.dumps(words, ensure_ascii=False))[:12]
 
 
 def hash_paper_prompt() -> str:
@@ -342,7 +341,7 @@ def make_tag_code(blind_pair: BlindPair, seed: int) -> str:
     have the same code, so only the order of the texts differs.
     """
     texts = [seed, blind_pair.prompt, *sorted((blind_pair.text_a, blind_pair.text_b))]
-    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:32]
+    return hash_text(json.dumps(texts))[:32]
 
 
 PROMPT_VERSION = hash_paper_prompt()

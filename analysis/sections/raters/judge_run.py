@@ -17,6 +17,7 @@ from guard_eval.estimate import Estimate
 from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import count_in_words, find_criterion_title, join_with_and
+from guard_eval.servers.price import format_usd
 
 CHECKS = ("identical", "shuffled", "swapped", "padded")
 """The calibration checks, in the order of the report."""
@@ -140,16 +141,11 @@ def describe_mixed_verdict_forms(evidence: Evidence) -> tuple[str, ...]:
     )
 
 
-def format_dollars(amount: float) -> str:
-    """Return an amount of money as text. Small amounts have four decimals."""
-    return f"${amount:,.4f}" if 0 < amount < 0.1 else f"${amount:,.2f}"
-
-
 def _format_cost(row: SpendingRow) -> str:
     """Return the cost of a judge's answers as text, such as `$1.20`."""
     if row.unpriced and row.unpriced == row.requests:
         return "unknown"
-    return f"{format_dollars(row.usd)} or more" if row.unpriced else format_dollars(row.usd)
+    return f"{format_usd(row.usd)} or more" if row.unpriced else format_usd(row.usd)
 
 
 def make_section(evidence: Evidence) -> Section | None:
@@ -166,7 +162,7 @@ def make_section(evidence: Evidence) -> Section | None:
                 "Prompt tokens": f"{row.input_tokens:,}",
                 "Answer tokens": f"{row.output_tokens:,}",
                 "Cost": _format_cost(row),
-                "Set aside": format_dollars(row.held_usd),
+                "Set aside": format_usd(row.held_usd),
             },
             csv_name="judge_spending",
             caption="What the judges took",
@@ -206,7 +202,7 @@ def make_section(evidence: Evidence) -> Section | None:
     ]
     if not (tables or prompts):
         return None
-    dollars_spent = f"{format_dollars(sum(row.usd for row in spent))}; " if spent else ""
+    dollars_spent = f"{format_usd(sum(row.usd for row in spent))}; " if spent else ""
     without = count_in_words(sum(row.count for row in failed), "showing")
     return Section(
         anchor="judge-run",
