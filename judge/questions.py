@@ -200,9 +200,11 @@ class RequestBuilder:
                 for index, sample in samples.items()
             }
             with store.begin_read() as db:
-                answers = requests.read_answers_by_key(db, list(indices))
+                stored = dict(requests.read_active_requests(db, list(indices)))
             samples = {}
-            for key, answer in answers.items():
+            for key, answer in stored.items():
+                if not isinstance(answer, AnsweredRequest):
+                    continue
                 index = indices[key]
                 reply = self.read_answer(questions[index], run.form, answer)
                 history = histories[index] = record_reply(histories[index], reply)

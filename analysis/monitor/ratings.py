@@ -18,10 +18,10 @@ from analysis.stats.agreement import fleiss_kappa, raw_agreement
 from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate
 from guard_eval.records import RaterKind, record
-from guard_eval.store import RaterProgress, Store, notes
+from guard_eval.store import RaterProgress, Store, notes, unblind
 from guard_eval.store import pairs as store_pairs
+from guard_eval.store.schema import Query
 from guard_eval.store.showings.slots import MOST_SKIPS, POOLS
-from guard_eval.store.unblind import NamedRows, read_choice_revisions, read_pairs, read_presentations
 
 READING = 71.0
 """A reading speed in characters per second: three times the usual speed. People silently read 238 words per
@@ -202,9 +202,9 @@ def read_ratings(
     kinds = {rater.kind for rater in everybody}
     kind: RaterKind = "simulated" if "simulated" in kinds and "person" not in kinds else "person"
     raters = [rater for rater in everybody if rater.kind == kind]
-    pairs = _convert_rows_to_frame(read_pairs(store, POOLS[kind])).set_index("pair_id")
-    choices = _convert_rows_to_frame(read_choice_revisions(store)).sort_values([*_CHOICE, "revision"])
-    presentations = _convert_rows_to_frame(read_presentations(store, kind)).join(pairs, on="pair_id")
+    pairs = _read_frame(store, unblind.PAIRS, pool=POOLS[kind]).set_index("pair_id")
+    choices = _read_frame(store, unblind.CHOICE_REVISIONS).sort_values([*_CHOICE, "revision"])
+    presentations = _read_frame(store, unblind.PRESENTATIONS, kind=kind).join(pairs, on="pair_id")
     times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]
     presentations["seconds"] = presentations["presentation"].map(times)
     letters = choices.drop(columns="seconds")
@@ -258,9 +258,9 @@ def read_ratings(
     )
 
 
-def _convert_rows_to_frame(table: NamedRows) -> pd.DataFrame:
-    """Convert rows to a table. The columns have their types even if there are no rows."""
-    columns, rows = table
+def _read_frame(store: Store, statement: Query, **values: str) -> pd.DataFrame:
+    """Read the rows of a query. The columns have their types even if there are no rows."""
+    columns, rows = unblind.read_named_rows(store, statement, **values)
     types = {name: _TYPES.get(name, str) for name in columns}
     return pd.DataFrame(rows, columns=columns, dtype=object).astype(types)
 
@@ -376,7 +376,7 @@ def _describe_signs_of_model_use(
 ) -> Mapping[str, str]:
     """Describe the signs that a language model may have answered for a person, by rater."""
     judge_kind: RaterKind = "simulated_model" if rater_kind == "simulated" else "model"
-    presentations = _convert_rows_to_frame(read_presentations(store, judge_kind))
+    presentations = _read_frame(store, unblind.PRESENTATIONS, kind=judge_kind)
     judged = _convert_letters_to_sides(letters, presentations).drop_duplicates(_CHOICE, keep="last")
     compared = make_judge_likeness_rows(
         rater_kind, _encode_choices_by_rater(last_choices), _encode_choices_by_rater(judged)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import pandas as pd
+
+from guard_eval.records import record
 
 READING = "reading"
 """The key of the `Reading` in a table's `attrs`."""
@@ -53,7 +54,7 @@ class Role(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Reading:
     """The description of how one table or several tables were read.
 

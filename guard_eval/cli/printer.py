@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 import textwrap
+import tomllib
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -173,28 +174,7 @@ def _convert_character_to_ascii(character: str) -> str:
     return composed.encode("ascii", "ignore").decode() or ascii(character)[1:-1]
 
 
-_ASCII = str.maketrans(
-    {
-        **dict.fromkeys("\u2010\u2011\u2012–—−─━╸╺", "-"),
-        **dict.fromkeys("‘’′", "'"),
-        **dict.fromkeys("“”„″", '"'),
-        "×": "x",
-        "·": "|",
-        "→": "->",
-        "←": "<-",
-        "≤": "<=",
-        "≥": ">=",
-        "≠": "!=",
-        "±": "+-",
-        "√": "sqrt",
-        "✓": "+",
-        "✗": "x",
-        "⁄": "/",
-        "≡": "==",
-        "•": "*",
-        "▁": "_",
-    }
-)
+_ASCII = str.maketrans(tomllib.loads(Path(__file__).with_name("ascii.toml").read_text("utf-8")))
 """Replacements in ASCII for the characters in messages and tables."""
 
 

@@ -43,7 +43,6 @@ _LARGEST_FORMATS = 2**22
 _HIDDEN_ROW = re.compile(rb'<(?:\w+:)?row (?=[^>]*\bhidden="(?:1|true)")[^>]*\br="(\d+)"')
 """The start of a hidden row, and the row's number, in a workbook's sheet."""
 _FILLED_CELL = re.compile(rb"<(?:\w+:)?(?:v|is)>")
-_MOST_SHEET_ROWS = 2**20
 _MOST_CELLS = 2**24
 
 NumberedRows = Iterable[tuple[int, Any]]
@@ -375,8 +374,8 @@ def _read_filled_rows(sheet: Any) -> list[tuple[int, list[str | None]]]:  # noqa
     rows, count = [], 0
     for number, cells in enumerate(sheet.rows, start=1):
         count += len(cells)
-        if number > _MOST_SHEET_ROWS or count > _MOST_CELLS:
-            raise ValueError(f"a sheet has more than {_MOST_SHEET_ROWS:,} rows or {_MOST_CELLS:,} cells")
+        if number > MOST_ROWS or count > _MOST_CELLS:
+            raise ValueError(f"a sheet has more than {MOST_ROWS:,} rows or {_MOST_CELLS:,} cells")
         words = [_format_cell(cell) for cell in cells]
         if any(word != "" for word in words):
             rows.append((number, words))

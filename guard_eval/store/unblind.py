@@ -69,9 +69,6 @@ class TidyRow:
     prompt_round: int = 0
 
 
-NamedRows = tuple[list[str], list[tuple[object, ...]]]
-"""A table: the names of its columns, and its rows."""
-
 # A verdict is surplus if another rater has the slot; an excluded rater has no slot.
 _VERDICTS = """
     SELECT pair.id AS pair_id, pair.dataset, pair.prompt_id, pair.method_a, pair.method_b,
@@ -109,7 +106,9 @@ _CURRENT = query(
     )
 )
 
-_PRESENTATIONS = query("""
+# The rated presentations of raters of one kind, in the order shown. `side_of_a` is 1 if the comparison's
+# first method was shown as A, else −1.
+PRESENTATIONS = query("""
     SELECT presentation.id AS presentation, presentation.pair_id, rater.name AS rater, presentation.role,
         presentation.slot_id IS NOT NULL AND slot.id IS NULL AND rater.excluded_at IS NULL AS surplus,
         rater.excluded_at IS NOT NULL AS excluded,
@@ -121,14 +120,18 @@ _PRESENTATIONS = query("""
     ORDER BY presentation.id
 """)
 
-_CHOICES = query("""
+# All revisions of all choices. `letter` is 1 for A, −1 for B and 0 for a tie. `seconds` is the active time of
+# the rating, or the whole time if the active time is unknown.
+CHOICE_REVISIONS = query("""
     SELECT presentation_id AS presentation, criterion, revision,
         CASE choice WHEN 'A' THEN 1 WHEN 'B' THEN -1 ELSE 0 END AS letter,
         coalesce(active_seconds, seconds) AS seconds
     FROM verdict
 """)
 
-_PAIRS = query("""
+# The study's pairs. `for_people` marks pairs for people: a comparison may have stopped for the raters of one
+# pool only.
+PAIRS = query("""
     SELECT id AS pair_id, prompt_id, method_a, method_b,
         length(prompt) + length(text_a) + length(text_b) AS characters,
         for_people AND NOT EXISTS (
@@ -182,32 +185,10 @@ def _read_sorted_verdicts(store: Store, statement: Query, *order: str) -> list[T
     return verdicts
 
 
-def read_presentations(store: Store, kind: RaterKind) -> NamedRows:
-    """Return the rated presentations of raters of one kind, in the order shown.
-
-    `side_of_a` is 1 if the comparison's first method was shown as A, else −1.
-    """
-    return _read_named_rows(store, _PRESENTATIONS, kind=kind)
-
-
-def read_choice_revisions(store: Store) -> NamedRows:
-    """Return all revisions of all choices, in no fixed order.
-
-    `letter` is 1 for A, −1 for B and 0 for a tie. `seconds` is the active time of the rating, or the whole
-    time if the active time is unknown.
-    """
-    return _read_named_rows(store, _CHOICES)
-
-
-def read_pairs(store: Store, pool: str) -> NamedRows:
-    """Return the study's pairs. `characters` is the length of all texts; `for_people` marks pairs for people.
-
-    `pool` is needed because a comparison may have stopped for the raters of one pool only.
-    """
-    return _read_named_rows(store, _PAIRS, pool=pool)
-
-
-def _read_named_rows(store: Store, statement: Query, **values: str) -> NamedRows:
+def read_named_rows(
+    store: Store, statement: Query, **values: str
+) -> tuple[list[str], list[tuple[object, ...]]]:
+    """Run a query, such as `PAIRS`, with these parameters. Return the names of its columns, and its rows."""
     with store.begin_read() as db:
         result = statement(db, **values)
         cursor = result.cursor  # the driver's tuples, because SQLAlchemy's rows take twice as long

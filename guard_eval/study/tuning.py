@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from itertools import chain
 from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
@@ -118,15 +117,6 @@ class Search(SettingsTable):
             if len(values) > 1 and value in {values[0], values[-1]}:
                 yield f"{key} = {value:g} was the {'largest' if value == values[-1] else 'smallest'} tried"
 
-    @property
-    def shares_of_other_settings(self) -> list[str]:
-        """Return how often resampled prompts choose each other setting, such as "top_p(p=0.8) in 12 %"."""
-        return [
-            f"{setting.name} in {100 * setting.chosen_share:.0f} %"
-            for setting in self.settings
-            if setting.name != self.chosen and setting.chosen_share > ROUNDS_TO_ZERO
-        ]
-
 
 class Choice(SettingsTable):
     """The settings that `measure --tune` chose, and how they were chosen.
@@ -187,7 +177,12 @@ class Choice(SettingsTable):
             if extremes := " and ".join(search.extreme_parameter_values):
                 yield f"{search.chosen}: {extremes}. A better value may lie beyond, so try more values."
         if len(self.prompts) < FEW_PROMPTS:
-            others = ", ".join(chain(*(search.shares_of_other_settings for search in self.searches)))
+            others = ", ".join(
+                f"{setting.name} in {100 * setting.chosen_share:.0f} %"
+                for search in self.searches
+                for setting in search.settings
+                if setting.name != search.chosen and setting.chosen_share > ROUNDS_TO_ZERO
+            )
             more = f": another sample would choose {others} of the cases" if others else ""
             yield f"Only {len(self.prompts)} prompts chose the settings{more}."
 

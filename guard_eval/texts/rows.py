@@ -4,7 +4,6 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, combinations, pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -22,6 +21,7 @@ from guard_eval.files.rows import (
     open_row_file,
     parse_json_lines,
 )
+from guard_eval.records import record
 from guard_eval.texts.nested import flatten_record, split_systems
 
 _VOCABULARY = tomllib.loads(Path(__file__).with_name("keys.toml").read_text("utf-8"))
@@ -45,7 +45,7 @@ _PLAIN = {"".join(filter(str.isalnum, key)): key for key in (*TEXT, *KEYS, *chai
 """The known keys by their letters and digits only: `promptid` → `prompt_id`."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Record:
     """One row of a file.
 

@@ -361,7 +361,7 @@ def reserve_requests(
     _SHORTEN(db, until=now + LEASE)
     # runs with an expired lease were killed, and their requests may have cost money
     _LOSE(db, now=now)
-    live: dict[str, Reservation] = dict(_read_active_requests(db, [request.key for request in planned]))
+    live: dict[str, Reservation] = dict(read_active_requests(db, [request.key for request in planned]))
     spent = 0 if limit is None else _SPENT(db).scalar_one()
     waits = limit is not None and _IN_FLIGHT(db, run=run, online=batch is None).first() is not None
     same = {"rater": judge.id, "batch": batch, "run": run, "now": now, "until": now + LEASE}
@@ -392,7 +392,7 @@ def reserve_requests(
     return outcomes
 
 
-def _read_active_requests(
+def read_active_requests(
     db: Connection, keys: Sequence[str]
 ) -> Iterator[tuple[str, AnsweredRequest | UnavailableRequest]]:
     """Yield requests with these keys: first requests under way or in a batch, then answered requests."""
@@ -419,13 +419,6 @@ def store_request_results(db: Connection, _now: datetime, results: Sequence[Requ
 def store_answer_failures(db: Connection, _now: datetime, failures: Sequence[tuple[int, str, str]]) -> None:
     """Store why answers gave no verdict: the request's row, the kind of failure, and a sentence."""
     _NOTE_FAILURE(db, [{"row": row, "failure": kind, "detail": words} for row, kind, words in failures])
-
-
-def read_answers_by_key(db: Connection, keys: Sequence[str]) -> dict[str, AnsweredRequest]:
-    """Return the stored answers to the requests with these keys, by key."""
-    return {
-        key: answer for key, answer in _read_active_requests(db, keys) if isinstance(answer, AnsweredRequest)
-    }
 
 
 def read_question_failures(db: Connection) -> dict[tuple[str, str, int], tuple[str, str]]:
