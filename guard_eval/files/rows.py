@@ -120,8 +120,8 @@ def open_row_file(
         path: The file.
         most_rows: The largest number of rows of a Parquet file.
         errors: How bytes that are not UTF-8 are treated (see `Encoding`).
-        plain: The key of the lines of a `.txt` file, which then has no separators. A blank line is no prompt,
-            and an empty text. By default such a file is a table.
+        plain: The key of the lines of a `.txt` file. A blank line is no prompt, and an empty text. By
+            default, or with a tab in each line of texts, such a file is a table.
 
     Raises:
         StudyError: The file cannot be read. The message names the file, row, value and remedy.
@@ -133,7 +133,8 @@ def open_row_file(
     if data.startswith(ZIP):
         return _make_table_row_file(path, SHEET_ROW, _read_sheet_rows(path, data))
     text = _decode(path, data, errors)
-    if plain and ending == ".txt":
+    is_plain = plain == "prompt" or (plain == "text" and not all("\t" in line for line in _split_lines(text)))
+    if is_plain and ending == ".txt":
         lines = enumerate(_split_lines(text.rstrip()), start=1)
         rows = ((number, {plain: line.rstrip("\r\n")}) for number, line in lines)
         return RowFile(path, LINE, None, (row for row in rows if plain == "text" or row[1][plain].strip()))

@@ -6,7 +6,7 @@ is the model's last turn, and its prompt is all earlier turns.
 
 import ast
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -50,12 +50,15 @@ def split_systems(row: Row) -> list[Row]:
     return [row]
 
 
-def flatten_record(row: Row, texts: Sequence[str]) -> Row:
+def flatten_record(row: Row, texts: Sequence[str], fields: Collection[str]) -> Row:
     """Return a record with the prompt and the text of a chat or of a server's answer at the top level.
+
+    The values of other objects become columns such as `meta.id`, because they may name the prompt.
 
     Args:
         row: The record. Without nested values it is returned unchanged.
         texts: The possible keys of a text at the top level.
+        fields: Keys of other values that must not be objects, such as `reference`.
     """
     cells = {key: value if key in texts else _unpack_chat(value) for key, value in row.items()}
     nested = {key: value for key, value in cells.items() if isinstance(value, list | Mapping)}
@@ -66,6 +69,7 @@ def flatten_record(row: Row, texts: Sequence[str]) -> Row:
     candidates = {key: value for key, value in nested.items() if key in _ANSWERS or _is_chat(value)}
     try:
         facts = {key: _read_facts(value) for key, value in candidates.items()}
+        row = _flatten_objects(row, {*facts, *texts, *fields})
     except RecursionError:  # the nesting is deeper than that of any answer
         return row
     facts = {key: fact for key, fact in facts.items() if not fact.keys().isdisjoint({"prompt", "text"})}
@@ -85,6 +89,17 @@ def flatten_record(row: Row, texts: Sequence[str]) -> Row:
             flat[name] = values[0]
     if "custom_id" in flat:  # in a batch, the id is the answer's
         flat["id"] = flat["custom_id"]
+    return flat
+
+
+def _flatten_objects(row: Row, fields: Collection[str] = ()) -> Row:
+    """Return a row in which objects are replaced by their values, except those in `fields`."""
+    flat: dict[str, object] = {}
+    for key, value in row.items():
+        if isinstance(value, Mapping) and key not in fields:
+            flat |= {f"{key}.{name}": cell for name, cell in _flatten_objects(value).items()}
+        else:
+            flat[key] = value
     return flat
 
 

@@ -97,9 +97,8 @@ def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[R
                 f'{where}: {str(row)[:40]!r} is not a JSON object, such as {{"prompt": "…", "text": "…"}}'
             )
         for system_row in split_systems(rename_known_keys(first)):
-            yield Record(
-                where=where, number=number, row=flatten_record(system_row, TEXT), further=len(further)
-            )
+            flat = flatten_record(system_row, TEXT, NO_TEXT)
+            yield Record(where=where, number=number, row=flat, further=len(further))
 
 
 def rename_known_keys(row: Mapping[str, object]) -> dict[str, object]:

@@ -206,6 +206,19 @@ def test_answers_of_servers_find_their_prompts(run, tmp_path, make):
     assert (ran.code, ran.err, texts_of(tmp_path / "s")) == (0, "", EXPECTED)
 
 
+@pytest.mark.parametrize("key", ["id", "question"])
+def test_values_of_nested_objects_name_the_prompts(run, tmp_path, key):
+    """Beside prompts in another order, their order would give the texts of other prompts."""
+    prompts = [{"id": f"q{n}", "prompt": question} for n, question in enumerate(QUESTIONS)]
+    docs = [{"id": row["id"], "question": row["prompt"]}[key] for row in prompts]
+    for name in ("x", "y"):
+        texts = [f"{name} on {question}" for question in QUESTIONS]
+        rows = [{"doc": {key: doc}, "text": text} for doc, text in zip(docs, texts, strict=True)]
+        write(tmp_path, f"{name}.jsonl", rows)
+    run("new", "s", "--prompts", write(tmp_path, "p.jsonl", prompts[::-1]), "--texts", "x.jsonl", "y.jsonl")
+    assert texts_of(tmp_path / "s") == EXPECTED
+
+
 @pytest.mark.parametrize("is_by_system", [False, True])
 def test_ids_as_keys_of_objects_name_the_prompts(run, tmp_path, is_by_system):
     """{system: {id: text}} and {id: {system: text}} beside prompts in another order."""
@@ -277,6 +290,11 @@ def test_lines_of_plain_text_are_texts_in_order(run, tmp_path):
     (tmp_path / "y.txt").write_text(f"y on {QUESTIONS[0]}\n\n\ny on {QUESTIONS[3]}\n")
     ran = run("new", "blank", "--prompts", "source.txt", "--texts", "x.txt", "y.txt")
     assert "y: 4 texts from y.txt (in the order of the prompts; 2 empty)" in ran.out
+    (tmp_path / "y.txt").write_text(
+        "".join(f"q{n}\ty on {question}\n" for n, question in enumerate(QUESTIONS))
+    )
+    ran = run("new", "tabs", "--prompts", "source.txt", "--texts", "x.txt", "y.txt")
+    assert "y.txt has no column named text" in ran.refused()
 
 
 def test_three_systems_are_all_compared(run, tmp_path):
