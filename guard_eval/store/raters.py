@@ -61,7 +61,7 @@ _OWN_WORDS: tuple[NoteKind, ...] = ("arrival", "background", "comment")
 # "+ 0" makes SQLite sort the presentations, which is faster than its index.
 _PROGRESS = query("""
     SELECT rater.id, rater.name, rater.kind, rater.revoked_at, rater.excluded_at, rater.source,
-        rater.external_id, coalesce(counts.handed_out, 0) AS handed_out, coalesce(counts.rated, 0) AS rated,
+        rater.external_id, coalesce(counts.handed_out, 0) AS pairs, coalesce(counts.rated, 0) AS rated,
         coalesce(counts.with_checks, 0) AS with_checks,
         (
             SELECT note.detail FROM note WHERE note.rater_id = rater.id AND note.kind = 'finished'
@@ -297,7 +297,7 @@ def read_rater_progress(store: Store) -> list[RaterProgress]:
         RaterProgress(
             name=row.name,
             kind=row.kind,
-            handed_out=row.handed_out,
+            handed_out=row.pairs,
             rated=row.rated,
             state=_find_rater_state(row, refusals.get(row.id)),
             source=row.source,
