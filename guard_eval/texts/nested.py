@@ -36,7 +36,9 @@ def split_systems(row: Row) -> list[Row]:
     """Return a row for each system, if one key has the texts of several systems: a list or an object."""
     for key, value in row.items():
         items: list[Row] = []
-        if isinstance(value, list) and all(isinstance(item, Mapping) for item in value):
+        if isinstance(value, list) and all(
+            isinstance(item, Mapping) and not _get_role(item) for item in value
+        ):
             names = [next((str(item[name]) for name in _SYSTEMS if item.get(name)), "") for item in value]
             items = value if len({*names, ""}) > len(names) else []
         elif isinstance(value, Mapping) and key in _BY_SYSTEM:
@@ -87,8 +89,8 @@ def flatten_record(row: Row, texts: Sequence[str], fields: Collection[str]) -> R
         is_known = any(map(flat.get, _SYSTEMS if name == "model" else [name]))
         if values and not is_known and (name != "prompt" or len(set(values)) == 1):
             flat[name] = values[0]
-    if "custom_id" in flat:  # in a batch, the id is the answer's
-        flat["id"] = flat["custom_id"]
+    if not flat.keys().isdisjoint({"custom_id", "object"}):  # the id is that of a server's answer
+        flat["id"] = flat.get("custom_id")
     return flat
 
 

@@ -177,6 +177,7 @@ WITHOUT_PROMPTS = {
         "custom_id": n,
         "response": {"candidates": [{"content": {"parts": [{"text": a}]}}]},
     },
+    "OpenAI's completions": lambda n, a: complete(a, id=f"chatcmpl-{n}", context=None),
     "Ollama": lambda n, a: {"model": "m", "created_at": n, "response": a, "context": [1, 2]},
     "FastChat": lambda n, a: {"custom_id": n, "choices": [{"index": 0, "turns": [a]}]},
 }
@@ -192,7 +193,7 @@ def test_nested_records_of_tools_are_read(run, tmp_path, make):
 
 @pytest.mark.parametrize("make", WITHOUT_PROMPTS.values(), ids=WITHOUT_PROMPTS)
 def test_answers_of_servers_find_their_prompts(run, tmp_path, make):
-    """The file of prompts is the input of a batch. All answers but Ollama's come in another order."""
+    """The file of prompts is the input of a batch. Only answers with its ids may come in another order."""
     ids = [f"q-{number}" for number in range(4)]
     requests = [
         {"custom_id": name, "body": {"model": "m", "messages": [{"role": "user", "content": question}]}}
