@@ -236,13 +236,14 @@ class JudgeCommand:
         if not confirm_sending_keys([server for _, server, _ in self.ready], self.allowed):
             return False
         confirmed = [preview for preview, _, _ in self.ready]
+        result = self.show_previews(previews, example=False)
         if yes or not any(worst for preview in confirmed for _, worst in preview.costs.values()):
-            for warning in self.show_previews(previews, example=False).warnings:
+            for warning in result.warnings:
                 progress.warn(warning)
             return True
         if not sys.stdin.isatty():
             raise StudyError("the cost must be confirmed, but there is no terminal. To confirm, add --yes")
-        progress.show_result(self.show_previews(previews, example=False))
+        progress.show_result(result)
         costs = [preview.costs[IN_BATCH if self.batch else ONLINE] for preview in confirmed]
         expected, worst = (format_usd(sum(amounts)) for amounts in zip(*costs, strict=True))
         cost = f"about {expected} and at worst {worst}"

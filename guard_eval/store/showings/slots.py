@@ -274,10 +274,11 @@ def find_open_slots(
 
     Expired leases are ended only when few slots are open: before then, nobody needs these slots.
     """
-    rows = OPEN_SLOTS(db, pool=pool, rater=rater_id, start=start).mappings().all()
+    about = {"pool": pool, "rater": rater_id, "start": start}
+    rows = OPEN_SLOTS(db, **about).mappings().all()
     if len(rows) < LAST_SLOTS:
         end_expired_leases(db, plan, now)
-        rows = OPEN_SLOTS(db, pool=pool, rater=rater_id, start=start).mappings().all()
+        rows = OPEN_SLOTS(db, **about).mappings().all()
     return [OpenSlot(**row) for row in rows]
 
 
