@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
@@ -38,6 +37,7 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging.requests import read_question_failures
 from guard_eval.store.judging.usage import read_judge_usage
+from guard_eval.store.notes import Note
 from guard_eval.store.showings.rounds import count_closed_rounds, read_round_scores
 from guard_eval.study import Study
 from guard_eval.study.settings import Settings
@@ -306,29 +306,33 @@ def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> Iterator[Exclusio
 
     A rater who was included again is listed if other raters have replaced verdicts meanwhile.
     """
-    seen = store_settings.read_setting(store, store_settings.RESULTS_SEEN)
     excluded_verdicts = Counter(row.rater for row in rows if row.excluded or row.surplus)
-    notes = {note.rater: note for note in store_notes.read_notes(store, kind="exclude")}
-    inclusions = store_notes.read_notes(store, kind="include")
+    exclusions: dict[str, Note] = {}
+    inclusions: dict[str, Note] = {}
+    for note in store_notes.read_notes(store):
+        if note.kind == "exclude":
+            exclusions[note.rater] = note
+            inclusions.pop(note.rater, None)
+        elif note.kind == "include":
+            inclusions.setdefault(note.rater, note)
     for rater in raters.read_rater_progress(store):
-        note = notes.get(rater.name)
-        if note is not None and (rater.state == "excluded" or excluded_verdicts[rater.name]):
-            later = (other.at for other in inclusions if other.rater == rater.name and other.at >= note.at)
-            included_at = None if rater.state == "excluded" else next(later, None)
+        excluded = exclusions.get(rater.name)
+        if excluded is not None and (rater.state == "excluded" or excluded_verdicts[rater.name]):
+            included = None if rater.state == "excluded" else inclusions.get(rater.name)
             yield Exclusion(
                 rater=rater.name,
                 rater_kind=rater.kind,
-                reason=json.loads(note.detail)["reason"],
-                at=note.at.isoformat(),
-                results=_compare_times(note.at, seen),
+                reason=json.loads(excluded.detail)["reason"],
+                at=excluded.at.isoformat(),
+                results=_find_time_of_decision(excluded),
                 verdicts=excluded_verdicts[rater.name],
-                included=_compare_times(included_at, seen) if included_at else "",
+                included=_find_time_of_decision(included) if included else "",
             )
 
 
-def _compare_times(decided: datetime, seen: str | None) -> Literal["before", "after"]:
+def _find_time_of_decision(decision: Note) -> Literal["before", "after"]:
     """Return whether a decision about a rater came before or after the results were first seen."""
-    return "after" if seen is not None and decided.isoformat() > seen else "before"
+    return "after" if json.loads(decision.detail)["results_seen"] else "before"
 
 
 def _describe_missing_pairs(study: Study, pairs: Sequence[Pair]) -> Iterator[str]:

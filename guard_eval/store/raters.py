@@ -29,7 +29,7 @@ from guard_eval.store.notes import (
     write_note,
 )
 from guard_eval.store.schema import ERASING, Query, SqlRow, add_rows, query, refuse_blank_or_long_name
-from guard_eval.store.settings import read_setting, read_value, store_value
+from guard_eval.store.settings import RESULTS_SEEN, read_setting, read_value, store_value
 from guard_eval.store.showings import slots
 
 if TYPE_CHECKING:
@@ -362,7 +362,9 @@ def decide_about_rater(
             )
         change(db, rater=row.id, now=now)
         slots.keep_or_free_slots_of_rater(db, row.id, keep=kept_slots)
-        detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
+        # not by comparing times, because the clock may have been set back since the results were seen
+        seen = read_value(db, RESULTS_SEEN) is not None
+        detail = json.dumps({"by": by, "reason": reason, "results_seen": seen}, ensure_ascii=False)
         write_note(store, _make_rater(row), decision, detail)
 
 

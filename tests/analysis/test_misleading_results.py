@@ -1,6 +1,7 @@
 """What could mislead a reader of results: the order of rows, excluded raters, models that pass for people."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pandas as pd
@@ -128,8 +129,10 @@ def rated(tmp_path, make_pairs):
     return study
 
 
-def exclude(study, name, reason):
-    with Store.open(study.database) as store:
+def exclude(study, name, reason, *, hours=0):
+    """Exclude a rater while the clock is wrong by some hours."""
+    now = datetime.now(UTC) + timedelta(hours=hours)
+    with Store.open(study.database, clock=lambda: now) as store:
         store_raters.decide_about_rater(store, name, "exclude", by="owner", reason=reason)
 
 
@@ -157,7 +160,7 @@ def test_answer_names_excluded_raters_and_their_effect(rated, ran):
     assert (counted["raters"], included["raters"]) == (3, 4)
     analyses = {row["analysis"]: row["win_share"] for row in page["tables"]["sensitivity"]}
     assert analyses["with the excluded raters"] == 0.75
-    exclude(rated, "Dee", "too often for the first")
+    exclude(rated, "Dee", "too often for the first", hours=-1)
     assert ran("report", rated.folder).code == 0
     html = (rated.report_folder / "index.html").read_text(encoding="utf-8")
     assert before in html
@@ -197,6 +200,8 @@ def test_report_names_raters_whose_verdicts_were_replaced(rated, ran, seen, deci
             (pair,) = handout.claim_pairs(store, rater, rated.hand_out_plan)
             choice = "A" if pair.text_a in texts else "B"
             verdicts.save_verdict(store, pair.presentation, {"fluency": choice}, rater=rater)
+    early = datetime.now(UTC) - timedelta(hours=1)  # the clock is set back
+    with Store.open(rated.database, clock=lambda: early) as store:
         store_raters.decide_about_rater(store, "Bob", "include", by="owner", reason="sorry")
     assert ran("report", rated.folder).code == 0
     page = numbers(rated.report_folder)

@@ -160,7 +160,7 @@ def test_exclusions_are_recorded_with_name_and_reason(study, monkeypatch):
     with open_store(study) as store:
         assert {row.rater for row in read_tidy_rows(store)} == {NOT_A_FORMULA}
         (note,) = notes.read_notes(store, kind="exclude")
-        assert json.loads(note.detail) == {"by": "Eve", "reason": "three seconds"}
+        assert json.loads(note.detail) == {"by": "Eve", "reason": "three seconds", "results_seen": False}
     include_raters(study, "Ann", reason="the clock was wrong")
     with open_store(study) as store:
         assert len(read_tidy_rows(store)) == 8
