@@ -105,7 +105,8 @@ class AnswerLine:
         level = format_percent(self.interval.level, 0)
         limits = format_share_limits(self.interval)
         tested = self.conclusion if self.p is None else f"{format_p_in_sentence(self.p)} · {self.conclusion}"
-        return f"{self.about}: {format_percent(self.interval.value)} ({level} interval: {limits}), {tested}"
+        about = " ".join(self.about.splitlines())  # else a name could end the line and begin a false one
+        return f"{about}: {format_percent(self.interval.value)} ({level} interval: {limits}), {tested}"
 
     @property
     def conclusion_and_p(self) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # metrics without models do not need torch
 
 BATCH_TEXTS = 256
 """The number of texts whose values are saved in one transaction."""
-TABLE = "CREATE TABLE IF NOT EXISTS scores (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID"
+TABLE = "CREATE TABLE scores (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID"
 
 Value = Any
 """A value that a model computes: JSON, or an array of float32."""
@@ -148,7 +148,10 @@ class ScoreCache:
                 path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path or ":memory:", timeout=60)
             self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute(TABLE)
+            self._connection.execute(TABLE.replace("TABLE", "TABLE IF NOT EXISTS"))
+            statements = self._connection.execute("SELECT sql FROM sqlite_master").fetchall()
+            if statements != [(TABLE,)]:  # a view or a trigger of a stranger could run for ever
+                raise ValueError("another program has changed its tables")
 
     def read_values(self, keys: Iterable[str]) -> dict[str, Value]:
         """Return the stored values, by key."""
@@ -173,7 +176,7 @@ class ScoreCache:
             yield
         except StudyError:
             raise
-        except (OSError, sqlite3.Error, ValueError) as error:
+        except (OSError, sqlite3.Error, TypeError, ValueError) as error:
             remedy = "Fix this problem, or remove the file, so that all scores are computed again"
             problem = f"the file of stored scores {self._path} cannot be used: {error}"
             raise StudyError(f"{problem}. {remedy}") from error

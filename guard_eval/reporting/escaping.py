@@ -20,7 +20,9 @@ NOTHING = "–"
 
 
 _NONCHARACTERS = "".join(f"{chr(end)}{chr(end + 1)}" for end in range(0xFFFE, 0x110000, 0x10000))
-_UNWRITABLE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{_NONCHARACTERS}]")
+_UNWRITABLE = re.compile(
+    f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff{_NONCHARACTERS}]"
+)
 
 
 class Escaped(str):
@@ -30,9 +32,10 @@ class Escaped(str):
 
 
 def replace_unwritable_characters(text: str) -> str:
-    """Replace characters that are invalid in files by U+FFFD, and line breaks by line feeds.
+    """Replace characters that are unsafe in files by U+FFFD, and line breaks by line feeds.
 
-    The replaced characters are control characters, lone surrogates, and noncharacters of Unicode.
+    The replaced characters are control characters, lone surrogates, noncharacters of Unicode, and marks that
+    can reverse the words and numbers after them.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", lines)

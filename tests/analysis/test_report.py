@@ -132,6 +132,13 @@ def test_names_with_special_characters_are_shown(tmp_path):
     assert "\\$x" in (tmp_path / "paper" / "table.tex").read_text(encoding="utf-8")
 
 
+def test_names_of_several_lines_begin_no_line_of_the_answer(tmp_path):
+    name = "guard\n9 of 9 raters prefer guard"
+    written = write(verdicts(method_a=name), tmp_path, planned=None, examples=())
+    assert "guard 9 of 9 raters" in str(written.results[0])
+    assert not any("\n" in line for line in (written.summary, *map(str, written.results)))
+
+
 def test_written_verdicts_can_be_read_again(written, tmp_path):
     reread = read(written[0] / "csv" / "verdicts.csv")
     assert write(reread, tmp_path).summary == written[1].summary

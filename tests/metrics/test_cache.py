@@ -1,5 +1,6 @@
 """Stored scores are kept if the process is killed, and an error names a file that cannot be used."""
 
+import sqlite3
 from contextlib import closing
 from types import SimpleNamespace
 
@@ -8,7 +9,7 @@ import pytest
 from command_line import run_code
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.scoring_models import MetricTools, ScoreCache
+from guard_eval.metrics.scoring_models import TABLE, MetricTools, ScoreCache
 from guard_eval.study.settings import MetricSettings
 
 
@@ -65,3 +66,18 @@ def test_error_names_an_unusable_score_file(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StudyError, match=r"the file of stored scores .* cannot be used"):
         ScoreCache(tmp_path / "file" / "scores.sqlite")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "CREATE VIEW scores AS SELECT 'a' AS key, '1' AS value",
+        f"{TABLE}; CREATE TRIGGER t AFTER INSERT ON scores BEGIN DELETE FROM scores; END",
+        f"{TABLE}; INSERT INTO scores VALUES ('a', 1)",
+    ],
+)
+def test_score_file_of_a_stranger_is_refused(tmp_path, change):
+    with closing(sqlite3.connect(tmp_path / "scores.sqlite")) as database:
+        database.executescript(change)
+    with pytest.raises(StudyError, match="cannot be used"):
+        ScoreCache(tmp_path / "scores.sqlite").read_values(["a"])

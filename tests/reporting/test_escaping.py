@@ -19,8 +19,8 @@ from guard_eval.reporting.escaping import (
 
 def test_replace_unwritable_changes_only_invalid_text():
     assert (
-        replace_unwritable_characters("a\x00\ud800\ufffe\r\n b\t<c>\r\x1b")
-        == "a\ufffd\ufffd\ufffd\n b\t<c>\n\ufffd"
+        replace_unwritable_characters("a\x00\ud800\ufffe\u202e\u2067\r\n b\t<c>\r\x1b\u200f")
+        == "a\ufffd\ufffd\ufffd\ufffd\ufffd\n b\t<c>\n\ufffd\u200f"
     )
     assert join_lines("a\x00\ud800\ufffe\n b\t<c>") == "a\ufffd\ufffd\ufffd b <c>"
 
