@@ -267,7 +267,7 @@ def _read_metrics_step(study: Study, *, has_texts: bool) -> Step:
     systems = study.settings.system
     files = [study.folder / system.file for system in systems if system.file is not None]
     files += [locate_served_file(study, system) for system in systems if system.source == "server"]
-    texts = [*study.continuations_folder.glob("*/*.jsonl"), *(path for path in files if path.exists())]
+    texts = [*study.continuations_folder.glob("*/*.jsonl"), *files]
     is_tuned = not study.settings.grids or study.valid_tuning_choice is not None
     measure = (study.format_command("measure"),) if has_texts and is_tuned else ()
     page = study.metrics_folder / "metrics.html"
@@ -293,7 +293,8 @@ def _make_page_step(
     """Return the state of a page, such as the report: complete if it is newer than its sources."""
     if not page.is_file():
         return Step(name, "missing", missing, next_commands)
-    if max((path.stat().st_mtime for path in sources), default=0.0) > page.stat().st_mtime:
+    times = [path.stat().st_mtime for path in sources if path.exists()]  # a link's target may be missing
+    if max(times, default=0.0) > page.stat().st_mtime:
         return Step(name, "partial", f"{page}, older than {older}", next_commands)
     return Step(name, "complete", str(page))
 

@@ -85,11 +85,12 @@ _SPECIAL: dict[str, Any] = {
         str, Field(pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")  # as in HTML, such as pt-BR
     ],
     "direction": Literal["ltr", "rtl"],
+    "instructions.lead": _Text,  # with the task of study.toml, which may have braces
     "background.questions": Annotated[list[FormQuestion], Field(min_length=1)],
     "check.questions": Annotated[list[CheckQuestion], Field(min_length=1)],
     "practice.pairs": Annotated[list[PracticePair], Field(min_length=1)],
 }
-"""The types of keys whose values are not plain texts."""
+"""The types of keys whose values are not texts with the placeholders of the English ones."""
 
 
 def load_wording(study: Study) -> Wording:

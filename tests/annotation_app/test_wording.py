@@ -84,6 +84,11 @@ def test_a_wording_file_replaces_words_of_the_language(load_wording_text):
     assert words.language == "de"
 
 
+def test_a_task_may_have_braces(tmp_path):
+    (tmp_path / "study.toml").write_text(f'task = "Fill in {{name}}."{STUDY}', encoding="utf-8")
+    assert "{name}" in wording.load_wording(Study.open(tmp_path)).instructions.lead
+
+
 QUESTION = "[[check.questions]]\nname = 'q'\nask = '?'\nanswers = { a = 'A' }\nright = 'a'\n"
 PAIR = "[[practice.pairs]]\nname = 'p'\nprompt = 'p'\na = 'a'\nb = 'b'\n"
 MISTAKES = [

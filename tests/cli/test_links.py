@@ -67,3 +67,12 @@ def typed(command):
     words = command.split()
     verbs = 2 if words[0] == "raters" else 1
     return [*words[:verbs], "small", *words[verbs:]]
+
+
+def test_status_names_a_link_to_a_missing_file(run, paired, tmp_path):
+    (paired / "metrics").mkdir()
+    (paired / "metrics" / "metrics.html").touch()
+    (text,) = (paired / "continuations").glob("*/guard.jsonl")
+    text.unlink()
+    text.symlink_to(tmp_path / "missing")
+    assert "leads out of the folder" in run("status", paired).out
