@@ -32,7 +32,7 @@ from guard_eval.store import RaterProgress, Store, manage, pairs, raters, settin
 from guard_eval.store.showings import slots
 from guard_eval.store.showings.rounds import count_active_pairs, count_closed_rounds, read_stopping_rounds
 from guard_eval.study import Study
-from guard_eval.texts.pair import count_missing_pairs
+from guard_eval.texts.pair import count_planned_and_missing_pairs
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
 from guard_eval.texts.systems.matching import SystemTexts
@@ -293,7 +293,8 @@ def _make_page_step(
     """Return the state of a page, such as the report: complete if it is newer than its sources."""
     if not page.is_file():
         return Step(name, "missing", missing, next_commands)
-    times = [path.stat().st_mtime for path in sources if path.exists()]  # a link's target may be missing
+    # a link's target may be missing, and a reader of the database leaves an empty log
+    times = [path.stat().st_mtime for path in sources if path.exists() and path.stat().st_size]
     if max(times, default=0.0) > page.stat().st_mtime:
         return Step(name, "partial", f"{page}, older than {older}", next_commands)
     return Step(name, "complete", str(page))
@@ -311,7 +312,7 @@ def _read_round_steps(
     names = [judge.rater_name for judge in study.settings.judge]
     judges = {name: find_declared_part_of_rater(name, "model") for name in names}
     couples = {(pair.method_a, pair.method_b) for pair in drawn}
-    last = max((pair.round for pair in drawn), default=0)
+    last = max(pair.round for pair in drawn)
     for who, settings_name in {PEOPLE: pool, **judges}.items():
         with store.begin_read() as db:
             done = count_closed_rounds(db, settings_name)
@@ -334,10 +335,10 @@ def _read_round_steps(
 
 def _make_pairs_step(study: Study, drawn: Sequence[Pair]) -> Step:
     """Return the state of the pairs: partial if a comparison or prompts were added after the draw."""
-    missing = count_missing_pairs(study, drawn)
+    planned, missing = count_planned_and_missing_pairs(study, drawn)
     if not missing:
         return Step("pairs", "complete", format_count(len(drawn), "pair"))
-    text = f"{len(drawn)} of {len(drawn) + missing} pairs"
+    text = f"{planned - missing} of {planned} pairs"
     return Step("pairs", "partial", text, (study.format_command("pair"),))
 
 
@@ -400,9 +401,7 @@ def _read_report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
 
     The report waits for missing ratings, because early looks find too many differences.
     """
-    files = (study.folder / name for name in ("study.db", "study.db-wal"))
-    # a reader of the database leaves an empty log
-    written = [path for path in files if path.exists() and path.stat().st_size]
+    files = [study.folder / name for name in ("study.db", "study.db-wal")]
     page = study.report_folder / "index.html"
     if is_rated and missing and not study.settings.analysis.sequential:
         state: State = "partial" if page.is_file() else "missing"
@@ -411,7 +410,7 @@ def _read_report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
     return _make_page_step(
         "report",
         page,
-        written,
+        files,
         missing="not written",
         older="the database",
         next_commands=report,

@@ -138,6 +138,8 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         )
         write_atomically(making / "README.md", card.encode())
         making.replace(target)
+    except OSError as error:  # another process has just written the folder
+        raise StudyError(f"cannot write {folder}: {error.strerror}; name another folder") from None
     finally:
         shutil.rmtree(making, ignore_errors=True)
     return PublishedStudy(

@@ -44,7 +44,7 @@ from guard_eval.study.settings import Settings
 from guard_eval.study.tuning import FILE as CHOICE_FILE
 from guard_eval.study.tuning import remove_parameters
 from guard_eval.texts.continuations import read_trace_means
-from guard_eval.texts.pair import count_missing_pairs
+from guard_eval.texts.pair import count_planned_and_missing_pairs
 from guard_eval.texts.prompts import read_prompt_columns
 
 METRIC_COLUMNS = ["metric", "dataset", "strategy", "value", "low", "high", "level", "n", "note", "signature"]
@@ -137,7 +137,7 @@ def read_study_verdicts_and_context(
 def record_seen_results(store: Store) -> str:
     """Record that the results were seen. Return a warning if this failed, else an empty text."""
     try:
-        store_settings.store_setting(store, store_settings.RESULTS_SEEN, keep=True)
+        store_settings.store_setting(store, store_settings.RESULTS_SEEN, "yes")
     except StudyError as error:
         # The study may be on a read-only disk, and the results can be shown all the same.
         return f"{UNRECORDED}: {error}"
@@ -307,18 +307,15 @@ def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> Iterator[Exclusio
     A rater who was included again is listed if other raters have replaced verdicts meanwhile.
     """
     excluded_verdicts = Counter(row.rater for row in rows if row.excluded or row.surplus)
-    exclusions: dict[str, Note] = {}
-    inclusions: dict[str, Note] = {}
+    decisions: dict[str, list[Note]] = {}  # the last exclusion and what came after it
     for note in store_notes.read_notes(store):
         if note.kind == "exclude":
-            exclusions[note.rater] = note
-            inclusions.pop(note.rater, None)
-        elif note.kind == "include":
-            inclusions.setdefault(note.rater, note)
+            decisions[note.rater] = [note]
+        elif note.kind == "include" and note.rater in decisions:
+            decisions[note.rater].append(note)
     for rater in raters.read_rater_progress(store):
-        excluded = exclusions.get(rater.name)
-        if excluded is not None and (rater.state == "excluded" or excluded_verdicts[rater.name]):
-            included = None if rater.state == "excluded" else inclusions.get(rater.name)
+        if rater.name in decisions and (rater.state == "excluded" or excluded_verdicts[rater.name]):
+            excluded, *included = decisions[rater.name]
             yield Exclusion(
                 rater=rater.name,
                 rater_kind=rater.kind,
@@ -326,7 +323,7 @@ def _read_exclusions(store: Store, rows: Sequence[TidyRow]) -> Iterator[Exclusio
                 at=excluded.at.isoformat(),
                 results=_find_time_of_decision(excluded),
                 verdicts=excluded_verdicts[rater.name],
-                included=_find_time_of_decision(included) if included else "",
+                included=_find_time_of_decision(included[0]) if included else "",
             )
 
 
@@ -337,8 +334,9 @@ def _find_time_of_decision(decision: Note) -> Literal["before", "after"]:
 
 def _describe_missing_pairs(study: Study, pairs: Sequence[Pair]) -> Iterator[str]:
     """Say how many planned pairs were drawn, if a comparison or prompts were added after the draw."""
-    if missing := count_missing_pairs(study, pairs):
-        yield f"{len(pairs)} of {len(pairs) + missing} planned pairs were drawn"
+    planned, missing = count_planned_and_missing_pairs(study, pairs)
+    if missing:
+        yield f"{planned - missing} of {planned} planned pairs were drawn"
 
 
 def _describe_missing_ratings(

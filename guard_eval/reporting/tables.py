@@ -61,14 +61,11 @@ def make_table(
     *,
     caption: str = "",
     note: str = "",
-    strong: Callable[[Row], bool] = lambda _: False,
 ) -> Table:
-    """Return a table with a line for each row. Rows for which `strong` is true are bold."""
-    all_rows = tuple(rows)
+    """Return a table with a line for each row."""
     return Table(
         columns=tuple(columns),
-        rows=tuple(tuple(cell(row) for cell in columns.values()) for row in all_rows),
+        rows=tuple(tuple(cell(row) for cell in columns.values()) for row in rows),
         caption=caption,
         note=note,
-        strong=frozenset(index for index, row in enumerate(all_rows) if strong(row)),
     )

@@ -153,7 +153,9 @@ def check_results_folder(folder: Path) -> set[str]:
         listed = folder / LIST
         earlier = set(read_text(listed).splitlines()) if listed.is_file() else set()
         earlier = earlier if LIST in earlier else set()
-        if not earlier and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        # a command that was killed at once may have left only a part of the list
+        is_new = folder.is_dir() and all(path.name.startswith(f".{LIST}.") for path in folder.iterdir())
+        if not earlier and folder.exists() and not is_new:
             raise StudyError(
                 f"{folder} exists but has no results of guard-eval; move it away, or name a new folder: "
                 "--output FOLDER"

@@ -20,7 +20,7 @@ APP_ADDRESS = "app address"
 """The key of the address at which the app was last served."""
 
 RESULTS_SEEN = "results seen"
-"""The key of the time at which a report first showed the results (ISO 8601, UTC).
+"""The key that is stored when a report first shows the results.
 
 Later exclusions were made with knowledge of the results."""
 
@@ -60,11 +60,10 @@ def read_setting(store: Store, key: str) -> str | None:
         return read_value(db, key)
 
 
-def store_setting(store: Store, key: str, value: str | None = None, *, keep: bool = False) -> None:
-    """Store a value under a key, by default the current time. With `keep`, an earlier value stays."""
-    with store.begin_write() as (db, now):
-        if not keep or read_value(db, key) is None:
-            store_value(db, key, value or now.isoformat())
+def store_setting(store: Store, key: str, value: str) -> None:
+    """Store a value under a key. An earlier value is replaced."""
+    with store.begin_write() as (db, _):
+        store_value(db, key, value)
 
 
 def read_settings_at_first_verdict(store: Store, part_name: str) -> str | None:

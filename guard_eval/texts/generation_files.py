@@ -56,6 +56,7 @@ _FINISHES: dict[str, Finish] = {
 """The reason why a text ended (`Finish`), by the name that servers and programs give it."""
 Number = TypeVar("Number", int, float)
 _NUMBERED = re.compile(r"""\s*\{\s*(["'])0\1\s*:""")
+_MOST_COLUMNS = 2048
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _COUNT = TypeAdapter(Annotated[int, Field(ge=0)])
 _AMOUNT = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
@@ -161,6 +162,8 @@ class TextTable:
         if len(rows) == 1 and rows[0].keys() <= {prompt.id for prompt in prompts}:  # an object: id → text
             texts = [{"prompt_id": name, "text": text} for name, text in rows[0].items()]
             return replace(self, records=[replace(self.records[0], row=text) for text in texts])
+        if len(rows[0]) > _MOST_COLUMNS:
+            raise StudyError(f"{self.name} has {len(rows[0]):,} columns; remove columns that are not needed")
         if any(key in row for row in rows for key in KEYS["prompt"]):
             return self
         if key := self._find_words_of_prompts({prompt.text.strip() for prompt in prompts}, columns):

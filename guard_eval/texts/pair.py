@@ -121,17 +121,17 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
     )
 
 
-def count_missing_pairs(study: Study, pairs: Sequence[Pair]) -> int:
-    """Return the number of planned pairs that are not among the drawn pairs; 0 if the plan cannot be read."""
+def count_planned_and_missing_pairs(study: Study, pairs: Sequence[Pair]) -> tuple[int, int]:
+    """Return the numbers of planned pairs and of those not yet drawn; both are 0 without a readable plan."""
     settings = study.settings
     try:
         compared = drop_repeated_prompts(read_compared_prompts(study))
     except StudyError:
-        return 0
+        return 0, 0
     prompts = draw_prompts(compared, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
     drawn = {(frozenset((pair.method_a, pair.method_b)), pair.prompt_id) for pair in pairs}
     planned = {(frozenset(couple), prompt.id) for couple in settings.pairs.compare for prompt in prompts}
-    return len(planned - drawn)
+    return len(planned), len(planned - drawn)
 
 
 def _check_number_of_ratings(settings: Settings, prompts: int) -> None:

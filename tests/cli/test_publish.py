@@ -514,6 +514,16 @@ def test_description_after_verdicts_lists_collected_data(tmp_path, run):
     assert "holds no hash" in compare_with_written_plan(study, [])[0]
 
 
+def test_second_publish_at_the_same_time_is_refused(tmp_path, monkeypatch):
+    def report_slowly(*arguments, **options):
+        (tmp_path / "out" / "report").mkdir(parents=True)
+        return report(*arguments, **options)
+
+    monkeypatch.setattr("analysis.publication.publish.report", report_slowly)
+    with pytest.raises(StudyError, match=r"cannot write .*out: Directory not empty; name another folder"):
+        publish(make_rated_study(tmp_path / "study"), tmp_path / "out")
+
+
 @pytest.mark.parametrize("written", ["verdicts.csv", "README.md"])
 def test_interrupted_publish_can_be_repeated(tmp_path, monkeypatch, written):
     """Interrupt the command while it writes a file. No folder is left, so the next run succeeds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import zipfile
@@ -83,4 +84,10 @@ def test_texts_of_too_many_rows_are_refused(tmp_path, monkeypatch):
     assert len(read_generations(tmp_path / "texts.jsonl")) == 3
     monkeypatch.setattr(rows, "MOST_ROWS", 2)
     with pytest.raises(StudyError, match="has more than 2 rows; split it"):
+        read_generations(tmp_path / "texts.jsonl")
+
+
+def test_texts_of_too_many_columns_are_refused(tmp_path):
+    (tmp_path / "texts.jsonl").write_text(json.dumps(dict.fromkeys(map(str, range(3000)), "text")))
+    with pytest.raises(StudyError, match="has 3,000 columns; remove"):
         read_generations(tmp_path / "texts.jsonl")

@@ -172,6 +172,8 @@ def test_foreign_folder_is_not_overwritten(tmp_path, listed):
 
 
 def test_interrupted_results_are_written_again(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / f".{LIST}.0123456789ab").write_text("half")  # of a process that was killed
     claim_results_folder(tmp_path / "out", ["index.html", "scores.sqlite"])
     (tmp_path / "out" / "index.html").write_text("half")
     write_folder(tmp_path / "out", {"index.html": "whole"})
