@@ -208,7 +208,11 @@ async def _find_health_problem() -> str:
         with anyio.fail_after(HEALTH_SECONDS):
             await to_thread.run_sync(state.app.check_database_file_unchanged, abandon_on_cancel=True)
             await to_thread.run_sync(
-                settings.store_setting, state.app.store, "last check", abandon_on_cancel=True
+                settings.store_setting,
+                state.app.store,
+                "last check",
+                str(time.monotonic()),
+                abandon_on_cancel=True,
             )
     except state.STUDY_ERRORS as error:  # TimeoutError is an OSError
         slow = f"the database did not answer within {HEALTH_SECONDS:.0f} s"

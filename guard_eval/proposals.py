@@ -32,7 +32,7 @@ def format_study_command(
     return f"guard-eval {shlex.join(words)}"
 
 
-def insert_study_into_commands(message: str, folder: Path | str, overrides: Sequence[str] = ()) -> str:
+def insert_study_into_commands(message: str, folder: Path | str, overrides: Sequence[str]) -> str:
     """Replace STUDY by the study in the commands of a message, such as one of the store.
 
     >>> insert_study_into_commands("list them with: guard-eval raters list STUDY", "a b")

@@ -176,7 +176,7 @@ def _pair_with_baseline(
     return [(outcomes[key], outcomes[base]) for key, base in keys if {key, base} <= outcomes.keys()]
 
 
-def _estimate_difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()) -> Difference:
+def _estimate_difference(pairs: Sides, level: float, tried: Sequence[Sides]) -> Difference:
     """Return a strategy's difference from the baseline, before Holm's correction.
 
     `pairs` has one dataset or all datasets. If the strategy's setting was chosen on the same prompts, `tried`

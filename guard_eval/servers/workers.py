@@ -220,7 +220,7 @@ class Workers:
                 return
         await store()
 
-    async def back_off(self, attempts: int, seconds: float = 0.0) -> None:
+    async def back_off(self, attempts: int, seconds: float) -> None:
         """Wait before the next attempt, at least `seconds` and longer after each failed attempt."""
         await self.pause(max(seconds, self.pace * draw_pause_seconds(attempts)))
 

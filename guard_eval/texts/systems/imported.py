@@ -64,9 +64,9 @@ def _format_text_line(text: Generation) -> str:
 def import_texts(
     sources: Sequence[Source],
     *,
-    columns: Sequence[str] = (),
-    prompts: Sequence[Prompt] = (),
-    common: bool = False,
+    columns: Sequence[str],
+    prompts: Sequence[Prompt],
+    common: bool,
 ) -> tuple[list[Prompt], list[ImportedSystem]]:
     """Return the prompts of all files, or `prompts`, and the systems with their texts for these prompts.
 
@@ -170,7 +170,7 @@ def _find_ambiguous_ids(systems: Iterable[ImportedSystem]) -> dict[str, set[str]
 
 
 def read_systems(
-    sources: Sequence[Source], columns: Sequence[str] = (), prompts: Sequence[Prompt] = ()
+    sources: Sequence[Source], columns: Sequence[str], prompts: Sequence[Prompt]
 ) -> dict[str, ImportedSystem]:
     """Return the texts of all files by system, in the order of the files.
 
