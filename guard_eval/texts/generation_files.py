@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
@@ -174,18 +174,20 @@ class TextTable:
                 for record in self.records
             ]
             return replace(self, records=records)
-        if any(key in row for row in rows for key in KEYS["prompt_id"]):
+        ids = [str(value) for row in rows for key in KEYS["prompt_id"] if (value := row.get(key)) is not None]
+        if {*filter(None, map(_format_id, ids))} & {prompt.id for prompt in prompts}:
             return self
+        columns_of_ids = _find_columns_of_ids(prompts)
         for key in rows[0]:
             values = [_format_id(row.get(key)) for row in rows]
-            if ids := _find_prompt_ids(key, values, prompts):
+            if prompt_ids := _find_prompt_ids(key, values, columns_of_ids):
                 records = [
-                    replace(record, row={**record.row, "prompt_id": ids.get(value, value)})
+                    replace(record, row={**record.row, "prompt_id": prompt_ids.get(value, value)})
                     for record, value in zip(self.records, values, strict=True)
                 ]
                 return replace(self, records=records)
-            if key not in TEXT:
-                self._refuse_numbers_in_other_order(key, values, prompts)
+            if not ids and key not in TEXT:
+                self._refuse_numbers_in_other_order(key, values, columns_of_ids)
         return self
 
     def _find_words_of_prompts(self, words: set[str], columns: Collection[str]) -> str:
@@ -209,17 +211,16 @@ class TextTable:
         return ""
 
     def _refuse_numbers_in_other_order(
-        self, key: str, values: Sequence[str], prompts: Collection[Prompt]
+        self, key: str, values: Sequence[str], columns: Mapping[str, Mapping[str, str]]
     ) -> None:
         """Refuse numbers that may be ids, unless each system's texts are in the order of the prompts."""
         numbers = list(map(_find_digits, values))
-        own_cells = [prompt.columns.get(key) for prompt in prompts]
-        ids = [prompt.id for prompt in prompts]
-        for sequence in (own_cells, ids, range(len(ids)), range(1, len(ids) + 1)):
+        count = len(columns.get("", ()))
+        for sequence in (*columns.values(), range(count), range(1, count + 1)):
             positions = {_find_digits(str(number)): position for position, number in enumerate(sequence)}
             if "" in positions or positions.keys() != {*numbers}:
                 continue
-            order = [len(prompts), *map(positions.__getitem__, numbers)]
+            order = [count, *map(positions.__getitem__, numbers)]
             if any(0 < after < before for before, after in pairwise(order)):
                 raise StudyError(
                     f"{self.name}: {key!r} has numbers in another order than the prompts. If they are the "
@@ -268,20 +269,31 @@ def _format_id(value: object) -> str:
     return re.sub(r"^(-?\d+)\.0$", r"\1", str(value))
 
 
-def _find_prompt_ids(key: str, values: Sequence[str], prompts: Collection[Prompt]) -> Mapping[str, str]:
+def _find_columns_of_ids(prompts: Collection[Prompt]) -> dict[str, dict[str, str]]:
+    """Return the columns with another value for each prompt: heading → value → id. The ids are under ""."""
+    headings = dict.fromkeys(chain.from_iterable(prompt.columns for prompt in prompts))
+    cells = {heading: [prompt.columns.get(heading) for prompt in prompts] for heading in headings}
+    cells[""] = [prompt.id for prompt in prompts]
+    ids = {
+        heading: {_format_id(cell): prompt.id for cell, prompt in zip(column, prompts, strict=True)}
+        for heading, column in cells.items()
+    }
+    return {heading: column for heading, column in ids.items() if len(column) == len(prompts)}
+
+
+def _find_prompt_ids(
+    key: str, values: Sequence[str], columns: Mapping[str, Mapping[str, str]]
+) -> Mapping[str, str]:
     """Return the prompts' ids by the values of a column; an empty mapping if the values are no ids.
 
     A text may be for a prompt that is not among the prompts. Numbers may also measure something, or count the
     rows, so they are ids only under a heading such as `task_id`.
     """
     is_called_id = simplify_heading(key).endswith("id")
-    own_cells = [prompt.columns.get(key) for prompt in prompts]
-    for cells in (own_cells, [prompt.id for prompt in prompts]):
-        ids = {_format_id(cell): prompt.id for cell, prompt in zip(cells, prompts, strict=True)}
+    for heading, ids in columns.items():
         is_known = 2 * sum(value in ids for value in values) >= len(values)
-        is_own_id = is_called_id and cells is own_cells
-        is_found = is_own_id or (is_known and (is_called_id or not any(map(_is_number, values))))
-        if is_found and len(ids) == len(prompts):
+        is_own_id = is_called_id and heading == key
+        if is_own_id or (is_known and (is_called_id or not any(map(_is_number, values)))):
             return ids
     return {}
 

@@ -47,8 +47,10 @@ def split_systems(row: Row) -> list[Row]:
             )
             items = [{"system": name, "text": text} for name, text in value.items()] if are_texts else []
         if len(items) > 1:
-            others = {name: cell for name, cell in row.items() if name != key}
-            return [{**others, **item, "id": row.get("id")} for item in items]
+            prompt = {name: cell for name, cell in row.items() if name != key}
+            # An item's id is that of the text.
+            texts = [{name: cell for name, cell in item.items() if name != "id"} for item in items]
+            return [prompt | text for text in texts]
     return [row]
 
 
@@ -89,8 +91,8 @@ def flatten_record(row: Row, texts: Sequence[str], fields: Collection[str]) -> R
         is_known = any(map(flat.get, _SYSTEMS if name == "model" else [name]))
         if values and not is_known and (name != "prompt" or len(set(values)) == 1):
             flat[name] = values[0]
-    if not flat.keys().isdisjoint({"custom_id", "object"}):  # the id is that of a server's answer
-        flat["id"] = flat.get("custom_id")
+    if "object" in flat:  # the id is that of a server's answer
+        flat.pop("id", None)
     return flat
 
 

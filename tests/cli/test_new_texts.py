@@ -450,6 +450,8 @@ IDS = {
     "a shared column of ids": ("question_id", "question_id"),
     "another name for ids": ("id", "example_id"),
     "a shared column of words": ("topic", "topic"),
+    "another name for words": ("topic", "case"),
+    "an id for words": ("topic", "id"),
 }
 
 
@@ -461,7 +463,7 @@ def test_ids_under_other_headings_are_recognised(run, tmp_path, of_prompts, of_t
     source = write(tmp_path, "source.jsonl", [{of_prompts: name, "prompt": q} for name, q in named])
     x = [{"request": n % 2, of_texts: name, "text": f"x on {q}"} for n, (name, q) in enumerate(named[::-1])]
     y = [{of_texts: name, "text": f"y on {q}", "response_id": 7} for name, q in (*named[2:], *named[:2])]
-    if of_prompts == of_texts:
+    if of_texts in {of_prompts, "case"}:
         y.append({of_texts: names[-1], "text": "Of another prompt.", "response_id": 8})
     if of_prompts == "question_id":  # as pandas writes numbers beside an empty cell
         y = [row | {of_texts: float(row[of_texts])} for row in y]
