@@ -12,21 +12,17 @@ __all__ = ["agreement", "check_claim", "figures", "judges", "position", "ranking
 
 if TYPE_CHECKING:
     from analysis.claim import check_claim
-    from analysis.reports.notebook import agreement, figures, judges, position, ranking, report, shares
-    from analysis.verdicts.sources import read
+    from analysis.reports.notebook import agreement, figures, judges, position, ranking, read, report, shares
 else:
-    _MODULES = dict.fromkeys(__all__, "analysis.reports.notebook") | {
-        "check_claim": "analysis.claim",
-        "read": "analysis.verdicts.sources",
-    }
 
     def __getattr__(name: str) -> object:
         """Return a function of this package. Its module is loaded only now."""
-        if name not in _MODULES:
+        if name not in __all__:
             raise AttributeError(f"{__name__} has no function {name!r}")
-        return getattr(import_module(_MODULES[name]), name)
+        module = "analysis.claim" if name == "check_claim" else "analysis.reports.notebook"
+        return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:
     """Return the names of all functions, whether loaded or not."""
-    return sorted(__all__)
+    return __all__

@@ -29,8 +29,8 @@ from analysis.replication.study import (
     plan_replication,
     write_study,
 )
+from analysis.reports.notebook import read as read_verdicts
 from analysis.reports.study_report import make_verdict_table
-from analysis.verdicts.sources import read as read_verdicts
 from guard_eval import progress
 from guard_eval.cli.commands import load_command
 from guard_eval.errors import StudyError

@@ -8,18 +8,24 @@ from types import MappingProxyType
 from typing import Annotated, Literal
 
 import pandas as pd
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from analysis.evidence import Context
-from analysis.scores.scores import PROMPT, Planned, UnitScores, add_composite_results, add_unit_column
+from analysis.scores.scores import (
+    PROMPT,
+    Planned,
+    UnitScores,
+    add_composite_results,
+    add_unit_column,
+)
 from analysis.sections.results.by_column import find_split_column
 from analysis.verdicts.reading import add_reading_notes
 from analysis.verdicts.table import Declarations
 from guard_eval.errors import StudyError
-from guard_eval.records import PEOPLE_OF, Couple, RaterKind
+from guard_eval.records import PEOPLE_OF, TIE, Couple, RaterKind
 from guard_eval.reporting.words import join_with_and
 from guard_eval.rubric import COMPOSITE, Weights
-from guard_eval.study.test_plan import SplitPlan
+from guard_eval.study.test_plan import Heading, SplitPlan
 from guard_eval.study.toml import apply_overrides, read_toml, validate_toml_tables
 
 FILE_NAME = "report.toml"
@@ -31,14 +37,8 @@ _PAIR_DESPITE_PROMPTS = (
 ReportUnit = Literal["prompt", "pair"]
 
 
-def _require_one_line(text: str) -> str:
-    """Refuse a text that is empty or has line breaks."""
-    if not text.strip() or len(text.splitlines()) > 1:
-        raise ValueError("is empty or has line breaks; write one line")
-    return text
-
-
-_Line = Annotated[str, AfterValidator(_require_one_line)]
+_Text = Annotated[str, Field(strict=False, coerce_numbers_to_str=True)]
+"""A heading or a word. In a data frame it may be a number."""
 
 
 class TableSettings(SplitPlan):
@@ -63,15 +63,15 @@ class TableSettings(SplitPlan):
         random_part: Whether people rated a random part of the judged pairs, within each dataset.
     """
 
-    title: _Line | None = None
-    question: _Line = "Which of the compared methods is better?"
-    texts: _Line = "texts"
-    family: list[_Line] | None = Field(default=None, min_length=1)
+    title: Heading | None = None
+    question: Heading = "Which of the compared methods is better?"
+    texts: Heading = "texts"
+    family: list[str] | None = Field(default=None, min_length=1)
     seed: int | None = Field(default=None, ge=0, lt=2**63)
     unit: ReportUnit | None = None
     rater_kind: RaterKind | None = None
-    columns: dict[str, str] | None = None
-    verdicts: dict[str, str] | None = None
+    columns: dict[str, _Text] | None = None
+    verdicts: dict[_Text, _Text] | None = None
     format: str | None = None
     ties: bool | None = None
     random_part: bool = False
@@ -107,10 +107,10 @@ def read_table_settings(
         raise StudyError(f"{first} and {different[0]} differ; write the same declarations in both, or in one")
     source = first if filed else None
     values = apply_overrides({**recorded, **filed}, overrides)
-    return check_table_settings(source or Path("--set"), values), source
+    return check_table_settings(source or "--set", values), source
 
 
-def check_table_settings(source: Path, declared: Mapping[str, object]) -> TableSettings:
+def check_table_settings(source: Path | str, declared: Mapping[str, object]) -> TableSettings:
     """Check values from a report.toml or from `--set`, and return them as settings.
 
     Raises:
@@ -149,7 +149,9 @@ def apply_table_settings(
         declared.append(
             "That the family was declared before the verdicts were collected is its author's word."
         )
-    by = tuple(find_split_column(verdicts, heading) for heading in settings.by)
+    if settings.ties is False and TIE in set(verdicts["verdict"]):
+        raise StudyError("ties = false: the table has ties; remove this setting, or correct the verdicts")
+    by = tuple(dict.fromkeys(find_split_column(verdicts, heading) for heading in settings.by))
     if settings.composite is not None:
         check_composite_verdicts(settings.composite, verdicts)
     planned = None if settings.family is None else find_named_results(verdicts, settings.family)
@@ -231,9 +233,9 @@ def format_command_line(tables: Sequence[Path], overrides: Sequence[str]) -> str
 
 
 def _check_assisting_judge(verdicts: pd.DataFrame, settings: TableSettings) -> None:
-    """Check that the table has the judge whose verdicts are declared to assist people's. A panel has none."""
+    """Check that the table has the judge whose verdicts are declared to assist people's."""
     judges = sorted(verdicts.loc[verdicts["rater_kind"].isin(PEOPLE_OF), "rater"].unique())
-    if settings.assisted_by in {None, *judges} or settings.panel:
+    if settings.assisted_by in {None, *judges}:
         return
     remedy = f"choose from: {', '.join(judges)}" if judges else "say in a column rater_kind who is a model"
     raise StudyError(f"assisted_by: the table has no judge {settings.assisted_by!r}; {remedy}")

@@ -1,6 +1,7 @@
 """Analyses for notebooks: they take a table of verdicts and return data frames or matplotlib figures."""
 
 import warnings
+from collections.abc import Mapping
 from inspect import getdoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, get_args, get_type_hints
@@ -16,9 +17,9 @@ from analysis.sections.raters.order_and_length import measure_position_effect
 from analysis.sections.results.ranking import rank_methods
 from analysis.sections.results.shares import measure_all_shares
 from analysis.sections.section import Analyse, make_frame_from_rows
-from analysis.verdicts.reading import Reading, get_reading, warn_about_reading
+from analysis.verdicts.reading import READING, warn_about_reading
 from analysis.verdicts.sources import Source, read_verdicts
-from guard_eval.errors import StudyError
+from guard_eval.records import RaterKind
 from guard_eval.reporting.words import use_criterion_titles
 
 if TYPE_CHECKING:
@@ -41,6 +42,38 @@ class TableAnalysis(Protocol):
 
     def __call__(self, verdicts: Source, /, **declared: object) -> pd.DataFrame:
         """Return the rows of the analysis as a data frame."""
+
+
+def read(
+    source: Source,
+    *,
+    rater_kind: RaterKind | None = None,
+    columns: Mapping[str, str] | None = None,
+    verdicts: Mapping[str, str] | None = None,
+    form: str | None = None,
+) -> pd.DataFrame:
+    """Read and validate the verdicts of a data frame or of files. The page docs/formats.md lists the formats.
+
+    `attrs["reading"]` has the role of each column. Rows that were left out also cause a warning. Several
+    files form one table. A file of items names the methods that the answers in another file compare.
+
+    Args:
+        source: A data frame, a file's path, or several paths.
+        rater_kind: The kind of raters if the table does not give it. Default: unknown.
+        columns: Our names of columns with the headings in the tables: `{"method_a": "System 1"}`.
+        verdicts: The table's words for verdicts: `{"left one": "first"}`, with `a`, `b`, `first`, `second`,
+            `tie`, a method, or an empty text for a missing verdict.
+        form: The format of the files, one of `FORMATS`; by default that of their first records.
+
+    Raises:
+        StudyError: A file is missing, unreadable or not a valid table of verdicts; the message names the
+            lines.
+    """
+    declared = {"rater_kind": rater_kind, "columns": columns, "verdicts": verdicts, "format": form}
+    table = read_verdicts(source, check_table_settings("read", declared).select_reading_settings())
+    warn_about_reading(table)
+    texts = table.columns[table.dtypes == "category"]
+    return table.astype(dict.fromkeys(texts, object))
 
 
 def wrap_analysis(name: str, analyse: Analyse, *, why_empty: str = "") -> TableAnalysis:
@@ -117,14 +150,10 @@ def report(
 
 def make_evidence(verdicts: Source, /, **declared: object) -> Evidence:
     """Read a table or files of verdicts. Return the evidence with the declared settings (see `shares`)."""
-    for key in ("family", "by"):
-        if isinstance(value := declared.get(key), str):
-            raise StudyError(f"{key} is {value!r}; write a list: [{value!r}]")
-    settings: TableSettings = check_table_settings(Path("the report"), declared)
+    settings: TableSettings = check_table_settings("the report", declared)
     table = read_verdicts(verdicts, settings.select_reading_settings())
-    was_read = isinstance(verdicts, pd.DataFrame) and get_reading(verdicts) != Reading()
-    if not was_read:  # otherwise `read` has warned
+    if READING not in getattr(verdicts, "attrs", {}):  # otherwise `read` has warned
         warn_about_reading(table)
     return Evidence.from_verdicts(
-        *apply_table_settings(table, settings, name=settings.title or "Verdicts", source="in the program")
+        *apply_table_settings(table, settings, name="Verdicts", source="in the program")
     )

@@ -329,12 +329,9 @@ def _refuse_contradictory_rows(table: pd.DataFrame) -> None:
         if value not in table:
             continue
         pairs = table[[key, value]].drop_duplicates()
-        ambiguous = pairs[key][pairs[key].duplicated()]
-        bad = table[key].isin(ambiguous)
-        if bad.any():
-            name = table[key][bad].iloc[0]
+        for name in pairs[key][pairs[key].duplicated()]:
             others = list(map(repr, pairs[value][pairs[key] == name].dropna()))
-            where = format_line_numbers(bad.to_numpy(), table.index)
+            where = format_line_numbers((table[key] == name).to_numpy(), table.index)
             raise StudyError(
                 f"the {key} {name!r} has more than one {value} ({', '.join(others[:5])}; {where}); {remedy}"
             )

@@ -32,12 +32,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.methods import LONGEST_NAME
+from analysis.verdicts.methods import LONGEST_NAME, SYSTEMS, find_method_headings
 from analysis.verdicts.reading import READING, Reading
-from analysis.verdicts.table import HEADINGS, KNOWN, SHOWN, convert_to_texts, means_no_verdict
+from analysis.verdicts.table import (
+    HEADINGS,
+    KNOWN,
+    SHOWN,
+    convert_json_to_cell,
+    convert_to_texts,
+    means_no_verdict,
+)
 from analysis.verdicts.words import find_word_meaning, is_model_name
 from guard_eval.errors import StudyError
-from guard_eval.files.rows import LINE, open_row_file
+from guard_eval.files.rows import LINE, flatten_objects, open_row_file
 from guard_eval.records import TIE, make_content_id
 from guard_eval.reporting.escaping import unescape_csv
 
@@ -175,7 +182,11 @@ class VerdictFile:
 
     def read_table(self) -> pd.DataFrame:
         """Return the file's records as a table (`build_table`)."""
-        frame = self.build_table(self.records, self.rows.headings or ())
+        records: Iterable[tuple[int, Record]] = self.records
+        names = [name for name, value in self.first.items() if not isinstance(value, dict)]
+        if self.rows.headings is None and not find_method_headings(names, SYSTEMS):
+            records = ((number, flatten_objects(record)) for number, record in records)
+        frame = self.build_table(records, self.rows.headings or ())
         if self.rows.unit != LINE or not self.rows.headings:
             return frame
         # An export writes an apostrophe, so that spreadsheets read no formula.
@@ -201,6 +212,8 @@ class VerdictFile:
         nested: dict[str, str] = {}
         for number, row in rows:
             for name, value in row.items():
+                if isinstance(value, list) and len(value) == 1:
+                    [value] = value  # noqa: PLW2901
                 column = columns.get(name) or columns.setdefault(name, _CodedColumn(size=len(numbers)))
                 code = column.codes.get(value) if isinstance(value, str) else None
                 if code is None:
@@ -234,17 +247,6 @@ def name_file_in_errors(path: Path) -> Iterator[None]:
         yield
     except StudyError as error:
         raise StudyError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
-
-
-def convert_json_to_cell(value: object) -> str | None:
-    """Convert a JSON value to the text of a cell. A list or an object becomes JSON text."""
-    if isinstance(value, str):
-        return value or None
-    if value is None or value != value:  # noqa: PLR0124 (NaN)
-        return None
-    if isinstance(value, dict | list):
-        return json.dumps(value, default=str)
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def read_program_file(file: VerdictFile, name: str, items: pd.DataFrame | None) -> pd.DataFrame:

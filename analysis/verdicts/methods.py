@@ -21,7 +21,7 @@ from analysis.verdicts.table import (
     names_worse_text,
     refuse_wrong_rows,
 )
-from analysis.verdicts.words import find_word_meaning, format_set_options, format_word_setting, is_tie
+from analysis.verdicts.words import NUMBER, find_word_meaning, format_set_options, format_word_setting, is_tie
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
 from guard_eval.records import TIE
@@ -36,7 +36,6 @@ FEWEST_COUPLES = 4
 LONGEST_NAME, MOST_WORDS = 80, 10
 """The largest number of characters and of words in the name of a method. Longer cells are texts."""
 
-_NUMBER = re.compile(r"[+-]?[\d.,]+%?")
 Couple = tuple[str, str]
 SYSTEMS = "(?:method|model|system|sys|strategy|generator|player|engine|policy|bot|agent|llm)"
 TEXTS = "(?:response|text|option|output|answer|assistant|completion)"
@@ -142,7 +141,7 @@ def names_author_of_each_text(table: Table, name: str) -> bool:
     In each item each method has the same number of rows, but verdicts differ between items.
     """
     names = table.list_values(name)
-    is_other = any(map(find_word_meaning, names)) or any(map(_NUMBER.fullmatch, names))
+    is_other = any(map(find_word_meaning, names)) or any(map(NUMBER.fullmatch, names))
     if is_other or len(names) < 2 or len(names) * FEWEST_ROWS > table.size:
         return False
     items = [other for other in table.find_headings(ITEMS) if other != name and table.is_filled(other)]
@@ -161,7 +160,7 @@ def _may_hold_methods(table: Table, first: str, second: str) -> bool:
     names, others = (set(table.list_values(name)) for name in (first, second))
     both = names | others
     is_mark = table.is_boolean(first) and not NO.isdisjoint(map(str.casefold, both))
-    is_other = is_mark or all(map(_NUMBER.fullmatch, both)) or any(map(find_word_meaning, both))
+    is_other = is_mark or all(map(NUMBER.fullmatch, both)) or any(map(find_word_meaning, both))
     are_different = not (table[first] == table[second]).any()
     repeat = not names.isdisjoint(others) or len(both) * FEWEST_ROWS <= table.size
     return bool(names and others) and are_different and repeat and not is_other
@@ -186,7 +185,7 @@ def _find_two_method_names(table: Table, columns: Sequence[str]) -> Couple | Non
     """Return the names in these columns, without ties, if there are exactly two."""
     cells = map(str.strip, filterfalse(means_no_verdict, table.list_values(*columns)))
     names = sorted({text for text in filterfalse(find_word_meaning, cells) if len(text) <= LONGEST_NAME})
-    if len(names) != 2 or any(map(_NUMBER.fullmatch, names)) or differ_only_in_side(*names):
+    if len(names) != 2 or any(map(NUMBER.fullmatch, names)) or differ_only_in_side(*names):
         return None
     if YES.union(NO).issuperset(map(str.casefold, names)):
         return None

@@ -31,6 +31,7 @@ from analysis.verdicts.table import (
     names_worse_text,
 )
 from analysis.verdicts.words import (
+    NUMBER,
     TIED,
     A,
     B,
@@ -66,7 +67,6 @@ MAX_OUTCOMES = 3
 _PEOPLE = frozenset({"human", "humans", "person", "people"})
 _MEANINGS = {"criterion": "criteria", "rater": "raters"}
 """What the headings of several columns of verdicts may mean."""
-_NUMBER = re.compile(r"[+-]?[\d.,]+")
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
     r"([\W_]*(?P<criterion>.*))?",
@@ -166,7 +166,7 @@ def _refuse_scores_as_verdicts(table: Table) -> None:
         couples = [(heading, name) for name in table.columns_without_role if is_score]
     else:
         names = table.columns_without_role
-        names = [name for name in names if all(map(_NUMBER.fullmatch, table.list_values(name)))]
+        names = [name for name in names if all(map(NUMBER.fullmatch, table.list_values(name)))]
         couples = [both for both in combinations(names, 2) if not all(map(table.is_boolean, both))]
     for first, second in couples:
         if differ_only_in_side(first, second):

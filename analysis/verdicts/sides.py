@@ -347,7 +347,7 @@ def _refuse_changed_sides(
             "Write the preferred method, or add columns left and right with the methods as shown. If sides "
             "never changed, or the column says which text was first, declare what the words mean: {options}",
             name=table.get_heading(name, name),
-            options=offer_word_settings(words["verdict"][sided | is_declared], meanings),
+            options=offer_word_settings(words["verdict"][kind.isin(_SIDED)], meanings),
         )
 
 

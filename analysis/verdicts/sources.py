@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 
 import pandas as pd
-from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from analysis.verdicts.checks import KINDS, check_verdicts, refuse_raters_in_two_spellings
+from analysis.verdicts.checks import check_verdicts, refuse_raters_in_two_spellings
 from analysis.verdicts.files import FOREIGN, Record, VerdictFile, name_file_in_errors, read_program_file
 from analysis.verdicts.items import DECLARED_PAIR, NO_PAIR, name_unknown_raters
 from analysis.verdicts.methods import SYSTEMS, TEXTS, find_method_headings, find_methods
-from analysis.verdicts.reading import READING, get_reading, join_readings, warn_about_reading
+from analysis.verdicts.reading import READING, get_reading, join_readings
 from analysis.verdicts.sides import is_heading_about_sides
 from analysis.verdicts.table import (
     EXCLUDED,
@@ -33,17 +31,15 @@ from analysis.verdicts.table import (
     refuse_wrong_rows,
 )
 from analysis.verdicts.tidy import WORDS, make_tidy
-from analysis.verdicts.words import find_word_meaning, format_word_setting, simplify_word
+from analysis.verdicts.words import find_word_meaning
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading, split_heading_words
-from guard_eval.records import RaterKind
 from guard_eval.reporting.words import join_with_and
 
 TABLE = "table"
 FORMATS: tuple[str, ...] = (*FOREIGN, TABLE)
 """The names that `--set format=` takes."""
 
-_TIDY = {"pair_id", "method_a", "method_b", "rater", "criterion", "verdict"}
 FEWEST_RATERS = 2
 """If a file has at least this number of raters, a column with one value is not about a single rater."""
 _FOR_PROGRAMS = {"prompt_id", EXCLUDED}
@@ -56,71 +52,26 @@ _JUDGED = frozenset(
 """Headings of raters and verdicts. An item has none of them."""
 _RIGHT = frozenset({"answer", "check", "correct", "expected", "gold", "golden", "key", "right", "solution"})
 """Words in headings of the right answers to check questions, which an item may have."""
-_TEXTS = TypeAdapter(dict[str, str], config=ConfigDict(coerce_numbers_to_str=True))
 
 Source = Path | str | pd.DataFrame | Sequence[Path | str]
 """A data frame with a row per verdict, a file of verdicts, or several files."""
 
 
-def read(
-    source: Source,
-    *,
-    rater_kind: RaterKind | None = None,
-    columns: Mapping[str, str] | None = None,
-    verdicts: Mapping[str, str] | None = None,
-    form: str | None = None,
-) -> pd.DataFrame:
-    """Read and validate the verdicts of a data frame or of files. The page docs/formats.md lists the formats.
+def read_verdicts(source: Source, declared: Declarations) -> pd.DataFrame:
+    """Read and validate the verdicts of a data frame or of files. Texts are categoricals (`check_verdicts`).
 
-    `attrs["reading"]` has the role of each column. Rows that were left out also cause a warning. Several
-    files form one table. A file of items names the methods that the answers in another file compare.
-
-    Args:
-        source: A data frame, a file's path, or several paths.
-        rater_kind: The kind of raters if the table does not give it. Default: unknown.
-        columns: Our names of columns with the headings in the tables: `{"method_a": "System 1"}`.
-        verdicts: The table's words for verdicts: `{"left one": "first"}`, with `a`, `b`, `first`, `second`,
-            `tie`, a method, or an empty text for a missing verdict.
-        form: The format of the files, one of `FORMATS`; by default that of their first records.
+    Several files form one table. A file of items names the methods that the answers in another file compare.
 
     Raises:
         StudyError: A file is missing, unreadable or not a valid table of verdicts; the message names the
             lines.
     """
-    declared = Declarations(
-        columns=_check_texts("columns", columns or {}),
-        words=_check_texts("verdicts", verdicts or {}),
-        form=form,
-        rater_kind=rater_kind,
-    )
-    if rater_kind not in {None, *KINDS}:
-        raise StudyError(f"rater_kind is {rater_kind!r}; write one of: {', '.join(KINDS)}")
-    table = read_verdicts(source, declared)
-    warn_about_reading(table)
-    texts = table.columns[table.dtypes == "category"]
-    return table.astype(dict.fromkeys(texts, object))
-
-
-def _check_texts(name: str, declared: Mapping[str, str]) -> dict[str, str]:
-    """Return declarations as texts. Numbers are allowed, because headings of data frames can be numbers.
-
-    Raises:
-        StudyError: They are not a dictionary of texts and numbers.
-    """
-    try:
-        return _TEXTS.validate_python(declared)
-    except ValidationError:
-        raise StudyError(
-            f"{name} is {declared!r}; write a dictionary of texts, such as {{'pair_id': 'Item'}}"
-        ) from None
-
-
-def read_verdicts(source: Source, declared: Declarations) -> pd.DataFrame:
-    """Read like `read`, but with texts as categoricals (`check_verdicts`) and without warnings."""
     if declared.form is not None and declared.form not in FORMATS:
         nearest = suggest_nearest_word(declared.form, list(FORMATS))
         raise StudyError(f"there is no format {declared.form!r}; {nearest}")
     if isinstance(source, pd.DataFrame):
+        if declared.form not in {None, TABLE}:
+            raise StudyError(f"format is {declared.form!r}, but a data frame is no file; remove this setting")
         whole = _read_frame(source, declared)
     else:
         whole = _read_files(_list_paths(source), declared)
@@ -220,11 +171,8 @@ def _refuse_unknown_words(frames: Sequence[pd.DataFrame], declared: Declarations
     cells = {text for frame in frames for text in frame.attrs.get(WORDS, ())}
     for word, meaning in declared.words.items():
         if word not in cells and word != meaning:
-            alike = [text for text in cells if simplify_word(text) == simplify_word(word)]
-            near = next(iter([*alike, *get_close_matches(word, cells, n=1)]), "")
             raise StudyError(
                 f"verdicts.{word}={meaning}: no cell is {word!r}. Write the word as in the cells"
-                + (f": {format_word_setting(near, meaning)}" if near else "")
             )
 
 
@@ -334,7 +282,7 @@ def recognise_format(file: VerdictFile, columns: Mapping[str, str]) -> str:
         StudyError: The file fits two formats, or it holds texts and no verdicts.
     """
     first = file.first
-    if first.keys() >= _TIDY or columns.keys() - _FOR_PROGRAMS:
+    if first.keys() >= set(REQUIRED) - {"dataset"} or columns.keys() - _FOR_PROGRAMS:
         return TABLE
     if first.keys() >= _SAMPLES:
         raise StudyError(

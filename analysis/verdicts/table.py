@@ -4,6 +4,7 @@ Headings are compared without case, spaces and signs. The heading alone is often
 differs in every row is a row number, and a column with an unknown heading may name the pair if cells repeat.
 """
 
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -130,14 +131,29 @@ def add_line_numbers(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
 
 
+def convert_json_to_cell(value: object) -> str | None:
+    """Convert a JSON value to the text of a cell. A list or an object becomes JSON text.
+
+    A whole number is written without decimals: an empty cell makes all numbers of a column decimal.
+    """
+    if isinstance(value, str):
+        return value or None
+    if isinstance(value, dict | list):
+        return json.dumps(value, default=str)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    text = str(value)
+    return None if text in {"None", "nan"} else text
+
+
 def convert_to_texts(column: pd.Series) -> pd.Categorical:
     """Convert a column to categorical texts in alphabetical order. Blank cells become missing."""
     if isinstance(column.dtype, pd.CategoricalDtype) and infer_dtype(column.cat.categories) == "string":
         texts: pd.Categorical = column.array.as_unordered()
     else:
         cells = column.astype(object)
-        if infer_dtype(cells, skipna=True) != "string":  # 1, 1.0 and True are equal, and yet different texts
-            cells = cells.map(str, na_action="ignore").astype(object)
+        if infer_dtype(cells, skipna=True) != "string":  # 1 and True are equal, and yet different texts
+            cells = cells.map(convert_json_to_cell, na_action="ignore").astype(object)
         texts = pd.Categorical(cells)
     is_used = np.bincount(texts.codes + 1, minlength=len(texts.categories) + 1)[1:] > 0
     filled = sorted(text for text in texts.categories[is_used].tolist() if text.strip())

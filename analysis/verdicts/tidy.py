@@ -50,7 +50,7 @@ from analysis.verdicts.table import (
     is_name_of_aggregate,
     refuse_wrong_rows,
 )
-from analysis.verdicts.words import find_word_meaning, names_side, offer_word_settings, simplify_word
+from analysis.verdicts.words import NUMBER, find_word_meaning, names_side, offer_word_settings, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.files.headings import simplify_heading
 from guard_eval.reporting.words import join_first_parts, join_with_and
@@ -59,7 +59,6 @@ WORDS = "words"
 """The key in a table's `attrs` that lists the words for verdicts, if the user has declared words."""
 _KINDS = ("pair_id", "rater", "criterion")
 _INDEX = {"", "unnamed0", "rownames"}
-_NUMBER = re.compile(r"[+-]?[\d.,]+")
 _EXCLUSION = re.compile(HEADINGS["exclusion_words"], re.IGNORECASE)
 _CHECK = re.compile(
     r"(practi[cs]e|tutorial|training|warm[\W_]*up|catch|honeypot|gold|golden|((attention|quality|manipulation|sanity)"
@@ -153,7 +152,8 @@ def _convert_frame_to_table(frame: pd.DataFrame, declared: Declarations, items: 
     are_headings = [cells == name for name, cells in table.get_texts(*names).items()]
     if are_headings:
         message = (
-            "the header is repeated on {where}. Remove the repeated header, or name the files separately"
+            "the header is repeated on {where}. Remove the repeated header, name the files separately, or "
+            "write headings if there are none"
         )
         refuse_wrong_rows(table.frame, np.logical_and.reduce(are_headings), message)
     return table
@@ -249,7 +249,7 @@ def _use_column_with_common_heading(table: Table, role: str) -> None:
         named = [
             name
             for name, texts in cells.items()
-            if not all(map(_NUMBER.fullmatch, texts))
+            if not all(map(NUMBER.fullmatch, texts))
             and not (any(map(find_word_meaning, texts)) or table.has_only_verdicts(name))
         ]
     else:

@@ -39,6 +39,7 @@ _TIE = re.compile(
     rf"(it is |its |it's )?(a )?(tie|tied|ties|draws?|both|neither|neutral|no winner"
     rf"|(about |roughly |nearly |almost )?(the )?({_SAME})( in)?( quality| good| bad| preference)?"
     rf"|(they |they're |both )?(are |were )?(about |equally )(the )?({_SAME}|good|bad)"
+    rf"|(they |both )(are |were )(the )?({_SAME})|="
     r"|both ?(texts? |responses? |options? |answers? )?(are |were )?(equally )?(good|bad|fine|acceptable)"
     r"|neither( (is|was))?( better| good| wins)?|no( clear)? ?(preference|difference)"
     r"|undecided|unentschieden|[eé]galit[eé]|tie both ?bad|tie both ?good|tie inconsistent|both equal)"
@@ -52,9 +53,10 @@ _MODEL = re.compile(
 """A pattern of model names, for use after `make_visible_form`. Names on the Hub have a slash."""
 _ARTICLE = re.compile(r"[Aa] (bit|little|lot)\b.*|a (better|preferred|best|winner|stronger|favou?red)\b.*")
 """Phrases in which "A" is an article and not a text, such as a little better."""
+NUMBER = re.compile(r"[+-]?[\d.,]+%?")
 _ZERO = re.compile(r"(?<!\d)0(?!\d)")
 _ONE = re.compile(r"(?<!\d)1(?!\d)")
-_DROPPED = re.compile(r"[\s_\-.,!()\[\]*:]+")
+_DROPPED = re.compile(r'[\s_\-.,!()\[\]*:"]+')
 
 MEANINGS = (
     "a, b, tie, a method, first or second for the text shown first or second, or nothing for no verdict"

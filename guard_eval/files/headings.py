@@ -15,8 +15,11 @@ _SIDES = frozenset(
     )
 )
 """Pairs of words that name two sides, such as left and right."""
-_PREFIX = re.compile(r"\s*((input|answer|player)\.|(input|output|assignment|spreadsheet):)", re.IGNORECASE)
-"""The beginnings of headings in results of Mechanical Turk, oTree, Toloka and Gorilla."""
+_PREFIX = re.compile(
+    r"\s*((inputs?|outputs?|answers?|player|assignment|spreadsheet|data|meta(data)?|vars|fields)[.:/])+",
+    re.IGNORECASE,
+)
+"""The beginnings of headings in results of Mechanical Turk, oTree, Toloka and Gorilla, and of nested JSON."""
 
 
 @cache

@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from io import BytesIO
@@ -66,14 +66,12 @@ _SIGN_LINE = re.compile(r'\s*"?sep=([^"\r\n]?)"?\s*', re.IGNORECASE)
 """The pattern of a first line such as `sep=;`, which names the separator. An empty name means a tab."""
 _QUALTRICS = '{"ImportId"'
 """The beginning of every cell in Qualtrics' third header row."""
+_DEEPEST = 8
+"""Objects in objects are replaced by their values up to this depth."""
+_SURVEY_MONKEY = {"", "Response", "Open-Ended Response"}
+"""The cells of SurveyMonkey's second header row."""
 _INDEX = "__index_level_0__"
 """The name that pandas gives to an index without a name in Parquet and Feather files."""
-_WRAPPERS = (
-    *("data", "records", "rows", "results", "items", "annotations", "verdicts", "judgments", "judgements"),
-    *("votes", "battles", "comparisons", "ratings", "examples", "instances", "responses", "samples"),
-    "request_states",
-)
-"""The keys of a JSON object whose value may be the list of all records."""
 
 
 @dataclass(frozen=True)
@@ -244,6 +242,8 @@ def _make_table_row_file(path: Path, unit: str, rows: Iterator[tuple[int, list[s
         raise StudyError(f"{path} has two columns {twice[0]!r}; rename one")
     if len(first) > 1 and all(cell.startswith(_QUALTRICS) for cell in first[1][1] if cell):
         del first[:2]
+    if first and {"", "Response"} <= set(first[0][1]) <= _SURVEY_MONKEY:
+        del first[0]
     return RowFile(
         path, unit, tuple(headings), _fit_rows_to_headings(path, unit, chain(first, rows), len(headings))
     )
@@ -422,10 +422,13 @@ def _find_json_records(value: object) -> list[object]:
         return [dict(zip(map(str, columns), row, strict=False)) for row in rows]
     if isinstance(rows, dict):  # a task of Label Studio
         return [value]
-    for records in map(value.get, _WRAPPERS):
-        if isinstance(records, list) and records and isinstance(records[0], dict):
-            return records
-    return _find_nested_records(value) or [value]
+    lists = [
+        cells
+        for cells in value.values()
+        if isinstance(cells, list) and cells and isinstance(cells[0], dict)
+        if "role" not in cells[0]  # else these are the messages of a chat
+    ]
+    return _find_nested_records(value) or max(lists, key=len, default=[value])
 
 
 def _find_nested_records(value: dict[str, Any]) -> list[object]:
@@ -448,6 +451,19 @@ def _find_nested_records(value: dict[str, Any]) -> list[object]:
         columns = index | dict(zip(value, inner, strict=True))
         return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     return []
+
+
+def flatten_objects(row: Mapping[str, object], fields: Collection[str] = ()) -> Mapping[str, object]:
+    """Replace objects, except those in `fields`, by their values, which get names such as `meta.model`."""
+    for _ in range(_DEEPEST):
+        flat: dict[str, object] = {}
+        for name, value in row.items():
+            if isinstance(value, Mapping) and name not in fields:
+                flat |= {f"{name}.{key}": cell for key, cell in value.items()}
+            else:
+                flat[name] = value
+        row = flat
+    return row
 
 
 def parse_json_lines(name: str, text: str) -> Iterator[tuple[int, object]]:

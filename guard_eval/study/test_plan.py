@@ -14,7 +14,7 @@ Correction = Literal["holm", "bh", "max-t"]
 PairWeights = Literal["equal", "precision"]
 RaterSampling = Literal["fixed", "random"]
 PanelRule = Literal["majority", "mean"]
-Heading = Annotated[str, Field(min_length=1), AfterValidator(to_one_line)]
+Heading = Annotated[str, AfterValidator(to_one_line), Field(min_length=1)]
 
 
 class TestPlan(SettingsTable):

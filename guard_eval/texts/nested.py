@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from guard_eval.files.rows import flatten_objects
+
 Row = Mapping[str, object]
 Facts = dict[str, object]
 """What a nested value says about a text: `prompt`, `text`, `model` and `finish_reason`, as far as known."""
@@ -73,7 +75,7 @@ def flatten_record(row: Row, texts: Sequence[str], fields: Collection[str]) -> R
     candidates = {key: value for key, value in nested.items() if key in _ANSWERS or _is_chat(value)}
     try:
         facts = {key: _read_facts(value) for key, value in candidates.items()}
-        row = _flatten_objects(row, {*facts, *texts, *fields})
+        row = flatten_objects(row, {*facts, *texts, *fields})
     except RecursionError:  # the nesting is deeper than that of any answer
         return row
     facts = {key: fact for key, fact in facts.items() if not fact.keys().isdisjoint({"prompt", "text"})}
@@ -93,17 +95,6 @@ def flatten_record(row: Row, texts: Sequence[str], fields: Collection[str]) -> R
             flat[name] = values[0]
     if "object" in flat:  # the id is that of a server's answer
         flat.pop("id", None)
-    return flat
-
-
-def _flatten_objects(row: Row, fields: Collection[str] = ()) -> Row:
-    """Return a row in which objects are replaced by their values, except those in `fields`."""
-    flat: dict[str, object] = {}
-    for key, value in row.items():
-        if isinstance(value, Mapping) and key not in fields:
-            flat |= {f"{key}.{name}": cell for name, cell in _flatten_objects(value).items()}
-        else:
-            flat[key] = value
     return flat
 
 

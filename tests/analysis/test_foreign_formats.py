@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from outcomes import refusal
 
+from analysis import read
 from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.reading import get_reading
-from analysis.verdicts.sources import FORMATS, load_files, read
+from analysis.verdicts.sources import FORMATS, load_files
 from analysis.verdicts.table import Declarations
 from analysis.verdicts.words import find_word_meaning
 from guard_eval.errors import StudyError
@@ -458,14 +459,17 @@ def test_broken_json_is_refused(tmp_path, content, message):
 @pytest.mark.parametrize(
     ("side", "words"),
     [
-        (1, "A|Model A|model_a|response 1|LEFT|[[A]]|A>B|[[A>>B]]|B<A|A is slightly better|I prefer A|1>2"),
+        (
+            1,
+            'A|model_a|response 1|LEFT|[[A]]|A>B|[[A>>B]]|B<A|A is slightly better|I prefer A|1>2|["A"]',
+        ),
         (
             -1,
             "b|output_2|right|Option B|B>A|A<<B|B is far better|Strongly prefer Response B|b_wins|the second",
         ),
         (
             0,
-            "Tie|tie (bothbad)|both bad|Both are good|No preference|equal|about the same|A=B|[[C]]|neither",
+            "Tie|tie (bothbad)|Both are good|No preference|equal|about the same|A=B|=|They are the same",
         ),
         (None, "1|2|0|-3||C|AB|guard|A>C|A>A|<b>&|none|better|not A|A or B"),
     ],

@@ -15,13 +15,14 @@ ROWS = [{"item": n, **AB, "annotator": r, "winner": "AB"[n % 4 == 0]} for n in r
     [
         ([], {}, "there are no verdicts; name a data frame"),
         ([1], {}, "there are no verdicts; name a data frame"),
-        (ROWS, {"columns": "x"}, "columns is 'x'; write a dictionary of texts"),
-        (ROWS, {"columns": {"pair_id": ["item"]}}, "write a dictionary of texts"),
-        (ROWS, {"columns": {"pair_id": None}}, "write a dictionary of texts"),
-        (ROWS, {"verdicts": ["a"]}, "verdicts is"),
-        (ROWS, {"verdicts": {"A": None}}, "verdicts is"),
-        (ROWS, {"rater_kind": "human"}, "rater_kind is 'human'; write one of: person, model"),
+        (ROWS, {"columns": "x"}, "columns: 'x': input should be a table"),
+        (ROWS, {"columns": {"pair_id": ["item"]}}, "columns.pair_id: "),
+        (ROWS, {"columns": {"pair_id": None}}, "columns.pair_id: "),
+        (ROWS, {"verdicts": ["a"]}, "verdicts: "),
+        (ROWS, {"verdicts": {"A": None}}, "verdicts.A: "),
+        (ROWS, {"rater_kind": "human"}, "rater_kind: 'human': input should be 'person', 'model'"),
         (ROWS, {"form": "csv"}, "there is no format 'csv'"),
+        (ROWS, {"form": "fastchat"}, "a data frame is no file"),
     ],
 )
 def test_wrong_argument_of_read_is_refused(source, declared, message):
@@ -32,7 +33,24 @@ def test_wrong_argument_of_read_is_refused(source, declared, message):
 def test_headings_of_data_frames_can_be_numbers():
     table = pd.DataFrame(ROWS).set_axis(range(5), axis=1)
     columns = {"pair_id": 0, "method_a": 1, "method_b": 2, "rater": 3, "verdict": 4}
-    assert counts(analysis.read(table, columns=columns)) == ("18/0/6", 12)
+    for source in (table, analysis.read(table, columns=columns)):
+        assert counts(source, columns={} if source is not table else columns) == ("18/0/6", 12)
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [({"ties": False}, "the table has ties"), ({"panel": "mean", "assisted_by": "x"}, "has no judge 'x'")],
+)
+def test_declaration_that_contradicts_the_table_is_refused(declared, message):
+    rows = [{**row, "annotator": f"gpt-{row['annotator']}", "rater_kind": "model"} for row in ROWS]
+    rows[0]["winner"] = "tie"
+    with pytest.raises(StudyError, match=message):
+        analysis.shares(pd.DataFrame(rows), **declared)
+
+
+def test_column_that_is_declared_twice_is_tested_once():
+    table = pd.DataFrame(ROWS).assign(genre=["x", "y"] * 12)
+    assert set(analysis.shares(table, by=["genre", "genre"])["family"]) == {2}
 
 
 @pytest.mark.parametrize(("name", "kind"), [("human", "person"), ("Person", "person"), ("LLM", "model")])
@@ -53,5 +71,5 @@ def test_analyses_read_several_files(tmp_path):
 def test_kind_of_raters_can_be_declared_after_reading(tmp_path):
     verdicts = analysis.read(pd.DataFrame(ROWS))
     assert counts(verdicts) == ("18/0/6", 12)
-    with pytest.raises(StudyError, match=r"by is 'item'; write a list: \['item'\]"):
+    with pytest.raises(StudyError, match="by: 'item': input should be a list in square brackets"):
         analysis.report(verdicts, tmp_path, by="item")

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from outcomes import refusal
 
+from analysis import read
 from analysis.verdicts.reading import get_reading
-from analysis.verdicts.sources import read
 from guard_eval.errors import StudyError
 from guard_eval.files import rows as row_files
 

@@ -197,10 +197,10 @@ def test_sides_are_no_methods():
 
 
 def test_columns_of_several_people_can_be_raters():
-    rows = [{"id": n, "A": "gpt", "B": "olmo", "Anna": "AB="[n % 3], "Ben": "BA="[n % 3]} for n in range(12)]
+    rows = [{"id": n, "A": "gpt", "B": "olmo", "Anna": "AB~"[n % 3], "Ben": "BA~"[n % 3]} for n in range(12)]
     table = pd.DataFrame(rows)
     assert "if all do: --set columns.headings=rater" in refusal(table)
-    assert follow(table, ["columns.headings=rater"], verdicts={"=": "tie"}) == ("8/8/8", 12)
+    assert follow(table, ["columns.headings=rater"], verdicts={"~": "tie"}) == ("8/8/8", 12)
 
 
 def test_question_numbers_that_begin_again_can_be_joined():

@@ -189,7 +189,9 @@ def test_column_about_swaps_refuses_names_of_columns(name, words):
     cells = ("no", "yes") if name == "swapped" else ("AB", "BA")
     rows = [{"item": n, **AB, name: cells[n % 2], "winner": words[0]} for n in range(36)]
     table = pd.DataFrame(rows)
-    assert f"the column {name!r} may say that sides changed" in refusal(table)
+    message = refusal(table)
+    assert f"the column {name!r} may say that sides changed" in message
+    assert f'verdicts."{words[0]}"=SIDE' in message
     assert counts(table, verdicts={words[0]: "alpha"}) == ("36/0/0", 36)
 
 

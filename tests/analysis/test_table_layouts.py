@@ -265,6 +265,14 @@ def test_headings_that_begin_with_a_rater_are_raters(headings, raters):
 VOTES = frame(cycle("winner", ["model_a", "model_b", "tie"]), annotator="r")
 
 
+def nest_cells(table):
+    """Return records as programs write them: methods in an object, and each verdict in a list."""
+    return [
+        {"item": row["item"], "data": {"vars": AB}, "annotator": "r", "output": {"winner": [row["winner"]]}}
+        for row in table.to_dict("records")
+    ]
+
+
 def zipped(name, content):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -295,6 +303,9 @@ def row_names():
         ("rows.json", VOTES.set_index(VOTES["item"].map("q{}".format)).to_json(orient="index")),
         ("lists.json", json.dumps(VOTES.to_dict("list"))),
         ("wrapped.json", json.dumps({"version": 1, "votes": VOTES.to_dict("records")})),
+        ("other_key.json", json.dumps({"raters": [{"id": "r"}], "pairs": VOTES.to_dict("records")})),
+        ("nested.json", json.dumps(nest_cells(VOTES))),
+        ("prefixes.csv", VOTES.rename(columns="inputs/{}".format).to_csv(index=False)),
         ("unread.json", VOTES.assign(tags=[["a"]] * 30).to_json(orient="records")),
         ("rows.csv", row_names()),
         ("long.csv", VOTES.assign(text="x" * 200_000).to_csv(index=False)),
@@ -314,11 +325,10 @@ def test_table_is_the_same_in_every_file(tmp_path, name, content):
 @pytest.mark.parametrize(
     ("name", "cell"),
     [
-        ("winner", ["model_a"]),
+        ("winner", {"choice": "model_a"}),
         ("winner", ["model_a", "model_b"]),
         ("annotator", ["u", "v"]),
-        ("criterion", ["fluency"]),
-        ("model_a", {"name": "alpha"}),
+        ("criterion", ["fluency", "wit"]),
     ],
 )
 def test_list_in_a_column_that_is_read_is_refused(tmp_path, name, cell):
@@ -328,10 +338,10 @@ def test_list_in_a_column_that_is_read_is_refused(tmp_path, name, cell):
 
 
 def test_first_of_several_columns_of_objects_is_named(tmp_path):
-    rows = [{"id": n, "winner": "A", "B": {"turns": [n]}, "A": {"turns": [n]}} for n in range(9)]
+    rows = [{"item": 1, **AB, "winner": {"choice": "A"}, "annotator": {"name": "u"}}]
     path = tmp_path / "votes.json"
     path.write_text(json.dumps(rows))
-    assert "record 1: B is a list" in refusal(path)
+    assert "record 1: winner is a list" in refusal(path)
 
 
 def test_lists_of_messages_name_the_prompts(tmp_path):
@@ -579,3 +589,15 @@ def test_programs_columns_are_not_called_unused(tmp_path):
     path = tmp_path / "votes.csv"
     pd.DataFrame(rows).to_csv(path, index=False)
     assert analysis.read(path).attrs["reading"].unused == ("turn",)
+
+
+def test_second_header_row_of_surveymonkey_is_skipped(tmp_path):
+    path = tmp_path / "survey.csv"
+    path.write_text("Respondent ID,Q1,Q2\n,Response,Response\n7,A,B\n8,A,A\n")
+    columns = {"headings": "pair_id", "rater": "Respondent ID"}
+    assert counts(path, columns=columns, verdicts={"A": "gpt", "B": "olmo"}) == ("3/0/1", 2)
+
+
+def test_numbers_beside_an_empty_cell_stay_whole():
+    table = frame([{"winner": number} for number in [1, 1, 2, None, 3]])
+    assert counts(table, verdicts={"1": "a", "2": "b", 3: "tie"}) == ("2/1/1", 4)

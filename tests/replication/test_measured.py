@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from analysis import read
 from analysis.replication.compare import (
     KEYS,
     compare_figures_with_paper,
@@ -14,7 +15,6 @@ from analysis.replication.compare import (
 )
 from analysis.replication.paper import find_published_figures
 from analysis.verdicts.checks import check_verdicts
-from analysis.verdicts.sources import read
 from guard_eval.errors import StudyError
 from guard_eval.metrics.scores import OVERALL
 
