@@ -14,7 +14,6 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from functools import wraps
 from pathlib import Path
 
 import postgres
@@ -22,13 +21,11 @@ import pytest
 from databases import KINDS, Databases
 from factories import make_pair
 from hypothesis import HealthCheck, settings
-from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import OperationalError
-from sqlalchemy.pool import ConnectionPoolEntry
 
 from guard_eval.database_url import HOSTS_VARIABLE
 from guard_eval.records import Pair
-from guard_eval.store import Store, database
+from guard_eval.store import Store
 
 # A machine that does other things too is slow now and then. The same examples are tried every time, and other
 # ones by `make nightly`.
@@ -97,15 +94,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _no_waiting_for_the_disk() -> Iterator[None]:
     """Leave it to the system when an SQLite file is on disk: no test ends with the machine's power."""
-    set_up = database.set_up_sqlite_connection
+    connect = Store._connect_to_sqlite
 
-    @wraps(set_up)
-    def quick(raw: DBAPIConnection, record: ConnectionPoolEntry) -> None:
-        set_up(raw, record)
-        raw.cursor().execute("PRAGMA synchronous = OFF")
+    def connect_quickly(store: Store) -> sqlite3.Connection:
+        connection = connect(store)
+        connection.execute("PRAGMA synchronous = OFF")
+        return connection
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "set_up_sqlite_connection", quick)
+        patch.setattr(Store, "_connect_to_sqlite", connect_quickly)
         yield
 
 

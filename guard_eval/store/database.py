@@ -7,16 +7,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Self
+from typing import Any, Self
 
-from sqlalchemy import URL, Connection, create_engine, event, func, inspect, literal, make_url, select
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy import URL, Connection, create_engine, func, inspect, literal, make_url, select
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
-from sqlalchemy.pool import ConnectionPoolEntry
 
 from guard_eval.database_url import UNREADABLE, check_database_url
 from guard_eval.errors import MissingExtraError, StudyError, get_first_line
@@ -101,15 +98,14 @@ class Store:
         self._transaction: tuple[Connection, datetime] | None = None
         self._uri: str | None = None
         self._scratch: TemporaryDirectory[str] | None = None
-        make_engine = partial(create_engine, address, hide_parameters=True, pool_size=8, max_overflow=24)
+        options: dict[str, Any] = {"creator": self._connect_to_sqlite}
+        if not self.is_sqlite:
+            connect_args = {"connect_timeout": 10, "client_encoding": "utf8"}
+            options = {"connect_args": connect_args, "pool_pre_ping": True}
         try:
-            if self.is_sqlite:
-                self.engine = make_engine(creator=self._connect)
-                event.listen(self.engine, "connect", set_up_sqlite_connection)
-            else:
-                self.engine = make_engine(
-                    connect_args={"connect_timeout": 10, "client_encoding": "utf8"}, pool_pre_ping=True
-                )
+            self.engine = create_engine(
+                address, hide_parameters=True, pool_size=8, max_overflow=24, **options
+            )
         except (ArgumentError, TypeError, ValueError):
             raise StudyError(UNREADABLE) from None
 
@@ -146,14 +142,23 @@ class Store:
             raise
         return store
 
-    def _connect(self) -> sqlite3.Connection:
-        """Connect to the SQLite file, or to its temporary copy if there is one."""
-        return sqlite3.connect(
+    def _connect_to_sqlite(self) -> sqlite3.Connection:
+        """Connect to the SQLite file, or to its temporary copy, with foreign keys and full durability."""
+        connection = sqlite3.connect(
             self._uri or str(self.file),
             uri=self._uri is not None,
             timeout=BUSY_SECONDS,
+            # otherwise, sqlite3 would begin transactions by itself, too late and never as IMMEDIATE
+            isolation_level=None,
             check_same_thread=False,
         )
+        try:
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def close(self) -> None:
         """Close all connections, and remove the temporary copy of the database."""
@@ -360,13 +365,3 @@ def parse_url(address: str) -> URL:
     if importlib.util.find_spec("psycopg") is None:
         raise MissingExtraError("postgres", "psycopg")
     return url.set(drivername="postgresql+psycopg")
-
-
-def set_up_sqlite_connection(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    """Set up a new SQLite connection: explicit transactions, foreign keys, and full durability."""
-    # otherwise, sqlite3 would begin transactions by itself, too late and never as IMMEDIATE
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA foreign_keys = ON")
-    cursor.execute("PRAGMA synchronous = FULL")
-    cursor.close()
