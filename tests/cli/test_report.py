@@ -202,7 +202,7 @@ def test_report_splits_results_by_columns_and_traces(paired):
     values = rows[rows["criterion"] == "fluency"].groupby("column")["value"].agg(list).to_dict()
     seen = sorted(animals[int(pair.prompt_id[-4:]) - 1] for pair in pairs)
     lengths = sorted({len(pair.prompt) for pair in pairs})
-    assert values == {"H": ["1.0", "1.5", "2.0"], "pet": seen, "prompt_length": list(map(str, lengths))}
+    assert values == {"H": ["1", "1.5", "2"], "pet": seen, "prompt_length": list(map(str, lengths))}
     with pytest.raises(
         StudyError,
         match=r"--by HH: no prompt and no trace has this column.*trace existing texts.*did you mean 'H'",
