@@ -2,7 +2,7 @@
 
 import json
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, wraps
@@ -307,14 +307,18 @@ class Context(StudyFacts):
             **{criterion.name: criterion.title for criterion in self.criteria},
         }
 
-    @property
-    def changed_judge_settings(self) -> tuple[str, ...]:
-        """Describe the settings of judges that changed after the first verdict, one text for each judge."""
-        return tuple(
-            f"{judge.name}: {'; '.join(judge.changes)}"
-            for judge in self.parts
-            if judge.name != PEOPLE and judge.changes
-        )
+    def describe_changed_settings(self, *, deciding: bool) -> Iterator[str]:
+        """Describe the settings that changed after the first verdict of people, or of a judge.
+
+        Args:
+            deciding: Whether to describe those of people (without people's verdicts, of judges), or the rest.
+        """
+        has_people = any(declared.name == PEOPLE and declared.first_hash for declared in self.parts)
+        for declared in self.parts:
+            is_people = declared.name == PEOPLE
+            if declared.changes and (is_people == has_people) == deciding:
+                whose = "" if is_people else f" of {declared.name}"
+                yield f"settings were changed after the first verdict{whose}: {'; '.join(declared.changes)}"
 
     @property
     def exploratory_reasons(self) -> tuple[str, ...]:
@@ -326,15 +330,10 @@ class Context(StudyFacts):
     @property
     def late_changes(self) -> tuple[str, ...]:
         """Return the changes after the first verdict that make the results exploratory."""
-        settings = (
-            f"settings were changed after the first verdict: {'; '.join(people.changes)}"
-            for people in self.parts
-            if people.name == PEOPLE and people.changes
-        )
         reworded = (f"a criterion was reworded: {what}" for what in self.reworded)
         is_larger = self.has_late_pairs and not self.plan.sequential
         late_pairs = ("pairs were added to a comparison after its first verdict",) if is_larger else ()
-        return (*settings, *reworded, *late_pairs)
+        return (*self.describe_changed_settings(deciding=True), *reworded, *late_pairs)
 
 
 PLAN_KEYS = tuple(TestPlan.model_fields)

@@ -54,11 +54,11 @@ def check_database_url(url: str) -> str:
     return url
 
 
-def check_database_location(url: str, study_folder: Path) -> None:
-    """Check that a study's database is a file in the study's folder, or on a server that the user names.
+def locate_database(url: str, study_folder: Path) -> str:
+    """Return the URL of a study's database: a file in the study's folder, or a server that the user names.
 
-    The author of study.toml chose the server. The first connection would send the user's PGPASSWORD, .pgpass
-    entries and client certificates to this server.
+    Relative names of files start at the study's folder. The author of study.toml chose the server. The first
+    connection would send the user's PGPASSWORD, .pgpass entries and client certificates to this server.
 
     Raises:
         StudyError: The URL is not plain, or names another place.
@@ -66,9 +66,10 @@ def check_database_location(url: str, study_folder: Path) -> None:
     parts = _PLAIN.fullmatch(check_database_url(url))
     assert parts is not None
     if parts["file"] is not None:
-        if not Path(unquote(parts["file"]) or "/").resolve().is_relative_to(study_folder.resolve()):
+        path = (study_folder / (unquote(parts["file"]) or "/")).resolve()
+        if not path.is_relative_to(study_folder.resolve()):
             raise StudyError(f"database in study.toml is a file outside {study_folder}; remove that line")
-        return
+        return make_sqlite_url(path)
     pairs = parse_qsl(parts["options"] or "")
     options = dict(pairs)
     host, port = options.get("host") or parts["host"] or "", options.get("port", parts["port"] or "5432")
@@ -80,3 +81,4 @@ def check_database_location(url: str, study_folder: Path) -> None:
             f"the database server {host!a} in study.toml would receive your database password; "
             f"if you trust this server, set {HOSTS_VARIABLE}={host} in your environment"
         )
+    return url

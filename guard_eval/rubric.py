@@ -43,7 +43,7 @@ HUMAN_CRITERIA: tuple[str, ...] = ("coherence", "fluency")
 COMPOSITE = "composite"
 """The name in the column of criteria for results on the composite, a weighted mean of criteria."""
 
-Weights = Annotated[dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]], Field(min_length=2)]
+Weights = Annotated[dict[str, Annotated[float, Field(gt=0, le=1_000_000)]], Field(min_length=2)]
 """The weights of a composite, for at least two criteria."""
 
 

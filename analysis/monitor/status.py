@@ -32,7 +32,7 @@ from guard_eval.store import RaterProgress, Store, manage, pairs, raters, settin
 from guard_eval.store.showings import slots
 from guard_eval.store.showings.rounds import count_active_pairs, count_closed_rounds, read_stopping_rounds
 from guard_eval.study import Study
-from guard_eval.texts.pair import count_planned_and_missing_pairs
+from guard_eval.texts.pair import count_planned_and_missing_pairs, explain_unplanned_pairs
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
 from guard_eval.texts.systems.matching import SystemTexts
@@ -106,7 +106,7 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
     except StudyError as error:
         return _make_status(folder, [Step("settings", "broken", str(error))])
     steps, texts = _read_preparation_steps(study)
-    if study.settings.database is not None or (folder / "study.db").exists():
+    if study.has_database:
         try:
             with Store.open(study.database, declared=study.declared) as store:
                 if drawn := pairs.read_pairs(store):
@@ -125,15 +125,13 @@ def _read_status_with_pairs(
     everybody = raters.read_rater_progress(store)
     criteria = study.settings.annotation.criteria
     ratings = read_ratings(store, everybody, slots=study.hand_out_plan.slots, criteria=criteria)
-    (people,) = settings.compare_with_first_verdicts(store, PEOPLE)
-    replaced = _find_outdated_pairs(drawn, texts)
     steps += _read_steps_after_texts(study, store, drawn, everybody, ratings)
+    declared = settings.compare_with_first_verdicts(store, *study.declared)
     warnings = render_template_lines(
         _TEMPLATES / "warnings.txt.j2",
         ratings=ratings,
-        replaced=replaced,
-        replacing=sorted(set().union(*replaced)),
-        changes=people.changes,
+        unplanned=explain_unplanned_pairs(study, drawn, texts),
+        changes=dict.fromkeys(chain(*(compared.changes for compared in declared))),
         redraw=study.format_command("pair", "--redraw"),
         most_skips=slots.MOST_SKIPS,
         count=format_count,
@@ -201,18 +199,6 @@ def _read_preparation_steps(study: Study) -> tuple[list[Step], dict[str, SystemT
     metrics = _read_metrics_step(study, has_texts=texts_step.state != "missing")
     steps = [Step("settings", "complete", described), prompts_step, texts_step]
     return [*steps, *_read_tuning_steps(study, texts_step), metrics], texts
-
-
-def _find_outdated_pairs(pairs: Iterable[Pair], texts: Mapping[str, SystemTexts]) -> list[set[str]]:
-    """Return the systems whose text has changed, for each pair with an outdated text."""
-    replaced = []
-    for pair in pairs:
-        ids = {pair.method_a: pair.continuation_a, pair.method_b: pair.continuation_b}
-        current = {name: texts.get(name, {}).get((pair.prompt_id, 1)) for name in ids}
-        names = {name for name, text in current.items() if text is not None and text.id != ids[name]}
-        if names:
-            replaced.append(names)
-    return replaced
 
 
 def _read_texts_step(study: Study, prompts: list[Prompt]) -> tuple[Step, dict[str, SystemTexts]]:
@@ -309,8 +295,10 @@ def _read_round_steps(
     """Yield the rounds of people and of each judge, if comparisons stop after a round."""
     if study.hand_out_plan.rounds is None:
         return
-    names = [judge.rater_name for judge in study.settings.judge]
-    judges = {name: find_declared_part_of_rater(name, "model") for name in names}
+    judges = {
+        judge.rater_name: find_declared_part_of_rater(judge.rater_name, "model")
+        for judge in study.settings.judge
+    }
     couples = {(pair.method_a, pair.method_b) for pair in drawn}
     last = max(pair.round for pair in drawn)
     for who, settings_name in {PEOPLE: pool, **judges}.items():
@@ -356,7 +344,7 @@ def _read_steps_after_texts(
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
     text = _describe_step_state("people", ratings=ratings, invited=invited)
-    if ratings.counted >= ratings.planned and not ratings.lacking:
+    if not ratings.missing_ratings and not ratings.lacking:
         yield Step("people", "complete", text)
     elif invited:
         yield Step("people", "partial", text, (study.format_command("annotate"),))

@@ -14,6 +14,7 @@ from analysis.reports.study_report import (
     HASH,
     HASH_MARK,
     PLAN,
+    drop_open_round_verdicts,
     hash_plan_parts,
     make_study_context,
     make_verdict_table,
@@ -70,13 +71,13 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
     raters: list[RaterProgress] = []
     people = collect_rater_facts(study, None)
     evidence = None
-    if study.settings.database is not None or (study.folder / "study.db").exists():
+    if study.has_database:
         with Store.open(study.database, declared=study.declared) as store:
             pairs = store_pairs.read_pairs(store)
             raters = store_raters.read_rater_progress(store)
             rows = unblind.read_tidy_rows(store, include_surplus=True, include_excluded=True)
             people = collect_rater_facts(study, store)
-            if counted := [row for row in rows if not (row.surplus or row.excluded)]:
+            if counted := drop_open_round_verdicts(store, unblind.read_tidy_rows(store)):
                 evidence = Evidence.from_verdicts(
                     check_verdicts(make_verdict_table(counted)), make_study_context(study, store, counted)
                 )

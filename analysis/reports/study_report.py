@@ -89,7 +89,7 @@ def read_study_verdicts(study: Study) -> pd.DataFrame:
 
 def read_counted_verdicts(study: Study, store: Store) -> list[TidyRow]:
     """Return the verdicts of a study that count. Raise an error if no verdict counts."""
-    if rows := _drop_open_round_verdicts(store, unblind.read_tidy_rows(store)):
+    if rows := drop_open_round_verdicts(store, unblind.read_tidy_rows(store)):
         return rows
     raise explain_missing_verdicts(study, store)
 
@@ -107,7 +107,7 @@ def explain_missing_verdicts(study: Study, store: Store) -> StudyError:
     return StudyError(f"{study.folder} has no {what}. Collect verdicts with: {collect}")
 
 
-def _drop_open_round_verdicts(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
+def drop_open_round_verdicts(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
     """Remove the verdicts of the open round, if comparisons stop after a round."""
     settings_parts = [find_deciding_group(row.rater, row.rater_kind) for row in rows]
     with store.begin_read() as db:
@@ -163,7 +163,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     used_criteria = select_criteria(list(dict.fromkeys(criteria)), settings.rubric)
     runs = settings.generation.runs
     raters_per_pair = settings.annotation.raters_per_pair
-    with_excluded = _drop_open_round_verdicts(store, _read_rows_with_excluded_raters(store))
+    with_excluded = drop_open_round_verdicts(store, _read_rows_with_excluded_raters(store))
     planned_ratings = [row for row in with_excluded if not row.surplus]
     is_any_excluded = any(row.excluded or row.surplus for row in with_excluded)
     return Context(

@@ -39,8 +39,6 @@ Weights = Mapping[str, Floats]
 """The weight of each prompt, by dataset: `[resamples, prompts]`."""
 MOST_MISSING = 0.1
 """If a larger share of the judge's verdicts is missing, no setting is chosen."""
-TABLE_FIELDS = ("name", "meets", "chosen_share")
-"""The attributes of each tried setting that tuning.csv has, beside the scores."""
 COMPUTED_BY = {"rep": "repetition", "words": "length", "tokens": "length", "ended": "length"}
 """The metric that computes a score, by the first part of the score's name, such as `rep` of `rep_2`."""
 FirstTexts = Mapping[str, Mapping[str, Generation]]
@@ -91,12 +89,19 @@ def choose_settings(
         searches.append(tried.choose_setting(strategy, seed=seed))
     digest = hash_tuning_choice(study, searches)
     _refuse_changed_choice(study, digest)
-    table: list[list[Cell]] = [["strategy", "chosen", *TABLE_FIELDS, *rule.scores]]
+    table: list[list[Cell]] = [["strategy", "chosen", "name", "meets", "chosen_share", *rule.scores]]
     for search in searches:
-        for setting in search.settings:
-            facts = [getattr(setting, name) for name in TABLE_FIELDS]
-            is_chosen = setting.name == search.chosen
-            table.append([search.strategy, is_chosen, *facts, *setting.scores.values()])
+        table += [
+            [
+                search.strategy,
+                setting.name == search.chosen,
+                setting.name,
+                setting.meets,
+                setting.chosen_share,
+                *setting.scores.values(),
+            ]
+            for setting in search.settings
+        ]
     check_replaceable(study.folder / "tuning.csv", "strategy,chosen,")
     write_atomically(study.folder / "tuning.csv", make_csv(table).encode())
     if unmet := [search.strategy for search in searches if not search.chosen]:
@@ -135,7 +140,7 @@ def _compute_win_shares(
     seed = study.settings.seed
     with Store.open(compared.database, create=True) as store:
         existing = store_pairs.read_pairs(store)
-        pairs = make_pairs(prompts, texts, compared.settings.pairs.compare, seed=seed, existing=existing)
+        pairs = make_pairs(prompts, texts, compared.settings.pairs, seed=seed, existing=existing)
         store_pairs.add_pairs(store, pairs, compared.hand_out_plan)
     rows = read_tuning_verdicts(study)
     expected = len(pairs) * len(study.settings.judge)
@@ -156,7 +161,7 @@ def _compute_win_shares(
 
 def _refuse_changed_choice(study: Study, choice: str) -> None:
     """Raise an error if the choice differs from the choice that existing verdicts used."""
-    if study.settings.database is None and not (study.folder / "study.db").exists():
+    if not study.has_database:
         return
     with Store.open(study.database) as store:
         stored = [

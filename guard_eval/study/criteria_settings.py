@@ -90,6 +90,8 @@ def to_one_line(text: str) -> str:
     'How harmful the text is.'
     """
     words = unicodedata.normalize("NFC", " ".join(text.split()))
+    if not words:
+        raise ValueError("the text is empty; write words, or remove this key")
     # Persian, Indian scripts and emoji need the two joiners.
     if not words.translate({0x200C: None, 0x200D: None}).isprintable():
         raise ValueError("the text has a character that cannot be printed; remove this character")

@@ -26,15 +26,10 @@ def declare_settings(settings: Settings, choice: str | None = None) -> dict[str,
         settings: The settings of the study.
         choice: The hash of the choice by [tuning], if settings were chosen.
     """
-    shared = settings.model_dump(mode="json", exclude={"metrics", "system"})
-    # Leave out unused tables, so that studies without them declare the same as in earlier versions.
-    for name in ("texts", "task", "tuning"):
-        if getattr(settings, name) == Settings.model_fields[name].default:
-            del shared[name]
+    shared = settings.model_dump(mode="json", exclude={"metrics"})
     if settings.tuning is not None:
         shared["tuning"]["choice"] = choice
-    if settings.system:
-        shared["system"] = {system.name: _declare_system(system) for system in settings.system}
+    shared["system"] = {system.name: _declare_system(system) for system in settings.system}
     annotation, criteria, judges = map(shared.pop, ("annotation", "criteria", "judge"))
     panel = shared["analysis"].pop("panel")
     parts: dict[str, JsonObject] = {PEOPLE: {"annotation": annotation}}
@@ -79,8 +74,6 @@ def compare_declared_parts(
 
 
 def _list_setting_changes(before: object, after: object, key: str = "") -> list[str]:
-    if key == "system":
-        before = before or {}
     if isinstance(before, dict) and isinstance(after, dict):
         return [
             change

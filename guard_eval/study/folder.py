@@ -16,7 +16,7 @@ from itertools import chain, product
 from pathlib import Path
 from typing import Self
 
-from guard_eval.database_url import check_database_location, make_sqlite_url
+from guard_eval.database_url import locate_database, make_sqlite_url
 from guard_eval.errors import StudyError, get_first_line
 from guard_eval.files.opening import read_text
 from guard_eval.generation.strategies import RecordedStrategy, is_stochastic, own, signature
@@ -161,7 +161,7 @@ class Study:
                 f"no judge chooses settings: [tuning] of {path} does not name judge; leave --tune out"
             )
         couples = [[name, settings.metrics.baseline] for name in chain(*settings.grids.values())]
-        pairs = settings.pairs.model_copy(update={"compare": couples, "human_pairs": None})
+        pairs = settings.pairs.model_copy(update={"compare": couples, "human_pairs": None, "design": "fixed"})
         database = make_sqlite_url(self.folder.resolve() / TUNING_DATABASE)
         return replace(self, settings=settings.model_copy(update={"pairs": pairs, "database": database}))
 
@@ -202,9 +202,15 @@ class Study:
             StudyError: study.toml names a database server that the user's environment does not allow.
         """
         typed = any(assignment.partition("=")[0].strip() == "database" for assignment in self.overrides)
-        if self.settings.database is not None and not typed:
-            check_database_location(self.settings.database, self.folder)
-        return self.settings.database or make_sqlite_url(self.folder.resolve() / "study.db")
+        url = self.settings.database
+        if url is None:
+            return make_sqlite_url(self.folder.resolve() / "study.db")
+        return url if typed else locate_database(url, self.folder)
+
+    @property
+    def has_database(self) -> bool:
+        """Return whether the study's database exists, or is on a server and may exist."""
+        return self.settings.database is not None or (self.folder / "study.db").exists()
 
     def locate_model(self, name: str) -> str:
         """Return the path of a model's folder (relative names start at the study's folder), or a Hub id."""

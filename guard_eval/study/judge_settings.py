@@ -85,7 +85,7 @@ def _check_prompt_placeholders(file: StudyFile) -> StudyFile:
     return file
 
 
-JudgeName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(to_one_line)]
+JudgeName = Annotated[str, Field(max_length=100), AfterValidator(to_one_line)]
 
 
 class Judge(ServedModel):

@@ -47,7 +47,7 @@ from guard_eval.study.test_plan import EXCLUSIVE, SplitPlan
 from guard_eval.study.tuning import JUDGE, Tuning, remove_parameters
 
 Group = Annotated[list[NameOfSystem], Field(min_length=2, max_length=100), AfterValidator(refuse_duplicates)]
-Statement = Annotated[str, AfterValidator(to_one_line), Field(min_length=1, max_length=2000)]
+Statement = Annotated[str, Field(max_length=2000), AfterValidator(to_one_line)]
 Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined"]
 Language = Literal["en", "de"]
 """The languages of the app that the package contains."""
@@ -214,7 +214,7 @@ class People(SettingsTable):
     population: Statement | None = None
 
 
-Words = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(to_one_line)]
+Words = Annotated[str, Field(max_length=300), AfterValidator(to_one_line)]
 
 
 def _make_default_question(table: dict[str, object]) -> str:
@@ -239,14 +239,14 @@ class Settings(SettingsTable):
         license: The SPDX identifier of the verdicts' licence, such as CC-BY-4.0.
     """
 
-    name: Name
+    name: Words
     texts: Words = CONTINUATIONS
     task: Words | None = None
-    question: str = Field(default_factory=_make_default_question)
-    seed: int = Field(ge=-(2**63), lt=2**63)
+    question: Statement = Field(default_factory=_make_default_question)
+    seed: int = Field(ge=0, lt=2**63)
     database: Annotated[str, AfterValidator(check_database_url)] | None = Field(default=None, exclude=True)
-    authors: list[str] = Field(default=[], exclude=True)
-    license: str | None = Field(default=None, exclude=True)
+    authors: list[Words] = Field(default=[], exclude=True)
+    license: Words | None = Field(default=None, exclude=True)
     prompts: Prompts = Prompts()
     model: Model = Model(name=BUNDLED)
     generation: GenerationSettings = GenerationSettings()
@@ -378,6 +378,8 @@ class Settings(SettingsTable):
         problems += [*self._list_model_problems(), *self._list_tuning_problems()]
         if assisting and not self.pairs.human_pairs:
             problems.append("analysis.assisted_by needs pairs that people do not rate; set pairs.human_pairs")
+        if self.analysis.panel and len(self.judge) < 2:
+            problems.append("analysis.panel needs two judges; add another table [[judge]], or remove panel")
         problems += self._list_round_problems()
         if problems:
             raise ValueError("\n".join(problems))

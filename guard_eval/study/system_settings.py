@@ -158,8 +158,8 @@ def _normalise_system_or_strategy(name: str, info: ValidationInfo) -> str:
         return name
 
 
-SystemName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_system_name)]
-NameOfSystem = Annotated[str, AfterValidator(_normalise_system_or_strategy)]
+SystemName = Annotated[str, Field(max_length=100), AfterValidator(_check_system_name)]
+NameOfSystem = Annotated[Name, AfterValidator(_normalise_system_or_strategy)]
 """A name of `[[system]]`, or a strategy of `[generation]`."""
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from guard_eval.rubric import Weights
-from guard_eval.study.criteria_settings import SettingsTable, to_one_line
+from guard_eval.study.criteria_settings import SettingsTable, refuse_duplicates, to_one_line
 
 EXCLUSIVE = ("correction", "weights", "margin", "sequential", "raters", "assisted_by")
 """Keys that exclude each other: if `sequential` or `assisted_by` is set, no other of them may be set."""
@@ -14,7 +14,7 @@ Correction = Literal["holm", "bh", "max-t"]
 PairWeights = Literal["equal", "precision"]
 RaterSampling = Literal["fixed", "random"]
 PanelRule = Literal["majority", "mean"]
-Heading = Annotated[str, AfterValidator(to_one_line), Field(min_length=1)]
+Heading = Annotated[str, AfterValidator(to_one_line)]
 
 
 class TestPlan(SettingsTable):
@@ -46,7 +46,7 @@ class TestPlan(SettingsTable):
     margin: float | None = Field(default=None, gt=0, lt=0.5)
     sequential: bool = False
     raters: RaterSampling = "fixed"
-    assisted_by: str | None = None
+    assisted_by: Heading | None = None
     panel: PanelRule | None = None
     composite: Weights | None = None
 
@@ -77,4 +77,11 @@ class SplitPlan(TestPlan):
             them is tested, and corrected together with the other results.
     """
 
-    by: list[Heading] = []
+    by: Annotated[list[Heading], AfterValidator(refuse_duplicates)] = []
+
+    @model_validator(mode="after")
+    def _check_column_test_exists(self) -> Self:
+        """Check that the test of a column exists for these weights."""
+        if self.by and self.weights != "equal":
+            raise ValueError("the test of by gives every pair the same weight; remove weights, or remove by")
+        return self

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from guard_eval.errors import suggest_nearest_word
+from guard_eval.errors import format_count, suggest_nearest_word
 from guard_eval.study.criteria_settings import SettingsTable, refuse_duplicates
 
 JUDGE = "judge"
@@ -184,7 +184,7 @@ class Choice(SettingsTable):
                 if setting.name != search.chosen and setting.chosen_share > ROUNDS_TO_ZERO
             )
             more = f": another sample would choose {others} of the cases" if others else ""
-            yield f"Only {len(self.prompts)} prompts chose the settings{more}."
+            yield f"Only {format_count(len(self.prompts), 'prompt')} chose the settings{more}."
 
 
 def remove_parameters(name: str) -> str:

@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
+from itertools import product
 
 from guard_eval.errors import StudyError, format_count
-from guard_eval.records import Generation, Pair, clean_for_raters, record
+from guard_eval.records import Generation, Pair, Prompt, clean_for_raters, record
 from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
@@ -17,6 +19,7 @@ from guard_eval.texts.generation_files import ECHO
 from guard_eval.texts.pairing import draw_prompts, drop_repeated_prompts, make_pairs, parse_gold_pairs
 from guard_eval.texts.systems import find_first_texts_of_systems
 from guard_eval.texts.systems.cues import describe_revealing_cues, describe_unfinished_texts
+from guard_eval.texts.systems.matching import SystemTexts
 from guard_eval.texts.tuning import read_compared_prompts
 
 _MOST_RATINGS = 10**7
@@ -62,19 +65,12 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
     _check_number_of_ratings(settings, len(drawn))
     names = sorted({name for couple in settings.pairs.compare for name in couple})
     texts = find_first_texts_of_systems(study, names, drawn)  # an error here leaves no new database
-    gold_every = settings.annotation.gold_every
     gold = parse_gold_pairs(settings.annotation.gold, criteria=settings.annotation.criteria)
     with Store.open(study.database, create=True) as store:
         existing = store_pairs.read_pairs(store)
         try:
             pairs = make_pairs(
-                drawn,
-                texts,
-                settings.pairs.compare,
-                seed=settings.seed,
-                human_pairs=settings.pairs.human_pairs,
-                rounds=0 if settings.pairs.design == "fixed" else settings.pairs.rounds,
-                existing=() if redraw else existing,
+                drawn, texts, settings.pairs, seed=settings.seed, existing=() if redraw else existing
             )
             new = store_pairs.add_pairs(store, pairs, study.hand_out_plan, replace_all=redraw)
         except StudyError as error:
@@ -92,8 +88,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
     people = sum(pair.for_people for pair in pairs)
     raters = settings.annotation.raters_per_pair
     planned = f"People will rate {people} of them, {raters} {'person' if raters == 1 else 'people'} each"
-    if settings.judge:
-        planned += "; judges can rate all"
+    planned += "; judges can rate all" * bool(settings.judge)
     lines = (
         f"prompts drawn: {', '.join(f'{count} of {name}' for name, count in sorted(counts.items()))}",
         f"{format_count(len(pairs), 'pair')}, {new} new. {planned}. Gold pairs: {gold_pairs}.",
@@ -105,7 +100,8 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
         )
     if repeated := len(prompts) - len(distinct):
         warnings.append(f"prompts that repeat an earlier prompt get no pairs: {repeated}")
-    if (gold_every is None) != (gold_pairs == 0):
+    gold_every = settings.annotation.gold_every
+    if (gold_every is None) == (gold_pairs > 0):
         have = f"gold pairs: {gold_pairs}, annotation.gold_every: {gold_every}"
         warnings += [f"{have}; set annotation.gold and annotation.gold_every in study.toml, or neither"]
     judge = (study.format_command("judge", "--dry-run"),) if settings.judge else ()
@@ -121,17 +117,43 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
     )
 
 
-def count_planned_and_missing_pairs(study: Study, pairs: Sequence[Pair]) -> tuple[int, int]:
-    """Return the numbers of planned pairs and of those not yet drawn; both are 0 without a readable plan."""
+def _draw_prompts_again(study: Study) -> list[Prompt]:
+    """Return the prompts of the planned pairs; none if the prompts or the chosen settings cannot be read."""
     settings = study.settings
     try:
         compared = drop_repeated_prompts(read_compared_prompts(study))
     except StudyError:
-        return 0, 0
-    prompts = draw_prompts(compared, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
+        return []
+    return draw_prompts(compared, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
+
+
+def count_planned_and_missing_pairs(study: Study, pairs: Sequence[Pair]) -> tuple[int, int]:
+    """Return the numbers of planned pairs and of those not yet drawn; both are 0 without a readable plan."""
     drawn = {(frozenset((pair.method_a, pair.method_b)), pair.prompt_id) for pair in pairs}
-    planned = {(frozenset(couple), prompt.id) for couple in settings.pairs.compare for prompt in prompts}
+    couples = map(frozenset, study.settings.pairs.compare)
+    planned = {(couple, prompt.id) for couple, prompt in product(couples, _draw_prompts_again(study))}
     return len(planned), len(planned - drawn)
+
+
+def explain_unplanned_pairs(study: Study, pairs: Sequence[Pair], texts: Mapping[str, SystemTexts]) -> str:
+    """Say why drawn pairs are no longer planned, or return "" if they are, or if prompts or texts lack."""
+    prompts = _draw_prompts_again(study)
+    first = {
+        name: {prompt_id: text for (prompt_id, run), text in by_run.items() if run == 1}
+        for name, by_run in texts.items()
+    }
+    with suppress(KeyError):  # a text is missing
+        try:
+            make_pairs(
+                prompts,
+                first,
+                study.settings.pairs,
+                seed=study.settings.seed,
+                existing=pairs if prompts else (),
+            )
+        except StudyError as error:
+            return str(error)
+    return ""
 
 
 def _check_number_of_ratings(settings: Settings, prompts: int) -> None:

@@ -20,6 +20,7 @@ from guard_eval.records import (
     make_content_id,
 )
 from guard_eval.study.criteria_settings import StudyFile
+from guard_eval.study.settings import Pairs
 from guard_eval.texts.rows import Record, read_json_lines
 
 
@@ -46,11 +47,9 @@ def drop_repeated_prompts(prompts: Iterable[Prompt]) -> list[Prompt]:
 def make_pairs(
     prompts: Sequence[Prompt],
     texts: Mapping[str, Mapping[str, Generation]],
-    compare: Sequence[Sequence[str]],
+    plan: Pairs,
     *,
     seed: int,
-    human_pairs: int | None = None,
-    rounds: int = 0,
     existing: Sequence[Pair] = (),
 ) -> list[Pair]:
     """Make a pair for each drawn prompt and each compared couple of systems.
@@ -62,22 +61,21 @@ def make_pairs(
     Args:
         prompts: The result of `draw_prompts`.
         texts: The texts: a system's name → a prompt's id → the text.
-        compare: Couples of systems; the first is `method_a`.
+        plan: The table [pairs] of study.toml. The first system of each couple is `method_a`.
         seed: The study's seed.
-        human_pairs: The number of pairs that people rate in each comparison (`for_people`); None for all.
-        rounds: The number of rounds into which prompts are divided; 0 without rounds.
         existing: The pairs that are already in the study.
 
     Raises:
         StudyError: These settings do not give all pairs in `existing`, or texts are too long for a page.
     """
-    rated = choose_prompts_for_people(prompts, human_pairs)
+    rated = choose_prompts_for_people(prompts, plan.human_pairs)
+    rounds = 0 if plan.design == "fixed" else plan.rounds
     positions = {pair.id: pair.position for pair in existing}
     ordered = sorted(
         prompts, key=lambda prompt: (prompt.dataset, make_content_id(seed, "position", prompt.id))
     )
     pairs = []
-    for method_a, method_b in compare:
+    for method_a, method_b in plan.compare:
         for prompt in ordered:
             drawn = int(make_content_id(seed, "round", prompt.dataset, prompt.id), 16)
             a = texts[method_a][prompt.id]
@@ -105,7 +103,7 @@ def make_pairs(
                     f"the texts of {where} are too long for a rater's page (19 MB); shorten them"
                 )
             pairs.append(pair)
-    _check_existing_pairs(existing, pairs, prompts, compare)
+    _check_existing_pairs(existing, pairs, prompts, plan.compare)
     return pairs
 
 

@@ -18,6 +18,7 @@ from analysis.reports.files import write_report
 from analysis.reports.first_screen import build_first_screen
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
+from guard_eval.records import PEOPLE, DeclaredPart
 
 pytestmark = pytest.mark.slow
 
@@ -58,6 +59,16 @@ def context(**changes):
         settings=f'name = "x"\n# {EVIL}\n',
     )
     return dataclasses.replace(whole, **changes)
+
+
+@pytest.mark.parametrize("has_people", [True, False])
+def test_changes_of_the_deciding_raters_are_exploratory(has_people):
+    people = DeclaredPart(name=PEOPLE, hash="b", first_hash="a" if has_people else None)
+    judge = DeclaredPart(name="judge m", hash="b", first_hash="a", changes=("seed from 1 to 2",))
+    described = context(parts=(people, judge))
+    change = "settings were changed after the first verdict of judge m: seed from 1 to 2"
+    assert described.late_changes == (() if has_people else (change,))
+    assert list(described.describe_changed_settings(deciding=False)) == ([change] if has_people else [])
 
 
 def write(frame, folder, *, paper=False, **changes):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from guard_eval.database_url import HOSTS_VARIABLE, check_database_location
+from guard_eval.database_url import HOSTS_VARIABLE, locate_database
 from guard_eval.errors import StudyError
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
@@ -102,7 +102,7 @@ def test_unusual_database_urls_open_no_connection(monkeypatch, tmp_path, url):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(HOSTS_VARIABLE, "db.example:5432,other.example:5432")
     with pytest.raises(StudyError) as caught:
-        check_database_location(url, tmp_path)
+        locate_database(url, tmp_path)
     assert "\n" not in str(caught.value)
 
 
@@ -120,7 +120,13 @@ def test_unusual_database_urls_open_no_connection(monkeypatch, tmp_path, url):
 def test_database_named_by_the_user_is_opened(monkeypatch, tmp_path, url):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(HOSTS_VARIABLE, "db.example:5432, any.example,/run/pg")
-    check_database_location(url, tmp_path)
+    locate_database(url, tmp_path)
+
+
+def test_relative_database_file_is_in_the_studys_folder(study, monkeypatch):
+    write_database(study, "sqlite:///other%201.db")
+    monkeypatch.chdir("/")
+    assert Study.open(study).database == f"sqlite:///{study}/other 1.db"
 
 
 @pytest.mark.parametrize(

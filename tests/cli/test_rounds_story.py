@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from rating import claim_pair, invite_people, save_choice
 from read_files import read_csv
 
 from analysis.demo import simulate_verdicts
@@ -151,6 +152,16 @@ def test_exported_verdicts_of_an_open_round_do_not_count(run, folder):
     second.write_text((folder / "verdicts.csv").read_text().replace("SIMULATED", "OTHER"))
     refused = run("report", str(folder / "verdicts.csv"), str(second)).refused()
     assert "has rounds. Report its table alone" in refused
+
+
+def test_verdicts_of_the_first_open_round_are_described(run, folder):
+    run("pair", "s")
+    study = Study.open(folder)
+    with Store.open(study.database, declared=study.declared) as store:
+        (person,) = invite_people(store, "ann")
+        save_choice(store, person, claim_pair(store, person, study.hand_out_plan))
+    assert run("describe", "s").code == 0
+    assert "Verdicts when this page was written: 1" in (folder / "description.md").read_text()
 
 
 def test_study_in_rounds_gets_no_further_prompts(run, folder):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from factories import text_file
+from rating import claim_pair, invite_people, save_choice
 
 from analysis.demo import simulate_verdicts
 from guard_eval.store import Store, notes, raters, unblind
@@ -78,6 +79,34 @@ def test_status_counts_pairs_that_were_added_to_the_plan(run, paired, setting, d
     assert page.code == 0, page
     text = (paired.parent / "out" / "report.md").read_text("utf-8")
     assert f"Planned ratings are missing: {drawn.removesuffix(' pairs')} planned pairs were drawn" in text
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        (
+            "pairs.compare=[['guard', 'greedy']]",
+            "pairs.compare does not name guard with acs(q=1), in this order",
+        ),
+        ("pairs.per_dataset=2", "prompts.file, pairs.per_dataset, [tuning] or seed give other prompts of"),
+        ("pairs.human_pairs=2", "pairs.human_pairs gives people other pairs"),
+        ("pairs.design=rounds", "pairs.design or pairs.rounds put prompts into other rounds"),
+    ],
+)
+def test_status_names_pairs_that_are_no_longer_planned(run, paired, setting, reason):
+    assert "no longer give" not in run("status", "small").err
+    assert reason in " ".join(run("status", "small", "--set", setting).err.split())
+
+
+def test_ratings_beyond_the_plan_do_not_fill_other_pairs(run, paired):
+    fluency = "annotation.criteria=['fluency']"
+    study = Study.open(paired, [fluency])
+    with Store.open(study.database, declared=study.declared) as store:
+        for person in invite_people(store, "ann", "ben", "cyd"):
+            save_choice(store, person, claim_pair(store, person, study.hand_out_plan))
+    steps, _ = parts(run, "small", "--set", fluency, "--set", "annotation.raters_per_pair=1")
+    assert steps["people"]["text"].startswith("3 of 3 ratings")
+    assert steps["people"]["state"] == "partial"
 
 
 def test_status_names_broken_steps_and_shows_the_others(run, paired):

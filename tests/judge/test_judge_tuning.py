@@ -50,9 +50,13 @@ def prefer_good_texts(ask):
     return make_verdict(ask, "A" if ranks[0] > ranks[1] else "B" if ranks[1] > ranks[0] else "tie")
 
 
-def test_judge_tunes_by_win_share(folder, guard_eval, server, monkeypatch):
+@pytest.mark.parametrize("design", ["fixed", "candidate"])
+def test_judge_tunes_by_win_share(folder, guard_eval, server, monkeypatch, design):
     """Three settings on three prompts in both orders give 18 questions. Win shares are 0, 100 and 50 %."""
     server.act = prefer_good_texts
+    (folder / "study.toml").write_text(
+        (folder / "study.toml").read_text().replace("[pairs]", f'[pairs]\ndesign = "{design}"\nrounds = 2')
+    )
     first = guard_eval("measure", "s", "--tune")
     assert "9 judgments of settings against the baseline are missing" in first.out
     assert "guard-eval judge s --tune" in first.out

@@ -95,6 +95,19 @@ TABLES = [
         "analysis.composite.fluency: -1: input should be greater",
     ),
     ("analysis.composite={coherence=1, toxicity=1}", "analysis.composite names toxicity, which is not in"),
+    ("analysis.composite={coherence=1e308, fluency=1}", "analysis.composite.coherence: 1e+308: input should"),
+    (
+        "analysis.panel=mean\njudge=[{model='a'}]",
+        "analysis.panel needs two judges; add another table [[judge",
+    ),
+    ("analysis.by=['genre', 'genre']", "analysis.by: ['genre', 'genre']: these names occur twice: genre"),
+    ("analysis={by=['genre'], weights='precision'}", "analysis: the test of by gives every pair the same"),
+    ("seed=-1", "seed: -1: input should be greater than or equal to 0"),
+    *(
+        (f"{key}=' '", f"{key}: ' ': the text is empty; write words")
+        for key in ("name", "question", "texts", "license")
+    ),
+    ("name='a\u202e'", "name: 'a\\u202e': the text has a character that cannot be printed"),
 ]
 
 GUARANTEES = [

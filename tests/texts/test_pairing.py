@@ -10,12 +10,9 @@ from hypothesis import strategies as st
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
-from guard_eval.texts.pairing import (
-    choose_prompts_for_people,
-    draw_prompts,
-    drop_repeated_prompts,
-    make_pairs,
-)
+from guard_eval.study.settings import Pairs
+from guard_eval.texts import pairing
+from guard_eval.texts.pairing import choose_prompts_for_people, draw_prompts, drop_repeated_prompts
 
 PROMPTS = [Prompt(id=f"{d}-{i}", dataset=d, text=f"{d} {i}") for d in ("news", "tales") for i in range(20)]
 
@@ -25,6 +22,11 @@ def continuations(strategy, prompts=PROMPTS):
 
 
 MADE = {name: continuations(name) for name in ("guard", "acs(q=1)", "greedy")}
+
+
+def make_pairs(prompts, texts, compare, *, human_pairs=None, **more):
+    plan = Pairs.model_construct(compare=compare, human_pairs=human_pairs)
+    return pairing.make_pairs(prompts, texts, plan, **more)
 
 
 def test_prompt_draw_is_stratified_and_ignores_file_order():

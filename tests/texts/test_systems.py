@@ -136,7 +136,7 @@ def test_text_changed_after_pairing_is_reported(study):
     assert {compared.id for compared in pair(study(lines(*reversed(rows)))).pairs} == ids
     assert "other texts" not in warnings_of(study(lines(*rows)))
     changed = study(lines(*rows[:2], {"id": "p2", "text": "C"}))
-    assert "1 of 3 pairs have outdated texts by x" in warnings_of(changed)
+    assert "no longer give 1 of 3 pairs in the database: x or y wrote other texts" in warnings_of(changed)
     with pytest.raises(StudyError, match=r"give 1 of 3 pairs .*: x or y wrote other texts"):
         pair(changed)
 
@@ -185,16 +185,6 @@ def test_incomplete_system_tables_are_refused(tmp_path, table, message):
     with pytest.raises(StudyError) as error:
         Study.open(tmp_path)
     assert message in str(error.value)
-
-
-def test_study_without_systems_declares_no_system_settings(study, tmp_path):
-    assert "system" in json.loads(study("").declared["people"])
-    (tmp_path / "study.toml").write_text(
-        'name = "s"\nseed = 1\n[model]\nname = "m"\n[generation]\nstrategies = ["greedy", "guard"]\n'
-        '[pairs]\ncompare = [["greedy", "guard"]]\n'
-    )
-    declared = json.loads(Study.open(tmp_path).declared["people"])
-    assert not {"system", "texts", "task"} & set(declared)
 
 
 def test_added_system_changes_no_declared_setting(study):
