@@ -69,7 +69,6 @@ def make_pairs(
         StudyError: These settings do not give all pairs in `existing`, or texts are too long for a page.
     """
     rated = choose_prompts_for_people(prompts, plan.human_pairs)
-    rounds = 0 if plan.design == "fixed" else plan.rounds
     positions = {pair.id: pair.position for pair in existing}
     ordered = sorted(
         prompts, key=lambda prompt: (prompt.dataset, make_content_id(seed, "position", prompt.id))
@@ -94,7 +93,7 @@ def make_pairs(
                 text_b=b.text,
                 position=positions.setdefault(identifier, len(positions)),
                 for_people=prompt.id in rated,
-                round=1 + drawn % rounds if rounds else 0,
+                round=0 if plan.design == "fixed" else 1 + drawn % plan.rounds,
             )
             size = len(json.dumps((pair.prompt, pair.text_a, pair.text_b)))
             if pair.for_people and size > 0.95 * MESSAGE_BYTES:
