@@ -44,6 +44,7 @@ from analysis.verdicts.table import (
 )
 from analysis.verdicts.words import find_word_meaning, is_model_name
 from guard_eval.errors import StudyError
+from guard_eval.files.headings import simplify_heading
 from guard_eval.files.rows import LINE, flatten_objects, open_row_file
 from guard_eval.records import TIE, make_content_id
 from guard_eval.reporting.escaping import unescape_csv
@@ -53,6 +54,8 @@ MAX_ROWS = 10_000_000
 MAX_COLUMNS = 2048
 """The largest number of columns, because columns are compared with each other: 2,000 take a minute."""
 
+_VERDICTS = frozenset(("verdict", *HEADINGS["marking"], *HEADINGS["names"]["verdict"]))
+"""Headings of a verdict inside a record."""
 NESTED = "nested"
 """The key in a table's `attrs` that lists each column with lists or objects, and where the first one is."""
 
@@ -184,8 +187,10 @@ class VerdictFile:
         """Return the file's records as a table (`build_table`)."""
         records: Iterable[tuple[int, Record]] = self.records
         names = [name for name, value in self.first.items() if not isinstance(value, dict)]
-        if self.rows.headings is None and not find_method_headings(names, SYSTEMS):
-            records = ((number, flatten_objects(record)) for number, record in records)
+        if self.rows.headings is None:
+            records = ((number, answer) for number, record in records for answer in _split_answers(record))
+            if not find_method_headings(names, SYSTEMS):
+                records = ((number, flatten_objects(record)) for number, record in records)
         frame = self.build_table(records, self.rows.headings or ())
         if self.rows.unit != LINE or not self.rows.headings:
             return frame
@@ -238,6 +243,27 @@ class VerdictFile:
         )
         frame.attrs = {NESTED: nested}
         return frame
+
+
+def _split_answers(record: Record) -> list[Record]:
+    """Return a record for each answer, if the verdicts on an item are in one list of objects."""
+    lists = {
+        name: value
+        for name, value in record.items()
+        if isinstance(value, list) and value and all(map(_is_answer, value))
+    }
+    item = {key: value for key, value in record.items() if key not in lists}
+    if len(lists) != 1 or _is_answer(item):
+        return [record]
+    [(name, answers)] = lists.items()
+    return [
+        item | {f"{name}.{key}" if key in item else key: value for key, value in answer.items()}
+        for answer in answers
+    ]
+
+
+def _is_answer(value: object) -> bool:
+    return isinstance(value, dict) and not _VERDICTS.isdisjoint(map(simplify_heading, value))
 
 
 @contextmanager

@@ -422,13 +422,29 @@ def _find_json_records(value: object) -> list[object]:
         return [dict(zip(map(str, columns), row, strict=False)) for row in rows]
     if isinstance(rows, dict):  # a task of Label Studio
         return [value]
-    lists = [
-        cells
-        for cells in value.values()
-        if isinstance(cells, list) and cells and isinstance(cells[0], dict)
-        if "role" not in cells[0]  # else these are the messages of a chat
+    lists = {key: cells for key, cells in value.items() if isinstance(cells, list) and cells}
+    # The messages of a chat are no records.
+    records = {key: cells for key, cells in lists.items() if all(map(_is_record, cells))}
+    joined = _join_similar_records(records) if len(records) == len(lists) else []
+    return joined or _find_nested_records(value) or max(records.values(), key=len, default=[value])
+
+
+def _is_record(value: object) -> bool:
+    return isinstance(value, dict) and "role" not in value
+
+
+def _join_similar_records(lists: Mapping[str, list[dict[str, object]]]) -> list[object]:
+    """Return the records of all lists that have mostly the headings of the longest list, each with its key.
+
+    Without a second list of this kind, return none.
+    """
+    headings = max(lists.values(), key=len, default=[{}])[0].keys()
+    similar = [
+        key
+        for key, records in lists.items()
+        if 2 * len(headings & records[0].keys()) >= len(headings | records[0].keys())
     ]
-    return _find_nested_records(value) or max(lists, key=len, default=[value])
+    return [{"key": key, **record} for key in similar for record in lists[key]] if len(similar) > 1 else []
 
 
 def _find_nested_records(value: dict[str, Any]) -> list[object]:

@@ -337,6 +337,33 @@ def test_list_in_a_column_that_is_read_is_refused(tmp_path, name, cell):
     assert f"votes.json, record 1: {name} is a list or an object" in refusal(path)
 
 
+@pytest.mark.parametrize("layout", ["votes of an item", "by rater", "by item"])
+def test_lists_of_verdicts_are_read_whole(tmp_path, layout):
+    """Ten items. Each has a vote of `u` for alpha, and every other one a vote of `v` for beta."""
+    votes = [
+        {"annotator": rater, "winner": winner, "item": n}
+        for rater, winner, step in (("u", "model_a", 1), ("v", "model_b", 2))
+        for n in range(0, 10, step)
+    ]
+    of_items = [[vote for vote in votes if vote["item"] == n] for n in range(10)]
+    content = {
+        "votes of an item": [
+            {
+                "item": n,
+                **AB,
+                "id": n,
+                "votes": [{"id": f"{n}-{number}", **vote} for number, vote in enumerate(group)],
+            }
+            for n, group in enumerate(of_items)
+        ],
+        "by rater": {rater: [AB | vote for vote in votes if vote["annotator"] == rater] for rater in "uv"},
+        "by item": {f"item {n}": [AB | vote for vote in group] for n, group in enumerate(of_items)},
+    }[layout]
+    path = tmp_path / "votes.json"
+    path.write_text(json.dumps(content))
+    assert counts(path) == ("10/0/5", 10)
+
+
 def test_first_of_several_columns_of_objects_is_named(tmp_path):
     rows = [{"item": 1, **AB, "winner": {"choice": "A"}, "annotator": {"name": "u"}}]
     path = tmp_path / "votes.json"
