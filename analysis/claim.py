@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from analysis.stats.printed import (
     are_percentages_possible,
@@ -16,16 +17,12 @@ from guard_eval.errors import StudyError
 from guard_eval.estimate import adjust_p_values
 from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.rendering import render_template_lines
 from guard_eval.reporting.tables import Columns, Table, make_table
-from guard_eval.reporting.words import (
-    count_in_words,
-    format_number,
-    format_p_in_sentence,
-    format_percent,
-    join_first_parts,
-)
+from guard_eval.reporting.words import format_number, format_percent
 from guard_eval.results import Result
 
+TEMPLATE = Path(__file__).parent / "templates" / "check.txt.j2"
 MAX_TOTALS = 8
 """The largest number of possible numbers of ratings that are printed."""
 MAX_RATINGS = 100_000
@@ -165,14 +162,22 @@ def check_claim(
     )
     sizes = sorted({*totals[:MAX_TOTALS], ratings})
     printed = tuple(_check_percentages(row, n) for row in rows for n in sizes)
-    lines = [_describe_rating_count(total, raters or 1, pairs) for total in dict.fromkeys(sums)]
-    lines += [_describe_tolerated_correlation(claim, alpha, tests) for claim in claims[:1]]
-    if tests > 1:
-        lines.append(_describe_significant_comparisons(claims, icc, alpha, tests))
-    if rows:
-        lines.append(_describe_possible_rating_counts(totals, ratings))
+    lines = render_template_lines(
+        TEMPLATE,
+        sums=list(dict.fromkeys(sums)),
+        raters=raters or 1,
+        pairs=pairs,
+        claims=claims,
+        tests=tests,
+        icc=icc,
+        alpha=alpha,
+        printed=printed,
+        totals=totals,
+        listed=[f"{n:,}" for n in totals],
+        most=MAX_TOTALS,
+    )
     return CheckedFigures(
-        lines=tuple(lines),
+        lines=lines,
         tables=(*_tabulate_claims(claims, icc), *_tabulate_percentages(printed)),
         claims=claims,
         printed=printed,
@@ -249,59 +254,6 @@ def _check_percentages(percentages: Sequence[str], n: int) -> PrintedRow:
         lowest_p=min(p_values, default=None),
         highest_p=max(p_values, default=None),
     )
-
-
-def _describe_rating_count(ratings: int, raters: int, pairs: int | None) -> str:
-    """Say whether the number of ratings fits the numbers of raters and pairs."""
-    if pairs is None:
-        of_pairs = "no whole number of pairs: some are missing"
-        if ratings % raters == 0:
-            of_pairs = f"of {count_in_words(ratings // raters, 'pair')}"
-        return f"{ratings:,} ratings by {count_in_words(raters, 'rater')} are {of_pairs}."
-    planned = f"{count_in_words(raters, 'rater')} × {count_in_words(pairs, 'pair')}"
-    if ratings == raters * pairs:
-        return f"{ratings:,} ratings are {planned}."
-    missing = ", or ratings are missing" if ratings < raters * pairs else ""
-    return (
-        f"{ratings:,} ratings are not {planned} = {raters * pairs:,}: one of these figures is wrong{missing}."
-    )
-
-
-def _describe_tolerated_correlation(claim: Claim, alpha: float, tests: int) -> str:
-    """Describe the largest correlation of ratings of a pair for which the difference is significant."""
-    limit = claim.tolerated_icc
-    falls = "falls even if ratings of a pair are independent"
-    if limit is not None:
-        falls = (
-            "holds for every correlation of ratings of a pair"
-            if limit == 1
-            else f"falls if ratings of a pair correlate by more than {limit:.2f}"
-        )
-    return (
-        f"A win share of {format_percent(claim.win_share, 2)} and a lead of "
-        f"{200 * claim.win_share - 100:.1f} points: {'uncorrected, ' if tests > 1 else ''}the claim {falls} "
-        f"(α = {alpha:g}). The pooled test gives {format_p_in_sentence(claim.pooled_p)}, as if all ratings "
-        "were independent."
-    )
-
-
-def _describe_significant_comparisons(claims: Sequence[Claim], icc: float, alpha: float, tests: int) -> str:
-    """Describe how many comparisons stay significant after the correction."""
-    pooled = sum((claim.pooled_p_adjusted or 1.0) <= alpha for claim in claims)
-    clustered = sum((claim.p_adjusted or 1.0) <= alpha for claim in claims)
-    return (
-        f"Corrected for {count_in_words(tests, 'comparison')} by Holm's method, {pooled} of {len(claims)} "
-        f"are significant by the pooled test, and {clustered} if ratings of a pair correlate by {icc:g}."
-    )
-
-
-def _describe_possible_rating_counts(totals: Sequence[int], ratings: int) -> str:
-    """List the numbers of ratings for which these percentages are possible."""
-    if not totals:
-        return f"No number of ratings up to {ratings:,} fits all rows of percentages."
-    verb = "can" if ratings in totals else "cannot"
-    listed = join_first_parts([f"{n:,}" for n in totals], MAX_TOTALS)
-    return f"The percentages {verb} be shares of {ratings:,} ratings. Up to that number they fit {listed}."
 
 
 def _tabulate_claims(claims: Sequence[Claim], icc: float) -> Iterator[Table]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from guard_eval.records import HUMAN, record
@@ -106,35 +108,10 @@ class Metric(NamedTuple):
 
 
 METRICS = {
-    "diversity": Metric(
-        "Div.",
-        "Diversity",
-        "Product over n = 2, 3, 4 of the share of n-grams that repeat no earlier one.",
-        better="↑",
-    ),
-    "mauve": Metric("MAUVE", "MAUVE", "How near the texts' distribution is to the references'.", better="↑"),
-    "coherence": Metric(
-        "Coh.", "Coherence", "Mean log-likelihood per token, given the prompt.", "nats", better="↑"
-    ),
-    "bertscore": Metric(
-        "BERT-Sc.", "BERTScore", "F1 of the similarity of tokens in context to the reference's.", better="↑"
-    ),
-    "perplexity": Metric("PPL", "Perplexity", "exp of the mean negative log-likelihood of all tokens.", ""),
-    "rep_2": Metric("rep-2", "Repeated 2-grams", "2-grams that repeat an earlier one of their text."),
-    "rep_3": Metric("rep-3", "Repeated 3-grams", "3-grams that repeat an earlier one of their text."),
-    "rep_4": Metric("rep-4", "Repeated 4-grams", "4-grams that repeat an earlier one of their text."),
-    "distinct_1": Metric("dist-1", "Distinct 1-grams", "Different 1-grams of all texts over all 1-grams."),
-    "distinct_2": Metric("dist-2", "Distinct 2-grams", "Different 2-grams of all texts over all 2-grams."),
-    "self_bleu": Metric("self-BLEU", "Self-BLEU", "Mean BLEU of each text against all others."),
-    "words": Metric("words", "Length in words", "Mean length in words.", "", digits=1),
-    "tokens": Metric("tokens", "Length in tokens", "Mean length with the end-of-text token.", "", digits=1),
-    "ended": Metric("ended", "Texts ended by the model", "Texts that the model ended itself.", digits=1),
-    "tokens_per_second": Metric(
-        "tok/s", "Tokens per second", "Tokens over wall time.", "", digits=0, better="↑"
-    ),
-    "seconds_per_text": Metric("s/text", "Time per text", "Wall time over texts.", "s", digits=3, better="↓"),
+    name: Metric(**fields)
+    for name, fields in tomllib.loads(Path(__file__).with_name("metrics.toml").read_text("utf-8")).items()
 }
-"""Every metric by name, in the order in which tables show them."""
+"""Every metric by name, in the order in which tables show them (metrics.toml)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
