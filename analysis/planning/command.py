@@ -3,7 +3,7 @@
 A pilot gives the share of ties and the correlation of ratings.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from itertools import cycle
@@ -28,6 +28,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED, JsonObject, record
 from guard_eval.reporting.drawing import GUIDE, INK, PROGRAM, Drawing, draw_figure
 from guard_eval.reporting.escaping import Cell, join_lines
+from guard_eval.reporting.rendering import render_template_lines
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
     KIND_PLACE,
@@ -44,6 +45,7 @@ from guard_eval.study.test_plan import TestPlan
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_TEMPLATES = Path(__file__).parent / "templates"
 FORMATS = (".svg", ".png", ".pdf")
 LARGEST_FIGURE = 10_000_000
 """The number of bytes that are read of an earlier figure."""
@@ -198,24 +200,12 @@ def power(
         heading=() if pilot is None else (f"pilot: {pilot.line}",),
     )
     if pilot is not None:
-        plan = replace(plan, warnings=tuple(_compare_with_declared_plan(pilot.plan, design)))
+        warnings = render_template_lines(_TEMPLATES / "pilot.txt.j2", declared=pilot.plan, design=design)
+        plan = replace(plan, warnings=warnings)
     if output is not None:
         check_replaceable(output, PROGRAM, searched=LARGEST_FIGURE)
         write_atomically(output, plan.drawing.encode(output.suffix.lower()[1:]), make_folder=True)
     return plan
-
-
-def _compare_with_declared_plan(declared: TestPlan, design: Design) -> Iterator[str]:
-    """Yield a warning for each setting of the pilot's test that the design does not follow."""
-    if declared.raters == "random" and design.rater_sd is None:
-        yield 'the pilot declares raters = "random", and this plan is for these raters only; add --rater-sd'
-    if declared.alpha != design.alpha:
-        yield f"the pilot declares alpha = {declared.alpha:g}; add --alpha {declared.alpha:g}"
-    if declared.margin is not None and declared.margin != design.margin:
-        margin = f"{declared.margin:g}"
-        yield f"the pilot declares margin = {margin}; to plan for equivalence, add --margin {margin}"
-    if declared.sequential:
-        yield "the pilot declares sequential = true; such tests need more items than this plan says"
 
 
 def plan_study(
@@ -243,8 +233,7 @@ def plan_study(
         largest = min(largest, design.judged)
     sizes = sorted({*np.linspace(2, max(10.0, largest), POINTS).astype(int).tolist(), *items})
     curve = {count: {size: compute_power(design, size, count) for size in sizes} for count in raters}
-    answer = _describe_needed_items(design, needs)
-    assumptions = f"{format_percent(design.ties, 0)} ties, ICC {design.icc:.2g}"
+    goal, answer = render_template_lines(_TEMPLATES / "plan.txt.j2", design=design, needs=needs)
     return Plan(
         lines=(*heading, answer),
         tables=(_make_needed_items_table(design, needs, curve, items),),
@@ -255,7 +244,7 @@ def plan_study(
         drawing=draw_figure(
             partial(_draw_power_curve, design, curve),
             name="power",
-            heading=f"{_describe_study_goal(design)} ({assumptions})",
+            heading=goal,
             description=f"Power rises with the number of items. {answer}",
             height=HEIGHT_INCHES,
         ),
@@ -283,31 +272,6 @@ def _parse_number_list(option: str, text: str, largest: int) -> tuple[int, ...]:
         if not 1 <= value <= largest:
             raise StudyError(f"{option} {value}: give whole numbers from 1 to {largest}")
     return numbers
-
-
-def _describe_study_goal(design: Design) -> str:
-    """Describe the aim of the study, as the beginning of a sentence."""
-    if design.margin is not None:
-        return f"To show that a share of 50\u00a0% is within {100 * design.margin:g} points of 50\u00a0%"
-    return f"To find a win share of {format_percent(design.share)}"
-
-
-def _describe_needed_items(design: Design, needs: Sequence[Need]) -> str:
-    """Write in a sentence or two how many items and raters the study needs."""
-    whom = ", for all raters of the same kind" if design.rater_sd is not None else ""
-    if design.judge_r is not None:
-        whom = f", assisted by a judge of r = {design.judge_r:g} on {design.judged} items"
-    holm = f", Holm over {design.results} results" if design.results > 1 else ""
-    goal = (
-        f"{_describe_study_goal(design)} with a power of {format_percent(design.power, 0)}{whom} (α = "
-        f"{design.alpha:g}, {format_percent(design.ties, 0)} ties, ICC {design.icc:.2g}{holm})"
-    )
-    sizes = [
-        f"with {count_in_words(need.raters, 'rater')} each, "
-        f"{f'{need.items} items' if need.items else f'{design.most_items:,} items are not enough'}"
-        for need in needs
-    ]
-    return f"{goal}: {'; '.join(sizes)}."
 
 
 def _make_needed_items_table(

@@ -10,7 +10,6 @@ from analysis.reports.sentences import (
     describe_coverage,
     describe_rater_count,
     is_answer_ranking,
-    join_criterion_names,
     name_judge_in_sentence,
     write_sentences_from_template,
 )
@@ -191,7 +190,7 @@ def build_first_screen(evidence: Evidence) -> FirstScreen:
     by_judges = len({row.rater_group for row in first}) > 1
     # With people, rankings have sentences about judges. Without people, a single judge is the answer.
     has_judges = by_judges or not (first[0].judge or evidence.is_ranked)
-    judged = _describe_judge_results(evidence, told) if has_judges else []
+    judged = _describe_judge_results(evidence, told) if has_judges else ()
     sentences = _write_answer_sentences(evidence, [] if by_judges else answered)
     compared = group_by((row for row in told if first[0].judge or not row.judge), lambda row: row.methods)
     bars = [_make_ranking_bars(rows) for rows in group_ranking_rows(evidence)]
@@ -228,9 +227,7 @@ def _write_answer_sentences(evidence: Evidence, rows: Sequence[WinShareRow]) -> 
         row for row in rows if evidence.has_early_stopping and choose_conclusion(row, alpha) == NO_TEST
     ]
     rows = [row for row in rows if row not in stopped_early]
-    comparisons = [
-        _group_rows_by_conclusion(of, alpha) for of in group_by(rows, lambda row: row.methods).values()
-    ]
+    comparisons = _group_rows_by_comparison(rows, alpha)
     clear = [groups for groups in comparisons if [word for word, _ in groups] != [NO_EVIDENCE]]
     unclear = [" and ".join(groups[0][1][0].methods) for groups in comparisons if groups not in clear]
     return write_sentences_from_template(
@@ -245,17 +242,20 @@ def _write_answer_sentences(evidence: Evidence, rows: Sequence[WinShareRow]) -> 
     )
 
 
-def _group_rows_by_conclusion(
+def _group_rows_by_comparison(
     rows: Sequence[WinShareRow], alpha: float
-) -> list[tuple[str, list[WinShareRow]]]:
-    """Group the results of one comparison by conclusion. Results with a preferred method come first."""
+) -> list[list[tuple[str, list[WinShareRow]]]]:
+    """Group results by comparison, then by conclusion. Results with a preferred method come first."""
 
     def get_conclusion(row: WinShareRow) -> tuple[str, str]:
         is_clear = row.is_significant(alpha)
         return (PREFERRED, row.leader) if is_clear else (choose_conclusion(row, alpha), "")
 
-    groups = [(word, rows) for (word, _), rows in group_by(rows, get_conclusion).items()]
-    return sorted(groups, key=lambda group: CONCLUSIONS.index(group[0]))
+    comparisons = []
+    for compared in group_by(rows, lambda row: row.methods).values():
+        groups = [(word, alike) for (word, _), alike in group_by(compared, get_conclusion).items()]
+        comparisons.append(sorted(groups, key=lambda group: CONCLUSIONS.index(group[0])))
+    return comparisons
 
 
 def _write_answer_remarks(
@@ -403,45 +403,22 @@ def _list_criteria_with_shares(rows: Sequence[ShareRow]) -> str:
     return join_first_parts(parts, MAX_CRITERIA)
 
 
-def _describe_judge_results(evidence: Evidence, rows: Iterable[WinShareRow]) -> list[str]:
-    """Describe the results of the first judges, and count the other judges."""
+def _describe_judge_results(evidence: Evidence, rows: Iterable[WinShareRow]) -> tuple[str, ...]:
+    """Describe the results of the first judges in the words of the answer, and count the other judges."""
     judges = list(group_by((row for row in rows if row.judge), lambda row: row.rater_group).values())
     panels = evidence.scored.panel_names
     judges.sort(key=lambda rows: rows[0].judge not in panels)  # a panel was declared, so it comes first
-    sentences = [_describe_judge_result(rows, evidence.plan.alpha) for rows in judges[:MAX_NAMED]]
-    if len(judges) > MAX_NAMED:
-        sentences.append(f"The table has {count_in_words(len(judges) - MAX_NAMED, 'more judge')}.")
-    return sentences
-
-
-def _describe_judge_result(rows: Sequence[WinShareRow], alpha: float) -> str:
-    """Describe the results of a judge in a sentence, with a phrase for each comparison and conclusion."""
-    outcomes = [
-        _describe_judge_conclusion(word, group)
-        for compared in group_by(rows, lambda row: row.methods).values()
-        for word, group in _group_rows_by_conclusion(compared, alpha)
-    ]
-    told = "; ".join(outcomes[:MAX_SPELT_OUT])
-    more = f"; {len(outcomes) - MAX_SPELT_OUT} more in the table" if len(outcomes) > MAX_SPELT_OUT else ""
-    judge = capitalise(name_judge_in_sentence(rows[0].judge))
-    explored = "" if rows[0].family else " (not declared, and p is not corrected)"
-    return f"{judge} {told}{more}{explored}."
-
-
-def _describe_judge_conclusion(word: str, rows: Sequence[WinShareRow]) -> str:
-    """Describe a judge's results with one conclusion, in the words of the answer about people."""
-    first = rows[0]
-    a, b = first.methods
-    criteria = join_criterion_names(rows)
-    if word == PREFERRED:
-        return f"preferred {first.leader} to {first.other_method} on {_list_criteria_with_shares(rows)}"
-    if word == NO_EVIDENCE:
-        return f"found no difference between {a} and {b} on {criteria}"
-    if word == BALANCED:
-        return f"found every {first.unit} balanced between {a} and {b} on {criteria}"
-    if word == NO_TEST:
-        return f"has no test of {a} against {b} on {criteria}: {first.note}"
-    return f"gives no answer on {criteria}: too few {first.unit}s favour {a} or {b} to tell them apart"
+    return write_sentences_from_template(
+        "judges",
+        evidence,
+        judges=[
+            list(chain(*_group_rows_by_comparison(rows, evidence.plan.alpha))) for rows in judges[:MAX_NAMED]
+        ],
+        further=len(judges) - MAX_NAMED,
+        most=MAX_SPELT_OUT,
+        name_judge=name_judge_in_sentence,
+        list_shares=_list_criteria_with_shares,
+    )
 
 
 def _describe_failed_calibrations(evidence: Evidence) -> dict[str, list[str]]:

@@ -24,8 +24,6 @@ from analysis.verdicts.reading import get_reading
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.rendering import render_template_lines
 from guard_eval.reporting.words import (
-    capitalise,
-    count_in_words,
     find_criterion_title,
     join_first_parts,
     to_sentence,
@@ -109,23 +107,15 @@ def has_simulated_verdicts(evidence: Evidence) -> bool:
 
 def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
     """Describe the pairs, ratings and criteria of people or of a judge."""
-    context = evidence.context
-    pairs = count_in_words(row.pairs, "pair")
-    if row.judge:
-        judge = name_judge_in_sentence(row.judge, omits_noun=True)
-        return f"{capitalise(judge) if judge.startswith('the ') else judge} judged {pairs}"
-    prompts = count_in_words(row.units, "prompt")
-    of_prompts = f" ({prompts})" if row.unit == "prompt" and row.units != row.pairs else ""
-    criteria = "1 criterion" if row.criteria == 1 else f"{row.criteria} criteria"
-    raters = describe_rater_count(row.raters, row.rater_kind)
-    excluded = describe_exclusions(context.exclusions, row.rater_kind)
-    parts = (
-        f"{raters} rated {pairs} of {context.texts}{of_prompts} on {criteria}",
-        count_in_words(row.ratings, "rating"),
-        " to ".join(day for day in dict.fromkeys((row.first_day, row.last_day)) if day),
-        excluded or ("no rater excluded" if context.study_hash else ""),
+    (line,) = render_template_lines(
+        TEMPLATES / "coverage.txt.j2",
+        row=row,
+        context=evidence.context,
+        name_judge=name_judge_in_sentence,
+        raters=describe_rater_count(row.raters, row.rater_kind),
+        excluded=describe_exclusions(evidence.context.exclusions, row.rater_kind),
     )
-    return " · ".join(filter(None, parts))
+    return line
 
 
 def describe_rater_count(count: int | None, kind: str) -> str:
