@@ -57,7 +57,6 @@ from guard_eval.reporting.words import (
     capitalise,
     count_in_words,
     find_criterion_title,
-    format_error_rate,
     format_number,
     format_p,
     format_share_limits,
@@ -140,15 +139,10 @@ def _name_raters(rows: Sequence[CoverageRow]) -> str:
 def _make_share_table(evidence: Evidence) -> Table:
     """Return a table of results: wins, ties and losses in percent, share, interval and p."""
     rows = evidence.rows(select_rows_for_report_answer)
-    context = evidence.context
     first = rows[0]
     margin = evidence.plan.margin
     labels = drop_labels_equal_in_all_rows([make_share_row_labels(row) for row in rows])
     conclusions = {row.key: row.conclusion for row in evidence.rows(run_equivalence_tests)}
-    is_mixed = "Comparison" in labels[0]
-    of = "the first-named method" if is_mixed else first.method_a
-    against = "" if is_mixed else f": {shorten_label(first.method_a)} against {shorten_label(first.method_b)}"
-    overall = f" The composite: {context.composite}." if context.composite else ""
 
     def make_cells(row: WinShareRow) -> Cells:
         cells = {
@@ -166,17 +160,23 @@ def _make_share_table(evidence: Evidence) -> Table:
     significant = {
         index for index, row in enumerate(rows) if row.family and row.is_significant(evidence.plan.alpha)
     }
-    marked = f" Bold: p at most {format_error_rate(evidence.plan.alpha)}." if significant else ""
-    outside = dict.fromkeys(find_criterion_title(row.criterion) for row in rows if not row.family)
-    explored = f" Exploratory, with uncorrected p: {join_with_and(list(outside))}." if outside else ""
-    raters = _name_raters(evidence.rows(count_pairs_and_ratings))
+    exploratory = dict.fromkeys(find_criterion_title(row.criterion) for row in rows if not row.family)
+    caption, note = write_sentences_from_template(
+        "share_table",
+        evidence,
+        raters=_name_raters(evidence.rows(count_pairs_and_ratings)),
+        has_comparisons="Comparison" in labels[0],
+        shorten_label=shorten_label,
+        tests=_describe_tests(evidence, rows),
+        significant=significant,
+        exploratory=list(exploratory),
+        omitted=_describe_omitted_rows(rows, "results"),
+    )
     return make_labelled_table(
         labels,
         [make_cells(row) for row in rows[:MAX_ROWS]],
-        caption=f"Verdicts of {raters} on {context.texts}{against}, in percent",
-        note=f"Wins, ties, losses: of ratings. Share: wins plus half the ties of {of}, mean over pairs. "
-        f"n: {_describe_sample_sizes(rows)}. p: {_describe_tests(evidence, rows)}.{marked}{explored}{overall}"
-        f"{_describe_omitted_rows(rows, 'results')}",
+        caption=caption,
+        note=note,
         emphasised_rows=frozenset(significant),
     )
 
@@ -202,22 +202,6 @@ def _describe_tests(evidence: Evidence, rows: Sequence[WinShareRow], sides: str 
     )
 
 
-def _describe_sample_sizes(rows: Sequence[WinShareRow]) -> str:
-    """Describe the numbers of prompts, pairs and ratings of each result."""
-    counts = {
-        "prompt": [row.units for row in rows if row.unit == "prompt"],
-        "pair": [row.pairs for row in rows],
-        "rating": [row.ratings for row in rows],
-    }
-    return ", ".join(
-        f"{min(of)} to {count_in_words(max(of), name)}"
-        if min(of) < max(of)
-        else count_in_words(max(of), name)
-        for name, of in counts.items()
-        if of
-    )
-
-
 def _write_result_sentence(evidence: Evidence) -> str:
     """Write n, shares or ranks, intervals, p, test, correction and software of the first results."""
     covered = evidence.rows(count_pairs_and_ratings)
@@ -240,7 +224,6 @@ def _write_result_sentence(evidence: Evidence) -> str:
         ranked=ranked[:MAX_RESULTS],
         most=MAX_RESULTS,
         test=test,
-        sizes=_describe_sample_sizes,
         verdict_word=describe_conclusion,
     )
     return "".join(lines)
