@@ -450,7 +450,7 @@ def _join_similar_records(lists: Mapping[str, list[dict[str, object]]]) -> list[
 def _find_nested_records(value: dict[str, Any]) -> list[object]:
     """Return the rows of {column: {index: cell}}, {index: {column: cell}} or {column: [cell, …]}.
 
-    The index, which may have the ids of the rows, becomes a column without a name.
+    The index, which may have the ids of the rows, becomes the column `key`.
     """
     inner = list(value.values())
     index: dict[str, object] = {}
@@ -458,8 +458,8 @@ def _find_nested_records(value: dict[str, Any]) -> list[object]:
         # An index has numbers, or more keys than there are columns.
         is_by_row = all(map(str.isdecimal, value)) or len(value) >= len(inner[0])
         if is_by_row and not all(map(str.isdecimal, inner[0])):
-            return [{"": name, **cells} for name, cells in value.items()]
-        index = {"": list(inner[0])}
+            return [{"key": name, **cells} for name, cells in value.items()]
+        index = {"key": list(inner[0])}
         inner = [[cells[key] for key in inner[0]] for cells in inner]
     elif len(inner) < 2:
         return []
