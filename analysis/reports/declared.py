@@ -221,7 +221,7 @@ def check_composite_verdicts(weights: Weights, verdicts: pd.DataFrame) -> None:
     rated = judged.groupby(["method_a", "method_b", "pair_id", "rater"], sort=False)["criterion"]
     if not rated.nunique().eq(len(weights)).any():
         raise StudyError(
-            f"composite: no rater has judged a pair on all of {join_with_and(list(weights))}; leave "
+            f"composite: no rater has judged a pair on all of {join_with_and(weights)}; leave "
             f"out some of these criteria, or choose from: {', '.join(criteria)}"
         )
 

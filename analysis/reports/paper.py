@@ -4,7 +4,7 @@ Notebooks show figures of all comparisons and rankings.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -197,9 +197,7 @@ def _describe_tests(evidence: Evidence, rows: Sequence[WinShareRow], sides: str 
     sizes = sorted({row.family for row in rows if row.family > 1})
     if not sizes:
         return f"{tests}{sides}"
-    return (
-        f"{tests}{sides}, corrected by {rows[0].correction} over {join_with_and([*map(str, sizes)])} results"
-    )
+    return f"{tests}{sides}, corrected by {rows[0].correction} over {join_with_and(map(str, sizes))} results"
 
 
 def _write_result_sentence(evidence: Evidence) -> str:
@@ -219,7 +217,7 @@ def _write_result_sentence(evidence: Evidence) -> str:
         evidence,
         raters=_name_raters(covered),
         pairs=join_with_and(
-            [count_in_words(count, "pair") for count in dict.fromkeys(row.pairs for row in covered)]
+            count_in_words(count, "pair") for count in dict.fromkeys(row.pairs for row in covered)
         ),
         ranked=ranked[:MAX_RESULTS],
         most=MAX_RESULTS,
@@ -283,21 +281,15 @@ def _write_methods_section(evidence: Evidence) -> tuple[str, ...]:
             capitalise(str(CRITERIA[name])) for name in rated if name in CRITERIA and name not in defined
         ],
         methods=describe_methods(evidence),
-        kappas=list(_describe_kappas(evidence)),
+        kappas=group_by(
+            (
+                row
+                for row in evidence.rows(measure_agreement)
+                if row.rater_kind not in PEOPLE_OF and row.fleiss_kappa.value is not None
+            ),
+            lambda row: row.criterion,
+        ),
     )
-
-
-def _describe_kappas(evidence: Evidence) -> Iterator[str]:
-    """Yield κ for each criterion: the κ of one comparison, or the mean and range over comparisons."""
-    by_criterion: dict[str, list[float]] = {}
-    for row in evidence.rows(measure_agreement):
-        if row.rater_kind not in PEOPLE_OF and row.fleiss_kappa.value is not None:
-            by_criterion.setdefault(row.criterion, []).append(row.fleiss_kappa.value)
-    for criterion, values in by_criterion.items():
-        low, high = format_number(min(values)), format_number(max(values))
-        span = f" (the mean of {len(values)} comparisons, {low} to {high})"
-        mean = format_number(sum(values) / len(values))
-        yield f"{mean} on {find_criterion_title(criterion)}{span if len(values) > 1 else ''}"
 
 
 def draw_figures(evidence: Evidence) -> dict[str, Drawing]:

@@ -166,7 +166,7 @@ class ScoredVerdicts:
 def describe_composite(weights: Weights) -> str:
     """Describe the composite, which is a weighted mean of criteria, in words."""
     if len({*weights.values()}) == 1:
-        return f"the mean of {join_with_and([*map(find_criterion_title, weights)])}"
+        return f"the mean of {join_with_and(map(find_criterion_title, weights))}"
     weighed = [f"{find_criterion_title(name)} ({weight:g})" for name, weight in weights.items()]
     return f"the weighted mean of {join_with_and(weighed)}"
 

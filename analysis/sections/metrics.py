@@ -56,7 +56,7 @@ def make_section(evidence: Evidence) -> Section | None:
 def _answer_question(cells: dict[tuple[str, str], str], titles: Sequence[str], methods: Sequence[str]) -> str:
     """Answer the section's question: list the metric scores of the compared methods."""
     scores = [
-        f"{title} {join_with_and([f'{cells[method, title].split()[0]} ({method})' for method in methods])}"
+        f"{title} {join_with_and(f'{cells[method, title].split()[0]} ({method})' for method in methods)}"
         for title in titles
         if methods and all((method, title) in cells for method in methods)
     ]

@@ -21,7 +21,6 @@ FEW_OFF = (
     f"fewer than {FEWEST_OFF} items have a verdict other than the most frequent one, so no interval is given"
 )
 IMPOSSIBLE = "too few items were rated twice, so the coefficient would be below −1"
-METHOD = "{name}, jackknife t interval over units"
 NOT_PAIRED = "no item was rated twice"
 SAME = "all verdicts are the same, so agreement beyond chance is undefined"
 
@@ -40,7 +39,7 @@ def fleiss_kappa(counts: ArrayLike, unit: ArrayLike | None = None, *, level: flo
     shares of the categories, but not for agreement. If all verdicts are the same, κ is undefined, and not 1.
     """
     return _estimate_chance_corrected_agreement(
-        counts, unit, lambda shares: (shares**2).sum(axis=-1), name="Fleiss' κ", level=level
+        counts, unit, lambda shares: (shares**2).sum(axis=-1), level=level
     )
 
 
@@ -62,10 +61,7 @@ def gwet_ac1(
     def compute_chance_agreement(shares: Floats) -> Floats:
         return np.asarray((shares * (1 - shares)).sum(axis=-1) / (q - 1))
 
-    name = f"Gwet's AC1, {q} categories"
-    estimate = _estimate_chance_corrected_agreement(
-        counts, unit, compute_chance_agreement, name=name, level=level
-    )
+    estimate = _estimate_chance_corrected_agreement(counts, unit, compute_chance_agreement, level=level)
     return replace(estimate, value=1.0) if estimate.note == SAME else estimate
 
 
@@ -74,7 +70,6 @@ def _estimate_chance_corrected_agreement(
     unit: ArrayLike | None,
     chance_agreement: Statistic,
     *,
-    name: str,
     level: float,
 ) -> Estimate:
     """Estimate (raw agreement − chance agreement) / (1 − chance agreement), with a jackknife over units.
@@ -91,9 +86,7 @@ def _estimate_chance_corrected_agreement(
         mean_shares = sums[..., 3:] / items[..., None]
         return _compute_agreement_beyond_chance(agreed / paired, chance_agreement(mean_shares))
 
-    return _estimate_agreement_coefficient(
-        table, unit, columns, compute_corrected_agreement, name=name, level=level
-    )
+    return _estimate_agreement_coefficient(table, unit, columns, compute_corrected_agreement, level=level)
 
 
 def _compute_agreement_beyond_chance(agreed: Floats, by_chance: Floats) -> Floats:
@@ -129,7 +122,6 @@ def krippendorff_alpha(counts: ArrayLike, unit: ArrayLike | None = None, *, leve
         units,
         [*paired.T, *coincidences.T],
         _compute_ordinal_alpha,
-        name="Krippendorff's α, ordinal",
         level=level,
     )
 
@@ -160,9 +152,7 @@ def cohen_kappa(first: ArrayLike, second: ArrayLike, *, unit: ArrayLike, level: 
         return _compute_agreement_beyond_chance(shares[..., 0], by_chance)
 
     columns = [np.ones(len(agreed)), agreed, *of_first.T, *of_second.T]
-    return _estimate_agreement_coefficient(
-        of_first + of_second, unit, columns, compute_kappa, name="Cohen's κ", level=level
-    )
+    return _estimate_agreement_coefficient(of_first + of_second, unit, columns, compute_kappa, level=level)
 
 
 def _estimate_agreement_coefficient(
@@ -171,7 +161,6 @@ def _estimate_agreement_coefficient(
     columns: Sequence[ArrayLike],
     function: Statistic,
     *,
-    name: str,
     level: float,
 ) -> Estimate:
     """Compute an agreement coefficient from the sums of the columns, with a jackknife interval.
@@ -185,9 +174,9 @@ def _estimate_agreement_coefficient(
     elif np.count_nonzero(counts.sum(axis=0)) == 1:
         why = SAME
     if why:
-        return Estimate(level=level, method=METHOD.format(name=name), note=why)
+        return Estimate(level=level, note=why)
     items = np.arange(len(counts)) if unit is None else unit
-    estimate = _jackknife_coefficient(items, columns, function, name=name, level=level)
+    estimate = _jackknife_coefficient(items, columns, function, level=level)
     has_other_verdict = counts < sizes[:, None]
     if has_other_verdict.sum(axis=0).min() >= FEWEST_OFF:
         return estimate
@@ -199,7 +188,6 @@ def _jackknife_coefficient(
     columns: Sequence[ArrayLike],
     function: Statistic,
     *,
-    name: str,
     level: float,
 ) -> Estimate:
     """Compute a coefficient from the sums of the columns; undefined if it is below −1, which is impossible.
@@ -211,8 +199,8 @@ def _jackknife_coefficient(
     sums = sum_columns_by_unit(units, *columns)
     estimate = jackknife(sums, function, level=level, bounds=(-1.0, 1.0))
     if estimate.value is not None and estimate.value < -1 - ROUNDING:
-        estimate = Estimate(level=level, note=IMPOSSIBLE)
-    return replace(estimate, method=METHOD.format(name=name))
+        return Estimate(level=level, note=IMPOSSIBLE)
+    return estimate
 
 
 def intraclass_correlation(
@@ -229,7 +217,7 @@ def intraclass_correlation(
     y = np.asarray(scores, dtype=float)
     size, total, squares = sum_columns_by_unit(np.asarray(item), np.ones(len(y)), y, y**2).T
     if size.max(initial=0) < 2:
-        return Estimate(level=level, method=METHOD.format(name="ICC(1)"), note=NOT_PAIRED)
+        return Estimate(level=level, note=NOT_PAIRED)
 
     def compute_correlation(sums: Floats) -> Floats:
         items, n, total, squared_sizes, between, squares = np.moveaxis(sums, -1, 0)
@@ -239,4 +227,4 @@ def intraclass_correlation(
         return np.asarray((among - within) / (among + (raters - 1) * within))
 
     columns = (np.ones(len(size)), size, total, size**2, total**2 / size, squares)
-    return _jackknife_coefficient(unit, columns, compute_correlation, name="ICC(1)", level=level)
+    return _jackknife_coefficient(unit, columns, compute_correlation, level=level)

@@ -37,8 +37,7 @@ def estimate_proportion(
     by_unit = sum_columns_by_unit(index, hits, np.ones(len(hits)))
     trials = len(hits)
     count = len(by_unit)
-    method = "Wilson score interval" + (" for the effective number of trials" if count < trials else "")
-    result = Estimate(level=level, n=count, method=method)
+    result = Estimate(level=level, n=count)
     if not trials:
         return result.with_note(NO_DATA)
     share = float(hits.mean())
@@ -78,12 +77,9 @@ def run_pooled_binomial_test(wins: int, losses: int) -> Estimate:
             method=BINOMIAL,
             note="every rating is a tie",
             smallest_p=1.0,
-            unit="rating",
         )
     p = float(stats.binomtest(wins, n, 0.5).pvalue)
-    return Estimate(
-        value=wins / n, p=p, n=n, unit="rating", method=BINOMIAL, smallest_p=math.ldexp(1.0, 1 - n)
-    )
+    return Estimate(value=wins / n, p=p, n=n, method=BINOMIAL, smallest_p=math.ldexp(1.0, 1 - n))
 
 
 def find_detectable_share(

@@ -291,7 +291,7 @@ def _refuse_unnamed_models(table: pd.DataFrame) -> None:
         "a column rater_kind with {kinds} in every row. {offer}If all are models, write --set "
         "rater_kind=model",
         offer=offer,
-        names=join_first_parts(list(map(repr, names)), MAX_NUMBERS, join=", "),
+        names=join_first_parts(map(repr, names), MAX_NUMBERS, join=", "),
         kinds=" or ".join(KINDS[:-1]),
     )
 
@@ -361,7 +361,7 @@ def _refuse_ids_of_other_pairs(table: pd.DataFrame, reading: Reading) -> None:
         if not is_once or len(couples) < _CROSSED * largest or len(rows) < _CROSSED * rows["name"].nunique():
             continue
         first = couples["id"].iloc[0]
-        others = join_first_parts(list(map(repr, couples["name"][couples["id"] == first])), 3, join=", ")
+        others = join_first_parts(map(repr, couples["name"][couples["id"] == first]), 3, join=", ")
         heading, column = (reading.find_column(role) or role for role in ("pair_id", name))
         by_name, by_id = (format_set_options(f"columns.pair_id={text}") for text in (column, heading))
         other = (

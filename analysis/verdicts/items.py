@@ -301,7 +301,7 @@ def _find_prompt_in_joined_columns(table: Table) -> str:
 def _describe_shared_cells(names: Sequence[str]) -> str:
     """Ask whether pairs with the same cell in one of these columns share a prompt."""
     return (
-        f"several pairs have the same {join_with_and(list(map(repr, names[:MAX_OFFERS])))}. If they share a "
+        f"several pairs have the same {join_with_and(map(repr, names[:MAX_OFFERS]))}. If they share a "
         "prompt, they are not independent: write "
         f"{format_column_options('prompt_id', names[:MAX_OFFERS])}. If they do not, write "
         "--set columns.prompt_id="
@@ -426,7 +426,7 @@ def _use_or_refuse_possible_item(table: Table, items: ItemColumns, free: Sequenc
     is_alone = groups_rows and "rater" in table and pair_columns == unknown == likely[:1]
     if is_alone and simplify_heading(unknown[0]) not in GROUPS:
         return _find_items_by_heading(table, likely, ())
-    listed = join_with_and(list(map(repr, unknown[:MAX_OFFERS])))
+    listed = join_with_and(map(repr, unknown[:MAX_OFFERS]))
     offers = format_column_options("pair_id", pair_columns[:MAX_OFFERS] or ["HEADING,HEADING"])
     raise StudyError(
         f"several rows have the same {listed}, and nothing says whether they are about the same texts. If a "

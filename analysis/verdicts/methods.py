@@ -231,7 +231,7 @@ def _use_method_columns(table: Table, nouns: str) -> bool:
         named = [couple for couple in named if couple == named[0] or len(couple[0]) > 1]
     candidates = named or [couple for couple, _ in couples]
     if len({tuple(table.number_rows(*couple)) for couple in candidates}) > 1:
-        listed = join_with_and([" and ".join(couple) for couple in candidates])
+        listed = join_with_and(" and ".join(couple) for couple in candidates)
         raise StudyError(f"the methods could be {listed}; rename the right ones to method_a and method_b")
     if named:
         for heading, name in zip(named[0], METHODS, strict=True):

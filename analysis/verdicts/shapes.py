@@ -233,7 +233,7 @@ def _use_columns_that_mark_winners(table: Table) -> bool:
         return True
     is_tied = (total == 0) & marks.notna().any(axis=1) & (len(words) == 2)
     if is_tied.any():
-        listed = join_with_and(list(words))
+        listed = join_with_and(words)
         table.notes.append(f"{int(is_tied.sum())} rows in which none of {listed} is 1 are read as ties")
     winner = marks.fillna(0).idxmax(axis=1).map(words)
     verdict = winner.where(total > 0).mask(is_tied, TIE)
@@ -290,7 +290,7 @@ def _expand_counted_wins(table: Table, marks: pd.DataFrame, names: Mapping[str, 
     Raises:
         StudyError: The columns do not hold counts, or count too many wins, or another column counts, too.
     """
-    listed = join_with_and(list(names))
+    listed = join_with_and(names)
     declared = table.declared_words
     are_counts = all(
         has_word(name, "counting") or is_tie(word) or name in declared for name, word in names.items()
@@ -633,7 +633,7 @@ def _refuse_sides_beside_methods(table: Table, names: Sequence[str]) -> None:
 
 def _explain_how_to_declare_headings(table: Table, names: Sequence[str]) -> str:
     """Write a message that explains how to declare the headings of a wide table, such as a survey."""
-    listed = f"{join_with_and([repr(name) for name in names[:3]])}{', …' if names[3:] else ''}"
+    listed = f"{join_with_and(repr(name) for name in names[:3])}{', …' if names[3:] else ''}"
     columns = count_in_words(len(names), "column")
     start = f"verdicts are in {columns} ({listed}), and nothing says what their headings are"
     roles = [role for role in _MEANINGS if role not in table]

@@ -281,7 +281,7 @@ def _find_columns_of_first_side(table: Table, words: pd.DataFrame, certain: Sequ
         return certain
     names = words["verdict"][sided].unique()
     raise StudyError(
-        f"the verdicts {join_with_and(list(map(repr, names)))} name sides, and no column says which method "
+        f"the verdicts {join_with_and(map(repr, names))} name sides, and no column says which method "
         "was on which side. Add a column shown_first, or left and right, with the methods. If the sides "
         f"never changed, declare what they mean: {offer_word_settings(names)}"
     )

@@ -270,7 +270,7 @@ def _read_items(files: Sequence[VerdictFile], headings: set[str]) -> pd.DataFram
         items,
         items["_id"].duplicated(),
         "{names}: two items have the id {_id!r} ({where}); give each item an id of its own",
-        names=join_with_and([str(file.path) for file in files]),
+        names=join_with_and(str(file.path) for file in files),
     )
     return items.set_index("_id").rename_axis(None)
 
@@ -294,7 +294,7 @@ def recognise_format(file: VerdictFile, columns: Mapping[str, str]) -> str:
         names = [name for name in names if not FOREIGN[name].asks]
     if len(names) > 1:
         raise StudyError(
-            f"{file.path} could be {join_with_and([FOREIGN[name].what for name in names])}; say which: "
+            f"{file.path} could be {join_with_and(FOREIGN[name].what for name in names)}; say which: "
             f"--set format={' or --set format='.join(names)}"
         )
     return names[0] if names else TABLE

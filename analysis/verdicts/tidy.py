@@ -351,8 +351,8 @@ def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None
                 "empty cells. "
             )
         raise StudyError(
-            f"{join_with_and(list(map(repr, names)))} may say which rows do not count. If rows with "
-            f"{join_first_parts(list(map(repr, words)), 3)} do not count, write "
+            f"{join_with_and(map(repr, names))} may say which rows do not count. If rows with "
+            f"{join_first_parts(map(repr, words), 3)} do not count, write "
             f"{format_column_options(EXCLUDED, [','.join(names)])}. {opposite}If all rows count, write "
             f"{format_column_options(EXCLUDED, [''])}"
         )
@@ -387,7 +387,7 @@ def _refuse_names_of_checks(table: Table) -> None:
         checks = [text for text in texts if _CHECK.fullmatch(text.split(":")[0].strip())]
         if checks and len(checks) < len(texts) and EXCLUDED not in table.declared_columns:
             raise StudyError(
-                f"{join_first_parts(list(map(repr, checks)), 3)} may be for practice, or check the rater. If "
+                f"{join_first_parts(map(repr, checks), 3)} may be for practice, or check the rater. If "
                 f"so, remove the rows. If they count, write {format_column_options(EXCLUDED, [''])}"
             )
 
@@ -493,7 +493,7 @@ def _leave_out_other_questions(table: Table) -> None:
         raise StudyError("no answer is a verdict; write the methods, A, B, left, right or tie")
     if other := sorted(set(criterion.dropna()) - criteria_with_verdicts):
         table.unused += other
-        table.notes.append(f"not read, since no answer is a verdict: {join_with_and(list(map(repr, other)))}")
+        table.notes.append(f"not read, since no answer is a verdict: {join_with_and(map(repr, other))}")
         table.set_frame(table.frame[criterion.isin(criteria_with_verdicts)])
 
 

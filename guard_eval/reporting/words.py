@@ -1,6 +1,6 @@
 """Format numbers and names in the same way in every table and sentence."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -143,24 +143,26 @@ def count_in_words(count: int, word: str) -> str:
     return f"{count}\u00a0{word}{'' if count == 1 else 's'}"
 
 
-def join_with_and(parts: Sequence[str]) -> str:
+def join_with_and(parts: Iterable[str]) -> str:
     """Join `parts` as in a sentence.
 
     >>> join_with_and(["a", "b", "c"]), join_with_and(["a"])
     ('a, b and c', 'a')
     """
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    *others, last = parts
+    return f"{', '.join(others)} and {last}" if others else last
 
 
-def join_first_parts(parts: Sequence[str], limit: int, *, join: str = "") -> str:
+def join_first_parts(parts: Iterable[str], limit: int, *, join: str = "") -> str:
     """Join the first `limit` parts as a list, and add the number of the others.
 
     >>> join_first_parts(["a", "b", "c"], 3), join_first_parts(["a", "b", "c", "d"], 2)
     ('a, b and c', 'a, b and 2 more')
     """
-    if len(parts) <= limit:
-        return join.join(parts) if join else join_with_and(parts)
-    return f"{(join or ', ').join(parts[:limit])} and {len(parts) - limit} more"
+    listed = list(parts)
+    if len(listed) <= limit:
+        return join.join(listed) if join else join_with_and(listed)
+    return f"{(join or ', ').join(listed[:limit])} and {len(listed) - limit} more"
 
 
 def join_distinct_names(methods: Iterable[str]) -> str:

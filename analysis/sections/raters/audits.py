@@ -147,7 +147,7 @@ def find_redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
         yield FindingRow(
             kind="redundant criteria",
             what=(
-                f"{join_with_and([names[index] for index in group])} carry the same verdict on {same} of "
+                f"{join_with_and(names[index] for index in group)} carry the same verdict on {same} of "
                 f"{count_in_words(len(whole), 'showing')}, any two with "
                 f"κ\u00a0≥\u00a0{format_number(least)}: they hardly count as separate evidence"
             ),

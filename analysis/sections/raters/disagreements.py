@@ -92,7 +92,7 @@ def _describe_largest_disagreement(rows: Sequence[DisagreementRow]) -> str:
     criteria = dict.fromkeys(
         find_criterion_title(row.criterion) for row in first if row.disagreement == worst
     )
-    return f"Up to {format_percent(worst, 0)} disagreement, on {join_with_and(list(criteria))}"
+    return f"Up to {format_percent(worst, 0)} disagreement, on {join_with_and(criteria)}"
 
 
 def make_section(evidence: Evidence) -> Section | None:

@@ -115,7 +115,7 @@ def describe_exclusions(exclusions: Sequence[Exclusion], kind: str) -> str:
     of_kind.sort(key=lambda rater: (rater.results == "after", rater.included))
     for decisions, raters in group_by(of_kind, lambda rater: rater.decisions).items():
         reasons = Counter(rater.reason for rater in raters)
-        why = join_with_and([reason if n == 1 else f"{reason}, {n} raters" for reason, n in reasons.items()])
+        why = join_with_and(reason if n == 1 else f"{reason}, {n} raters" for reason, n in reasons.items())
         count = count_in_words(len(raters), "rater")
         parts.append(f"{count} {decisions} the results were first seen ({why})")
     return " and ".join(parts)

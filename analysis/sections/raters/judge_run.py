@@ -135,7 +135,7 @@ def describe_mixed_verdict_forms(evidence: Evidence) -> tuple[str, ...]:
     prompts = [row for row in evidence.context.judging.prompts if row.verdicts]
     return tuple(
         f"The verdicts of {judge} were asked for in different ways, which may change them: "
-        f"{join_with_and([f'{row.verdicts} with {row.manner}' for row in rows])}."
+        f"{join_with_and(f'{row.verdicts} with {row.manner}' for row in rows)}."
         for judge, rows in group_by(prompts, lambda row: row.judge).items()
         if len(rows) > 1
     )

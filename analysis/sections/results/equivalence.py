@@ -129,4 +129,4 @@ def make_section(evidence: Evidence) -> Section | None:
 def _answer_question(rows: Sequence[EquivalenceRow]) -> str:
     """Answer the section's question: count the results with each conclusion."""
     counts = Counter(row.conclusion for row in rows)
-    return join_with_and([f"{count} {conclusion}" for conclusion, count in counts.most_common()])
+    return join_with_and(f"{count} {conclusion}" for conclusion, count in counts.most_common())
