@@ -56,6 +56,7 @@ MAX_COLUMNS = 2048
 
 _VERDICTS = frozenset(("verdict", *HEADINGS["marking"], *HEADINGS["names"]["verdict"]))
 """Headings of a verdict inside a record."""
+_RATERS = frozenset(("rater", *HEADINGS["names"]["rater"]))
 NESTED = "nested"
 """The key in a table's `attrs` that lists each column with lists or objects, and where the first one is."""
 
@@ -188,7 +189,9 @@ class VerdictFile:
         records: Iterable[tuple[int, Record]] = self.records
         names = [name for name, value in self.first.items() if not isinstance(value, dict)]
         if self.rows.headings is None:
-            records = ((number, answer) for number, record in records for answer in _split_answers(record))
+            records = (
+                (number, answer) for number, record in records for answer in _split_answers(number, record)
+            )
             if not find_method_headings(names, SYSTEMS):
                 records = ((number, flatten_objects(record)) for number, record in records)
         frame = self.build_table(records, self.rows.headings or ())
@@ -245,8 +248,11 @@ class VerdictFile:
         return frame
 
 
-def _split_answers(record: Record) -> list[Record]:
-    """Return a record for each answer, if the verdicts on an item are in one list of objects."""
+def _split_answers(number: int, record: Record) -> list[Record]:
+    """Return a record for each answer, if the verdicts on an item are in one list of objects.
+
+    The number of the record tells items apart that have no id.
+    """
     lists = {
         name: value
         for name, value in record.items()
@@ -257,13 +263,17 @@ def _split_answers(record: Record) -> list[Record]:
         return [record]
     [(name, answers)] = lists.items()
     return [
-        item | {f"{name}.{key}" if key in item else key: value for key, value in answer.items()}
+        item
+        | {f"{name}.{key}" if key in item else key: value for key, value in answer.items()}
+        | {"record": number}
         for answer in answers
     ]
 
 
 def _is_answer(value: object) -> bool:
-    return isinstance(value, dict) and not _VERDICTS.isdisjoint(map(simplify_heading, value))
+    """Return whether a value is the record of a verdict. A label without a rater may be that of an option."""
+    headings = set(map(simplify_heading, value)) if isinstance(value, dict) else set()
+    return bool(headings & _VERDICTS) and (headings.isdisjoint({"label"}) or bool(headings & _RATERS))
 
 
 @contextmanager

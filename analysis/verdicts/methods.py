@@ -23,7 +23,12 @@ from analysis.verdicts.table import (
 )
 from analysis.verdicts.words import NUMBER, find_word_meaning, format_set_options, format_word_setting, is_tie
 from guard_eval.errors import StudyError
-from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
+from guard_eval.files.headings import (
+    differ_only_in_side,
+    prefer_plain_headings,
+    simplify_heading,
+    split_heading_words,
+)
 from guard_eval.records import TIE
 from guard_eval.reporting.words import join_first_parts, join_with_and
 
@@ -201,7 +206,9 @@ def find_method_headings(headings: Sequence[str], nouns: str) -> list[tuple[Coup
     Raises:
         StudyError: There is a heading of a third method.
     """
-    plain = {simplify_heading(name): name for name in headings}
+    names = prefer_plain_headings(headings)
+    count = Counter(map(simplify_heading, names))  # inputs.model_a and outputs.model_a may differ
+    plain = {key: name for name in names if count[key := simplify_heading(name)] == 1}
     matches = filter(None, (re.fullmatch(_COUPLE.format(nouns), text) for text in plain))
     couples = []
     for match in matches:

@@ -20,7 +20,12 @@ from pandas.api.types import infer_dtype
 from analysis.verdicts.reading import Reading, Role
 from analysis.verdicts.words import find_word_meaning, format_set_options, simplify_word
 from guard_eval.errors import StudyError
-from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
+from guard_eval.files.headings import (
+    differ_only_in_side,
+    prefer_plain_headings,
+    simplify_heading,
+    split_heading_words,
+)
 from guard_eval.records import RaterKind
 from guard_eval.reporting.words import join_first_parts, join_with_and
 
@@ -360,7 +365,8 @@ class Table:
 
     def find_headings(self, plain_names: Iterable[str]) -> list[str]:
         """Return the columns whose simplified headings are among these names, in the order of the names."""
-        return [name for plain in plain_names for name in self.names if simplify_heading(name) == plain]
+        headings = [name for plain in plain_names for name in self.names if simplify_heading(name) == plain]
+        return prefer_plain_headings(headings)
 
     def choose_column(self, role: str, names: Sequence[str], is_same: Callable[[str, str], bool]) -> None:
         """Use the first of several equal columns for a role.

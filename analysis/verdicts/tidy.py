@@ -52,7 +52,7 @@ from analysis.verdicts.table import (
 )
 from analysis.verdicts.words import NUMBER, find_word_meaning, names_side, offer_word_settings, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
-from guard_eval.files.headings import simplify_heading
+from guard_eval.files.headings import prefer_plain_headings, simplify_heading
 from guard_eval.reporting.words import join_first_parts, join_with_and
 
 WORDS = "words"
@@ -172,7 +172,7 @@ def _rename_to_standard_columns(table: Table) -> None:
         raise StudyError(
             f"the setting columns has a heading twice: {', '.join(headings.values())}; write each once"
         )
-    for heading in table.names:
+    for heading in prefer_plain_headings(table.names):
         name = heading if heading in SHOWN else _OWN.get(simplify_heading(heading), "")
         if heading in name_of or not name:
             continue

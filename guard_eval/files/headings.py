@@ -1,6 +1,7 @@
 """Compare headings of tables without case, spaces and signs."""
 
 import re
+from collections.abc import Sequence
 from functools import cache
 
 _SIDES = frozenset(
@@ -30,6 +31,16 @@ def simplify_heading(heading: str) -> str:
     ('pairid', 'modela')
     """
     return "".join(filter(str.isalnum, _PREFIX.sub("", heading).casefold()))
+
+
+def prefer_plain_headings(headings: Sequence[str]) -> list[str]:
+    """Return the headings without those that have a prefix and are another heading without it.
+
+    >>> prefer_plain_headings(["meta.winner", "winner", "meta.rater"])
+    ['winner', 'meta.rater']
+    """
+    plain = {simplify_heading(name) for name in headings if not _PREFIX.match(name)}
+    return [name for name in headings if not _PREFIX.match(name) or simplify_heading(name) not in plain]
 
 
 @cache

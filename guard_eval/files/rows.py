@@ -400,7 +400,7 @@ def _read_json_file(path: Path, text: str, *, is_lines: bool) -> RowFile:
     if is_lines or _has_json_lines(text):
         return RowFile(path, LINE, None, parse_json_lines(str(path), text))
     value = _parse_json(str(path), text) if text.strip() else []
-    return RowFile(path, RECORD, None, enumerate(_find_json_records(value), start=1))
+    return RowFile(path, RECORD, None, enumerate(_find_json_records(path, value), start=1))
 
 
 def _has_json_lines(text: str) -> bool:
@@ -413,7 +413,7 @@ def _has_json_lines(text: str) -> bool:
     return len(lines) > 1
 
 
-def _find_json_records(value: object) -> list[object]:
+def _find_json_records(path: Path, value: object) -> list[object]:
     """Return the records of a JSON document: a list, a list in an object, or a format of pandas."""
     if not isinstance(value, dict):
         return value if isinstance(value, list) else [value]
@@ -422,21 +422,29 @@ def _find_json_records(value: object) -> list[object]:
         return [dict(zip(map(str, columns), row, strict=False)) for row in rows]
     if isinstance(rows, dict):  # a task of Label Studio
         return [value]
-    lists = {key: cells for key, cells in value.items() if isinstance(cells, list) and cells}
     # The messages of a chat are no records.
-    records = {key: cells for key, cells in lists.items() if all(map(_is_record, cells))}
-    joined = _join_similar_records(records) if len(records) == len(lists) else []
-    return joined or _find_nested_records(value) or max(records.values(), key=len, default=[value])
+    records = {
+        key: cells
+        for key, cells in value.items()
+        if isinstance(cells, list) and cells and all(map(_is_record, cells))
+    }
+    # Lists of raters and of verdicts are no columns, even if they have the same length.
+    columns = _find_nested_records(value) if 2 * len(records) < len(value) else []
+    longest: list[Any] = max(records.values(), key=lambda rows: (len(rows), len(rows[0])), default=[value])
+    return columns or _join_similar_records(path, records) or longest
 
 
 def _is_record(value: object) -> bool:
     return isinstance(value, dict) and "role" not in value
 
 
-def _join_similar_records(lists: Mapping[str, list[dict[str, object]]]) -> list[object]:
+def _join_similar_records(path: Path, lists: Mapping[str, list[dict[str, object]]]) -> list[object]:
     """Return the records of all lists that have mostly the headings of the longest list, each with its key.
 
     Without a second list of this kind, return none.
+
+    Raises:
+        StudyError: A record is in two lists, so one may be a copy, or an item may be in each without its id.
     """
     headings = max(lists.values(), key=len, default=[{}])[0].keys()
     similar = [
@@ -444,7 +452,14 @@ def _join_similar_records(lists: Mapping[str, list[dict[str, object]]]) -> list[
         for key, records in lists.items()
         if 2 * len(headings & records[0].keys()) >= len(headings | records[0].keys())
     ]
-    return [{"key": key, **record} for key in similar for record in lists[key]] if len(similar) > 1 else []
+    if len(similar) < 2:
+        return []
+    texts = [text for key in similar for text in set(map(str, lists[key]))]
+    if len(set(texts)) < len(texts):
+        raise StudyError(
+            f"{path}: {' and '.join(similar[:2])} have equal records; remove copies, or add each item's id"
+        )
+    return [{"key": key, **record} for key in similar for record in lists[key]]
 
 
 def _find_nested_records(value: dict[str, Any]) -> list[object]:

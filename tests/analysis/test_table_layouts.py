@@ -303,7 +303,7 @@ def row_names():
         ("rows.json", VOTES.set_index(VOTES["item"].map("q{}".format)).to_json(orient="index")),
         ("lists.json", json.dumps(VOTES.to_dict("list"))),
         ("wrapped.json", json.dumps({"version": 1, "votes": VOTES.to_dict("records")})),
-        ("other_key.json", json.dumps({"raters": [{"id": "r"}], "pairs": VOTES.to_dict("records")})),
+        ("other_key.json", json.dumps({"raters": [{"id": "r"}] * 30, "pairs": VOTES.to_dict("records")})),
         ("nested.json", json.dumps(nest_cells(VOTES))),
         ("prefixes.csv", VOTES.rename(columns="inputs/{}".format).to_csv(index=False)),
         ("unread.json", VOTES.assign(tags=[["a"]] * 30).to_json(orient="records")),
@@ -337,7 +337,7 @@ def test_list_in_a_column_that_is_read_is_refused(tmp_path, name, cell):
     assert f"votes.json, record 1: {name} is a list or an object" in refusal(path)
 
 
-@pytest.mark.parametrize("layout", ["votes of an item", "by rater", "by item"])
+@pytest.mark.parametrize("layout", ["votes of an item", "votes without ids", "by rater", "by item"])
 def test_lists_of_verdicts_are_read_whole(tmp_path, layout):
     """Ten items. Each has a vote of `u` for alpha, and every other one a vote of `v` for beta."""
     votes = [
@@ -356,12 +356,43 @@ def test_lists_of_verdicts_are_read_whole(tmp_path, layout):
             }
             for n, group in enumerate(of_items)
         ],
+        "votes without ids": [
+            {**AB, "votes": [{"annotator": vote["annotator"], "winner": vote["winner"]} for vote in group]}
+            for group in of_items
+        ],
         "by rater": {rater: [AB | vote for vote in votes if vote["annotator"] == rater] for rater in "uv"},
         "by item": {f"item {n}": [AB | vote for vote in group] for n, group in enumerate(of_items)},
     }[layout]
     path = tmp_path / "votes.json"
     path.write_text(json.dumps(content))
     assert counts(path) == ("10/0/5", 10)
+
+
+def test_equal_records_in_two_lists_are_refused(tmp_path):
+    path = tmp_path / "votes.json"
+    rows = [{**AB, "winner": "model_a"}] * 4
+    path.write_text(json.dumps({"version": 1, "raw": rows, "cleaned": rows[:3]}))
+    assert "raw and cleaned have equal records" in refusal(path)
+
+
+def test_options_with_labels_are_no_verdicts(tmp_path):
+    path = tmp_path / "votes.json"
+    options = [{"label": "A"}, {"label": "B"}]
+    path.write_text(json.dumps([{"id": n, **AB, "human": "A", "options": options} for n in range(4)]))
+    assert counts(path) == ("4/0/0", 4)
+
+
+@pytest.mark.parametrize("inner", ["winner", "model_a", "annotator", "item"])
+def test_plain_heading_comes_before_one_with_a_path(inner):
+    table = VOTES.assign(**{f"meta.{inner}": [f"x{n}" for n in range(30)]})
+    assert counts(table) == counts(VOTES)
+    assert f"meta.{inner}" in analysis.read(table).attrs["reading"].unused
+
+
+def test_headings_with_two_paths_are_asked_about():
+    inner = VOTES.rename(columns={"model_a": "inputs.model_a", "model_b": "inputs.model_b"})
+    table = inner.assign(**{"outputs.model_a": "x", "outputs.model_b": "y"})
+    assert "nothing says which methods were compared" in refusal(table)
 
 
 def test_first_of_several_columns_of_objects_is_named(tmp_path):
