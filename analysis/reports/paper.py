@@ -205,13 +205,8 @@ def _write_result_sentence(evidence: Evidence) -> str:
     covered = evidence.rows(count_pairs_and_ratings)
     rows = evidence.rows(select_rows_for_report_answer)
     ranked = _select_rankings_of_first_raters(evidence)
-    test = _describe_tests(evidence, rows, ", two-sided")
     if ranked:
         covered = [row for row in covered if row.rater_group == ranked[0][0].rater_group]
-        tests = [rows[0].any_difference_test for rows in ranked if rows[0].p_any_difference is not None]
-        test = tests[0] if tests else "without a test of any difference"
-        if len(tests) > 1:
-            test += f", corrected by {CORRECTION_NAMES[evidence.adjustment]} over {len(tests)} criteria"
     lines = write_sentences_from_template(
         "sentence",
         evidence,
@@ -219,9 +214,10 @@ def _write_result_sentence(evidence: Evidence) -> str:
         pairs=join_with_and(
             count_in_words(count, "pair") for count in dict.fromkeys(row.pairs for row in covered)
         ),
-        ranked=ranked[:MAX_RESULTS],
+        ranked=ranked,
         most=MAX_RESULTS,
-        test=test,
+        test=_describe_tests(evidence, rows, ", two-sided"),
+        correction=CORRECTION_NAMES[evidence.adjustment],
         verdict_word=describe_conclusion,
     )
     return "".join(lines)

@@ -18,6 +18,7 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
+from analysis.reports.sentences import TEMPLATES
 from analysis.scores.scores import Planned, add_composite_results
 from analysis.sections.results.by_column import SPLITTING
 from analysis.verdicts.checks import check_verdicts
@@ -27,6 +28,7 @@ from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
 from guard_eval.records import PEOPLE_OF, Contest, Pair, find_deciding_group, hash_text
 from guard_eval.reporting.escaping import escape_markdown
+from guard_eval.reporting.rendering import render_template_lines
 from guard_eval.reporting.words import KIND_PLACE, format_rater_kind
 from guard_eval.reporting.writing import resolve_write_target
 from guard_eval.rubric import CRITERIA, select_criteria
@@ -235,18 +237,13 @@ def compare_with_written_plan(study: Study, pairs: Sequence[Pair]) -> tuple[str,
     text = read_text(path)
     planned = dict(HASH.findall(text))
     verdicts = _VERDICTS.search(text)
-    if not planned or verdicts is None:
-        return (f"{PLAN} holds no hash of settings, so it cannot be compared with the study.",)
-    if verdicts[1] != "0":
-        return (f"{PLAN} was written when {verdicts[1]} verdicts existed, so it is no preregistration.",)
-    current = hash_plan_parts(study, pairs)
-    parts = [
-        f"the {name} are unchanged"
-        if before == current.get(name)
-        else f"the {name} DIFFER ({before:.16} there, {current.get(name, ''):.16} now)"
-        for name, before in planned.items()
-    ]
-    return (f"Preregistration: compared with {PLAN}, {'; '.join(parts)}.",)
+    return render_template_lines(
+        TEMPLATES / "written_plan.txt.j2",
+        file=PLAN,
+        planned=planned,
+        verdicts=verdicts and verdicts[1],
+        current=hash_plan_parts(study, pairs),
+    )
 
 
 def hash_plan_parts(study: Study, pairs: Sequence[Pair]) -> dict[str, str]:

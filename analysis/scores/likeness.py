@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,9 @@ from scipy.stats import binom
 from guard_eval.errors import format_count
 from guard_eval.estimate import Floats, adjust_p_values, sum_columns_by_unit
 from guard_eval.records import record
+from guard_eval.reporting.rendering import render_template_lines
 
+_TEMPLATE = Path(__file__).parent / "templates" / "signs.txt.j2"
 RARE = 0.001
 """The largest corrected p for which agreement with a judge is a sign. Honest raters rarely reach it."""
 ADVANCE = 0.175
@@ -61,11 +64,6 @@ class JudgeLikeness:
         is_rare = self.p_adjusted is not None and self.p_adjusted <= RARE
         return is_rare and self.same / self.pairs >= self.expected + ADVANCE
 
-    def describe_agreement(self) -> str:
-        """Describe in a phrase how often the person agrees with the judge."""
-        expected = f"{self.criterion}; {100 * self.expected:.0f}\u00a0% expected"
-        return f"agrees with {self.judge} on {self.same} of {self.pairs} pairs ({expected})"
-
 
 def make_judge_likeness_rows(kind: str, people: pd.DataFrame, judged: pd.DataFrame) -> list[JudgeLikeness]:
     """Return each person's agreement with each judge by criterion, if they share pairs.
@@ -111,13 +109,9 @@ def describe_signs_of_llm_use(rows: Iterable[JudgeLikeness], conduct: Conduct) -
         is_used = any(counts.get(what, 0) >= fewest for what, (_, fewest) in CONDUCT.items())
         closest = nearest.get(name)
         if is_used or (closest is not None and closest.is_suspicious):
-            counted = [
-                f"{words} on {format_count(counts[what], 'pair')}"
-                for what, (words, _) in CONDUCT.items()
-                if counts.get(what)
-            ]
-            counted = counted or ["no copied text and no program on the page was counted"]
-            signs[name] = "; ".join([closest.describe_agreement(), *counted] if closest else counted)
+            (signs[name],) = render_template_lines(
+                _TEMPLATE, closest=closest, counts=counts, conduct=CONDUCT, count=format_count
+            )
     return signs
 
 

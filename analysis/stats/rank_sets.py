@@ -65,13 +65,12 @@ class Comparisons:
         lost, tied, won = counts
         return won + lost.T, tied + tied.T
 
-    def sum_net_wins(self, unit_or_rater: Integers) -> Floats:
-        """Return each method's weighted wins minus losses by unit, or by rater, [units or raters, K]."""
-        groups = int(unit_or_rater.max()) + 1
-        net_wins = np.zeros((groups, self.method_count))
+    def sum_net_wins(self) -> Floats:
+        """Return each method's weighted wins minus losses by unit, [units, K]."""
+        net_wins = np.zeros((len(self.strata), self.method_count))
         net_win = self.weight * (self.points - 1)
-        np.add.at(net_wins, (unit_or_rater, self.first), net_win)
-        np.add.at(net_wins, (unit_or_rater, self.second), -net_win)
+        np.add.at(net_wins, (self.unit, self.first), net_win)
+        np.add.at(net_wins, (self.unit, self.second), -net_win)
         return net_wins
 
     def count_units_by_method(self) -> Integers:

@@ -54,28 +54,22 @@ def write_results(measured: MeasurementResult, folder: Path) -> None:
     from guard_eval.reporting.drawing import make_standalone_svg  # noqa: PLC0415
 
     drawings = list(draw_metric_figures(measured.scores))
-    files = _make_data_files(measured) | {
-        "metrics.md": render_metrics_page(measured, ".md"),
-        "metrics.tex": render_metrics_page(measured, ".tex"),
-        "metrics.html": render_metrics_page(measured, ".html", [drawing.svg for drawing in drawings]),
-    }
-    files |= {f"figures/{drawing.name}.svg": make_standalone_svg(drawing) for drawing in drawings}
-    write_folder(folder, files)
-
-
-def _make_data_files(measured: MeasurementResult) -> dict[str, bytes | str]:
-    """Return the contents of the data files, by file name. Numbers are not rounded."""
     facts = {
         "scores": measured.scores,
         "differences": measured.differences,
         "settings": measured.settings,
         "warnings": measured.warnings,
     }
-    return {
+    files: dict[str, bytes | str] = {
         "scores.csv": make_csv_from_records(Score, measured.scores),
         "differences.csv": make_csv_from_records(Difference, measured.differences),
         "metrics.json": to_json(facts),
+        "metrics.md": render_metrics_page(measured, ".md"),
+        "metrics.tex": render_metrics_page(measured, ".tex"),
+        "metrics.html": render_metrics_page(measured, ".html", [drawing.svg for drawing in drawings]),
     }
+    files |= {f"figures/{drawing.name}.svg": make_standalone_svg(drawing) for drawing in drawings}
+    write_folder(folder, files)
 
 
 def make_score_tables(scores: Sequence[Score], *, intervals: bool = False) -> list[Table]:

@@ -256,7 +256,7 @@ def _rank_connected_methods(
     errors = compared.estimate_errors(compared.shrink_strengths(parameters), sampled)
     largest = draw_largest_errors(errors, seed=evidence.seed)
     widths = errors.widen_errors_of_few_units(compared.count_units_by_method(), level=level)
-    nets = compared.sum_net_wins(by_unit.codes)
+    nets = compared.sum_net_wins()
     half_width = find_simultaneous_half_width(largest, level=level)
     sets = find_rank_sets(expected, widths, nets, half_width=half_width, level=level)
     why_none, caution = _explain_missing_ranks(evidence, by_unit, sampled)
