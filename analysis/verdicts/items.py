@@ -411,7 +411,7 @@ def _use_or_refuse_possible_item(table: Table, items: ItemColumns, free: Sequenc
     if any(is_called(name, "prompt_ids") for name in items.pair):
         free = [name for name in free if not is_called(name, "collections", "groups", "attributes")]
     # Of columns that group the rows equally, the first is enough.
-    free = list({table.number_rows(name).tobytes(): name for name in reversed(free)}.values())[::-1]
+    free = table.list_groupings(free)
     likely = [name for name in free if _may_column_name_item(table, name, items, is_named=is_named)]
     groups_rows = is_row and not is_named
     unknown = [n for n in free if n in likely or (groups_rows and _may_column_group_rows(table, n))]

@@ -88,15 +88,19 @@ def find_verdicts(table: Table) -> list[str]:
         return [name for name in columns if name in items] or columns
     if "verdict" not in table:
         named = table.find_common_headings("verdict")
-        is_declared = {name: table.has_declared_word(name) for name in {*columns, *named}}
-        if any(is_declared.values()):
-            named = [name for name in named if is_declared[name]]
+        words = set(table.declared_words)
+        declared = [
+            n for n in [*columns, *named] if not words.isdisjoint(map(str.strip, table.list_values(n)))
+        ]
+        if declared:
+            named = [name for name in named if name in declared]
         if not named:
             _refuse_columns_of_worse_texts(table, columns)
             if set(columns) <= set(table.find_headings(HEADINGS["answers"])):
                 named = columns
         if named:
-            table.choose_column("verdict", named, partial(_do_columns_have_same_verdicts, table))
+            are_same = all(_do_columns_have_same_verdicts(table, named[0], name) for name in named[1:])
+            table.choose_column("verdict", named, are_same=are_same)
             table.unused += named[1:]
             table.set_frame(table.frame.drop(columns=named[1:]))
             further = [name for name in columns if name not in named and not names_worse_text(name)]

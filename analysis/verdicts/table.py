@@ -7,7 +7,7 @@ differs in every row is a row number, and a column with an unknown heading may n
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -368,13 +368,13 @@ class Table:
         headings = [name for plain in plain_names for name in self.names if simplify_heading(name) == plain]
         return prefer_plain_headings(headings)
 
-    def choose_column(self, role: str, names: Sequence[str], is_same: Callable[[str, str], bool]) -> None:
-        """Use the first of several equal columns for a role.
+    def choose_column(self, role: str, names: Sequence[str], *, are_same: bool) -> None:
+        """Use the first of several columns for a role.
 
         Raises:
-            StudyError: Two of the columns are not equal.
+            StudyError: There are several columns, and they are not the same.
         """
-        if not all(is_same(names[0], name) for name in names[1:]):
+        if len(names) > 1 and not are_same:
             raise StudyError(
                 f"{role} could be {join_with_and(names)}; say which: {format_column_options(role, names)}"
             )
@@ -440,9 +440,9 @@ class Table:
         rated = self.list_existing("rater", "criterion")
         return self.count_distinct_rows(*names, *METHODS, *rated) == self.size
 
-    def group_rows_equally(self, name: str, other: str) -> bool:
-        """Return whether two columns group the rows in the same way."""
-        return bool((self.number_rows(name) == self.number_rows(other)).all())
+    def list_groupings(self, names: Sequence[str]) -> list[str]:
+        """Return the first of all columns that group the rows in the same way."""
+        return list({self.number_rows(name).tobytes(): name for name in reversed(names)}.values())[::-1]
 
     def is_determined_by(self, name: str, *keys: str) -> bool:
         """Return whether rows that are equal in `keys` always have the same cell in a column."""
@@ -488,10 +488,6 @@ class Table:
         """Return whether all cells of a column are lists or objects, which name nothing."""
         texts = self.list_values(name)
         return bool(texts) and all(map(_LIST.fullmatch, texts))
-
-    def has_declared_word(self, name: str) -> bool:
-        """Return whether a cell of a column is a word whose meaning the user has declared."""
-        return not set(self.declared_words).isdisjoint(map(str.strip, self.list_values(name)))
 
     def is_boolean(self, name: str) -> bool:
         """Return whether all cells of a column mean yes or no."""

@@ -259,7 +259,7 @@ def _use_column_with_common_heading(table: Table, role: str) -> None:
         varying = list(filter(table.has_repeats, varying)) or varying
     if named and role not in table and role not in table.declared_columns:
         # If each column has only one value, nothing says which column has the role.
-        table.choose_column(role, varying or named, table.group_rows_equally if varying else str.__eq__)
+        table.choose_column(role, varying or named, are_same=len(table.list_groupings(varying)) == 1)
 
 
 def _may_hold_verdicts(table: Table, name: str) -> bool:

@@ -426,16 +426,14 @@ def _find_json_records(path: Path, value: object) -> list[object]:
     records = {
         key: cells
         for key, cells in value.items()
-        if isinstance(cells, list) and cells and all(map(_is_record, cells))
+        if isinstance(cells, list)
+        and cells
+        and all(isinstance(cell, dict) and "role" not in cell for cell in cells)
     }
     # Lists of raters and of verdicts are no columns, even if they have the same length.
     columns = _find_nested_records(value) if 2 * len(records) < len(value) else []
     longest: list[Any] = max(records.values(), key=lambda rows: (len(rows), len(rows[0])), default=[value])
     return columns or _join_similar_records(path, records) or longest
-
-
-def _is_record(value: object) -> bool:
-    return isinstance(value, dict) and "role" not in value
 
 
 def _join_similar_records(path: Path, lists: Mapping[str, list[dict[str, object]]]) -> list[object]:
