@@ -400,7 +400,7 @@ def _read_json_file(path: Path, text: str, *, is_lines: bool) -> RowFile:
     if is_lines or _has_json_lines(text):
         return RowFile(path, LINE, None, parse_json_lines(str(path), text))
     value = _parse_json(str(path), text) if text.strip() else []
-    return RowFile(path, RECORD, None, enumerate(_find_json_records(path, value), start=1))
+    return RowFile(path, RECORD, None, enumerate(_find_json_records(value), start=1))
 
 
 def _has_json_lines(text: str) -> bool:
@@ -413,7 +413,7 @@ def _has_json_lines(text: str) -> bool:
     return len(lines) > 1
 
 
-def _find_json_records(path: Path, value: object) -> list[object]:
+def _find_json_records(value: object) -> list[object]:
     """Return the records of a JSON document: a list, a list in an object, or a format of pandas."""
     if not isinstance(value, dict):
         return value if isinstance(value, list) else [value]
@@ -433,16 +433,13 @@ def _find_json_records(path: Path, value: object) -> list[object]:
     # Lists of raters and of verdicts are no columns, even if they have the same length.
     columns = _find_nested_records(value) if 2 * len(records) < len(value) else []
     longest: list[Any] = max(records.values(), key=lambda rows: (len(rows), len(rows[0])), default=[value])
-    return columns or _join_similar_records(path, records) or longest
+    return columns or _join_similar_records(records) or longest
 
 
-def _join_similar_records(path: Path, lists: Mapping[str, list[dict[str, object]]]) -> list[object]:
+def _join_similar_records(lists: Mapping[str, list[dict[str, object]]]) -> list[object]:
     """Return the records of all lists that have mostly the headings of the longest list, each with its key.
 
     Without a second list of this kind, return none.
-
-    Raises:
-        StudyError: A record is in two lists, so one may be a copy, or an item may be in each without its id.
     """
     headings = max(lists.values(), key=len, default=[{}])[0].keys()
     similar = [
@@ -450,14 +447,7 @@ def _join_similar_records(path: Path, lists: Mapping[str, list[dict[str, object]
         for key, records in lists.items()
         if 2 * len(headings & records[0].keys()) >= len(headings | records[0].keys())
     ]
-    if len(similar) < 2:
-        return []
-    texts = [text for key in similar for text in set(map(str, lists[key]))]
-    if len(set(texts)) < len(texts):
-        raise StudyError(
-            f"{path}: {' and '.join(similar[:2])} have equal records; remove copies, or add each item's id"
-        )
-    return [{"key": key, **record} for key in similar for record in lists[key]]
+    return [{"key": key, **record} for key in similar for record in lists[key]] if len(similar) > 1 else []
 
 
 def _find_nested_records(value: dict[str, Any]) -> list[object]:

@@ -368,11 +368,12 @@ def test_lists_of_verdicts_are_read_whole(tmp_path, layout):
     assert counts(path) == ("10/0/5", 10)
 
 
-def test_equal_records_in_two_lists_are_refused(tmp_path):
+def test_records_without_ids_in_two_lists_are_asked_about(tmp_path):
     path = tmp_path / "votes.json"
     rows = [{**AB, "winner": "model_a"}] * 4
     path.write_text(json.dumps({"version": 1, "raw": rows, "cleaned": rows[:3]}))
-    assert "raw and cleaned have equal records" in refusal(path)
+    assert "several rows have the same 'key'" in refusal(path)
+    assert counts(path, columns={"pair_id": ""}) == ("7/0/0", 7)
 
 
 def test_options_with_labels_are_no_verdicts(tmp_path):
