@@ -119,7 +119,7 @@ def open_row_file(
         most_rows: The largest number of rows of a Parquet file.
         errors: How bytes that are not UTF-8 are treated (see `Encoding`).
         plain: The key of the lines of a `.txt` file. A blank line is no prompt, and an empty text. By
-            default, or with a tab in each line of texts, such a file is a table.
+            default, or with a tab or an object in each line of texts, such a file is a table.
 
     Raises:
         StudyError: The file cannot be read. The message names the file, row, value and remedy.
@@ -131,7 +131,8 @@ def open_row_file(
     if data.startswith(ZIP):
         return _make_table_row_file(path, SHEET_ROW, _read_sheet_rows(path, data))
     text = _decode(path, data, errors)
-    is_plain = plain == "prompt" or (plain == "text" and not all("\t" in line for line in _split_lines(text)))
+    is_table = all("\t" in line or line.startswith("{") for line in _split_lines(text))
+    is_plain = plain == "prompt" or (plain == "text" and not is_table)
     if is_plain and ending == ".txt":
         lines = enumerate(_split_lines(text.rstrip()), start=1)
         rows = ((number, {plain: line.rstrip("\r\n")}) for number, line in lines)
@@ -477,7 +478,7 @@ def flatten_objects(row: Mapping[str, object], fields: Collection[str] = ()) -> 
     for _ in range(_DEEPEST):
         flat: dict[str, object] = {}
         for name, value in row.items():
-            if isinstance(value, Mapping) and name not in fields:
+            if isinstance(value, dict) and name not in fields:
                 flat |= {f"{name}.{key}": cell for key, cell in value.items()}
             else:
                 flat[name] = value

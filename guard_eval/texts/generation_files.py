@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
@@ -57,6 +57,10 @@ _FINISHES: dict[str, Finish] = {
 Number = TypeVar("Number", int, float)
 _NUMBERED = re.compile(r"""\s*\{\s*(["'])0\1\s*:""")
 _MOST_COLUMNS = 2048
+_REMEDY = (
+    "If they are the prompts' ids, rename it to 'prompt_id', here and in the file of prompts. Otherwise "
+    "write the texts in the order of the prompts, and remove it"
+)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _COUNT = TypeAdapter(Annotated[int, Field(ge=0)])
 _AMOUNT = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
@@ -177,17 +181,20 @@ class TextTable:
         ids = [str(value) for row in rows for key in KEYS["prompt_id"] if (value := row.get(key)) is not None]
         if {*filter(None, map(_format_id, ids))} & {prompt.id for prompt in prompts}:
             return self
+        values = {key: [_format_id(row.get(key)) for row in rows] for key in rows[0]}
         columns_of_ids = _find_columns_of_ids(prompts)
-        for key in rows[0]:
-            values = [_format_id(row.get(key)) for row in rows]
-            if prompt_ids := _find_prompt_ids(key, values, columns_of_ids):
+        vocabulary = set(chain.from_iterable(ids for _, ids in columns_of_ids))
+        for key, cells in values.items():
+            are_known = 2 * sum(map(vocabulary.__contains__, cells)) >= len(cells)
+            may_be_ids = are_known or simplify_heading(key).endswith("id")
+            if may_be_ids and (prompt_ids := self._find_prompt_ids(key, cells, columns_of_ids)):
                 records = [
-                    replace(record, row={**record.row, "prompt_id": prompt_ids.get(value, value)})
-                    for record, value in zip(self.records, values, strict=True)
+                    replace(record, row={**record.row, "prompt_id": prompt_ids.get(cell, cell)})
+                    for record, cell in zip(self.records, cells, strict=True)
                 ]
                 return replace(self, records=records)
-            if not ids and key not in TEXT:
-                self._refuse_numbers_in_other_order(key, values, columns_of_ids)
+        if not ids:
+            self._refuse_other_order({key: values[key] for key in values if key not in TEXT}, prompts)
         return self
 
     def _find_words_of_prompts(self, words: set[str], columns: Collection[str]) -> str:
@@ -210,23 +217,55 @@ class TextTable:
                 )
         return ""
 
-    def _refuse_numbers_in_other_order(
-        self, key: str, values: Sequence[str], columns: Mapping[str, Mapping[str, str]]
-    ) -> None:
-        """Refuse numbers that may be ids, unless each system's texts are in the order of the prompts."""
-        numbers = list(map(_find_digits, values))
-        count = len(columns.get("", ()))
-        for sequence in (*columns.values(), range(count), range(1, count + 1)):
-            positions = {_find_digits(str(number)): position for position, number in enumerate(sequence)}
-            if "" in positions or positions.keys() != {*numbers}:
+    def _find_prompt_ids(
+        self, key: str, values: Sequence[str], columns: Collection[tuple[str, Mapping[str, str]]]
+    ) -> Mapping[str, str]:
+        """Return the prompts' ids by the values of a column; an empty mapping if the values are no ids.
+
+        A text may be for a prompt that is not among the prompts. Numbers may also measure something, or count
+        the rows, so they are ids only under a heading such as `task_id`.
+
+        Raises:
+            StudyError: Only some values are in a column of the prompts. They may be ids, or correct answers.
+        """
+        is_called_id = simplify_heading(key).endswith("id")
+        has_numbers = any(map(_is_number, values))
+        if has_numbers and not is_called_id:
+            return {}
+        counts = Counter(values)
+        for heading, ids in columns:
+            if is_called_id and heading == key:
+                return ids
+            matches = sum(counts[value] for value in ids.keys() & counts.keys())
+            if 2 * matches < len(values) or (has_numbers and heading):
                 continue
-            order = [count, *map(positions.__getitem__, numbers)]
-            if any(0 < after < before for before, after in pairwise(order)):
-                raise StudyError(
-                    f"{self.name}: {key!r} has numbers in another order than the prompts. If they are the "
-                    "prompts' ids, rename it to 'prompt_id', here and in the file of prompts. Else remove it"
-                )
-            return
+            is_even = matches == len(values) and len({*counts.values()}) == 1
+            if is_called_id or heading in {"", "id"} or is_even or ids.keys() <= counts.keys():
+                return ids
+            raise StudyError(
+                f"{self.name}: {key!r} has some values of {heading!r} in the file of prompts. {_REMEDY}"
+            )
+        return {}
+
+    def _refuse_other_order(self, columns: Mapping[str, Sequence[str]], prompts: Collection[Prompt]) -> None:
+        """Refuse values or numbers of the prompts, unless each system's texts are in the prompts' order."""
+        sequences = [list(ids) for _, ids in _find_columns_of_ids(prompts)]
+        sequences += [list(map(str, range(first, first + len(prompts)))) for first in (0, 1)]
+        digits = [list(map(_find_digits, sequence)) for sequence in sequences]
+        by_numbers = {frozenset(numbers): numbers for numbers in reversed(digits) if "" not in numbers}
+        for key, values in columns.items():
+            shared = [_format_id(prompt.columns.get(key)) for prompt in prompts]
+            numbers = list(map(_find_digits, values))
+            for cells, sequence in ((values, shared), (numbers, by_numbers.get(frozenset(numbers), []))):
+                times = len(cells) // max(1, len(sequence))
+                orders = [sequence * times, [cell for cell in sequence for _ in range(times)]]
+                if sorted(cells) != sorted(orders[0]):
+                    continue
+                if cells not in orders:
+                    raise StudyError(
+                        f"{self.name}: {key!r} has the prompts' values in another order. {_REMEDY}"
+                    )
+                break
 
     def read_texts(
         self,
@@ -269,33 +308,16 @@ def _format_id(value: object) -> str:
     return re.sub(r"^(-?\d+)\.0$", r"\1", str(value))
 
 
-def _find_columns_of_ids(prompts: Collection[Prompt]) -> dict[str, dict[str, str]]:
-    """Return the columns with another value for each prompt: heading → value → id. The ids are under ""."""
+def _find_columns_of_ids(prompts: Collection[Prompt]) -> list[tuple[str, dict[str, str]]]:
+    """Return the columns with another value for each prompt: heading, value → id. The ids are under ""."""
     headings = dict.fromkeys(chain.from_iterable(prompt.columns for prompt in prompts))
-    cells = {heading: [prompt.columns.get(heading) for prompt in prompts] for heading in headings}
-    cells[""] = [prompt.id for prompt in prompts]
-    ids = {
-        heading: {_format_id(cell): prompt.id for cell, prompt in zip(column, prompts, strict=True)}
-        for heading, column in cells.items()
-    }
-    return {heading: column for heading, column in ids.items() if len(column) == len(prompts)}
-
-
-def _find_prompt_ids(
-    key: str, values: Sequence[str], columns: Mapping[str, Mapping[str, str]]
-) -> Mapping[str, str]:
-    """Return the prompts' ids by the values of a column; an empty mapping if the values are no ids.
-
-    A text may be for a prompt that is not among the prompts. Numbers may also measure something, or count the
-    rows, so they are ids only under a heading such as `task_id`.
-    """
-    is_called_id = simplify_heading(key).endswith("id")
-    for heading, ids in columns.items():
-        is_known = 2 * sum(value in ids for value in values) >= len(values)
-        is_own_id = is_called_id and heading == key
-        if is_own_id or (is_known and (is_called_id or not any(map(_is_number, values)))):
-            return ids
-    return {}
+    columns: list[tuple[str, list[object]]] = [("", [prompt.id for prompt in prompts])]
+    columns += [(heading, [prompt.columns.get(heading) for prompt in prompts]) for heading in headings]
+    ids = [
+        (heading, {_format_id(cell): prompt.id for cell, prompt in zip(cells, prompts, strict=True)})
+        for heading, cells in columns
+    ]
+    return [(heading, column) for heading, column in ids if len(column) == len(prompts)]
 
 
 def _find_digits(text: str) -> str:

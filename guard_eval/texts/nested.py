@@ -6,10 +6,13 @@ is the model's last turn, and its prompt is all earlier turns.
 
 import ast
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from itertools import combinations, starmap
 from typing import Any
 
+from guard_eval.files.headings import differ_only_in_side
 from guard_eval.files.rows import flatten_objects
 
 Row = Mapping[str, object]
@@ -30,30 +33,55 @@ _MODELS = frozenset({"assistant", "model", "gpt", "chatgpt", "bot", "ai"})
 _THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _BY_SYSTEM = frozenset({"completions", "outputs", "responses"})
 """Keys of an object that may have a text for each system."""
+_CHAT = re.compile(r"""\[\{['"](role|from|content|value)['"]:""")
+"""The beginning of a chat in the cell of a table."""
 _SYSTEMS = ("system", "model", "generator", "method", "strategy")
 _FINISHES = ("finish_reason", "finishReason", "stop_reason")
+_SIGNS = frozenset({"index", "message", "content", "generated_text", "logprob", *_FINISHES})
+"""Keys of an answer, if there are several answers in a list."""
 
 
-def split_systems(row: Row) -> list[Row]:
-    """Return a row for each system, if one key has the texts of several systems: a list or an object."""
+def split_systems(row: Row, texts: Collection[str]) -> list[Row]:
+    """Return a row for each system, if one key has the texts of several systems: a list or an object.
+
+    In a record with a text, other objects with a model's name are something else, such as verdicts of judges.
+
+    Args:
+        row: The record.
+        texts: The possible keys of a text.
+    """
+    if any(isinstance(row.get(key), str) for key in texts):
+        return [row]
+    groups: dict[str, list[Row]] = {}
     for key, value in row.items():
-        items: list[Row] = []
-        if isinstance(value, list) and all(
-            isinstance(item, Mapping) and not _get_role(item) for item in value
-        ):
-            names = [next((str(item[name]) for name in _SYSTEMS if item.get(name)), "") for item in value]
-            items = value if len({*names, ""}) > len(names) else []
-        elif isinstance(value, Mapping) and key in _BY_SYSTEM:
-            are_texts = all(
-                isinstance(text, str) and not str(name).isdecimal() for name, text in value.items()
-            )
-            items = [{"system": name, "text": text} for name, text in value.items()] if are_texts else []
-        if len(items) > 1:
-            prompt = {name: cell for name, cell in row.items() if name != key}
-            # An item's id is that of the text.
-            texts = [{name: cell for name, cell in item.items() if name != "id"} for item in items]
-            return [prompt | text for text in texts]
-    return [row]
+        if isinstance(value, list) and value and all(_has_text(item, texts) for item in value):
+            groups[key] = value
+        elif isinstance(value, Mapping) and key in _BY_SYSTEM and _are_systems(value, texts):
+            groups[key] = [{"system": name, "text": text} for name, text in value.items()]
+    items = next(iter(groups.values()), [])
+    names = [next((str(item[name]) for name in _SYSTEMS if item.get(name)), "") for item in items]
+    if len(groups) != 1 or len(names) < 2 or len({*names, ""}) <= len(names):
+        return [row]
+    # An item's id is that of the text.
+    items = [{name: cell for name, cell in item.items() if name != "id"} for item in items]
+    prompt = {name: cell for name, cell in row.items() if name not in groups}
+    return [{**prompt, **item} for item in items]
+
+
+def _has_text(item: object, texts: Collection[str]) -> bool:
+    """Return whether an item of a list is an object with a text, a chat or an answer of a server."""
+    keys = {*texts, *_ANSWERS, "messages", "conversations"}
+    return isinstance(item, Mapping) and not _get_role(item) and not keys.isdisjoint(item)
+
+
+def _are_systems(row: Row, texts: Collection[str]) -> bool:
+    """Return whether an object has a text for each system, and not the facts of one text or two sides."""
+    are_words = all(
+        isinstance(cell, str | None) and (not cell or any(map(str.isalpha, cell))) for cell in row.values()
+    )
+    names = [name for name in row if len(name) > 1]
+    are_sides = any(starmap(differ_only_in_side, combinations(names, 2)))
+    return are_words and not are_sides and row.keys().isdisjoint(texts) and not any(map(str.isdecimal, row))
 
 
 def flatten_record(row: Row, texts: Sequence[str], fields: Collection[str]) -> Row:
@@ -66,6 +94,7 @@ def flatten_record(row: Row, texts: Sequence[str], fields: Collection[str]) -> R
         texts: The possible keys of a text at the top level.
         fields: Keys of other values that must not be objects, such as `reference`.
     """
+    row = _unwrap_answer(row)
     cells = {key: value if key in texts else _unpack_chat(value) for key, value in row.items()}
     nested = {key: value for key, value in cells.items() if isinstance(value, list | Mapping)}
     if not nested:
@@ -81,26 +110,43 @@ def flatten_record(row: Row, texts: Sequence[str], fields: Collection[str]) -> R
     facts = {key: fact for key, fact in facts.items() if not fact.keys().isdisjoint({"prompt", "text"})}
     # The context of Ollama's answers is a list of tokens, and no prompt.
     flat = {key: value for key, value in row.items() if key not in {*facts, *nested.keys() & {"context"}}}
-    answers = {key: fact["text"] for key, fact in facts.items() if "text" in fact}
+    answers = {key: fact["text"] for key, fact in facts.items() if "text" in fact and key != "request"}
+    has_columns = len(answers) > 1 and _ANSWERS.isdisjoint(answers)  # each system has a column of chats
     for key in sorted(answers, key=lambda key: key not in texts):
         if answers[key] not in [flat[name] for name in texts if name in flat]:
             # Another text in the record is refused later.
-            is_single = key not in texts and len(answers) == 1
-            name = next(name for name in texts if not flat.get(name)) if is_single else key
+            is_column = key in texts or has_columns
+            name = key if is_column else next(name for name in texts if not flat.get(name))
             flat[name] = answers[key]
     for name in ("prompt", "model", "finish_reason"):
         values = [fact[name] for fact in facts.values() if name in fact]
         is_known = any(map(flat.get, _SYSTEMS if name == "model" else [name]))
         if values and not is_known and (name != "prompt" or len(set(values)) == 1):
             flat[name] = values[0]
-    if "object" in flat:  # the id is that of a server's answer
-        flat.pop("id", None)
+    for key, fact in facts.items():  # the record's prompt may be only a part of the chat's
+        if fact.get("prompt") not in (None, flat.get("prompt")):
+            flat.setdefault(key, fact["prompt"])
     return flat
+
+
+def _unwrap_answer(row: Row) -> Row:
+    """Return a server's answer that is the whole record without its id, which names no prompt."""
+    if _get_role(row) in _MODELS and isinstance(row.get("content"), list):  # Anthropic
+        row = {**row, "message": {key: row[key] for key in ("role", "content")}}
+        return {key: value for key, value in row.items() if key not in {"id", "role", "content"}}
+    if "object" not in row or row.keys().isdisjoint({"created", "created_at"}):
+        return row
+    # OpenAI: an object under `text` says how the text is formatted.
+    return {
+        key: value
+        for key, value in row.items()
+        if key != "id" and not (key == "text" and isinstance(value, Mapping))
+    }
 
 
 def _unpack_chat(value: object) -> object:
     """Return the chat in a cell of a table, or any other value unchanged."""
-    if isinstance(value, str) and value.startswith("[{"):
+    if isinstance(value, str) and _CHAT.match(value):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             return parse_cell(value)
     return value
@@ -119,7 +165,7 @@ def _read_facts(value: object) -> Facts:
     """Return what a chat or an answer says about its text. Several texts are a list."""
     if isinstance(value, list):
         return _split_chat(value) if _is_chat(value) else _join_answers(value)
-    if not isinstance(value, Mapping) or "label" in value:  # an option of a multiple-choice question
+    if not isinstance(value, Mapping):
         return {}
     facts = _split_chat([value]) if _is_chat(value) else {}
     for key, inner in value.items():
@@ -137,11 +183,18 @@ def _read_facts(value: object) -> Facts:
 
 
 def _join_answers(values: Sequence[object]) -> Facts:
-    """Return the facts of the first answer in a list, with the texts of all answers."""
-    answers = [facts for facts in map(_read_facts, values) if "text" in facts]
-    if len(answers) > 1:
-        return answers[0] | {"text": [facts["text"] for facts in answers]}
-    return answers[0] if answers else {}
+    """Return the facts of the first answer in a list, with the texts of all answers. A failure has no text.
+
+    Several objects that have only a text are options of a question, or documents. Several turns of a model
+    may be parts of one text.
+    """
+    answers = [facts for facts in map(_read_facts, values) if {"text", "finish_reason"} & facts.keys()]
+    if len(answers) < 2:
+        return answers[0] if answers else {}
+    are_options = all(isinstance(value, Mapping) and _SIGNS.isdisjoint(value) for value in values)
+    if are_options or any(map(_is_chat, values)):
+        return {}
+    return answers[0] | {"text": [facts.get("text") for facts in answers]}
 
 
 def _is_chat(value: object) -> bool:
@@ -159,6 +212,8 @@ def _split_chat(turns: Sequence[Row]) -> Facts:
     """Return the prompt and, if a model wrote the last turn, the text of a chat."""
     contents = [_join_parts(turn.get("content", turn.get("value", turn.get("parts")))) for turn in turns]
     is_answered = _get_role(turns[-1]) in _MODELS
+    if is_answered and len(turns) > 1 and _get_role(turns[-2]) in _MODELS:
+        return {}  # two samples, or two parts of one text
     questions = contents[:-1] if is_answered else contents
     is_unreadable = contents[-1] is None and turns[-1].get("content") is not None
     if None in questions or is_unreadable:  # such as an image

@@ -74,7 +74,7 @@ def read_rows(
         StudyError: The file cannot be read. The message names file, record, value and remedy.
     """
     file = open_row_file(path, errors=errors, plain=plain)
-    yield from _read_records(path, file.unit, file.records(MOST_ROWS))
+    yield from _read_records(path, file.unit, file.records(MOST_ROWS), are_prompts=plain == "prompt")
 
 
 def read_json_lines(name: str, text: str) -> Iterator[Record]:
@@ -86,7 +86,9 @@ def read_json_lines(name: str, text: str) -> Iterator[Record]:
     yield from _read_records(name, LINE, parse_json_lines(name, text))
 
 
-def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[Record]:
+def _read_records(
+    path: Path | str, unit: str, rows: NumberedRows, *, are_prompts: bool = False
+) -> Iterator[Record]:
     """Yield a record for each row. A row that is a list of objects has several texts of one prompt."""
     for number, row in rows:
         where = f"{path}, {unit} {number}"
@@ -96,7 +98,8 @@ def _read_records(path: Path | str, unit: str, rows: NumberedRows) -> Iterator[R
             raise StudyError(
                 f'{where}: {str(row)[:40]!r} is not a JSON object, such as {{"prompt": "…", "text": "…"}}'
             )
-        for system_row in split_systems(rename_known_keys(first)):
+        renamed = rename_known_keys(first)
+        for system_row in [renamed] if are_prompts else split_systems(renamed, TEXT):
             flat = flatten_record(system_row, TEXT, NO_TEXT)
             yield Record(where=where, number=number, row=flat, further=len(further))
 
@@ -354,11 +357,17 @@ def read_data_frame(frame: Any) -> Iterable[Record]:  # noqa: ANN401 (a data fra
     """Return the rows of a data frame. A missing value is None."""
     columns = [str(name) for name in frame.columns]
     filled = frame.astype(object).where(frame.notna(), None)
-    rows = (map(_convert_array, cells) for cells in filled.itertuples(index=False, name=None))
+    rows = (map(_convert_arrays, cells) for cells in filled.itertuples(index=False, name=None))
     records = (dict(zip(columns, cells, strict=True)) for cells in rows)
     return _read_records("the data frame", ROW, enumerate(records, start=1))
 
 
-def _convert_array(value: Any) -> object:  # noqa: ANN401 (a cell of a data frame of any library)
-    """Return an array in a cell as a list, and any other value unchanged."""
-    return value.tolist() if hasattr(value, "tolist") else value
+def _convert_arrays(value: Any) -> object:  # noqa: ANN401 (a cell of a data frame of any library)
+    """Return a cell with lists instead of arrays."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list):
+        return list(map(_convert_arrays, value))
+    if isinstance(value, Mapping):
+        return {key: _convert_arrays(cell) for key, cell in value.items()}
+    return value

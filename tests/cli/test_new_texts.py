@@ -139,10 +139,15 @@ def chat(question, answer, role="role", words="content", names=("user", "assista
     return [{role: names[0], words: question}, {role: names[1], words: answer}]
 
 
+def turn(text):
+    """Return an answer in the shape of Anthropic's messages."""
+    return {"role": "assistant", "content": [{"type": "text", "text": text}]}
+
+
 def complete(answer, **more):
     """Return a server's answer in the shape of OpenAI's chat completions."""
     choice = {"index": 0, "message": {"role": "assistant", "content": answer}, "finish_reason": "stop"}
-    return {"object": "chat.completion", "model": "m", "choices": [choice]} | more
+    return {"object": "chat.completion", "created": 1, "model": "m", "choices": [choice]} | more
 
 
 NESTED = {
@@ -178,6 +183,15 @@ WITHOUT_PROMPTS = {
         "response": {"candidates": [{"content": {"parts": [{"text": a}]}}]},
     },
     "OpenAI's completions": lambda n, a: complete(a, id=f"chatcmpl-{n}", context=None),
+    "Anthropic": lambda n, a: {"id": f"msg_{n}", "type": "message", "context": None} | turn(a),
+    "OpenAI's response": lambda n, a: {
+        "object": "response",
+        "created_at": 1,
+        "id": n[::-1],
+        "text": {"format": {}},
+        "output": [turn(a)],
+        "context": None,
+    },
     "Ollama": lambda n, a: {"model": "m", "created_at": n, "response": a, "context": [1, 2]},
     "FastChat": lambda n, a: {"custom_id": n, "choices": [{"index": 0, "turns": [a]}]},
 }
@@ -245,14 +259,76 @@ def test_systems_inside_a_record_are_read(run, tmp_path, by_name):
 
 
 @pytest.mark.parametrize(
+    "more",
+    [
+        {"judgements": [{"system": name, "text": "A verdict."} for name in "ab"]},
+        {"scores": [{"method": "BLEU", "value": 0.1}, {"method": "ROUGE", "value": 0.2}]},
+        {"choices": [{"id": name, "text": "An option."} for name in "ab"]},
+        {"request": {"content": "A question."}},
+    ],
+)
+def test_nested_values_beside_a_text_are_no_texts(run, tmp_path, more):
+    write(tmp_path, "all.jsonl", rows_of("x", "y", heading="system", **more))
+    assert run("new", "s", "--texts", "all.jsonl").code == 0
+    assert texts_of(tmp_path / "s") == EXPECTED
+
+
+def test_prompts_keep_their_nested_answers(run, tmp_path):
+    rows = [
+        {"id": n, "prompt": q, "refs": [{"model": m, "text": m} for m in "ab"]}
+        for n, q in enumerate(QUESTIONS)
+    ]
+    files = [plain(tmp_path, name) for name in ("x", "y")]
+    assert run("new", "s", "--prompts", write(tmp_path, "p.jsonl", rows), "--texts", *files).code == 0
+
+
+def test_chats_with_other_words_than_the_prompt_are_refused(run, tmp_path):
+    """The record's prompt may be a template, and the chat has the whole prompt."""
+    rows = [{"prompt": "Answer.", "messages": chat(q, f"x on {q}")} for q in QUESTIONS]
+    message = run("new", "s", "--texts", write(tmp_path, "x.jsonl", rows), plain(tmp_path, "y")).refused()
+    assert "'messages' differs between texts of one prompt" in message
+
+
+def test_sides_inside_a_record_are_refused(run, tmp_path):
+    rows = [{"prompt": q, "responses": {"response_a": f"A {q}", "response_b": f"B {q}"}} for q in QUESTIONS]
+    assert "are sides" in run("new", "s", "--texts", write(tmp_path, "x.jsonl", rows)).refused()
+
+
+def test_arrays_inside_objects_of_data_frames_are_read(tmp_path):
+    rows = rows_of("x", "y", heading="system", meta={"tags": pd.array([1, 2]).to_numpy()})
+    assert new(tmp_path / "s", texts=[pd.DataFrame(rows)]).systems == {"x": 4, "y": 4}
+
+
+@pytest.mark.parametrize(
+    ("of_prompts", "heading", "of_texts"),
+    [
+        ([4, 3, 2, 1], "response_id", [1, 2, 3, 4]),  # it may number the rows
+        (["Paris", "Rome", "Oslo", "Bonn"], "extracted", ["Paris", "Rome", "Bonn", "Bonn"]),
+        (["Paris", "Rome", "Oslo", "Bonn"], "extracted", ["Paris", "Rome", "Lima", "Bonn"]),
+        ([20, 20, 21, 22], "rank", [22, 21, 20, 20]),
+        (["news", "news", "tale", "tale"], "rank", ["tale", "news", "tale", "news"]),
+    ],
+)
+def test_doubtful_values_of_prompts_are_asked_about(run, tmp_path, of_prompts, heading, of_texts):
+    """A measurement or an answer, which happens to equal another prompt's, would move a text there."""
+    source = [{"id": f"q{n}", "prompt": q, "rank": of_prompts[n]} for n, q in enumerate(QUESTIONS)]
+    files = write_texts_of_x_and_y(tmp_path, heading, zip(of_texts, QUESTIONS, strict=True))
+    run_new = run("new", "s", "--common", "--prompts", write(tmp_path, "p.jsonl", source), "--texts", *files)
+    assert f"{heading!r} has" in run_new.refused()
+
+
+@pytest.mark.parametrize(
     ("row", "message"),
     [
         ({"messages": chat("Q", [{"type": "image_url"}])}, "only messages; write rows without nested"),
         ({"messages": chat("Q", "A"), "text": "<user>Q"}, "the text may be under 'text' or 'generated_text'"),
         (
-            {"question": "Q", "choices": [{"label": "A", "text": "x"}]},
+            {"question": "Q", "choices": [{"label": label, "text": "x"} for label in "AB"]},
             "only question, choices; write",
         ),
+        ({"prompt": "Q", "output": [turn("A"), {"type": "call"}, turn("B")]}, "'output' is"),
+        ({"messages": [turn("A"), turn("B")]}, "only messages; write rows"),
+        ({"prompt": "Q", "message": turn("A"), "output": {"text": "B"}}, "under 'text' or 'output'"),
         ({"prompt": "Q", "choices": [{"turns": ["first", "second"]}]}, "only prompt, choices; write rows"),
         ({"prompt": "Q", "output": functools.reduce(lambda inner, _: [inner], range(800), [])}, "must be a"),
         ({"prompt": "Q", "response": {"answer": "A"}}, "'response' is {'answer': 'A'}; it must be a string"),
@@ -474,6 +550,7 @@ def test_ids_under_other_headings_are_recognised(run, tmp_path, of_prompts, of_t
 
 def write_texts_of_x_and_y(folder, heading, rows):
     """Write the texts of two systems with a number beside each text. Return the names of the files."""
+    rows = list(rows)
     return [
         write(folder, f"{name}.jsonl", [{heading: n, "text": f"{name} on {q}"} for n, q in rows])
         for name in ("x", "y")
@@ -488,7 +565,7 @@ def test_prompt_numbers_in_another_order_are_asked_about(run, tmp_path, heading)
     source = write(tmp_path, "source.jsonl", [{heading: n, "prompt": q} for n, q in rows])
     files = write_texts_of_x_and_y(tmp_path, heading, rotated)
     message = run("new", "s", "--prompts", source, "--texts", *files).refused()
-    assert f"{heading!r} has numbers in another order than the prompts" in message
+    assert f"{heading!r} has the prompts' values in another order" in message
     write_texts_of_x_and_y(tmp_path, heading, rows)
     assert run("new", "s", "--prompts", source, "--texts", *files).code == 0
     write(tmp_path, "source.jsonl", [{"prompt_id": n, "prompt": q} for n, q in rows])
@@ -504,7 +581,7 @@ def test_shuffled_numbers_beside_prompts_without_ids_are_asked_about(run, tmp_pa
     source = write(tmp_path, "source.jsonl", [{"prompt": q} for q in QUESTIONS])
     files = write_texts_of_x_and_y(tmp_path, "item", [*rows[1:], rows[0]])
     message = run("new", "s", "--prompts", source, "--texts", *files).refused()
-    assert "'item' has numbers in another order than the prompts" in message
+    assert "'item' has the prompts' values in another order" in message
     write_texts_of_x_and_y(tmp_path, "item", rows)
     assert run("new", "s", "--prompts", source, "--texts", *files).code == 0
 
