@@ -19,7 +19,7 @@ from guard_eval.study.folder import Study
 from guard_eval.texts.generation_files import UTF8_REMEDY, Fields, TextTable
 from guard_eval.texts.rows import KEYS, TEXT, Record, read_rows
 
-_NO_PROPERTIES = {*TEXT, *KEYS, *chain(*KEYS.values()), "dataset", "", "Unnamed: 0"}
+_NO_PROPERTIES = {*TEXT, *KEYS, *chain(*KEYS.values()), "dataset", "", "Unnamed: 0", "key"}
 _LONGEST_PROPERTY = 100
 """The largest number of characters of a value that describes a prompt, such as its genre."""
 
