@@ -309,8 +309,9 @@ def _format_study_toml(
 
     `parts` are the question, the systems and the settings of metrics, as TOML.
     """
+    name = "".join(sign if sign.isprintable() else " " for sign in folder.resolve().name)
     return _TEMPLATE.format(
-        name=_format_toml_text(folder.resolve().name or "study"),
+        name=_format_toml_text(name.strip() or "study"),
         compute=json.dumps(compute),
         compare=_format_couples_as_toml(compare),
         **parts,
