@@ -111,13 +111,9 @@ def flatten_record(row: Row, texts: Sequence[str], fields: Collection[str]) -> R
     # The context of Ollama's answers is a list of tokens, and no prompt.
     flat = {key: value for key, value in row.items() if key not in {*facts, *nested.keys() & {"context"}}}
     answers = {key: fact["text"] for key, fact in facts.items() if "text" in fact and key != "request"}
-    has_columns = len(answers) > 1 and _ANSWERS.isdisjoint(answers)  # each system has a column of chats
-    for key in sorted(answers, key=lambda key: key not in texts):
-        if answers[key] not in [flat[name] for name in texts if name in flat]:
-            # Another text in the record is refused later.
-            is_column = key in texts or has_columns
-            name = key if is_column else next(name for name in texts if not flat.get(name))
-            flat[name] = answers[key]
+    if "custom_id" in flat and not answers and not isinstance(flat.get("response", {}), str):
+        flat = {"text": None, **flat, "response": None}  # the request of a batch failed
+    _add_texts(flat, answers, texts)
     for name in ("prompt", "model", "finish_reason"):
         values = [fact[name] for fact in facts.values() if name in fact]
         is_known = any(map(flat.get, _SYSTEMS if name == "model" else [name]))
@@ -127,6 +123,19 @@ def flatten_record(row: Row, texts: Sequence[str], fields: Collection[str]) -> R
         if fact.get("prompt") not in (None, flat.get("prompt")):
             flat.setdefault(key, fact["prompt"])
     return flat
+
+
+def _add_texts(flat: dict[str, object], answers: Row, texts: Sequence[str]) -> None:
+    """Add the texts of a record under keys of texts, or under their own if each system has a column of chats.
+
+    Different texts of one record are refused later.
+    """
+    has_columns = len(answers) > 1 and _ANSWERS.isdisjoint(answers)
+    for key in sorted(answers, key=lambda key: key not in texts):
+        if answers[key] not in [flat[name] for name in texts if name in flat]:
+            is_column = key in texts or has_columns
+            name = key if is_column else next(name for name in texts if not flat.get(name))
+            flat[name] = answers[key]
 
 
 def _unwrap_answer(row: Row) -> Row:

@@ -339,6 +339,26 @@ def test_unclear_nested_records_are_refused(run, tmp_path, row, message):
     assert message in run("new", "s", "--texts", "x.jsonl", plain(tmp_path, "y")).refused()
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [
+        {"response": {"status_code": 500, "body": {"error": {"message": "busy"}}}},
+        {"response": None, "error": {"code": "batch_expired"}},
+        {"result": {"type": "errored", "error": {"type": "overloaded"}}},
+    ],
+)
+def test_failed_request_of_a_batch_is_a_missing_text(run, tmp_path, failure):
+    write(tmp_path, "p.jsonl", [{"custom_id": f"q{n}", "prompt": q} for n, q in enumerate([*QUESTIONS, "Q"])])
+    for name in ("x", "y"):
+        texts = [f"{name} on {question}" for question in QUESTIONS]
+        rows = [{"custom_id": f"q{n}", "response": {"body": complete(text)}} for n, text in enumerate(texts)]
+        write(tmp_path, f"{name}.jsonl", [*rows, {"custom_id": "q4"} | failure])
+    command = ("new", "s", "--prompts", "p.jsonl", "--texts", "x.jsonl", "y.jsonl")
+    assert "x in x.jsonl has no text to 1 of 5" in run(*command).refused()
+    assert run(*command, "--common").code == 0
+    assert texts_of(tmp_path / "s") == EXPECTED
+
+
 def test_several_texts_of_an_answer_are_counted(run, tmp_path):
     """The first of several texts is read, and an answer without content is no text."""
     for name in ("x", "y"):
