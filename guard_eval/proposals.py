@@ -35,7 +35,7 @@ def format_study_command(
 def insert_study_into_commands(message: str, folder: Path | str, overrides: Sequence[str]) -> str:
     """Replace STUDY by the study in the commands of a message, such as one of the store.
 
-    >>> insert_study_into_commands("list them with: guard-eval raters list STUDY", "a b")
+    >>> insert_study_into_commands("list them with: guard-eval raters list STUDY", "a b", [])
     "list them with: guard-eval raters list 'a b'"
     """
     study = shlex.join([_protect_leading_hyphen(folder), *_list_command_options(overrides)])

@@ -49,8 +49,12 @@ def test_declaration_that_contradicts_the_table_is_refused(declared, message):
 
 
 def test_column_that_is_declared_twice_is_tested_once():
-    table = pd.DataFrame(ROWS).assign(genre=["x", "y"] * 12)
-    assert set(analysis.shares(table, by=["genre", "genre"])["family"]) == {2}
+    """The column `domain` has the role of the dataset."""
+    table = pd.DataFrame(ROWS).assign(domain=lambda rows: rows["item"] % 2)
+    once, twice = (analysis.shares(table, by=names) for names in (["domain"], ["domain", "dataset"]))
+    assert once.equals(twice)
+    with pytest.raises(StudyError, match="names occur twice: domain"):
+        analysis.shares(table, by=["domain", "domain"])
 
 
 @pytest.mark.parametrize(("name", "kind"), [("human", "person"), ("Person", "person"), ("LLM", "model")])
