@@ -174,7 +174,7 @@ def check_claim(
         printed=printed,
         totals=totals,
         listed=[f"{n:,}" for n in totals],
-        most=MAX_TOTALS,
+        limit=MAX_TOTALS,
     )
     return CheckedFigures(
         lines=lines,

@@ -415,7 +415,7 @@ def _describe_judge_results(evidence: Evidence, rows: Iterable[WinShareRow]) -> 
             list(chain(*_group_rows_by_comparison(rows, evidence.plan.alpha))) for rows in judges[:MAX_NAMED]
         ],
         further=len(judges) - MAX_NAMED,
-        most=MAX_SPELT_OUT,
+        limit=MAX_SPELT_OUT,
         name_judge=name_judge_in_sentence,
         list_shares=_list_criteria_with_shares,
     )

@@ -215,7 +215,7 @@ def _write_result_sentence(evidence: Evidence) -> str:
             count_in_words(count, "pair") for count in dict.fromkeys(row.pairs for row in covered)
         ),
         ranked=ranked,
-        most=MAX_RESULTS,
+        limit=MAX_RESULTS,
         test=_describe_tests(evidence, rows, ", two-sided"),
         correction=CORRECTION_NAMES[evidence.adjustment],
         verdict_word=describe_conclusion,

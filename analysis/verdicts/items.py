@@ -415,9 +415,8 @@ def _use_or_refuse_possible_item(table: Table, items: ItemColumns, free: Sequenc
     likely = [name for name in free if _may_column_name_item(table, name, items, is_named=is_named)]
     groups_rows = is_row and not is_named
     unknown = [n for n in free if n in likely or (groups_rows and _may_column_group_rows(table, n))]
-    if not (
-        items.pair or is_own_pair
-    ):  # lists of a JSON document without ids may have the same items, or be copies
+    # The lists of a JSON document without ids may have the same items, or be copies.
+    if not (items.pair or is_own_pair):
         unknown += filter(table.has_repeats, {"key"}.intersection(free).difference(unknown))
     unknown = list(filter(table.is_varying, unknown)) or unknown
     pair_columns = _find_possible_pair_columns(table, unknown, free)
