@@ -32,7 +32,11 @@ from guard_eval.store import RaterProgress, Store, manage, pairs, raters, settin
 from guard_eval.store.showings import slots
 from guard_eval.store.showings.rounds import count_active_pairs, count_closed_rounds, read_stopping_rounds
 from guard_eval.study import Study
-from guard_eval.texts.pair import count_planned_and_missing_pairs, explain_unplanned_pairs
+from guard_eval.texts.pair import (
+    count_planned_and_missing_pairs,
+    draw_planned_prompts,
+    explain_unplanned_pairs,
+)
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
 from guard_eval.texts.systems.matching import SystemTexts
@@ -125,12 +129,14 @@ def _read_status_with_pairs(
     everybody = raters.read_rater_progress(store)
     criteria = study.settings.annotation.criteria
     ratings = read_ratings(store, everybody, slots=study.hand_out_plan.slots, criteria=criteria)
+    prompts = draw_planned_prompts(study)
+    steps = [*steps, _make_pairs_step(study, prompts, drawn)]
     steps += _read_steps_after_texts(study, store, drawn, everybody, ratings)
     declared = settings.compare_with_first_verdicts(store, *study.declared)
     warnings = render_template_lines(
         _TEMPLATES / "warnings.txt.j2",
         ratings=ratings,
-        unplanned=explain_unplanned_pairs(study, drawn, texts),
+        unplanned=explain_unplanned_pairs(study, prompts, drawn, texts),
         changes=dict.fromkeys(chain(*(compared.changes for compared in declared))),
         redraw=study.format_command("pair", "--redraw"),
         most_skips=slots.MOST_SKIPS,
@@ -321,9 +327,9 @@ def _read_round_steps(
         yield Step("rounds", state if done else "missing", text)
 
 
-def _make_pairs_step(study: Study, drawn: Sequence[Pair]) -> Step:
+def _make_pairs_step(study: Study, prompts: Sequence[Prompt], drawn: Sequence[Pair]) -> Step:
     """Return the state of the pairs: partial if a comparison or prompts were added after the draw."""
-    planned, missing = count_planned_and_missing_pairs(study, drawn)
+    planned, missing = count_planned_and_missing_pairs(study, prompts, drawn)
     if not missing:
         return Step("pairs", "complete", format_count(len(drawn), "pair"))
     text = f"{planned - missing} of {planned} pairs"
@@ -337,10 +343,9 @@ def _read_steps_after_texts(
     everybody: Sequence[RaterProgress],
     ratings: Ratings,
 ) -> Iterator[Step]:
-    """Yield the states of pairs, rounds, ratings, judges and the report."""
+    """Yield the states of rounds, ratings, judges and the report."""
     kinds = Counter(rater.kind for rater in everybody)
     rounds = list(_read_round_steps(study, store, drawn, slots.POOLS[ratings.rater_kind]))
-    yield _make_pairs_step(study, drawn)
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
     text = _describe_step_state("people", ratings=ratings, invited=invited)

@@ -46,7 +46,7 @@ from guard_eval.study.settings import Settings
 from guard_eval.study.tuning import FILE as CHOICE_FILE
 from guard_eval.study.tuning import remove_parameters
 from guard_eval.texts.continuations import read_trace_means
-from guard_eval.texts.pair import count_planned_and_missing_pairs
+from guard_eval.texts.pair import count_planned_and_missing_pairs, draw_planned_prompts
 from guard_eval.texts.prompts import read_prompt_columns
 
 METRIC_COLUMNS = ["metric", "dataset", "strategy", "value", "low", "high", "level", "n", "note", "signature"]
@@ -331,7 +331,7 @@ def _find_time_of_decision(decision: Note) -> Literal["before", "after"]:
 
 def _describe_missing_pairs(study: Study, pairs: Sequence[Pair]) -> Iterator[str]:
     """Say how many planned pairs were drawn, if a comparison or prompts were added after the draw."""
-    planned, missing = count_planned_and_missing_pairs(study, pairs)
+    planned, missing = count_planned_and_missing_pairs(study, draw_planned_prompts(study), pairs)
     if missing:
         yield f"{planned - missing} of {planned} planned pairs were drawn"
 

@@ -56,32 +56,34 @@ def split_systems(row: Row, texts: Collection[str]) -> list[Row]:
     for key, value in row.items():
         if isinstance(value, list) and value and all(_has_text(item, texts) for item in value):
             groups[key] = value
-        elif isinstance(value, Mapping) and key in _BY_SYSTEM and _are_systems(value, texts):
+        elif isinstance(value, dict) and key in _BY_SYSTEM and _are_systems(value, texts):
             groups[key] = [{"system": name, "text": text} for name, text in value.items()]
-    items = next(iter(groups.values()), [])
-    names = [next((str(item[name]) for name in _SYSTEMS if item.get(name)), "") for item in items]
-    if len(groups) != 1 or len(names) < 2 or len({*names, ""}) <= len(names):
+    if len(groups) != 1:
         return [row]
+    (items,) = groups.values()
+    names = {next((str(item[key]) for key in _SYSTEMS if item.get(key)), "") for item in items}
+    if len(items) < 2 or len(names) < len(items) or "" in names:
+        return [row]
+    prompt = {key: cell for key, cell in row.items() if key not in groups}
     # An item's id is that of the text.
-    items = [{name: cell for name, cell in item.items() if name != "id"} for item in items]
-    prompt = {name: cell for name, cell in row.items() if name not in groups}
-    return [{**prompt, **item} for item in items]
+    return [prompt | {key: cell for key, cell in item.items() if key != "id"} for item in items]
 
 
 def _has_text(item: object, texts: Collection[str]) -> bool:
     """Return whether an item of a list is an object with a text, a chat or an answer of a server."""
     keys = {*texts, *_ANSWERS, "messages", "conversations"}
-    return isinstance(item, Mapping) and not _get_role(item) and not keys.isdisjoint(item)
+    return isinstance(item, dict) and not _get_role(item) and not keys.isdisjoint(item)
 
 
 def _are_systems(row: Row, texts: Collection[str]) -> bool:
     """Return whether an object has a text for each system, and not the facts of one text or two sides."""
-    are_words = all(
-        isinstance(cell, str | None) and (not cell or any(map(str.isalpha, cell))) for cell in row.values()
-    )
+    if not row.keys().isdisjoint(texts) or any(map(str.isdecimal, row)):
+        return False
     names = [name for name in row if len(name) > 1]
-    are_sides = any(starmap(differ_only_in_side, combinations(names, 2)))
-    return are_words and not are_sides and row.keys().isdisjoint(texts) and not any(map(str.isdecimal, row))
+    if any(starmap(differ_only_in_side, combinations(names, 2))):
+        return False
+    filled = [cell for cell in row.values() if cell not in (None, "")]
+    return all(isinstance(cell, str) and any(map(str.isalpha, cell)) for cell in filled)
 
 
 def flatten_record(row: Row, texts: Sequence[str], fields: Collection[str]) -> Row:
@@ -96,7 +98,7 @@ def flatten_record(row: Row, texts: Sequence[str], fields: Collection[str]) -> R
     """
     row = _unwrap_answer(row)
     cells = {key: value if key in texts else _unpack_chat(value) for key, value in row.items()}
-    nested = {key: value for key, value in cells.items() if isinstance(value, list | Mapping)}
+    nested = {key: value for key, value in cells.items() if isinstance(value, (list, dict))}
     if not nested:
         return row
     if "arguments" in row and ("filtered_resps" in row or "resps" in row):
@@ -104,24 +106,18 @@ def flatten_record(row: Row, texts: Sequence[str], fields: Collection[str]) -> R
     candidates = {key: value for key, value in nested.items() if key in _ANSWERS or _is_chat(value)}
     try:
         facts = {key: _read_facts(value) for key, value in candidates.items()}
-        row = flatten_objects(row, {*facts, *texts, *fields})
+        flat = dict(flatten_objects(row, {*facts, *texts, *fields}))
     except RecursionError:  # the nesting is deeper than that of any answer
         return row
-    facts = {key: fact for key, fact in facts.items() if not fact.keys().isdisjoint({"prompt", "text"})}
+    facts = {key: fact for key, fact in facts.items() if "prompt" in fact or "text" in fact}
     # The context of Ollama's answers is a list of tokens, and no prompt.
-    flat = {key: value for key, value in row.items() if key not in {*facts, *nested.keys() & {"context"}}}
+    for key in [*facts, *nested.keys() & {"context"}]:
+        flat.pop(key, None)
     answers = {key: fact["text"] for key, fact in facts.items() if "text" in fact and key != "request"}
     if "custom_id" in flat and not answers and not isinstance(flat.get("response", {}), str):
         flat = {"text": None, **flat, "response": None}  # the request of a batch failed
     _add_texts(flat, answers, texts)
-    for name in ("prompt", "model", "finish_reason"):
-        values = [fact[name] for fact in facts.values() if name in fact]
-        is_known = any(map(flat.get, _SYSTEMS if name == "model" else [name]))
-        if values and not is_known and (name != "prompt" or len(set(values)) == 1):
-            flat[name] = values[0]
-    for key, fact in facts.items():  # the record's prompt may be only a part of the chat's
-        if fact.get("prompt") not in (None, flat.get("prompt")):
-            flat.setdefault(key, fact["prompt"])
+    _add_other_facts(flat, facts)
     return flat
 
 
@@ -138,6 +134,19 @@ def _add_texts(flat: dict[str, object], answers: Row, texts: Sequence[str]) -> N
             flat[name] = answers[key]
 
 
+def _add_other_facts(flat: dict[str, object], facts: Mapping[str, Facts]) -> None:
+    """Add a record's prompt, model and finish reason from its nested values, if no other key has them."""
+    for name, keys in {"prompt": ("prompt",), "model": _SYSTEMS, "finish_reason": _FINISHES[:1]}.items():
+        values = [fact[name] for fact in facts.values() if name in fact]
+        is_known = any(flat.get(key) for key in keys)
+        is_ambiguous = name == "prompt" and len({*values}) > 1
+        if values and not is_known and not is_ambiguous:
+            flat[name] = values[0]
+    for key, fact in facts.items():  # the record's prompt may be only a part of the chat's
+        if fact.get("prompt") not in (None, flat.get("prompt")):
+            flat.setdefault(key, fact["prompt"])
+
+
 def _unwrap_answer(row: Row) -> Row:
     """Return a server's answer that is the whole record without its id, which names no prompt."""
     if _get_role(row) in _MODELS and isinstance(row.get("content"), list):  # Anthropic
@@ -149,7 +158,7 @@ def _unwrap_answer(row: Row) -> Row:
     return {
         key: value
         for key, value in row.items()
-        if key != "id" and not (key == "text" and isinstance(value, Mapping))
+        if key != "id" and not (key == "text" and isinstance(value, dict))
     }
 
 
@@ -174,21 +183,22 @@ def _read_facts(value: object) -> Facts:
     """Return what a chat or an answer says about its text. Several texts are a list."""
     if isinstance(value, list):
         return _split_chat(value) if _is_chat(value) else _join_answers(value)
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return {}
-    facts = _split_chat([value]) if _is_chat(value) else {}
+    strings = {key: inner for key, inner in value.items() if isinstance(inner, str)}
+    plain: Facts = {key: strings[key] for key in ("prompt", "model") if key in strings}
+    for key in _FINISHES:
+        if key in strings:
+            plain["finish_reason"] = strings[key].lower()
+    if _is_chat(value):
+        return _split_chat([value]) | plain
+    facts: Facts = {}
     for key, inner in value.items():
-        if key in {"prompt", "model"} and isinstance(inner, str):
-            facts[key] = inner
-        elif key in _FINISHES and isinstance(inner, str):
-            facts["finish_reason"] = inner.lower()
-        elif _is_chat(value):
-            continue
-        elif key in _TEXTS and (text := _join_parts(inner)) is not None:
+        if key in _TEXTS and (text := _join_parts(inner)) is not None:
             facts.setdefault("text", text)
         elif key in _ANSWERS or key == "content" or _is_chat(inner):
             facts = _read_facts(inner) | facts
-    return facts
+    return facts | plain
 
 
 def _join_answers(values: Sequence[object]) -> Facts:
@@ -200,7 +210,7 @@ def _join_answers(values: Sequence[object]) -> Facts:
     answers = [facts for facts in map(_read_facts, values) if {"text", "finish_reason"} & facts.keys()]
     if len(answers) < 2:
         return answers[0] if answers else {}
-    are_options = all(isinstance(value, Mapping) and _SIGNS.isdisjoint(value) for value in values)
+    are_options = all(isinstance(value, dict) and _SIGNS.isdisjoint(value) for value in values)
     if are_options or any(map(_is_chat, values)):
         return {}
     return answers[0] | {"text": [facts.get("text") for facts in answers]}
@@ -209,7 +219,7 @@ def _join_answers(values: Sequence[object]) -> Facts:
 def _is_chat(value: object) -> bool:
     """Return whether a value is a turn of a chat, or a list of turns."""
     turns = value if isinstance(value, list) else [value]
-    return bool(turns) and all(isinstance(turn, Mapping) and _get_role(turn) for turn in turns)
+    return bool(turns) and all(isinstance(turn, dict) and _get_role(turn) for turn in turns)
 
 
 def _get_role(turn: Row) -> str:
@@ -219,18 +229,21 @@ def _get_role(turn: Row) -> str:
 
 def _split_chat(turns: Sequence[Row]) -> Facts:
     """Return the prompt and, if a model wrote the last turn, the text of a chat."""
+    roles = [_get_role(turn) for turn in turns]
     contents = [_join_parts(turn.get("content", turn.get("value", turn.get("parts")))) for turn in turns]
-    is_answered = _get_role(turns[-1]) in _MODELS
-    if is_answered and len(turns) > 1 and _get_role(turns[-2]) in _MODELS:
+    by_model = [role in _MODELS for role in roles]
+    if by_model[-2:] == [True, True]:
         return {}  # two samples, or two parts of one text
-    questions = contents[:-1] if is_answered else contents
+    questions = contents[:-1] if by_model[-1] else contents
     is_unreadable = contents[-1] is None and turns[-1].get("content") is not None
     if None in questions or is_unreadable:  # such as an image
         return {}
-    facts: Facts = {"text": contents[-1]} if is_answered else {}
-    lines = [f"{_get_role(turn)}: {words}" for turn, words in zip(turns, questions, strict=False) if words]
-    if lines:
-        facts["prompt"] = "\n\n".join(lines) if len(lines) > 1 else next(filter(None, questions))
+    facts: Facts = {"text": contents[-1]} if by_model[-1] else {}
+    filled = [(role, words) for role, words in zip(roles, questions, strict=False) if words]
+    if len(filled) == 1:
+        facts["prompt"] = filled[0][1]
+    elif filled:
+        facts["prompt"] = "\n\n".join(f"{role}: {words}" for role, words in filled)
     return facts
 
 
@@ -240,7 +253,7 @@ def _join_parts(content: object) -> str | None:
         content = content[0]
     if isinstance(content, str):
         return content
-    if not isinstance(content, list) or not all(isinstance(block, Mapping) for block in content):
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
         return None
     spoken = [block for block in content if not block.get("thought") and block.get("type") not in _THOUGHTS]
     texts = [block.get("text") for block in spoken]
@@ -264,9 +277,9 @@ def _flatten_harness_sample(row: Row) -> Row:
 def _find_innermost_list(value: object) -> list[object]:
     """Return the first list inside nested lists and objects that begins with a single value."""
     for _ in range(8):
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             value = list(value.values())
-        if not isinstance(value, list) or not value or not isinstance(value[0], list | Mapping):
+        if not isinstance(value, list) or not value or not isinstance(value[0], (list, dict)):
             break
         value = value[0]
     values = value if isinstance(value, list) else [value]

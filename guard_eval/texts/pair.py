@@ -117,7 +117,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
     )
 
 
-def _draw_prompts_again(study: Study) -> list[Prompt]:
+def draw_planned_prompts(study: Study) -> list[Prompt]:
     """Return the prompts of the planned pairs; none if the prompts or the chosen settings cannot be read."""
     settings = study.settings
     try:
@@ -127,30 +127,35 @@ def _draw_prompts_again(study: Study) -> list[Prompt]:
     return draw_prompts(compared, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
 
 
-def count_planned_and_missing_pairs(study: Study, pairs: Sequence[Pair]) -> tuple[int, int]:
-    """Return the numbers of planned pairs and of those not yet drawn; both are 0 without a readable plan."""
+def count_planned_and_missing_pairs(
+    study: Study, prompts: Sequence[Prompt], pairs: Sequence[Pair]
+) -> tuple[int, int]:
+    """Return the numbers of planned pairs and of those not yet drawn.
+
+    Args:
+        study: The study.
+        prompts: The result of `draw_planned_prompts`.
+        pairs: The drawn pairs.
+    """
     drawn = {(frozenset((pair.method_a, pair.method_b)), pair.prompt_id) for pair in pairs}
     couples = map(frozenset, study.settings.pairs.compare)
-    planned = {(couple, prompt.id) for couple, prompt in product(couples, _draw_prompts_again(study))}
+    planned = {(couple, prompt.id) for couple, prompt in product(couples, prompts)}
     return len(planned), len(planned - drawn)
 
 
-def explain_unplanned_pairs(study: Study, pairs: Sequence[Pair], texts: Mapping[str, SystemTexts]) -> str:
+def explain_unplanned_pairs(
+    study: Study, prompts: Sequence[Prompt], pairs: Sequence[Pair], texts: Mapping[str, SystemTexts]
+) -> str:
     """Say why drawn pairs are no longer planned, or return "" if they are, or if prompts or texts lack."""
-    prompts = _draw_prompts_again(study)
     first = {
         name: {prompt_id: text for (prompt_id, run), text in by_run.items() if run == 1}
         for name, by_run in texts.items()
     }
+    plan = study.settings.pairs
+    existing = pairs if prompts else ()
     with suppress(KeyError):  # a text is missing
         try:
-            make_pairs(
-                prompts,
-                first,
-                study.settings.pairs,
-                seed=study.settings.seed,
-                existing=pairs if prompts else (),
-            )
+            make_pairs(prompts, first, plan, seed=study.settings.seed, existing=existing)
         except StudyError as error:
             return str(error)
     return ""

@@ -139,6 +139,8 @@ def read_texts_of_system(system: System, path: Path, prompts: Sequence[Prompt] =
             f"it has texts of other systems: {suggest_nearest_word(system.name, list(by_system))}"
         )
     texts = by_system.get(system.name) or next(iter(by_system.values()))
+    if texts[0].strategy == system.name:
+        return texts
     return [replace(text, strategy=system.name) for text in texts]
 
 
