@@ -63,7 +63,6 @@ class Reply:
         answered: Whether there was an answer, which is stored and may have cost money.
         is_new: Whether the answer came in this run. Other answers are read from the store.
         reasoned: Whether the answer shows that the model reasons.
-        alone: Whether no other request was sent at the same time.
     """
 
     form: Form
@@ -72,7 +71,6 @@ class Reply:
     answered: bool = False
     is_new: bool = False
     reasoned: bool = False
-    alone: bool = False
 
     @property
     def error(self) -> RequestFailure | None:
@@ -332,10 +330,9 @@ def _decide_after_failed_request(history: History, error: RequestFailure) -> Ret
             "again after this time. Stored answers are not paid for again"
         )
     failed = _count_failures_since_answer(history)
-    too_slow = error.kind == "timeout" and history.replies[-1].alone  # would be as slow again
     is_passing = history.run.is_settled and (error.kind == "transport" or error.blames_address)
     attempts = ATTEMPTS["transport"] if is_passing else ATTEMPTS.get(error.kind, 1)
-    if not too_slow and failed[error.kind] < attempts:
+    if not error.too_slow and failed[error.kind] < attempts:
         return RetryLater(failed.total(), error.wait or 0.0)
     if error.fatal and not is_passing:
         return Stop(error.fatal)

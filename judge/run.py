@@ -312,7 +312,6 @@ class OnlineRun:
 
     async def _post_request(self, planned: PlannedRequest, form: Form, row: int, admitted_at: float) -> Reply:
         self.counts.requests += 1
-        is_alone = self.workers.limiter.in_flight == 1
         result = await self.workers.limiter.send(
             self.client.post(PATHS[form.interface], planned.body), admitted_at
         )
@@ -328,7 +327,6 @@ class OnlineRun:
             result=result,
             max_output_tokens=planned.max_output_tokens,
             is_new=True,
-            alone=is_alone,
         )
 
     async def _store_result(self, result: RequestResult) -> None:

@@ -411,7 +411,7 @@ class ServedRun:
                 raise StudyError(
                     f"the server asks to wait {wait:.0f} seconds; run the command again after that"
                 )
-            if failed[failure.kind] >= ATTEMPTS.get(failure.kind, 1):
+            if failure.too_slow or failed[failure.kind] >= ATTEMPTS.get(failure.kind, 1):
                 if failure.fatal is not None:
                     raise StudyError(failure.fatal)
                 return failure

@@ -167,7 +167,11 @@ class BatchApi:
 
     async def download_file(self, file_id: str) -> bytes:
         """Return the contents of a result file."""
-        return await self._repeat_call_until_answered(partial(self.client.get, f"/files/{file_id}/content"))
+        get_file = partial(self.client.get, f"/files/{file_id}/content")
+        content = await self._repeat_call_until_answered(get_file)
+        if len(content) > LARGEST_FILE:
+            raise CallError("the file of results is too large")
+        return content
 
     async def _call_and_read_json(self, call: Call, name: str | None = None) -> JsonObject:
         """Call the server until it answers, and return the JSON object in the answer."""

@@ -41,20 +41,25 @@ _TALKATIVE = ("openai", "httpcore2", "httpx2")
 """Loggers that write headers at level DEBUG. A server may echo the key in a header."""
 
 _HEADERS = {
-    *(b"accept", b"accept-encoding", b"connection", b"content-length", b"content-type", b"host"),
-    *(b"transfer-encoding", b"user-agent"),
+    b"accept",
+    b"accept-encoding",
+    b"connection",
+    b"content-length",
+    b"content-type",
+    b"host",
+    b"transfer-encoding",
+    b"user-agent",
 }
 """The headers of all requests, besides the study's own headers and the key. The SDK adds further ones from
 the environment: OPENAI_ORG_ID and OPENAI_CUSTOM_HEADERS."""
 
 _NOT_SENT = (
-    *(httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout),
-    *(httpx2.ProxyError, httpx2.UnsupportedProtocol),
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.ProxyError,
+    httpx2.UnsupportedProtocol,
 )
-
-
-class _TooLargeError(httpx2.TransportError):
-    """A response is larger than any real answer, so the client stopped reading the response."""
 
 
 class Client:
@@ -126,19 +131,16 @@ class Client:
         request.headers = httpx2.Headers([*headers, (b"Authorization", f"Bearer {self.server.key}".encode())])
 
     async def _read_body(self, response: httpx2.Response) -> None:
-        """Read a response's body, at most `largest` bytes.
-
-        Raises:
-            _TooLargeError: The body is larger.
-        """
+        """Read a response's body. Stop after `largest` bytes, because no real answer is so large."""
         chunks = []
         size = 0
         async for chunk in response.aiter_bytes():
             chunks.append(chunk)
             size += len(chunk)
             if size > self.largest:
-                raise _TooLargeError("")
-        response._content = b"".join(chunks)  # noqa: SLF001 (httpx2 has no limit of size)
+                await response.aclose()
+                break
+        response._content = b"".join(chunks)[: self.largest + 1]  # noqa: SLF001 (httpx2 has no limit)
 
     async def post(self, path: str, body: bytes) -> bytes | RequestFailure:
         """Send JSON once to a path below the server's address, and return the response."""
@@ -201,9 +203,6 @@ class Client:
     def _explain_exception(self, error: Exception) -> RequestFailure:
         """Return the failure of a request whose complete response did not arrive because of this error."""
         cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
-        if isinstance(cause, _TooLargeError):
-            detail = f"the answer from {self.server.url} is larger than {self.largest / 2**20:g} MB"
-            return RequestFailure(kind="unreadable", detail=f"{detail} and was discarded", billed=True)
         sent = not isinstance(cause, _NOT_SENT)
         if sent and isinstance(cause, (TimeoutError, httpx2.TimeoutException)):
             detail = f"no response from {self.server.url} within {self.server.timeout:g} seconds"

@@ -66,6 +66,8 @@ class RequestFailure:
         fatal: A sentence for the user if only the user can fix the problem.
         blames_address: Whether the address or the model's name seems wrong. If answers came before, a retry
             may help, because a proxy may have answered for the server.
+        too_slow: Whether the server gave no answer in time though it had no other request of this run. A
+            retry would be as slow.
         row: The database row of the answer, if a stored answer contains no verdict.
     """
 
@@ -76,4 +78,5 @@ class RequestFailure:
     change: Change | None = None
     fatal: str | None = None
     blames_address: bool = False
+    too_slow: bool = False
     row: int | None = None

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -95,11 +96,12 @@ class RateLimiter:
         if isinstance(result, bytes):
             self.raise_limit_after_answer(sent_at)
             return result
-        is_queued = result.kind == "timeout" and not is_alone
-        if result.kind == "rate_limited" or is_queued or result.wait:
+        too_slow = result.kind == "timeout" and is_alone
+        is_limited = result.kind in {"rate_limited", "timeout"} and not too_slow
+        if is_limited or result.wait:
             self.lower_limit(admitted_at, result.wait or 0.0)
             self._report_wait(result)
-        return result
+        return replace(result, too_slow=too_slow)
 
     def _report_wait(self, refusal: RequestFailure) -> None:
         """Tell the user that requests wait because of a rate limit, at most once a minute."""

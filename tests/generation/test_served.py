@@ -7,15 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+from unittest.mock import MagicMock
 
 import pytest
 from llama_server import LlamaServer
 
+from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.generation import served
 from guard_eval.generation.command import generate_texts
 from guard_eval.generation.served import ServedPlan
-from guard_eval.servers import workers
+from guard_eval.servers import client, workers
 from guard_eval.study import Study
 from guard_eval.texts.continuations import Shard, reserve_shard
 from guard_eval.texts.prompts import read_prompts
@@ -247,6 +249,21 @@ def test_paid_answer_without_a_text_is_kept_and_not_repeated(study, server, repl
     assert read_total_cost(opened) == 6 * 22_000_000 + highest(body)
 
 
+def test_too_large_answer_is_not_requested_again(study, server, monkeypatch):
+    monkeypatch.setattr(client, "LARGEST_RESPONSE", 1000)
+    reply = {"choices": [{"text": "a" * 200_000, "finish_reason": "stop"}]}
+    server.act = lambda number, _body: (200, reply) if number == 2 else None
+    opened = study()
+    assert [generate_texts(opened).missing for _ in range(2)] == [1, 1]
+    assert len(server.bodies) == 6
+
+
+def test_lone_request_without_an_answer_in_time_is_not_repeated(study, server):
+    server.delay = 1.0
+    assert generate_texts(study("timeout = 0.2\n" + CHAT, prompts=1)).missing == 1
+    assert len(server.bodies) == 1
+
+
 @pytest.mark.parametrize("reply", [{"detail": "the model is loading"}, b"null", b""])
 def test_reply_that_is_no_answer_is_requested_again(study, server, reply):
     server.act = lambda number, _body: (200, reply) if number == 2 else None
@@ -271,8 +288,11 @@ def test_paid_answers_wait_until_the_disk_has_space(study, server, monkeypatch):
     server.delay = 0.05
     monkeypatch.setattr(served, "append_row", append_unless_full)
     monkeypatch.setattr(workers, "STORE_PAUSES_SECONDS", [0.1] * 6)
-    assert generate_texts(study()).existing == {NAME: 6}
+    reporter = MagicMock()
+    with progress.use_reporter(reporter):
+        assert generate_texts(study()).existing == {NAME: 6}
     assert len(server.bodies) == 6
+    reporter.warn.assert_called_once()
 
 
 def test_run_without_new_texts_proposes_generate_again(study, server):
@@ -407,7 +427,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from guard_eval.generation.command import generate_texts
-from guard_eval.servers import workers
+from guard_eval.servers import client, workers
 from guard_eval.study import Study
 generate_texts(Study.open(sys.argv[1]))
 """

@@ -43,6 +43,7 @@ BUSY = make_failure("rate_limited", wait=7.0)
 LOST = make_failure("transport", fatal="the server cannot be reached")
 ASTRAY = make_failure("rejected", fatal="check base_url", blames_address=True)
 SLOW = make_failure("timeout")
+TOO_SLOW = make_failure("timeout", too_slow=True)
 NO_KEY = make_failure("rejected", fatal="the key is wrong")
 
 
@@ -54,7 +55,7 @@ def make_state(form=SCHEMA, *, limit=512, **settings):
 SETTLED = replace(make_state(), is_settled=True)
 
 
-def ask(run, *results, pair="p", others=True, alone=False, reasoned=False, stored=False):
+def ask(run, *results, pair="p", others=True, reasoned=False, stored=False):
     """Ask one question with these results of its requests; return the steps, and the run's state."""
     history = History(run=run, pair_id=pair, has_other_questions=others)
     form = run.form
@@ -70,7 +71,6 @@ def ask(run, *results, pair="p", others=True, alone=False, reasoned=False, store
             answered=answered,
             is_new=not stored,
             reasoned=reasoned,
-            alone=alone,
         )
         history = record_reply(history, reply)
         steps.append(decide_next_step(history, form))
@@ -111,7 +111,7 @@ def test_next_step_follows_the_decision_table(results, last):
 
 
 def test_timeout_of_a_lone_request_is_not_repeated():
-    assert ask(SETTLED, SLOW, alone=True)[0] == [Failure(SLOW)]
+    assert ask(SETTLED, TOO_SLOW)[0] == [Failure(TOO_SLOW)]
 
 
 def test_long_requested_wait_ends_the_run():
@@ -258,12 +258,12 @@ def test_stored_answers_without_a_verdict_do_not_end_a_run():
 def test_ten_server_failures_in_a_row_end_a_run():
     run = SETTLED
     for _ in range(MOST_FAILURES - 1):
-        (step,), run = ask(run, SLOW, alone=True)
+        (step,), run = ask(run, TOO_SLOW)
         run = update_failure_counts(run, step)
-    (step,), _ = ask(run, SLOW, alone=True)
+    (step,), _ = ask(run, TOO_SLOW)
     assert "10 times in a row, last with timeout (words)" in step.reason
     run = update_failure_counts(run, Verdict(CHOICES))
-    assert ask(run, SLOW, alone=True)[0] == [Failure(SLOW)]
+    assert ask(run, TOO_SLOW)[0] == [Failure(TOO_SLOW)]
 
 
 @pytest.mark.parametrize(
