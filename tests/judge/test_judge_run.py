@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from unittest.mock import Mock
 
 import pytest
@@ -218,6 +218,22 @@ def test_slow_answer_is_stored_under_a_renewed_lease(run, store, pairs, server):
     counts = run(orders="one")
     other.join()
     assert (counts.verdicts, server.count("chat"), read_spending(store).lost) == (1, 1, 0)
+
+
+def test_run_keeps_requests_of_others_if_the_clock_jumps(run, store, pairs, database, server):
+    """While a request is under way, the clock is set an hour forward, and another run begins."""
+    if not database.startswith("sqlite"):
+        pytest.skip("PostgreSQL has the server's clock")
+    pairs(1)
+    server.act = lambda ask: make_verdict(ask, delay=1.5)
+    first = threading.Thread(target=run, kwargs={"orders": "one"})
+    first.start()
+    while not server.count("chat"):
+        time.sleep(0.01)
+    with Store.open(database, clock=lambda: datetime.now(UTC) + timedelta(hours=1)) as late:
+        run(late, orders="one")
+    first.join()
+    assert (server.count("chat"), read_spending(store).lost) == (1, 0)
 
 
 @pytest.mark.usefixtures("short_lease")

@@ -9,9 +9,10 @@ The row of a request in a batch contains the batch's name. The request stays ope
 and the next run takes the batch over.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, field, fields
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection
@@ -59,7 +60,7 @@ FORMS_WITH_VERDICTS = query("""
     GROUP BY instruction.form ORDER BY count(*) DESC, instruction.form
 """)
 
-# A lease ends too late if the clock was set back after the request.
+# A lease ends too late if the clock was set back, or the machine was started again, after the request.
 _SHORTEN = query("UPDATE request SET leased_until = :until WHERE state = 'open' AND leased_until > :until")
 
 _LOSE = query("""
@@ -342,6 +343,14 @@ def store_instruction(db: Connection, instruction: Instruction) -> None:
     _KEEP_INSTRUCTION(db, **asdict(instruction))
 
 
+def _read_lease_clock(db: Connection, now: datetime) -> datetime:
+    """Return the time for leases. Runs on an SQLite file share a machine, which has a clock that nobody sets.
+
+    If the usual clock is set forward by half a minute, the leases of requests under way would end.
+    """
+    return datetime.fromtimestamp(time.monotonic(), UTC) if db.dialect.name == "sqlite" else now
+
+
 def reserve_requests(
     db: Connection,
     now: datetime,
@@ -358,13 +367,14 @@ def reserve_requests(
     cost of all requests of the study, in billionths of a US dollar. `batch` is the batch's name, if the
     requests are in a batch.
     """
-    _SHORTEN(db, until=now + LEASE)
+    clock = _read_lease_clock(db, now)
+    _SHORTEN(db, until=clock + LEASE)
     # runs with an expired lease were killed, and their requests may have cost money
-    _LOSE(db, now=now)
+    _LOSE(db, now=clock)
     live: dict[str, Reservation] = dict(read_active_requests(db, [request.key for request in planned]))
     spent = 0 if limit is None else _SPENT(db).scalar_one()
     waits = limit is not None and _IN_FLIGHT(db, run=run, online=batch is None).first() is not None
-    same = {"rater": judge.id, "batch": batch, "run": run, "now": now, "until": now + LEASE}
+    same = {"rater": judge.id, "batch": batch, "run": run, "now": now, "until": clock + LEASE}
     outcomes: list[Reservation] = []
     for request in planned:
         outcome = live.get(request.key)
@@ -407,7 +417,7 @@ def read_active_requests(
 
 def renew_lease(db: Connection, now: datetime, leases: Sequence[timedelta], *, run: str) -> None:
     """Let the leases of a run's open requests end after the last of these times from now."""
-    _RENEW(db, run=run, until=now + leases[-1])
+    _RENEW(db, run=run, until=_read_lease_clock(db, now) + leases[-1])
 
 
 def store_request_results(db: Connection, _now: datetime, results: Sequence[RequestResult]) -> None:
@@ -472,8 +482,9 @@ def take_over_batches_of_ended_runs(
     db: Connection, judge: Rater, run: str, now: datetime
 ) -> tuple[list[Batch], int]:
     """Take over a judge's batches of ended runs; return these, and the number of batches of other runs."""
-    _SHORTEN(db, until=now + LEASE)
-    _ADOPT(db, rater=judge.id, run=run, now=now, until=now + LEASE)
+    clock = _read_lease_clock(db, now)
+    _SHORTEN(db, until=clock + LEASE)
+    _ADOPT(db, rater=judge.id, run=run, now=clock, until=clock + LEASE)
     rows = _BATCHES(db, rater=judge.id).all()
     mine = [Batch(name=row.batch, provider_id=row.provider_id) for row in rows if row.run == run]
     return mine, len(rows) - len(mine)
