@@ -42,12 +42,44 @@ WHERE sql IS NOT NULL AND NOT (type = 'table' AND name GLOB 'sqlite_*') -- a tab
 LONGEST_ID = 1000
 """The longest allowed id, in characters. Every verdict repeats ids, so long ids could fill the memory."""
 
-_FIND_LONG_IDS = f"""
+_FIND_ODD_ROWS = f"""
+WITH fact AS MATERIALIZED (
+    SELECT kind, CASE WHEN json_valid(detail) THEN detail END AS detail FROM note
+    WHERE kind NOT IN ('comment', 'problem', 'skip', 'conduct')
+)
 SELECT 1 FROM pair
 WHERE max(length(id), length(dataset), length(prompt_id), length(method_a), length(method_b)) > {LONGEST_ID}
 UNION ALL
 SELECT 1 FROM rater WHERE max(length(name), ifnull(length(external_id), 0)) > {LONGEST_ID}
+UNION ALL
+SELECT 1 FROM (
+    SELECT 'consent' AS kind, '$.agreed' AS path, 'true false' AS types
+    UNION ALL VALUES ('check', '$.passed', 'true false'), ('check', '$.wrong', 'array'),
+        ('practice', '$.pair', 'text'), ('exclude', '$.reason', 'text'),
+        ('exclude', '$.results_seen', 'true false'), ('include', '$.results_seen', 'true false')
+) AS needed JOIN fact ON fact.kind = needed.kind
+WHERE instr(types, ifnull(json_type(detail, path), 'missing')) = 0
+UNION ALL
+SELECT 1 FROM fact, json_each(detail) AS answer WHERE kind = 'background' AND answer.type != 'text'
+UNION ALL
+SELECT 1 FROM pair, json_each(expected) AS side WHERE ifnull(side.value, '') NOT IN ('a', 'b')
+UNION ALL
+SELECT 1 FROM calibration, json_each(choices) AS choice
+WHERE choice.type != 'null' AND choice.value NOT IN ('A', 'tie', 'B')
+UNION ALL
+SELECT 1 FROM verdict WHERE choice NOT IN ('A', 'tie', 'B')
+UNION ALL
+SELECT 1 FROM setting
+WHERE key LIKE 'slots %' AND (value GLOB '*[^0-9]*' OR length(value) NOT BETWEEN 1 AND 4)
+UNION ALL
+SELECT 1 FROM closed_round
+WHERE (
+    json_type(grounds, '$.plan.design'), json_type(grounds, '$.plan.criterion'),
+    json_type(grounds, '$.plan.alpha'), json_type(grounds, '$.plan.showings'),
+    (SELECT count(*) FROM json_each(grounds, '$.plan'))
+) IS NOT ('text', 'text', 'real', 'integer', 4)
 """  # noqa: S608 (a constant)
+"""Finds ids that are too long, unknown choices and numbers, and JSON without a value that is read."""
 
 _UNWRITABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
 """SQLite's error codes if the files that even a reader needs beside a database cannot be written."""
@@ -323,11 +355,12 @@ class Store:
         """Check that an SQLite file has exactly this package's tables, indexes and triggers.
 
         With views, computed columns, triggers or long ids, a stranger's file could change or multiply rows.
+        No code checks again what a row's JSON contains.
         """
         stored = set(db.exec_driver_sql(_READ_SQLITE_STATEMENTS).scalars())
         is_changed = stored != set(write_schema_statements(sqlite=True))
-        if is_changed or db.exec_driver_sql(_FIND_LONG_IDS).first() is not None:
-            raise StudyError(f"{self.name} was changed by another program; use the original file")
+        if is_changed or db.exec_driver_sql(_FIND_ODD_ROWS).first() is not None:
+            raise StudyError(f"{self.name} was changed by another program; restore the original file")
 
 
 def copy_database(file: Path, logs: Sequence[Path]) -> TemporaryDirectory[str]:

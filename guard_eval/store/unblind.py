@@ -4,8 +4,7 @@ from operator import attrgetter
 
 from sqlalchemy import Connection
 
-from guard_eval.errors import StudyError
-from guard_eval.records import CHOICES, Choice, RaterKind, Role, record
+from guard_eval.records import Choice, RaterKind, Role, record
 from guard_eval.store.database import Store
 from guard_eval.store.schema import Query, SqlRow, query
 
@@ -173,10 +172,6 @@ def _read_sorted_verdicts(store: Store, statement: Query, *order: str) -> list[T
         rows = statement(db).all()
     verdicts = []
     for row in sorted(rows, key=attrgetter(*order)):  # here, because databases sort texts differently
-        if row.position not in CHOICES:
-            raise StudyError(
-                f"the database contains the invalid choice {row.position!a}; restore a backup of the database"
-            )
         values = row._asdict()
         del values["place"]
         for name in ("at", "handed_out"):

@@ -38,7 +38,7 @@ def rated(tmp_path):
             note(store, name, "consent", agreed=index != 11)
             note(store, name, "background", native="yes" if index < 9 else "no", languages=f"secret-{index}")
             note(store, name, "practice", pair="bakery")
-            note(store, name, "check", passed=index != 10)
+            note(store, name, "check", passed=index != 10, wrong=[])
             if index >= 10:
                 continue
             for blind in handout.claim_pairs(store, person, study.hand_out_plan, limit=5):

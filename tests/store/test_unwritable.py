@@ -168,5 +168,5 @@ def test_a_database_with_changed_tables_is_refused(folder, statement):
         database.execute("PRAGMA writable_schema = ON")
         database.execute(statement)
     database.close()
-    with pytest.raises(StudyError, match="was changed by another program; use the original file"):
+    with pytest.raises(StudyError, match="was changed by another program; restore the original file"):
         Store.open(f"sqlite:///{folder / 'study.db'}")
