@@ -449,7 +449,7 @@ class Fields:
         if others := [other for other in filled if self._row[other] != self._row[key]]:
             raise StudyError(
                 f"{self._where}: the text may be under {key!r} or {others[0]!r}; say which: --column "
-                f"{others[0]} (or column in [[system]])"
+                f"{others[0]!r}"
             )
         texts = self._list_texts_under_key(key) or [None]
         if texts[0] is None:
