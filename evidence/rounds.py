@@ -13,9 +13,10 @@ from itertools import combinations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from guard_eval import rounds
+from guard_eval.estimate import Estimate
 from guard_eval.records import Contest, RoundPlan
 from guard_eval.rounds import compare_couples, find_stopping_couples
 
@@ -27,6 +28,7 @@ TIE = 0.38
 Design = Literal["rounds", "candidate"]
 
 exact_p = rounds.compute_first_passage_p
+sign_flip = rounds.sign_flip
 
 
 @lru_cache
@@ -39,6 +41,16 @@ def look_up_p(peak: float, sizes: tuple[int, ...]) -> float:
     """Return the p value of a peak from a table, which is exact to four digits and fast."""
     peaks, logs = _tabulate_p(sizes)
     return float(np.exp(np.interp(peak, peaks, logs)))
+
+
+@lru_cache(maxsize=10_000)
+def _test_leads(leads: bytes) -> Estimate:
+    return sign_flip(np.frombuffer(leads))
+
+
+def remember_sign_flip(leads: ArrayLike) -> Estimate:
+    """Return the sign-flip test. The same leads are tested after each later round, but computed once."""
+    return _test_leads(np.asarray(leads, dtype=np.float64).tobytes())
 
 
 def draw_scores(
@@ -142,6 +154,7 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=300)
     options = parser.parse_args()
     rounds.compute_first_passage_p = look_up_p
+    rounds.sign_flip = remember_sign_flip
     for line in write_table(options.studies):
         print(line, flush=True)
 

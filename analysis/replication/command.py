@@ -105,6 +105,8 @@ def replicate(
     Raises:
         StudyError: There is no such table, there are no prompts, or a step finds something wrong.
     """
+    if limit is not None and limit < 1:
+        raise StudyError(f"--limit {limit}: give 1 or more prompts of each dataset")
     if table is None:
         return list_paper_tables()
     entry = find_paper_table(table)

@@ -148,8 +148,9 @@ def read_shares_from_counts(path: Path, *, raters: str) -> pd.DataFrame | None:
     if not {"dataset", "criterion", "ties"} <= set(table):
         return None
     wins = [name for name in map(str, table) if name.endswith("_wins")]
-    are_whole_numbers = set(table[["ties", *wins]].dtypes) == {np.dtype(int)}
-    if len(wins) != 2 or not are_whole_numbers:
+    numbers = table[["ties", *wins]]
+    are_counts = set(numbers.dtypes) == {np.dtype(int)} and numbers.min(axis=None) >= 0
+    if len(wins) != 2 or not are_counts:
         raise StudyError(
             f"{path} has no counts for two strategies (found: {', '.join(wins) or 'none'}). It needs the "
             "columns dataset and criterion, and whole numbers in ties and in NAME_wins for both strategies"

@@ -21,6 +21,8 @@ from guard_eval.metrics.outcomes import group_texts, make_outcome_from_text_valu
 from guard_eval.metrics.scores import MeasurementResult
 from guard_eval.records import TIE, Generation, Prompt, make_content_id, record
 from guard_eval.reporting.escaping import Cell, make_csv
+from guard_eval.reporting.tables import Table
+from guard_eval.reporting.words import format_number
 from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.store import Store, settings
 from guard_eval.store import pairs as store_pairs
@@ -89,21 +91,21 @@ def choose_settings(
         searches.append(tried.choose_setting(strategy, seed=seed))
     digest = hash_tuning_choice(study, searches)
     _refuse_changed_choice(study, digest)
-    table: list[list[Cell]] = [["strategy", "chosen", "name", "meets", "chosen_share", *rule.scores]]
-    for search in searches:
-        table += [
-            [
-                search.strategy,
-                setting.name == search.chosen,
-                setting.name,
-                setting.meets,
-                setting.chosen_share,
-                *setting.scores.values(),
-            ]
-            for setting in search.settings
-        ]
+    head = ("strategy", "chosen", "name", "meets", "chosen_share", *rule.scores)
+    rows: list[tuple[Cell, ...]] = [
+        (
+            search.strategy,
+            setting.name == search.chosen,
+            setting.name,
+            setting.meets,
+            setting.chosen_share,
+            *setting.scores.values(),
+        )
+        for search in searches
+        for setting in search.settings
+    ]
     check_replaceable(study.folder / "tuning.csv", "strategy,chosen,")
-    write_atomically(study.folder / "tuning.csv", make_csv(table).encode())
+    write_atomically(study.folder / "tuning.csv", make_csv([head, *rows]).encode())
     if unmet := [search.strategy for search in searches if not search.chosen]:
         conditions = " and ".join([f"a score of {rule.maximize}", *rule.where])
         raise StudyError(
@@ -119,8 +121,14 @@ def choose_settings(
     )
     write_atomically(study.folder / FILE, (choice.model_dump_json(indent=1) + "\n").encode())
     lines = [f"{strategy}: {choice.chosen[strategy]} was chosen" for strategy in grids]
+    shown = tuple(
+        (setting.name, *map(format_number, (setting.chosen_share, *setting.scores.values())))
+        for search in searches
+        for setting in search.settings
+    )
     return replace(
         measured,
+        tables=(Table(columns=("setting", *head[4:]), rows=shown, caption="Scores on the tuning prompts"),),
         lines=(*lines, choice.tuning_budgets_in_words, f"tuning: {study.folder / FILE}, tuning.csv"),
         warnings=(*measured.warnings, *choice.list_warnings()),
         next=(study.format_command("pair" if study.has_all_texts_in_files else "generate"),),
@@ -247,7 +255,7 @@ class TriedSettings:
         best = self.average_metric_over_datasets(self.rule.maximize, weights)
         meets = np.isfinite(best)
         for name, sign, limit in self.rule.conditions:
-            values = self.average_metric_over_datasets(name, weights)
+            values = np.round(self.average_metric_over_datasets(name, weights), DIGITS)
             if sign == ">=":
                 meets &= values >= limit
             else:

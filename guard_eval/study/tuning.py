@@ -1,10 +1,11 @@
 """The `[tuning]` table of study.toml, and its choice: one setting of each strategy, with warnings."""
 
+import math
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from guard_eval.errors import format_count, suggest_nearest_word
 from guard_eval.study.criteria_settings import SettingsTable, refuse_duplicates
@@ -17,16 +18,25 @@ Maximized = Literal[
     "diversity", "mauve", "coherence", "bertscore", "perplexity", "rep_2", "rep_3", "rep_4", "judge"
 ]
 LESS_IS_BETTER = ("perplexity", "rep_2", "rep_3", "rep_4")
-LIMITED = (*get_args(Maximized), "words", "tokens", "ended")
-"""The scores that conditions may limit."""
+PERCENT = (0.0, 100.0)
+RANGES = {
+    **dict.fromkeys(get_args(Maximized), PERCENT),
+    "coherence": (-math.inf, 0.0),
+    "bertscore": (-100.0, 100.0),
+    "perplexity": (1.0, math.inf),
+    "words": (0.0, math.inf),
+    "tokens": (0.0, math.inf),
+    "ended": PERCENT,
+}
+"""The scores that conditions may limit, with the smallest and the largest possible value."""
 
 
 def _normalise_condition(text: str) -> str:
     match = re.fullmatch(r"\s*(\w+)\s*(>=|<=)\s*(-?\d+(?:\.\d+)?)\s*", text, re.ASCII)
     if match is None:
         raise ValueError(f"{text!r} is not a condition; write, for example: diversity >= 90")
-    if match[1] not in LIMITED:
-        raise ValueError(f"{match[1]} is not a score: {suggest_nearest_word(match[1], [*LIMITED])}")
+    if match[1] not in RANGES:
+        raise ValueError(f"{match[1]} is not a score: {suggest_nearest_word(match[1], [*RANGES])}")
     return " ".join(match.groups())
 
 
@@ -48,6 +58,24 @@ class Tuning(SettingsTable):
     prompts: Annotated[int, Field(ge=0, le=10_000_000)]
     maximize: Maximized
     where: Annotated[list[Condition], AfterValidator(refuse_duplicates)] = []
+
+    @model_validator(mode="after")
+    def _check_conditions_can_be_met(self) -> Self:
+        """Check that a score can meet all conditions on it."""
+        ranges = RANGES.copy()
+        for score, sign, limit in self.conditions:
+            low, high = ranges[score]
+            if sign == ">=":
+                low = max(low, limit)
+            else:
+                high = min(high, limit)
+            if low > high:
+                least, most = RANGES[score]
+                raise ValueError(
+                    f"where: no texts meet the conditions on {score}, which is from {least:g} to {most:g}"
+                )
+            ranges[score] = low, high
+        return self
 
     @property
     def conditions(self) -> list[tuple[str, str, float]]:

@@ -1,6 +1,7 @@
 """Tuning by a judge: the setting with the highest win share against the baseline is chosen."""
 
 import json
+import re
 from unittest.mock import Mock
 
 import pytest
@@ -70,6 +71,7 @@ def test_judge_tunes_by_win_share(folder, guard_eval, server, monkeypatch, desig
     assert "guard-eval measure s --tune" in guard_eval("judge", "s", "--tune", "--dry-run").out
     chosen = guard_eval("measure", "s", "--tune")
     assert chosen.code == 0, chosen
+    assert re.search(r"top_p\(p=0\.95\) +0\.\d+ +50\.00 ", chosen.out)
     study = Study.open(folder)
     scores = {setting.name: setting.scores["judge"] for setting in study.choice.searches[0].settings}
     assert scores == {"top_p(p=0.8)": 0, "top_p(p=0.9)": 100, "top_p(p=0.95)": 50}

@@ -105,6 +105,16 @@ def test_datasets_have_equal_weight_in_the_choice():
     assert result.settings[0].scores == {"coherence": 2.5, "diversity": None}
 
 
+def test_a_score_at_the_limit_meets_a_condition():
+    """The mean of 36/3, 31/3, 31/3 and 22/3 is 10, and a little more in binary fractions."""
+    outcomes = {}
+    for dataset, total in {"e": 16, "f": 11, "g": 11, "h": 2}.items():
+        outcomes |= outcomes_of({"a": {"diversity": [90.0] * 3, "words": [total, 10, 10]}}, dataset)
+    rule = Tuning(prompts=3, maximize="diversity", where=["words <= 10"])
+    tried = TriedSettings(names=["a"], outcomes=outcomes, rule=rule, sizes=dict.fromkeys("efgh", 3))
+    assert tried.choose_setting("s", seed=1).settings[0].meets
+
+
 def test_resamples_estimate_the_share_of_each_choice():
     """Setting b is better only if the second of two prompts is drawn twice: in a quarter of the resamples."""
     result = search({"maximize": "coherence"}, a={"coherence": [4.0, 1]}, b={"coherence": [1.0, 3.9]})

@@ -132,6 +132,7 @@ def test_published_counts_give_all_but_one_row(counts, label, same, differ):
 def test_counts_need_two_strategies(counts):
     for text, message in (
         (COUNTS.replace(",88,", ",many,"), r"counts\.csv has no counts .*whole numbers"),
+        (COUNTS.replace(",88,", ",-88,"), r"counts\.csv has no counts .*whole numbers"),
         ("dataset,criterion,ties,guard_wins\nbook,fluency,1,2\n", r"two strategies \(found: guard_wins\)"),
     ):
         with pytest.raises(StudyError, match=message):

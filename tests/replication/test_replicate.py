@@ -225,6 +225,7 @@ def test_replicate_refuses_wrong_arguments(planned):
             "not a table of verdicts. To list the tables, run: guard-eval replicate",
         ),
         ("llm", {"verdicts": verdicts}, "v.csv"),
+        ("main", {"limit": 0}, "--limit 0: give 1 or more"),
         ("llm", {"verdicts": verdicts, "limit": 3}, "--limit has no effect with --verdicts. Leave one"),
     ):
         with pytest.raises(StudyError, match=message):

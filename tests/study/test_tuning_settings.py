@@ -59,6 +59,14 @@ PROBLEMS = {
         GRID + RULE + 'where = ["divercity >= 90"]\n' + PAIRS,
         r"tuning.where\[1\].*did you mean 'diversity'",
     ),
+    "an impossible condition": (
+        GRID + RULE + 'where = ["diversity >= 101"]\n' + PAIRS,
+        "tuning: where: no texts meet the conditions on diversity, which is from 0 to 100",
+    ),
+    "two conditions that exclude each other": (
+        GRID + RULE + 'where = ["words >= 9", "words >= 2", "words <= 8"]\n' + PAIRS,
+        "no texts meet the conditions on words",
+    ),
     "no condition": (GRID + RULE + 'where = ["diversity > 90"]\n' + PAIRS, "not a condition; write"),
     "no better direction": (GRID + RULE.replace("coherence", "words") + PAIRS, "'words': input should be"),
     "a setting that is compared": (
