@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, compute_power, find_items_needed
+from analysis.evidence import Evidence
+from analysis.planning.formulas import MAX_RATERS, Design, compute_power, find_items_needed
 from analysis.reports.command import read_table_evidence
 from analysis.scores.scores import (
     ResultKey,
@@ -22,6 +23,7 @@ from analysis.scores.scores import (
     find_item_numbers,
     group_by_result,
 )
+from analysis.sections.results.shares import measure_total_shares
 from analysis.sections.section import group_by
 from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
@@ -68,7 +70,7 @@ class Pilot:
         line: A line that describes the pilot and its figures.
         ties: The share of ties among the ratings.
         icc: ICC(1), at least 0; None if no item was rated twice.
-        results: The number of results in the report's correction: comparisons on criteria.
+        results: The number of tests in the report's correction.
         plan: The plan for the tests that the pilot declares.
     """
 
@@ -76,7 +78,7 @@ class Pilot:
     ties: float
     icc: float | None
     results: int
-    plan: TestPlan = field(default_factory=TestPlan)
+    plan: TestPlan
 
     @property
     def relative_items_needed(self) -> float:
@@ -196,7 +198,7 @@ def power(
         raters=_parse_number_list(
             "--raters", raters or ("1,2,3,4,5" if rater_sd is None else "3,5,10,20"), MAX_RATERS
         ),
-        items=() if items is None else _parse_number_list("--items", items, MAX_ITEMS),
+        items=() if items is None else _parse_number_list("--items", items, design.most_items),
         heading=() if pilot is None else (f"pilot: {pilot.line}",),
     )
     if pilot is not None:
@@ -327,19 +329,20 @@ def read_pilot(source: Path, overrides: Sequence[str] = ()) -> Pilot:
     Raises:
         StudyError: The pilot cannot be read, or has only simulated raters.
     """
-    if source.is_dir():
-        from analysis.reports.study_report import read_study_verdicts  # noqa: PLC0415 (a table needs no database)
-        from guard_eval.study import Study  # noqa: PLC0415
+    if not source.is_dir():
+        return find_most_demanding_criterion(read_table_evidence([source], overrides=overrides))
+    # Imported only for a study, because a table needs no database.
+    from analysis.reports.study_report import read_table_and_context  # noqa: PLC0415
+    from guard_eval.store import Store  # noqa: PLC0415
+    from guard_eval.study import Study  # noqa: PLC0415
 
-        study = Study.open(source, overrides)
-        pilot = find_most_demanding_criterion(read_study_verdicts(study))
-        return replace(pilot, plan=study.settings.analysis)
-    evidence = read_table_evidence([source], overrides=overrides)
-    return replace(find_most_demanding_criterion(evidence.frame), plan=evidence.plan)
+    study = Study.open(source, overrides)
+    with Store.open(study.database, declared=study.declared) as store:
+        return find_most_demanding_criterion(Evidence.from_verdicts(*read_table_and_context(study, store)))
 
 
-def find_most_demanding_criterion(verdicts: pd.DataFrame) -> Pilot:
-    """Find the criterion of a validated table whose items vary the most.
+def find_most_demanding_criterion(evidence: Evidence) -> Pilot:
+    """Find the criterion whose items vary the most.
 
     The variance of the mean of m raters is proportional to (1 − ties) (1 + (m − 1) ICC) / m, with m = 5. If
     there is no ICC, the number of ties decides. The ICC is the mean over comparisons, weighted by pairs,
@@ -348,18 +351,24 @@ def find_most_demanding_criterion(verdicts: pd.DataFrame) -> Pilot:
     Raises:
         StudyError: All raters are simulated.
     """
-    frame = verdicts[~verdicts["rater_kind"].isin(SIMULATED)]
+    frame = evidence.frame[~evidence.frame["rater_kind"].isin(SIMULATED)]
     if frame.empty:
         raise StudyError("all raters of the pilot are simulated. Name a pilot with people or judges")
     kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)
     scored = ScoredVerdicts.from_verdicts(frame[frame["rater_kind"] == kind])
     cells = list(group_by_result(scored.scores_by_kind))
     by_criterion = group_by(cells, lambda cell: cell[0].criterion)
-    pilots = [_summarise_pilot_criterion(rows, len(cells)) for rows in by_criterion.values()]
+    family = max(row.family for row in evidence.rows(measure_total_shares))
+    pilots = [
+        _summarise_pilot_criterion(rows, family or len(cells), evidence.plan)
+        for rows in by_criterion.values()
+    ]
     return max(pilots, key=lambda pilot: pilot.relative_items_needed)
 
 
-def _summarise_pilot_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:
+def _summarise_pilot_criterion(
+    cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int, plan: TestPlan
+) -> Pilot:
     """Return the share of ties and the ICC of a pilot on one criterion, over all comparisons."""
     scores = pd.concat([rows for _, rows in cells])
     estimates = []
@@ -388,4 +397,4 @@ def _summarise_pilot_criterion(cells: Sequence[tuple[ResultKey, pd.DataFrame]], 
     counts = f"{count_in_words(pairs, 'pair')}, {count_in_words(scores['rater'].nunique(), 'rater')}"
     name = join_lines(f"{find_criterion_title(cell.criterion)}, {compared}")
     line = f"{name}: {format_percent(ties, 0)} ties, {agreed}; {counts}"
-    return Pilot(line=line, ties=ties, icc=icc, results=results)
+    return Pilot(line=line, ties=ties, icc=icc, results=results, plan=plan)

@@ -14,6 +14,7 @@ from scipy import special, stats
 from statsmodels.stats.power import normal_power_het
 
 from analysis.stats.assisted import PRIOR_UNITS, count_effective_items
+from analysis.stats.equivalence import FEWEST_OFF
 from analysis.stats.population import FEWEST_RATERS
 from guard_eval.errors import StudyError
 from guard_eval.records import record
@@ -141,6 +142,8 @@ def compute_power(design: Design, items: int, raters: int) -> float:
     Raises:
         StudyError: There are too few raters for a result about raters in general.
     """
+    if items < 2:
+        return 0.0
     if design.margin is not None:
         return _compute_equivalence_power(design, design.margin, items, raters)
     if design.judge_r is not None:
@@ -159,13 +162,17 @@ def find_items_needed(design: Design, raters: int) -> int | None:
 
 
 def _compute_sign_flip_power(design: Design, items: int, raters: int) -> float:
-    """Return the power of the sign-flip test, whose null distribution has the variance v + distance²."""
+    """Return the power of the sign-flip test, whose null distribution has the variance v + distance².
+
+    The sum of the items' mean ratings has steps of 1 / raters. The exact test rounds its limit up to a step,
+    which costs half a step in the mean.
+    """
     if items < 1 - math.log2(design.error_rate):  # the smallest p of so few is above α
         return 0.0
     variance = design.compute_item_variance(raters)
     return float(
         normal_power_het(
-            design.distance_from_half,
+            max(0.0, design.distance_from_half - HALF / (raters * items)),
             items,
             design.error_rate,
             std_null=math.sqrt(variance + design.distance_from_half**2),
@@ -183,12 +190,21 @@ def _compute_equivalence_power(
     """Return the power of two one-sided tests if the share is one half (Chow, Shao and Wang 2008, 3.1.3).
 
     If nearly all ratings are ties, the standard error is that of a share at the margin, with only ties and
-    wins (`stats.equivalence.compute_conservative_standard_error`).
+    wins, and larger if few items differ (`stats.equivalence.compute_conservative_standard_error`).
     """
     least = margin * (1 - 2 * margin) / 2
-    growth = math.sqrt(max(1.0, least / design.rating_variance))
-    reach = margin * math.sqrt(items / design.compute_item_variance(raters))
-    return max(0.0, 2 * float(special.ndtr(reach - growth * special.ndtri(1 - design.error_rate))) - 1)
+    variance = design.compute_item_variance(raters)
+    grown = variance * max(1.0, least / design.rating_variance)
+    limit = float(special.stdtrit(items - 1, 1 - design.error_rate))
+
+    def compute_reach(used: float) -> float:
+        """Return the power if the test uses this variance of an item."""
+        reach = (margin * math.sqrt(items) - limit * math.sqrt(used)) / math.sqrt(variance)
+        return max(0.0, 2 * float(special.ndtr(reach)) - 1)
+
+    off = 1 - max(design.ties, (1 - design.ties) / 2)
+    none, few = (float(stats.binom.cdf(count, items, off)) for count in (0, FEWEST_OFF - 1))
+    return (few - none) * compute_reach(max(grown, least)) + (1 - few) * compute_reach(grown)
 
 
 def _compute_random_raters_power(

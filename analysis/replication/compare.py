@@ -149,7 +149,7 @@ def read_shares_from_counts(path: Path, *, raters: str) -> pd.DataFrame | None:
         return None
     wins = [name for name in map(str, table) if name.endswith("_wins")]
     numbers = table[["ties", *wins]]
-    are_counts = set(numbers.dtypes) == {np.dtype(int)} and numbers.min(axis=None) >= 0
+    are_counts = set(numbers.dtypes) == {np.dtype(int)} and (numbers >= 0).to_numpy().all()
     if len(wins) != 2 or not are_counts:
         raise StudyError(
             f"{path} has no counts for two strategies (found: {', '.join(wins) or 'none'}). It needs the "

@@ -79,16 +79,6 @@ def make_verdict_table(rows: Sequence[TidyRow]) -> pd.DataFrame:
     return pd.DataFrame({name: [getattr(row, name) for row in rows] for name in names})
 
 
-def read_study_verdicts(study: Study) -> pd.DataFrame:
-    """Return the validated verdicts of a study, without the verdicts of excluded raters.
-
-    Raises:
-        StudyError: There are no verdicts.
-    """
-    with Store.open(study.database) as store:
-        return check_verdicts(make_verdict_table(read_counted_verdicts(study, store)))
-
-
 def read_counted_verdicts(study: Study, store: Store) -> list[TidyRow]:
     """Return the verdicts of a study that count. Raise an error if no verdict counts."""
     if rows := drop_open_round_verdicts(store, unblind.read_tidy_rows(store)):

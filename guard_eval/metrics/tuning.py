@@ -121,14 +121,14 @@ def choose_settings(
     )
     write_atomically(study.folder / FILE, (choice.model_dump_json(indent=1) + "\n").encode())
     lines = [f"{strategy}: {choice.chosen[strategy]} was chosen" for strategy in grids]
-    shown = tuple(
+    cells = tuple(
         (setting.name, *map(format_number, (setting.chosen_share, *setting.scores.values())))
         for search in searches
         for setting in search.settings
     )
     return replace(
         measured,
-        tables=(Table(columns=("setting", *head[4:]), rows=shown, caption="Scores on the tuning prompts"),),
+        tables=(Table(columns=("setting", *head[4:]), rows=cells, caption="Scores on the tuning prompts"),),
         lines=(*lines, choice.tuning_budgets_in_words, f"tuning: {study.folder / FILE}, tuning.csv"),
         warnings=(*measured.warnings, *choice.list_warnings()),
         next=(study.format_command("pair" if study.has_all_texts_in_files else "generate"),),

@@ -70,9 +70,9 @@ class Tuning(SettingsTable):
             else:
                 high = min(high, limit)
             if low > high:
-                least, most = RANGES[score]
+                bottom, top = RANGES[score]
                 raise ValueError(
-                    f"where: no texts meet the conditions on {score}, which is from {least:g} to {most:g}"
+                    f"where: no texts meet the conditions on {score}, which is from {bottom:g} to {top:g}"
                 )
             ranges[score] = low, high
         return self

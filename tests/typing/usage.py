@@ -15,7 +15,7 @@ from analysis.publication.publish import PublishedStudy, publish
 from analysis.replication.command import replicate
 from analysis.reports.command import report
 from analysis.reports.notebook import make_evidence
-from analysis.reports.study_report import read_study_verdicts
+from analysis.reports.study_report import read_study_verdicts_and_context
 from analysis.sections.raters.agreement import AgreementRow
 from analysis.sections.raters.agreement import measure_agreement as agreement_rows
 from analysis.sections.results.shares import measure_total_shares
@@ -45,7 +45,7 @@ def a_study(folder: Path) -> str:
     pairs: PairingResult = pair(study)
     state = read_status(folder, ())
     counted: int = state.ratings.counted if state.ratings else 0
-    table: pd.DataFrame = read_study_verdicts(study)
+    table, _ = read_study_verdicts_and_context(study)
     return f"{sum(lengths)} {scores} {pairs.count} {counted} {len(table)} {report(study.folder).answer}"
 
 
