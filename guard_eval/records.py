@@ -53,6 +53,10 @@ Role = Literal["study", "gold", "repeat"]
 """The reason why a pair is shown, which raters cannot see. Only pairs with the role `study` give results."""
 
 
+SPLITTING = frozenset({"dataset", "rater", "shown_first", "length_a", "length_b"})
+"""Columns of every table of verdicts that can split results."""
+
+
 def find_declared_part_of_rater(name: str, kind: str) -> str:
     """Return the part of `Study.declared` that applies to a rater: the part of people or of a judge."""
     return f"judge {name}" if kind in PEOPLE_OF else PEOPLE

@@ -198,8 +198,30 @@ class JudgeCommand:
         if self.recheck is not None:
             attempts = draw_requests_to_recheck(self.store, judge, self.recheck, seed=seed)
             return preview_recheck(judge, attempts)
-        list_questions = read_unanswered_calibration_questions if self.calibrate else read_unjudged_questions
-        return preview_judge(self.store, judge, list_questions(self.store, judge, seed=seed), seed=seed)
+        if self.calibrate:
+            questions = read_unanswered_calibration_questions(self.store, judge, seed=seed)
+        else:
+            questions = self._leave_out_removed_comparisons(
+                judge, read_unjudged_questions(self.store, judge, seed=seed)
+            )
+        return preview_judge(self.store, judge, questions, seed=seed)
+
+    def _leave_out_removed_comparisons(self, judge: Judge, questions: Sequence[Question]) -> list[Question]:
+        """Leave out questions about comparisons that study.toml no longer has. Rounds keep all of them."""
+        settings = self.study.settings.pairs
+        couples = {frozenset(couple) for couple in settings.compare}
+        removed = {
+            pair.id
+            for pair in pairs.read_pairs(self.store)
+            if settings.design == "fixed" and frozenset((pair.method_a, pair.method_b)) not in couples
+        }
+        remaining = [question for question in questions if question.pair_id not in removed]
+        if count := len(questions) - len(remaining):
+            progress.show_notice(
+                f"{judge.rater_name}: {count} questions are left out, because their comparison is no longer "
+                "in pairs.compare"
+            )
+        return remaining
 
     def show_previews(self, previews: Sequence[Preview], *, example: bool) -> JudgeResult:
         """Return the previews as a result to print. With `example`, also print the first request in full."""

@@ -16,12 +16,11 @@ from pydantic import TypeAdapter, ValidationError
 from analysis.evidence import Context, StudyFacts
 from analysis.reports.declared import TableSettings, check_table_settings
 from analysis.scores.scores import convert_methods_to_signs
-from analysis.sections.results.by_column import SPLITTING
 from analysis.verdicts.reading import add_reading_notes
 from guard_eval.errors import StudyError, get_first_line
 from guard_eval.files.opening import read_bytes
 from guard_eval.files.rows import MOST_BYTES
-from guard_eval.records import PEOPLE, PEOPLE_OF, Contest, Couple, DeclaredPart, RoundPlan, record
+from guard_eval.records import PEOPLE, PEOPLE_OF, SPLITTING, Contest, Couple, DeclaredPart, RoundPlan, record
 from guard_eval.reporting.data import to_json
 from guard_eval.reporting.escaping import Cell, join_lines
 from guard_eval.rubric import COMPOSITE

@@ -6,12 +6,11 @@ The written plan of the study is compared with its present state.
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from statistics import fmean
 from typing import Literal
 
 import pandas as pd
@@ -19,14 +18,20 @@ from pydantic import TypeAdapter, ValidationError
 
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
 from analysis.reports.sentences import TEMPLATES
-from analysis.scores.scores import Planned, add_composite_results
-from analysis.sections.results.by_column import SPLITTING
+from analysis.scores.scores import FEWEST_JUDGES, Planned, add_composite_results
 from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.reading import add_reading_notes
-from guard_eval.errors import StudyError, get_first_line, suggest_nearest_word
+from guard_eval.errors import StudyError, get_first_line
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
-from guard_eval.records import PEOPLE_OF, Contest, Pair, find_deciding_group, hash_text
+from guard_eval.records import (
+    PEOPLE_OF,
+    Contest,
+    Pair,
+    find_deciding_group,
+    find_declared_part_of_rater,
+    hash_text,
+)
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.rendering import render_template_lines
 from guard_eval.reporting.words import KIND_PLACE, format_rater_kind
@@ -45,9 +50,8 @@ from guard_eval.study import Study
 from guard_eval.study.settings import Settings
 from guard_eval.study.tuning import FILE as CHOICE_FILE
 from guard_eval.study.tuning import remove_parameters
-from guard_eval.texts.continuations import read_trace_means
+from guard_eval.texts.columns import read_split_columns
 from guard_eval.texts.pair import count_planned_and_missing_pairs, draw_planned_prompts
-from guard_eval.texts.prompts import read_prompt_columns
 
 METRIC_COLUMNS = ["metric", "dataset", "strategy", "value", "low", "high", "level", "n", "note", "signature"]
 EXAMPLES = 3
@@ -56,6 +60,7 @@ _LARGEST_SCORES = 2**24
 MISSING_CHOICE = (
     f"The settings were chosen by [tuning], but {CHOICE_FILE} is missing: restore it from a backup."
 )
+MISSING_PANEL = "A panel was declared, but fewer than two judges have judged, so there is no panel yet."
 UNRECORDED = (
     "it could not be recorded that the results were seen, so raters who are excluded from now on would count "
     "as excluded before"
@@ -157,6 +162,12 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     raters_per_pair = settings.annotation.raters_per_pair
     with_excluded = drop_open_round_verdicts(store, _read_rows_with_excluded_raters(store))
     planned_ratings = [row for row in with_excluded if not row.surplus]
+    parts_of_raters = [find_declared_part_of_rater(row.rater, row.rater_kind) for row in rows]
+    judges = {(row.rater_kind, row.rater) for row in rows if row.rater_kind in PEOPLE_OF}
+    kinds = Counter(kind for kind, _ in judges)
+    plan = settings.analysis
+    if max(kinds.values(), default=0) < FEWEST_JUDGES:
+        plan = plan.model_copy(update={"panel": None})
     is_any_excluded = any(row.excluded or row.surplus for row in with_excluded)
     return Context(
         name=settings.name,
@@ -164,7 +175,9 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         texts=settings.texts,
         seed=settings.seed,
         study_hash=study.hash,
-        parts=store_settings.compare_with_first_verdicts(store, *study.declared),
+        parts=store_settings.compare_with_first_verdicts(
+            store, *dict.fromkeys([*study.declared, *parts_of_raters])
+        ),
         criteria=tuple(criterion for criterion in used_criteria if CRITERIA.get(criterion.name) != criterion),
         reworded=tuple(store_settings.describe_reworded_criteria(store, used_criteria)),
         has_late_pairs=store_settings.read_setting(store, store_settings.PAIRS_ADDED_LATE) is not None,
@@ -176,6 +189,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
             ),
             *compare_with_written_plan(study, pairs),
             *([MISSING_CHOICE] if settings.tuning is not None and study.choice is None else []),
+            *([MISSING_PANEL] if plan != settings.analysis else []),
         ),
         unfinished=()
         if study.hand_out_plan.rounds
@@ -185,7 +199,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         ),
         contests=_read_comparison_rounds(store, rows),
         planned=_list_declared_results(settings, rows),
-        plan=settings.analysis,
+        plan=plan,
         by=tuple(settings.analysis.by),
         # Each judge has a separate result, so one verdict completes its item.
         raters_per_item={
@@ -391,10 +405,6 @@ def _read_metric_scores(folder: Path) -> Iterator[MetricRow]:
         yield MetricRow(**row, title=metric.title, meaning=metric.meaning)
 
 
-Cells = Mapping[str, Mapping[str, object]]
-"""The values of each prompt or pair, by id and by column."""
-
-
 def add_split_columns(
     study: Study, table: pd.DataFrame, headings: Sequence[str], pairs: Sequence[Pair]
 ) -> pd.DataFrame:
@@ -403,40 +413,6 @@ def add_split_columns(
     Raises:
         StudyError: A column is unknown and cannot split results, or the prompts or traces cannot be read.
     """
-    further = [name for name in dict.fromkeys(headings) if name not in SPLITTING]
-    if not further:
-        return table
-    sources: dict[str, Cells] = {
-        "pair_id": average_traces_by_pair(read_trace_means(study.continuations_folder), pairs),
-        "prompt_id": read_prompt_columns(study.prompts_path),
-    }
-    source_of = {name: key for key, cells in sources.items() for row in cells.values() for name in row}
-    source_of = {name: key for name, key in source_of.items() if name not in table.columns}
-    for name in further:
-        if name not in source_of:
-            folder = study.continuations_folder
-            tracing = (
-                f". To trace existing texts, move the files of {folder} away and run generate --trace, which "
-                "writes the same texts"
-            )
-            raise StudyError(
-                f"--by {name}: no prompt and no trace has this column. If it describes prompts, write it "
-                f"into each line of {study.prompts_path}, under a name that no column of the verdicts has"
-                f"{tracing if folder.is_dir() else ''}; "
-                f"{suggest_nearest_word(name, sorted({*SPLITTING, *source_of}))}"
-            )
-        values = {id_: row[name] for id_, row in sources[source_of[name]].items() if name in row}
-        table = table.assign(**{name: table[source_of[name]].astype(object).map(values)})
+    for name, (key, values) in read_split_columns(study, headings, pairs).items():
+        table = table.assign(**{name: table[key].astype(object).map(values)})
     return table
-
-
-def average_traces_by_pair(means_by_text: Mapping[str, Mapping[str, float]], pairs: Sequence[Pair]) -> Cells:
-    """Return the mean traces of each pair, over one or both texts."""
-    columns = {}
-    for pair in pairs:
-        texts = [
-            means_by_text[id_] for id_ in (pair.continuation_a, pair.continuation_b) if id_ in means_by_text
-        ]
-        names = dict.fromkeys(name for text in texts for name in text)
-        columns[pair.id] = {name: fmean(text[name] for text in texts if name in text) for name in names}
-    return columns

@@ -1,5 +1,6 @@
 """Store the study's settings as they were at the first verdicts."""
 
+import json
 from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Connection
@@ -72,9 +73,18 @@ def read_settings_at_first_verdict(store: Store, part_name: str) -> str | None:
 
 
 def compare_with_first_verdicts(store: Store, *part_names: str) -> tuple[DeclaredPart, ...]:
-    """Compare the present settings of these parts with those at the first verdicts of the parts' raters."""
+    """Compare the present settings of these parts with those at the first verdicts of the parts' raters.
+
+    A judge that study.toml no longer has is a change. Raters without declared settings are left out.
+    """
     first = {name: read_settings_at_first_verdict(store, name) for name in part_names}
-    return compare_declared_parts({name: store.declared_now[name] for name in part_names}, first)
+    removed = {
+        name: json.dumps(json.loads(text) | {"judge": None})
+        for name, text in first.items()
+        if text is not None
+    }
+    now = removed | dict(store.declared_now)
+    return compare_declared_parts({name: now[name] for name in part_names if name in now}, first)
 
 
 def store_declared_settings(db: Connection, rater: Rater, declared: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ from guard_eval.store import settings as store_settings
 from guard_eval.study import Study
 from guard_eval.study.folder import record_own_strategies
 from guard_eval.study.settings import Settings
+from guard_eval.texts.columns import read_split_columns
 from guard_eval.texts.generation_files import ECHO
 from guard_eval.texts.pairing import draw_prompts, drop_repeated_prompts, make_pairs, parse_gold_pairs
 from guard_eval.texts.systems import find_first_texts_of_systems
@@ -65,6 +66,9 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
     _check_number_of_ratings(settings, len(drawn))
     names = sorted({name for couple in settings.pairs.compare for name in couple})
     texts = find_first_texts_of_systems(study, names, drawn)  # an error here leaves no new database
+    if settings.analysis.by:  # an unknown column is refused before anybody rates
+        planned_pairs = make_pairs(drawn, texts, settings.pairs, seed=settings.seed)
+        read_split_columns(study, settings.analysis.by, planned_pairs)
     gold = parse_gold_pairs(settings.annotation.gold, criteria=settings.annotation.criteria)
     with Store.open(study.database, create=True) as store:
         existing = store_pairs.read_pairs(store)

@@ -13,12 +13,12 @@ import analysis
 from analysis.evidence import Evidence
 from analysis.reports.notebook import make_evidence
 from analysis.reports.sentences import describe_methods
-from analysis.reports.study_report import average_traces_by_pair
 from analysis.sections.results import by_column
 from analysis.sections.results.by_column import measure_shares_by_column_value, run_interaction_tests
 from analysis.sections.results.shares import measure_total_shares
 from analysis.stats.interaction import run_interaction_test
 from guard_eval.errors import StudyError
+from guard_eval.texts.columns import average_traces_by_pair
 
 
 def test_interaction_agrees_with_scipy():

@@ -205,11 +205,11 @@ def test_report_splits_results_by_columns_and_traces(paired):
     assert values == {"H": ["1", "1.5", "2"], "pet": seen, "prompt_length": list(map(str, lengths))}
     with pytest.raises(
         StudyError,
-        match=r"--by HH: no prompt and no trace has this column.*trace existing texts.*did you mean 'H'",
+        match=r"by HH: no prompt and no trace has this column.*trace existing texts.*did you mean 'H'",
     ):
         report(paired, by=("HH",))
     for name in ("verdict", "position", "seconds"):
-        with pytest.raises(StudyError, match=f"--by {name}: .*name that no column of the verdicts has"):
+        with pytest.raises(StudyError, match=f"by {name}: .*name that no column of the verdicts has"):
             report(paired, by=(name,))
     study.continuations_folder.rename(paired / "moved")
     with pytest.raises(StudyError, match=r"that no column of the verdicts has; choose from"):

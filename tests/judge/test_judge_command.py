@@ -68,6 +68,34 @@ def test_view_shows_exchanges_of_the_named_judge_alone(folder, study, guard_eval
     assert "4 exchanges" in guard_eval("judge", "s", "--view", "v.html", "--only", "second").out
 
 
+def test_judge_is_not_asked_about_removed_comparisons(study, pair, guard_eval, server):
+    study(JUDGE, [pair(0), pair(1, method_b="greedy", id="other")])
+    ran = guard_eval("judge", "s", "--yes")
+    assert "2 questions are left out, because their comparison is no longer in pairs.compare" in ran.err
+    assert len(server.asks) == 2
+
+
+def test_panel_waits_for_its_second_judge(folder, study, guard_eval):
+    study(f"{JUDGE}{make_judge_table('second', criteria=['fluency'])}[analysis]\npanel = 'majority'\n")
+    assert guard_eval("judge", "s", "--yes", "--only", "second").code == 0
+    assert guard_eval("report", "s").code == 0
+    page = (folder / "report" / "report.md").read_text()
+    assert "fewer than two judges have judged, so there is no panel yet" in page
+    assert guard_eval("judge", "s", "--yes").code == 0
+    assert guard_eval("report", "s").code == 0
+    page = (folder / "report" / "report.md").read_text()
+    assert "so there is no panel yet" not in page
+    assert "panel of 2 judges (majority)" in page
+
+
+def test_report_names_a_judge_that_was_renamed(folder, study, guard_eval):
+    assert guard_eval("judge", "s", "--yes").code == 0
+    study(f'{JUDGE}name = "renamed"\n')
+    assert guard_eval("report", "s").code == 0
+    page = (folder / "report" / "report.md").read_text()
+    assert "settings were changed after the first verdict of judge gpt-4o-2024-11-20: judge from" in page
+
+
 def test_error_of_one_judge_does_not_stop_the_others(folder, study, guard_eval, server):
     study(JUDGE + '[[judge]]\nmodel = "bad"\nbase_url = "http://a@b"\n')
     assert "add --yes" in guard_eval("judge", "s").refused()

@@ -106,6 +106,14 @@ def test_tuning_chooses_settings_of_texts_in_a_file(study):
     assert "chosen: top_p(0.9)" in str(read_status(folder, ()).lines)
 
 
+def test_an_unknown_column_is_refused_before_the_rating(study):
+    folder, _ = study(rule="")
+    with pytest.raises(StudyError, match="by genre: no prompt and no trace has this column"):
+        pair(opened(folder, 'analysis.by=["genre"]'))
+    assert not (folder / "study.db").exists()
+    pair(opened(folder, 'analysis.by=["prompt_length"]'))
+
+
 def test_tuning_replaces_no_other_file(study):
     folder, _ = study()
     (folder / "tuning.csv").write_text("prompt,text\nOnce,mine\n", encoding="utf-8")

@@ -30,7 +30,7 @@ from analysis.verdicts.table import HEADINGS, KNOWN, STORED, convert_to_texts, h
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.estimate import Estimate
 from guard_eval.files.headings import simplify_heading, split_heading_words
-from guard_eval.records import PEOPLE_OF, record
+from guard_eval.records import PEOPLE_OF, SPLITTING, record
 from guard_eval.reporting.words import (
     count_in_words,
     find_criterion_title,
@@ -45,8 +45,6 @@ MAX_VALUES = 12
 """If a column has more distinct values, numbers are split into thirds and a column of texts is refused."""
 _THIRDS = 3
 PAIR = ["dataset", "pair_id"]
-SPLITTING = frozenset({"dataset", "rater", "shown_first", "length_a", "length_b"})
-"""Columns of every table of verdicts that can split results."""
 RATED_COLUMNS = (KNOWN | STORED) - SPLITTING
 """Columns that describe the comparison or the rating, and cannot split results."""
 NOTES = (
