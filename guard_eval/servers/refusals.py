@@ -209,7 +209,11 @@ _LOST: tuple[tuple[type[BaseException], str, str], ...] = (
     ),
     (socket.gaierror, "the name of the host does not resolve", f"check its spelling in {_ADDRESS}"),
     (ConnectionRefusedError, "nothing listens at that port", f"start the server, or correct {_ADDRESS}"),
-    (ssl.SSLError, "the server does not speak TLS", "check whether the address begins with http or https"),
+    (
+        ssl.SSLError,
+        "the server does not speak TLS",
+        "check whether the address begins with http or https, and HTTPS_PROXY if it is set",
+    ),
     (BaseException, "", f"check {_ADDRESS}, that the server runs, and HTTPS_PROXY if it is set"),
 )
 """Errors that prevent an answer, each with a description and a remedy. The first match decides."""

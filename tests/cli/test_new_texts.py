@@ -1092,6 +1092,12 @@ def test_reserved_system_names_are_refused(run, tmp_path, names, message):
     assert not (tmp_path / "s").exists()
 
 
+def test_two_tables_with_the_same_systems_are_refused(run, tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("question,guard,acs\nWhy one?,yes it is,no it was\n")
+    assert "--column NAME" in run("new", "s", "--texts", "a.csv", "b.csv").refused()
+
+
 def test_data_frames_become_a_study(tmp_path):
     frame = pd.DataFrame(rows_of("x", "y", heading="system"))
     result = new(tmp_path / "s", texts=[frame])

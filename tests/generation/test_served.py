@@ -93,7 +93,7 @@ def lines(study):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_served_texts_are_written_once(study, server):
+def test_served_texts_are_written_once(study, server, tmp_path):
     opened = study()
     result = generate_texts(opened)
     assert (result.existing, result.missing, result.exit_code) == ({NAME: 6}, 0, 0)
@@ -107,6 +107,7 @@ def test_served_texts_are_written_once(study, server):
     assert len(row["request"]) == 16
     generate_texts(opened)
     assert len(server.bodies) == 6
+    assert not list(tmp_path.rglob("*.requests.jsonl"))  # free requests have no costs
 
 
 def test_strategy_option_accepts_names_of_systems(study, server):

@@ -12,6 +12,7 @@ from local_server import Response
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.servers import batch_api
 from guard_eval.servers.batch_api import BatchApi, is_batch_too_large, read_batch_state
 from guard_eval.store import unblind
 from guard_eval.store.judging import requests
@@ -33,6 +34,16 @@ def test_batch_run_sends_one_question_online_first(run, store, pairs, server):
     assert read_spending(store).usd == pytest.approx(8 * 280 / 1e6)  # no lower price of a batch is known here
     assert run(batch=True).requests == 0
     assert run().requests == 0
+
+
+def test_batch_is_kept_if_its_results_are_too_large(run, pairs, server, monkeypatch):
+    pairs(4)
+    with monkeypatch.context() as patch:
+        patch.setattr(batch_api, "LARGEST_FILE", 1500)
+        with pytest.raises(StudyError, match="the file of results is too large"):
+            run(batch=True)
+    assert run(batch=True).verdicts == 7
+    assert server.times_paid == {1}
 
 
 @pytest.mark.parametrize("step", ["chat", *STEPS])
